@@ -20,7 +20,7 @@ from workbench.views.sheets.time import time_sheet
 from workbench.views.sheets.verify import VerifyRow, verify_sheet
 from workbench.views.terminal.console import render as to_text
 from workbench.views.terminal.tables import sheet_view
-from workbench.views.text.sheets import sheet_text
+from workbench.views.text.tables import sheet_text
 
 
 def estimate(value: float, width: float, n: int = 40) -> Estimate:

@@ -20,7 +20,7 @@ from workbench.model import Device, Estimate, Timing
 from workbench.views.sheets.sweep import Sweep
 from workbench.views.terminal.console import render as to_text
 from workbench.views.terminal.tables import sweep_view
-from workbench.views.text.sheets import sweep_text
+from workbench.views.text.tables import sweep_text
 
 SIDES = (128, 512, 1024, 2048, 4096, 8192)
 

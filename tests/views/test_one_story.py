@@ -27,9 +27,9 @@ from workbench.views.html.render import render as render_page
 from workbench.views.terminal.console import clean, render
 from workbench.views.terminal.diff import diff_view as terminal_diff
 from workbench.views.terminal.diff import hunks_view, words_view
+from workbench.views.text.documents import step_document
 from workbench.views.text.escaping import inline
 from workbench.views.text.markdown import step_markdown
-from workbench.views.text.step import step_document
 
 ROOT = Path(__file__).resolve().parents[2]
 SYMBOLS = 14

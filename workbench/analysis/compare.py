@@ -38,7 +38,7 @@ from workbench.analysis.timing import Speed, TimeChange, time_change
 from workbench.counters import Counter, Missing, catalog
 from workbench.errors import InconclusiveError
 from workbench.model import Number, Profile, Record, Timing
-from workbench.units import quantity, several
+from workbench.units import points, quantity, relative, several, signed
 
 Movement = Literal["better", "worse", "changed", "same", "missing"]
 
@@ -86,6 +86,29 @@ class Delta(Record, frozen=True):
     rule: str = ""
     reason: str = ""
     chances: Chances | None = None
+
+    @property
+    def difference(self) -> str:
+        """``+1.20 M``, or ``+3.10 points`` of percentages; an em dash where a side is missing."""
+        if self.delta is None:
+            return quantity(None)
+        return points(float(self.delta)) if self.unit == "%" else signed(self.delta, self.unit)
+
+    @property
+    def ratio(self) -> str:
+        """``−84.0%``, ``×2.10``; "" of percentages and where a side is missing."""
+        if self.old is None or self.new is None or self.unit == "%":
+            return ""
+        return relative(self.old, self.new)
+
+    @property
+    def words(self) -> str:
+        """``288 M → 46.1 M (−84.0%)``; points for percentages, no ratio from zero."""
+        old, new = self.old or 0, self.new or 0
+        values = f"{quantity(old, self.unit)} → {quantity(new, self.unit)}"
+        if self.unit == "%":
+            return f"{values} ({points(float(new) - float(old))})"
+        return f"{values} ({relative(old, new)})" if old else values
 
 
 class Comparison(Record, frozen=True):

@@ -126,7 +126,7 @@ def show_program(text: str, format_: str, *, everything: bool) -> None:
 def diff_programs(old: str, new: str, format_: str, *, everything: bool, force: bool) -> None:
     """Print the difference of two captures, and the steps of the kernels that matter."""
     from workbench.analysis.program import compare_programs, kernel_steps
-    from workbench.views.sheets.programs import difference_sheet
+    from workbench.views.sheets.program import difference_sheet
     from workbench.views.terminal.tables import print_sheet
 
     before, after = open_capture(old), open_capture(new)
@@ -137,14 +137,14 @@ def diff_programs(old: str, new: str, format_: str, *, everything: bool, force: 
         return
     steps = kernel_steps(difference, (before.detail, after.detail), force=force)
     if format_ == "json":
-        from workbench.views.sheets.programs import difference_document
-        from workbench.views.text.documents import dumps
-        from workbench.views.text.step import steps_of
+        from workbench.views.shapes import dumps
+        from workbench.views.sheets.program import difference_document
+        from workbench.views.text.documents import steps_of
 
         click.echo(dumps(difference_document(difference, steps_of(steps)).plain()), nl=False)
     elif format_ == "markdown":
         from workbench.views.text.markdown import steps_markdown
-        from workbench.views.text.sheets import sheet_text
+        from workbench.views.text.tables import sheet_text
 
         click.echo(sheet_text(sheet, format_) + steps_markdown(steps), nl=False)
     else:

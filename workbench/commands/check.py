@@ -213,13 +213,13 @@ def _write(path: Path, text: str) -> None:
 
 
 def _text(past: Past, kind: str) -> str:
+    from workbench.views.shapes import dumps
     from workbench.views.sheets import check
-    from workbench.views.text.documents import dumps
 
     if kind == "json":
         return dumps(check.check_document(past.gates, past.turns))
     if kind == "markdown":
-        from workbench.views.text.gates import gates_markdown
+        from workbench.views.text.markdown import gates_markdown
 
         return gates_markdown(past.gates, [_step_text(each) for each in past.counted])
     if kind == "junit":

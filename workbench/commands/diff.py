@@ -101,8 +101,8 @@ def command(
     if after.version == before.version:
         change = ""  # of one version on two devices nothing was changed
     if format_ == "json":
-        from workbench.views.text.documents import dumps
-        from workbench.views.text.step import step_document
+        from workbench.views.shapes import dumps
+        from workbench.views.text.documents import step_document
 
         stale = (before.stale, after.stale)
         document = step_document(comparison, story, notes=notes, stale=stale, codes=codes)

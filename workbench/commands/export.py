@@ -77,7 +77,7 @@ def command(
     from workbench.frames import stored
     from workbench.project import require_project
     from workbench.store import Store, device_slug
-    from workbench.views.text.exported import write_csv, write_parquet
+    from workbench.views.text.tables import write_csv, write_parquet
 
     if metrics and table not in ("counters", "lines"):
         raise UsageError(f"--metric does not apply to {table}", "Leave it out.")

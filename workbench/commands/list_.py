@@ -75,8 +75,8 @@ def command(
     if broken and not lists:
         raise together(broken)
     if format_ == "json":
+        from workbench.views.shapes import dumps
         from workbench.views.sheets.list import list_document
-        from workbench.views.text.documents import dumps
 
         click.echo(dumps(list_document(lists, project.default_study)), nl=False)
     elif format_ in ("csv", "markdown"):

@@ -14,8 +14,8 @@ def command(of: str | None) -> None:
     standard error.
     """
     from workbench.errors import UsageError, did_you_mean
+    from workbench.views.shapes import dumps
     from workbench.views.shapes.schema import SHAPES, schema_of, schemas
-    from workbench.views.text.documents import dumps
 
     if of is not None and of not in SHAPES:
         raise UsageError(f"{of!r} prints no JSON document", did_you_mean(of, SHAPES, "documents"))

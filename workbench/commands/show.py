@@ -63,7 +63,8 @@ def command(
         label = f"{profile.study}/{found.label}" if found.version else found.label
         print_sheet(memory_sheet(f"Memory of {label}", (profile,), (label,)), format_)
     elif format_ == "json":
-        from workbench.views.text.documents import dumps, show_document
+        from workbench.views.shapes import dumps
+        from workbench.views.text.documents import show_document
 
         document = show_document(profile, found.timing, stale=found.stale, notes=found.notes)
         click.echo(dumps(document), nl=False)

@@ -20,7 +20,7 @@ from workbench.analysis.split.attribution import Attribution
 from workbench.analysis.split.duration import TimeSplit
 from workbench.analysis.stalls import stall_words
 from workbench.counters import catalog
-from workbench.units import factor, listed, points, quantity, relative, signed
+from workbench.units import factor, listed, quantity, signed
 
 #: Time that no edit explains is told from this part of the longer duration on.
 _UNEXPLAINED = 0.05
@@ -186,22 +186,13 @@ def _nothing(comparison: Comparison) -> str:
     return "No counter that moved explains it." if moved and comparison.speed else ""
 
 
-def change_of(delta: Delta) -> str:
-    """``288 M → 46.1 M (−84.0%)``; points for percentages, no ratio from zero."""
-    old, new = delta.old or 0, delta.new or 0
-    values = f"{quantity(old, delta.unit)} → {quantity(new, delta.unit)}"
-    if delta.unit == "%":
-        return f"{values} ({points(float(new) - float(old))})"
-    return f"{values} ({relative(old, new)})" if old else values
-
-
 def _proof(proof: Proof, hunks: Sequence[Hunk], cause: Cause) -> str:
     if proof.way in ("launch", "tail"):
         text = _launch(proof, cause)
     elif proof.way == "occupancy":
         text = _occupancy(proof, cause)
     elif proof.way == "clock":
-        return f"The SM clock went {change_of(proof.counter)}, which no edit explains."
+        return f"The SM clock went {proof.counter.words}, which no edit explains."
     elif proof.way == "wait":
         text = f"Time in {stall_words(proof.counter.id)} {_went(cause, proof)}"
         if proof.beside is not None and not is_pipe(proof.beside):
@@ -223,7 +214,7 @@ def _held(proof: Proof) -> str:
 
 def _moved(delta: Delta) -> str:
     verb = "fell" if (delta.new or 0) < (delta.old or 0) else "rose"
-    return f"{verb} {change_of(delta)}"
+    return f"{verb} {delta.words}"
 
 
 def _went(cause: Cause, proof: Proof) -> str:
@@ -249,7 +240,7 @@ def _launch(proof: Proof, cause: Cause) -> str:
 
 def _occupancy(proof: Proof, cause: Cause) -> str:
     text = f"{proof.counter.title} {_moved(proof.counter)}"
-    because = ", ".join(f"{catalog()[delta.id].phrase} {change_of(delta)}" for delta in cause.room)
+    because = ", ".join(f"{catalog()[delta.id].phrase} {delta.words}" for delta in cause.room)
     return f"{text}: {because}" if because else text
 
 

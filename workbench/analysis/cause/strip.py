@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from workbench.analysis.cause.finding import Cause
-from workbench.analysis.cause.sentence import change_of, speed_words, stall_of, where_of
+from workbench.analysis.cause.sentence import speed_words, stall_of, where_of
 from workbench.analysis.compare import Comparison
 from workbench.analysis.limit import RESOURCES, Limit
 from workbench.analysis.sameness import headline
@@ -56,7 +56,7 @@ def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tup
         # A wait's ratio per instruction says less than its time, which the stall tells.
         told = moved[1:] if proof.way == "wait" else moved
         for delta in told:
-            text = f"{catalog()[delta.id].phrase} {change_of(delta)}"
+            text = f"{catalog()[delta.id].phrase} {delta.words}"
             if proof.way == "tail" and cause.active is not None:
                 # That a slower kernel takes more cycles says nothing.
                 before, after = (f"{100 * part:.0f}%" for part in cause.active)

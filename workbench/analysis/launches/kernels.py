@@ -276,3 +276,27 @@ def kernel_words(change: KernelChange) -> str:
         said = f"{factor(max(ratio, 1 / ratio))} {'faster' if ratio >= 1 else 'slower'}"
     times = f"{quantity(change.old_s, 's')} → {quantity(change.new_s, 's')}"
     return f"{change.name} {times}, {said}"
+
+
+KERNELS_HEAD = ("kernel", "launches", "before", "after", "change", "its own values")
+
+
+def kernel_rows(kernels: Sequence[KernelChange]) -> list[tuple[str, ...]]:
+    """What became of each kernel, as text under `KERNELS_HEAD`; none for one and one."""
+    if len(kernels) <= 1:
+        return []
+    rows = []
+    for kernel in sorted(kernels, key=lambda k: -abs(k.change_s or 0.0)):
+        change = kernel_words(kernel).rpartition(", ")[2] if kernel.change_s is not None else ""
+        if not kernel.matched:
+            change = "removed" if kernel.samples[0] else "added"
+        rows.append(
+            (
+                kernel.name,
+                " → ".join(dict.fromkeys(str(n) for n in kernel.samples if n)),
+                *(quantity(seconds, "s") for seconds in (kernel.old_s, kernel.new_s)),
+                change,
+                values_words(kernel).removeprefix(f"{kernel.name}: "),
+            )
+        )
+    return rows

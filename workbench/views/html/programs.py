@@ -198,7 +198,7 @@ class _Compared:
     @cached_property
     def names(self) -> list[str]:
         """What the rows are called."""
-        from workbench.views.sheets.programs import row_names
+        from workbench.views.sheets.program import row_names
 
         return row_names(self.difference)
 

@@ -35,6 +35,11 @@ def shaped(record: object, shape: type[_Shape]) -> _Shape:
     return msgspec.convert(record, shape, from_attributes=True)
 
 
+def dumps(document: Json) -> str:
+    """Pretty JSON with a final newline, keys in their documented order."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
 class ErrorFacts(Document, frozen=True):
     """What happened and where, what to do next, and the exit code of docs/exit-codes.md."""
 

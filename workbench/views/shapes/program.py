@@ -6,7 +6,7 @@ from typing import Literal
 
 from workbench.model import Number
 from workbench.views.shapes import Document
-from workbench.views.shapes.code import StepDocument
+from workbench.views.shapes.step import StepDocument
 
 FateName = Literal["same", "renamed", "fused", "split", "replaced", "came", "went"]
 

@@ -8,7 +8,6 @@ import msgspec
 
 from workbench import __version__
 from workbench.views.shapes import Document, ErrorDocument, Json
-from workbench.views.shapes.code import StepDocument
 from workbench.views.shapes.listed import DoctorDocument, ListDocument
 from workbench.views.shapes.measured import (
     CheckDocument,
@@ -19,6 +18,7 @@ from workbench.views.shapes.measured import (
 )
 from workbench.views.shapes.program import ProgramDocument, ProgramsDocument
 from workbench.views.shapes.show import MemoryDocument, MemoryStepDocument, ShowDocument
+from workbench.views.shapes.step import StepDocument
 
 #: Command -> what ``--format json`` prints: one of these. ``error``: what ``--json-errors`` does.
 SHAPES: Mapping[str, tuple[type[Document], ...]] = {

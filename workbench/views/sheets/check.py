@@ -1,6 +1,6 @@
 """The result of ``workbench check`` in words, as JSON, JUnit XML or GitHub annotations.
 
-As Markdown, for a comment, it is in `workbench.views.text.gates`.
+As Markdown, for a comment, it is in `workbench.views.text.markdown`.
 """
 
 from __future__ import annotations

@@ -48,7 +48,6 @@ from workbench.views.terminal.console import (
     unit_beside,
     with_unit,
 )
-from workbench.views.text.tables import change_of, more
 
 _STYLE = {"better": GOOD, "worse": BAD, "changed": "cyan", "same": DIM, "missing": DIM}
 #: Widest column head: as wide as the widest number.
@@ -196,7 +195,7 @@ def _kernels(comparison: Comparison, width: int) -> list[RenderableType]:
         table.add(*_kernel(kernel, least))
     below = [Text(clean(text), style=DIM) for k in told[:_KERNELS] if (text := values_words(k))]
     if len(told) > _KERNELS:
-        below.append(Text(more(len(told) - _KERNELS, "kernel"), style=DIM))
+        below.append(Text(several(len(told) - _KERNELS, "more kernel"), style=DIM))
     return [*words, section("Kernels", Group(table.table(), *below), _KERNEL_NOTE)]
 
 
@@ -250,7 +249,7 @@ def _counters(comparison: Comparison, shown: Sequence[Delta], width: int) -> Ren
 
 def _row(delta: Delta, mark: str, wide: bool) -> list[Text]:
     style = _STYLE[delta.verdict]
-    difference, share = change_of(delta)
+    difference, share = delta.difference, delta.ratio
     name = Text(f"  {delta.title}{mark}", style="" if delta.moved else DIM)
     verdict = Text(delta.verdict if delta.moved else "", style=style)
     if not wide:
@@ -283,7 +282,7 @@ def _rest(comparison: Comparison, hidden: int, everything: bool) -> list[Rendera
             known = f"{with_unit(delta.old, delta.unit)} → {with_unit(delta.new, delta.unit)}"
             table.add_row(delta.title, Text(f"{known}  {clean(delta.reason)}", style=DIM))
         parts.append(section("Known on one side only", table))
-    words = [f"{more(hidden, 'counter')} moved"] if hidden > 0 and not everything else []
+    words = [f"{several(hidden, 'more counter')} moved"] if hidden > 0 and not everything else []
     words += [] if everything else [several(len(same), "counter") + " did not move"]
     if lone:
         words.append(f"{count(lone)} are of one kernel, and no kernel is on both sides")
@@ -365,7 +364,9 @@ def _below(story: Story, hidden: int, detail: _Room) -> list[RenderableType]:
             "unknown": f"Source unknown{', ' if tie.places else ''}{tie.places}",
         }.get(tie.link, f"Elsewhere ({tie.elsewhere})")
         out.append(_link(title, tie, detail.counters))
-    words = [f"{more(hidden, 'hunk')}: --all shows every hunk with all its links."] * bool(hidden)
+    words = [f"{several(hidden, 'more hunk')}: --all shows every hunk with all its links."] * bool(
+        hidden
+    )
     words += [quiet_words(story.quiet)] * bool(story.quiet and not story.chapters)
     out += [Text(word, style=DIM) for word in words]
     return [*out, *(Text(clean(word), style=WARN) for word in story.attribution.words)]
@@ -474,7 +475,9 @@ def hunks_view(
             hidden += 1
     if hidden:
         silent = silence(story.attribution, hidden)
-        blocks.append(Text(f"{more(hidden, 'hunk')}: {silent}; --format json has all.", style=DIM))
+        blocks.append(
+            Text(f"{several(hidden, 'more hunk')}: {silent}; --format json has all.", style=DIM)
+        )
         blocks.append(Text())
     blocks += _beyond_hunks(story)
     if story.quiet:
@@ -572,7 +575,7 @@ def _code(profile: Profile, path: str, lines: tuple[int, int], mark: str, width:
     out = code_rows(profile, path, (first, min(last, first + _CODE_LINES - 1)), mark, width)
     hidden = last - first + 1 - len(out)
     if hidden > 0 and out:
-        out.append(Text(f"      {mark} … {more(hidden, 'line')}", style=DIM))
+        out.append(Text(f"      {mark} … {several(hidden, 'more line')}", style=DIM))
     return out
 
 
@@ -683,11 +686,11 @@ _LEAST_TIME = 0.01
 
 def machine_lines(codes: Sequence[HunkCode], hunk: int) -> list[Text]:
     """Lines for one hunk; none where it has no machine code."""
-    several = len({one.code.kernel for one in codes}) > 1
+    many = len({one.code.kernel for one in codes}) > 1
     out: list[Text] = []
     for one in codes:
         if one.hunk == hunk:
-            out += _machine(one.code, one.code.kernel if several else "")
+            out += _machine(one.code, one.code.kernel if many else "")
     return out
 
 
@@ -710,7 +713,7 @@ def _machine(code: MachineDiff, kernel: str) -> list[Text]:
     least = _LEAST_TIME * max(old.seconds, new.seconds)
     out += [_class(one, least) for one in telling[:_CLASSES]]
     if len(telling) > _CLASSES:
-        out.append(Text(f"    {more(len(telling) - _CLASSES, 'opcode')}", style=DIM))
+        out.append(Text(f"    {several(len(telling) - _CLASSES, 'more opcode')}", style=DIM))
     return out
 
 
@@ -794,6 +797,6 @@ def _step_counters(old: Profile, comparison: Comparison, story: Story) -> Render
             f"  {delta.title}",
             quantity(delta.old, delta.unit),
             quantity(delta.new, delta.unit),
-            " ".join(change_of(delta)),
+            f"{delta.difference} {delta.ratio}",
         )
     return table

@@ -24,7 +24,7 @@ from workbench.views.terminal.console import (
     notes_block,
     print_view,
 )
-from workbench.views.text.sheets import sheet_text, sweep_text
+from workbench.views.text.tables import sheet_text, sweep_text
 
 _NUMERIC = frozenset(
     (

@@ -1,6 +1,6 @@
-"""A step as a comment on a merge request: ``workbench diff v2 v3 --format markdown``.
+"""Comments on a merge request: ``workbench diff v2 v3`` and ``check``, ``--format markdown``.
 
-The sentence first, then the time, the counters that moved, what was predicted, and the
+Of a step the sentence first, then the time, the counters that moved, what was predicted, and the
 code with what it is linked to. Everything that comes from a kernel, a report or a person
 is text: no name makes a table cell, a hidden link, a mention or an element, and no source line
 ends the block that it stands in. The whole stays below what GitHub takes in one comment.
@@ -9,18 +9,20 @@ ends the block that it stands in. The whole stays below what GitHub takes in one
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from workbench import __version__
 from workbench.analysis.cause.strip import line
 from workbench.analysis.compare import Comparison, Delta, Side
+from workbench.analysis.gates import Gate, overall
+from workbench.analysis.launches.kernels import KERNELS_HEAD, kernel_rows
 from workbench.analysis.program import KernelStep
 from workbench.analysis.story import Chapter, Fact, Story, Tie, silence
 from workbench.counters import catalog
 from workbench.model import Profile
-from workbench.units import count, factor, lines_changed, listed, quantity, signed
+from workbench.units import count, factor, lines_changed, listed, quantity, several, signed
+from workbench.views.sheets.check import summary
 from workbench.views.text.escaping import code, fenced, inline, paragraph, whole_line
-from workbench.views.text.tables import KERNELS_HEAD, change_of, kernel_rows, more
 
 #: GitHub refuses a comment of more than 65,536 characters; what is left is for the rest.
 LIMIT = 60_000
@@ -112,9 +114,9 @@ def _kernels(comparison: Comparison) -> str:
     """How launches were compared, and what became of each kernel."""
     said = " ".join(comparison.launch_words)
     words = whole_line(inline(said)) if said else ""
-    rows = [tuple(map(inline, row)) for row in kernel_rows(comparison)]
+    rows = [tuple(map(inline, row)) for row in kernel_rows(comparison.kernels)]
     table = _table(KERNELS_HEAD, rows[:_ROWS]) if rows else ""
-    rest = more(len(rows) - _ROWS, "kernel") if len(rows) > _ROWS else ""
+    rest = several(len(rows) - _ROWS, "more kernel") if len(rows) > _ROWS else ""
     return "\n\n".join(part for part in (words, table, rest) if part)
 
 
@@ -131,14 +133,14 @@ def _counters(comparison: Comparison) -> str:
     if not folded:
         return table
     rest = _table(header, map(_row, folded))
-    summary = more(len(folded), "counter") + (" that moved" if judged else "")
+    summary = several(len(folded), "more counter") + (" that moved" if judged else "")
     # The blank lines let Markdown begin again inside the element.
     details = f"<details><summary>{summary}</summary>\n\n{rest}\n\n</details>"
     return "\n\n".join(part for part in (table, details) if part)
 
 
 def _row(delta: Delta) -> tuple[str, ...]:
-    change = " ".join(part for part in change_of(delta) if part)
+    change = f"{delta.difference} {delta.ratio}".rstrip()
     values = (quantity(delta.old, delta.unit), quantity(delta.new, delta.unit))
     return (inline(delta.title), *values, change, delta.verdict)
 
@@ -203,7 +205,7 @@ def _hunks(old: Profile, new: Profile, story: Story, room: int) -> list[str]:
             block = brief
         out.append(block)
     left = len(story.chapters) - len(told)
-    return [*out, f"{more(left, 'hunk')}: too long for a comment."] if left else out
+    return [*out, f"{several(left, 'more hunk')}: too long for a comment."] if left else out
 
 
 def _head(chapter: Chapter) -> str:
@@ -239,7 +241,7 @@ def _side(profile: Profile, path: str, lines: tuple[int, int], mark: str) -> lis
         out.append(mark + (line if len(line) <= _WIDTH else f"{line[:_WIDTH]} …"))
     hidden = last - first + 1 - len(shown)
     if hidden > 0 and shown:
-        out.append(f"{mark} … {more(hidden, 'line')}")
+        out.append(f"{mark} … {several(hidden, 'more line')}")
     return out
 
 
@@ -322,3 +324,63 @@ def steps_markdown(steps: Iterable[KernelStep]) -> str:
         else:
             out.append(step_markdown(step.old, step.new, step.comparison, step.story))
     return "".join(out)
+
+
+# --- check ---
+
+_GATE_TABLE = LIMIT // 4  # characters of one table
+_VERDICTS = {
+    "pass": "The gate passed",
+    "fail": "The gate failed",
+    "inconclusive": "The gate is inconclusive, which is no pass",
+}
+
+
+def gates_markdown(gates: Sequence[Gate], steps: Sequence[str] = ()) -> str:
+    """The comment, below what GitHub takes in one.
+
+    Args:
+        gates: All of them, passed ones included.
+        steps: Differences as `workbench.views.text.markdown` tells them; those that find no room
+            are counted.
+    """
+    loud = [gate for gate in gates if gate.status != "pass"]
+    quiet = [gate for gate in gates if gate.status == "pass"]
+    out = [f"**{_VERDICTS[overall(gates)]}**: {summary(gates)}.\n"]
+    if loud:
+        out.append(_gate_table(loud, _GATE_TABLE))
+    if quiet:
+        out.append(
+            _folded(f"{several(len(quiet), 'gate')} passed", _gate_table(quiet, _GATE_TABLE))
+        )
+    for place, step in enumerate(steps):
+        block = _folded("What moved", step)
+        if sum(map(len, out)) + len(block) > LIMIT:
+            out.append(f"{several(len(steps) - place, 'difference')} found no room here.\n")
+            break
+        out.append(block)
+    return "\n".join([*out, f"<sub>workbench {__version__}</sub>\n"])
+
+
+def _folded(title: str, text: str) -> str:
+    return f"<details><summary>{title}</summary>\n\n{text}\n</details>\n"
+
+
+def _gate_table(gates: Sequence[Gate], room: int) -> str:
+    """The rows that fit into so many characters, and how many are left out."""
+    lines = ["| version | gate | | |", "| --- | --- | --- | --- |"]
+    size = sum(map(len, lines))
+    for place, row in enumerate(_gate_rows(gates)):
+        size += len(row) + 1
+        if size > room:
+            lines.append(f"| … | {several(len(gates) - place, 'more gate')} | | |")
+            break
+        lines.append(row)
+    return "\n".join(lines) + "\n"
+
+
+def _gate_rows(gates: Sequence[Gate]) -> Iterator[str]:
+    for gate in gates:
+        place = f" ({inline(gate.file)}:{gate.line})" if gate.line else ""
+        cells = (gate.version, gate.name, gate.status)
+        yield f"| {' | '.join(map(inline, cells))} | {inline(gate.message)}{place} |"

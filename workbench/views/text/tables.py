@@ -1,4 +1,4 @@
-"""``--format csv`` and ``--format markdown``: the same facts as flat tables.
+"""The same facts as flat tables: CSV, Markdown, Parquet.
 
 CSV holds raw numbers in base units for other programs; Markdown holds formatted
 ones for people. A missing value is an empty CSV cell with its reason beside it.
@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
-from workbench.analysis.compare import Comparison, Delta
-from workbench.analysis.launches.kernels import kernel_words, values_words
+from workbench.analysis.compare import Comparison
 from workbench.counters import Missing, catalog, read_all
+from workbench.errors import MissingError
 from workbench.model import Profile
-from workbench.units import count, points, quantity, relative, signed
+from workbench.units import quantity
+from workbench.views.shapes import dumps
+from workbench.views.sheets import Sheet, sweep
 from workbench.views.sheets.list import StudyList
+from workbench.views.sheets.sweep import Sweep
 from workbench.views.text.escaping import inline, visible
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Cells = Sequence[Any]
 
@@ -45,11 +51,6 @@ def to_markdown(header: Sequence[str], rows: Iterable[Cells]) -> str:
 
     ruler = "|" + "|".join(" --- " for _ in header) + "|"
     return "\n".join([line(header), ruler, *(line(row) for row in rows)]) + "\n"
-
-
-def more(number: int, what: str) -> str:
-    """``3 more hunks``."""
-    return f"{count(number)} more {what}{'' if number == 1 else 's'}"
 
 
 # --- list ------------------------------------------------------------------------
@@ -144,42 +145,134 @@ def show_markdown(profile: Profile) -> str:
 # --- diff ------------------------------------------------------------------------
 
 
-def change_of(delta: Delta) -> tuple[str, str]:
-    """(difference, relative change) of one counter, formatted; percentages in points."""
-    if delta.delta is None or delta.old is None or delta.new is None:
-        return quantity(None), ""
-    if delta.unit == "%":
-        return points(float(delta.delta)), ""
-    return signed(delta.delta, delta.unit), relative(delta.old, delta.new)
-
-
-KERNELS_HEAD = ("kernel", "launches", "before", "after", "change", "its own values")
-
-
-def kernel_rows(comparison: Comparison) -> list[tuple[str, ...]]:
-    """What became of each kernel, as text under `KERNELS_HEAD`; none for one and one."""
-    if len(comparison.kernels) <= 1:
-        return []
-    rows = []
-    for kernel in sorted(comparison.kernels, key=lambda k: -abs(k.change_s or 0.0)):
-        change = kernel_words(kernel).rpartition(", ")[2] if kernel.change_s is not None else ""
-        if not kernel.matched:
-            change = "removed" if kernel.samples[0] else "added"
-        rows.append(
-            (
-                kernel.name,
-                " → ".join(dict.fromkeys(str(n) for n in kernel.samples if n)),
-                *(quantity(seconds, "s") for seconds in (kernel.old_s, kernel.new_s)),
-                change,
-                values_words(kernel).removeprefix(f"{kernel.name}: "),
-            )
-        )
-    return rows
-
-
 def diff_csv(comparison: Comparison) -> str:
     """One row per counter."""
     first = ("id", "group", "ncu", "unit", "old", "new", "delta", "relative", "better")
     fields = (*first, "moved", "verdict", "rule", "reason")
     rows = [[getattr(delta, field) for field in fields] for delta in comparison.counters]
     return to_csv(["counter", *fields[1:-1], "missing"], rows)
+
+
+# --- sheets ---
+
+
+def sheet_text(sheet: Sheet, format_: str) -> str:
+    """The sheet as ``json``, ``csv`` or ``markdown`` text."""
+    if format_ == "json":
+        return dumps(sheet.document)
+    if format_ == "csv":
+        return _csv(sheet.raw, sheet.columns)
+    notes = "".join(f"\n{note}\n" for note in sheet.notes)
+    title = f"{sheet.title}\n\n" if sheet.title else ""
+    return f"{title}{to_markdown(sheet.header, sheet.shown)}{notes}"
+
+
+def _csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
+    """`to_csv` of named values. `columns` are all that any row has, where none are named."""
+    names = columns or tuple(dict.fromkeys(name for row in rows for name in row))
+    return to_csv(names, ([row.get(name) for name in names] for row in rows))
+
+
+def sweep_text(table: Sweep, format_: str) -> str:
+    """The sweep as ``json``, ``csv`` or ``markdown`` text."""
+    if format_ == "json":
+        return dumps(sweep.document(table))
+    if format_ == "csv":
+        return _csv(list(sweep.raw(table)))
+    text = to_markdown(("version", *table.problems), ())
+    text += "".join(f"| {' | '.join(row)} |\n" for row in _sweep_rows(table))
+    below = [*sweep.notes(table), *(f"WARNING: {line}" for line in sweep.warnings(table))]
+    lines = "".join(f"- {inline(line)}\n" for line in below)
+    return f"{inline(sweep.title(table))}\n\n{text}" + (f"\n{lines}" if lines else "")
+
+
+def _sweep_rows(table: Sweep) -> Iterator[list[str]]:
+    """All quantities of a combination in one cell; the fastest in bold."""
+    every, best = list(sweep.quantities(table)), table.best
+    for version in table.versions:
+        row = [inline(version)]
+        for problem in table.problems:
+            key = (version, problem)
+            cells = [quantity.cells[key] for quantity in every]
+            if key not in table.timings:
+                row.append(inline(cells[0]))
+                continue
+            words = [
+                f"{cell} {quantity.title}"
+                if quantity.title.endswith("/s") and cell != "—"
+                else cell
+                for quantity, cell in zip(every, cells, strict=True)
+            ]
+            text = inline(" · ".join(words))
+            row.append(f"**{text}**" if best.get(problem) == version else text)
+        yield row
+
+
+# --- frames ---
+
+
+def write_csv(frames: Iterable[pd.DataFrame], out: TextIO) -> int:
+    """RFC 4180 text, but with Unix line ends and no control characters; NaN is an empty cell.
+
+    Returns:
+        The number of rows.
+    """
+    rows = 0
+    for number, frame in enumerate(frames):
+        shown = frame.assign(**{name: _visible(frame[name]) for name in _texts(frame)})
+        shown.to_csv(out, index=False, header=number == 0, lineterminator="\n")
+        rows += len(frame)
+    return rows
+
+
+def _texts(frame: pd.DataFrame) -> list[str]:
+    of_text = ("category", "object", "str")
+    return [str(name) for name in frame if frame[name].dtype.name in of_text]
+
+
+def _visible(column: pd.Series[Any]) -> pd.Series[Any]:
+    """The column without what a terminal obeys; each text is looked at once."""
+    changed = {
+        text: clean
+        for text in column.unique()
+        if isinstance(text, str) and (clean := visible(text)) != text
+    }
+    if not changed:
+        return column
+    return column.astype(object).map(lambda text: changed.get(text, text))
+
+
+def write_parquet(frames: Iterable[pd.DataFrame], out: BinaryIO) -> int:
+    """Parquet: a row group for each frame, names as strings, times in UTC to the microsecond.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        MissingError: pyarrow is not installed.
+    """
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingError(
+            "Parquet is written by pyarrow, which is not installed",
+            "In workbench's checkout: pip install '.[parquet]'; --format csv needs nothing.",
+        ) from error
+    kinds = {"float64": pa.float64(), "int64": pa.int64(), "bool": pa.bool_()}
+    writer, rows = None, 0
+    try:
+        for frame in frames:
+            columns = {}
+            for name in frame:
+                dtype = frame[name].dtype.name
+                time = pa.timestamp("us", "UTC") if dtype.startswith("datetime64") else pa.string()
+                columns[name] = pa.Array.from_pandas(frame[name]).cast(kinds.get(dtype, time))
+            table = pa.table(columns)
+            writer = writer or parquet.ParquetWriter(out, table.schema, compression="zstd")
+            writer.write_table(table)
+            rows += len(frame)
+    finally:
+        if writer is not None:
+            writer.close()
+    return rows

@@ -10,6 +10,7 @@ from workbench import units
 from workbench.analysis.advice import Score
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.launches.course import courses
+from workbench.analysis.launches.kernels import KERNELS_HEAD, kernel_rows
 from workbench.analysis.memory import memory
 from workbench.analysis.movers import Mover, movers
 from workbench.analysis.source.hunks import Hunk
@@ -42,7 +43,6 @@ from workbench.views.html.parts.common import (
 from workbench.views.html.parts.headroom import PanelView, panel_view
 from workbench.views.html.parts.moved import Anchor, LinkGroup, Links, line_link
 from workbench.views.html.render import render
-from workbench.views.text.tables import KERNELS_HEAD, kernel_rows
 
 _EFFECTS = 8
 _TILES = 5
@@ -196,7 +196,7 @@ def diff_view(step: Step, head: Head) -> DiffView:
         hunks=cards,
         quiet=tuple(_quiet(hunk, code) for hunk in story.quiet),
         kernels_head=KERNELS_HEAD,
-        kernels=tuple(kernel_rows(comparison)),
+        kernels=tuple(kernel_rows(comparison.kernels)),
         launches=_launches(step),
         rest=links.of(story.rest),
         whole=whole,

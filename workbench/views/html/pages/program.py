@@ -41,14 +41,12 @@ from workbench.views.html.parts.common import (
 from workbench.views.html.parts.headroom import PanelView
 from workbench.views.sheets.program import (
     ROWS,
-    program_sheet,
-    time_words,
-)
-from workbench.views.sheets.programs import (
     change_words,
     difference_sheet,
     fate_words,
+    program_sheet,
     row_names,
+    time_words,
 )
 
 # --- one program ----------------------------------------------------------------------
