@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from benchmarks.truth.labels import Falsehood, Label, Lines
 from workbench.analysis.cause.finding import Proof
-from workbench.analysis.cause.sentence import stall_of
+from workbench.analysis.cause.words import stall_of
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.step import Step
 from workbench.model import Record

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from tests.factories import make_launch, make_profile
-from workbench.analysis.cause.bounds import bounded_in
+from workbench.analysis.cause.places import bounded_in
 from workbench.analysis.compare import compare
 from workbench.analysis.split.attribution import attribute
 from workbench.analysis.story import explain

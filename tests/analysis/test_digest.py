@@ -10,11 +10,21 @@ from msgspec.structs import replace
 
 from tests.factories import make_profile, padded
 from workbench.analysis.compare import compare
-from workbench.analysis.digest import beyond, excerpt, leading, telling
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.split.attribution import CounterSplit, LineShare, Part
 from workbench.analysis.split.duration import TimePart
-from workbench.analysis.story import Chapter, Fact, LeftOut, Passage, Tie, explain
+from workbench.analysis.story import (
+    Chapter,
+    Fact,
+    LeftOut,
+    Passage,
+    Tie,
+    beyond,
+    excerpt,
+    explain,
+    leading,
+    telling,
+)
 from workbench.analysis.weight import Scale
 from workbench.store import Store
 

@@ -6,10 +6,9 @@ from msgspec.structs import replace
 
 from tests.views.test_terminal_hunks import padded_step
 from workbench.analysis.compare import compare
-from workbench.analysis.movers import movers
 from workbench.analysis.split.attribution import CounterSplit, LineShare, Part
 from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit
-from workbench.analysis.story import Story, explain
+from workbench.analysis.story import Story, explain, movers
 
 
 def story(*splits: CounterSplit, time: TimeSplit | None = None) -> Story:

@@ -17,7 +17,7 @@ from tests.factories import (
     make_timing,
 )
 from workbench.analysis.cause.places import Origin
-from workbench.analysis.cause.strip import strip
+from workbench.analysis.cause.words import strip
 from workbench.analysis.compare import compare
 from workbench.analysis.story import Story, explain
 from workbench.model import InstructionTable, Metric, Profile, SourceFile

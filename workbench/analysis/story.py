@@ -13,19 +13,24 @@ step's parts it tells:
 
 Warp samples are told as time, an ideal and an excess by the counter that they belong to, and
 lanes by the instructions of their warps, unless they moved otherwise by `TELLING` or more.
+
+That is the order of the source. `leading`, `beyond`, `telling` and `excerpt` put the same into the
+order in which a reader in a hurry wants it, and weigh nothing anew: the hunks of the cause's first
+proof lead, since the strip and the sentence speak of them; then counts the time that is linked to
+a hunk, and where none is known its heaviest counter. `movers` is the way back, from a counter to
+the hunks that moved it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from workbench.analysis.advice import Score, score
 from workbench.analysis.aggregate import pair_launches
 from workbench.analysis.cause.finding import Cause, find_cause
-from workbench.analysis.cause.sentence import tell
-from workbench.analysis.cause.strip import Stop, strip
+from workbench.analysis.cause.words import Stop, strip, tell
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.expectations import Judgement, judge, side_effects
 from workbench.analysis.headroom import Panel, panel_of, score_ways
@@ -34,10 +39,17 @@ from workbench.analysis.occupancy import OccupancySplit, split_launches
 from workbench.analysis.sameness import doubts
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.split.attribution import Attribution, CounterSplit, Linked, Part, attribute
+from workbench.analysis.split.attribution import (
+    Attribution,
+    CounterSplit,
+    LineShare,
+    Linked,
+    Part,
+    attribute,
+)
 from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit, split_time
 from workbench.analysis.split.placing import PartKey, Placing
-from workbench.analysis.weight import TELLING, WELL
+from workbench.analysis.weight import TELLING, WELL, Scale, most_moved, ranked
 from workbench.counters import catalog
 from workbench.model import Number, Profile, Record
 from workbench.specs import Expectation
@@ -397,3 +409,174 @@ def _linked_lines(attribution: Attribution) -> dict[int, set[LinkedLine]]:
                 out[hunk].update((0, line.old_file, line.old) for line in large if line.old)
                 out[hunk].update((1, line.new_file, line.new) for line in large if line.new)
     return out
+
+
+# --- on one screen -------------------------------------------------------------------------
+
+#: First and last line, 1-based; empty where the last is before the first.
+Span = tuple[int, int]
+
+
+def leading(story: Story) -> tuple[Chapter, ...]:
+    """The chapters that tell anything, those that matter most first; all where none does."""
+    named = [hunk for proof in story.cause.proofs[:1] for hunk in proof.place.hunks]
+
+    def rank(chapter: Chapter) -> tuple[int, float, float]:
+        place = (*named, chapter.hunk.id).index(chapter.hunk.id)
+        seconds = sum(abs(tie.time.delta_s) for tie in chapter.ties if tie.time is not None)
+        return place, -seconds, -max((tie.weight for tie in chapter.ties), default=0.0)
+
+    told = [one for one in story.chapters if one.ties or one.hunk.id in named]
+    return tuple(sorted(told or story.chapters, key=rank))
+
+
+def beyond(story: Story, most: int) -> tuple[Tie, ...]:
+    """What no hunk explains alone: the `most` ties with the longest time, in the story's order.
+
+    Unknown source has a say whatever its time is.
+    """
+    ties = [tie for tie in story.rest.ties if tie.time is not None or tie.link == "unknown"]
+
+    def rank(tie: Tie) -> tuple[bool, float]:
+        return tie.link != "unknown", -abs(tie.time.delta_s) if tie.time is not None else 0.0
+
+    chosen = sorted(ties, key=rank)[:most]
+    return tuple(tie for tie in ties if tie in chosen)
+
+
+def telling(comparison: Comparison, story: Story, scale: Scale, most: int) -> tuple[Delta, ...]:
+    """The counters to read first, in the catalog's order: the strip's, and the `most` heaviest.
+
+    The strip tells a stall as time; where its ratio to instructions moved the other way, that is
+    not among them.
+    """
+    light = {delta.id for weight, delta in ranked(comparison, scale) if not weight}
+    chosen = {stop.counter for stop in story.strip} - light
+    chosen.update(delta.id for delta in most_moved(comparison, scale, most))
+    chosen.add("duration")
+    return tuple(delta for delta in comparison.counters if delta.moved and delta.id in chosen)
+
+
+def excerpt(chapter: Chapter, rows: int) -> tuple[Span, Span]:
+    """The lines of a hunk, old and new, that are shown where there is room for `rows` in all.
+
+    The line that moved most of the heaviest counter stands in the middle of its side's part;
+    a side without one begins with its first line. Every side with code keeps one row.
+    """
+    old, new = chapter.hunk.old, chapter.hunk.new
+    lengths = [span[1] - span[0] + 1 for span in (old, new)]
+    half = max(rows // 2, 1)
+    fewer = min(lengths)
+    shares = [max(rows - fewer, 1) if length > fewer else fewer for length in lengths]
+    if fewer > half:
+        shares = [half, max(rows - half, 1)]
+    cores = _cores(chapter)
+    return (_around(old, cores[0], shares[0]), _around(new, cores[1], shares[1]))
+
+
+def _cores(chapter: Chapter) -> tuple[int, int]:
+    """The hunk's own lines that moved most, old and new; 0 where none did."""
+    own = [
+        line
+        for tie in chapter.ties
+        if tie.link == "hunk" and tie.facts
+        for line in tie.facts[0].part.lines
+        if line.delta
+    ]
+    old = next((line.old for line in own if line.old), 0)
+    new = next((line.new for line in own if line.new), 0)
+    return old, new
+
+
+def _around(span: Span, core: int, rows: int) -> Span:
+    first, last = span
+    if last - first + 1 <= rows:
+        return span
+    start = min(max(core - rows // 2, first), last - rows + 1) if first <= core <= last else first
+    return start, start + rows - 1
+
+
+# --- from a counter to its hunks ------------------------------------------------------------
+
+#: A line is named where it holds this part of what a mover moved.
+_HOLDS = 0.5
+
+
+class Mover(Record, frozen=True):
+    """What hunks moved of one counter, alone or (several numbers) together.
+
+    `delta` is in `unit`, which is seconds for warp states and the duration; `line` holds most of
+    it, if one line does.
+    """
+
+    hunks: tuple[int, ...]
+    delta: Number
+    unit: str
+    line: LineShare | None = None
+
+
+def movers(story: Story) -> dict[str, tuple[Mover, ...]]:
+    """Catalog id -> its movers, those that moved most first; ids without any are not in it.
+
+    A counter has movers where it is split over the source's lines, a warp state and the duration
+    where their time is; nothing ties anything else (ratios, occupancy) to a line. What is below
+    `TELLING`, or uncertain in its sign, is left out as everywhere.
+    """
+    found = {
+        split.id: _of_counter(split)
+        for split in story.attribution.counters
+        # Samples are told as time, below.
+        if split.id and not split.counter.startswith(SAMPLES)
+    }
+    if story.time is not None:
+        found.update(_of_time(story.time))
+    return {counter: every for counter, every in found.items() if every}
+
+
+def _of_counter(split: CounterSplit) -> tuple[Mover, ...]:
+    amounts: dict[tuple[int, ...], Number] = defaultdict(int)
+    lines: dict[tuple[int, ...], list[LineShare]] = defaultdict(list)
+    for part in split.parts:
+        if part.hunks and part.link in ("hunk", "symbol"):
+            amounts[part.hunks] += part.delta
+            lines[part.hunks] += part.lines
+    return _heaviest(amounts, max(abs(split.old), abs(split.new), 1), split.unit, lines)
+
+
+def _of_time(time: TimeSplit) -> dict[str, tuple[Mover, ...]]:
+    """Of the duration and of every warp state."""
+    amounts: dict[str, dict[tuple[int, ...], Number]] = defaultdict(lambda: defaultdict(float))
+    for part in time.parts:
+        if not part.hunks or part.link not in ("hunk", "symbol"):
+            continue
+        if part.certain:
+            amounts["duration"][part.hunks] += part.delta_s
+        for stall in part.stalls:
+            if not stall.low_s <= 0.0 <= stall.high_s:
+                amounts[stall.stall][part.hunks] += stall.delta_s
+    whole = max(time.old_s, time.new_s)
+    return {counter: _heaviest(found, whole, "s", {}) for counter, found in amounts.items()}
+
+
+def _heaviest(
+    amounts: Mapping[tuple[int, ...], Number],
+    whole: Number,
+    unit: str,
+    lines: Mapping[tuple[int, ...], Iterable[LineShare]],
+) -> tuple[Mover, ...]:
+    told = [hunks for hunks, amount in amounts.items() if abs(amount) >= TELLING * whole]
+    return tuple(
+        Mover(
+            hunks=hunks,
+            delta=amounts[hunks],
+            unit=unit,
+            line=_mover_line(amounts[hunks], lines.get(hunks, ())),
+        )
+        for hunks in sorted(told, key=lambda hunks: (-abs(amounts[hunks]), hunks))
+    )
+
+
+def _mover_line(amount: Number, lines: Iterable[LineShare]) -> LineShare | None:
+    largest = max(lines, key=lambda line: abs(line.delta), default=None)
+    holds = largest is not None and abs(largest.delta) >= _HOLDS * abs(amount)
+    return largest if holds and largest is not None and (largest.old or largest.new) else None

@@ -123,7 +123,7 @@ def command(
     else:
         from rich.console import Console
 
-        from workbench.analysis.digest import telling
+        from workbench.analysis.story import telling
         from workbench.analysis.weight import Scale
         from workbench.views.terminal.console import print_view
         from workbench.views.terminal.diff import (

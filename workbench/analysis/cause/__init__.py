@@ -2,6 +2,5 @@
 
 In come a comparison, the split of its counters and of its time; out goes one `Cause`, with the
 propositions ("this edit moved that counter") ranked by how much of the time they can explain.
-`hypotheses` weighs counters, `places` finds the lines, `finding` joins them; `strip` says it in
-one line and `sentence` in words.
+`hypotheses` weighs counters, `places` finds the lines, `finding` joins them; `words` says it.
 """

@@ -16,16 +16,25 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from workbench.analysis.cause.sentence import speed_words
-from workbench.analysis.cause.strip import line
+from workbench.analysis.cause.words import line, speed_words
 from workbench.analysis.compare import Comparison, Delta, Side
-from workbench.analysis.digest import beyond, excerpt, leading, telling
 from workbench.analysis.launches.kernels import NO_PAIR, KernelChange, values_words
 from workbench.analysis.machine.code import CodeClass, HunkCode, MachineDiff
 from workbench.analysis.program import KernelStep, ProgramDifference, as_fast
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.stalls import stall_words
-from workbench.analysis.story import Chapter, Fact, LeftOut, Story, Tie, silence
+from workbench.analysis.story import (
+    Chapter,
+    Fact,
+    LeftOut,
+    Story,
+    Tie,
+    beyond,
+    excerpt,
+    leading,
+    silence,
+    telling,
+)
 from workbench.analysis.weight import TELLING, WELL, Scale
 from workbench.counters import catalog
 from workbench.model import Number, Profile

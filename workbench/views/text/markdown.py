@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from workbench import __version__
-from workbench.analysis.cause.strip import line
+from workbench.analysis.cause.words import line
 from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.gates import Gate, overall
 from workbench.analysis.launches.kernels import KERNELS_HEAD, kernel_rows

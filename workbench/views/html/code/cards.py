@@ -16,11 +16,10 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from workbench import units
-from workbench.analysis.digest import excerpt, leading
 from workbench.analysis.machine.code import HunkCode, MachineDiff
 from workbench.analysis.machine.listing import labels_of
 from workbench.analysis.step import Step
-from workbench.analysis.story import Chapter
+from workbench.analysis.story import Chapter, excerpt, leading
 from workbench.model import Profile, Record
 from workbench.views.html.code.hunks import Chunk, DiffCode
 from workbench.views.html.parts.common import width

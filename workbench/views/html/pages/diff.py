@@ -12,11 +12,10 @@ from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.launches.course import courses
 from workbench.analysis.launches.kernels import KERNELS_HEAD, kernel_rows
 from workbench.analysis.memory import memory
-from workbench.analysis.movers import Mover, movers
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.split.attribution import LineShare
 from workbench.analysis.step import Step
-from workbench.analysis.story import Story
+from workbench.analysis.story import Mover, Story, movers
 from workbench.analysis.weight import most_moved, ranked
 from workbench.model import LineKey, Profile, Record
 from workbench.views.html.charts.memory import MemoryView, memory_view

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from workbench import units
 from workbench.analysis.aggregate import main_launch
-from workbench.analysis.cause.strip import limit_stop
+from workbench.analysis.cause.words import limit_stop
 from workbench.analysis.limit import limit_of
 from workbench.analysis.roofline import Position, Roof, position, roofs
 from workbench.gpus import chip_for

@@ -9,7 +9,7 @@ import msgspec
 
 from workbench import units
 from workbench.analysis.aggregate import kernel_seconds, main_launch, value_of
-from workbench.analysis.cause.sentence import speed_words
+from workbench.analysis.cause.words import speed_words
 from workbench.analysis.headroom import panel_of, score_ways
 from workbench.analysis.limit import limit_of
 from workbench.analysis.remarks import remarks

@@ -8,7 +8,7 @@ from typing import Literal
 
 from workbench import units
 from workbench.analysis.aggregate import readings_of
-from workbench.analysis.cause.strip import Stop
+from workbench.analysis.cause.words import Stop
 from workbench.counters import Counter, Missing
 from workbench.model import Launch, Profile, Record, Verification
 
