@@ -41,10 +41,8 @@ class Chip(Record, frozen=True):
     warp_size: int
     max_threads_per_block: int
     registers_per_sm: int
-    registers_per_block: int
     registers_per_thread: int
     register_unit: int
-    warp_granularity: int
     schedulers: int
     banks: int
     bank_bytes: int

@@ -235,7 +235,7 @@ def _job(problem: str, seed: int) -> Job:
     from workbench.engines.host.job import Executable
 
     program = Executable(version="v0", kind="python", path="")
-    return Job(task="verify", study="double", problem=problem, seed=seed, program=program)
+    return Job(task="verify", study="double", problem=problem, seed=seed, executable=program)
 
 
 def test_versions_on_one_problem_share_inputs_and_reference(study: Study) -> None:

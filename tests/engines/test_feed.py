@@ -18,14 +18,14 @@ from workbench.project import Project
 
 def job(version: str) -> Job:
     program = Executable(version=version, kind="python", path="")
-    return Job(task="verify", study="double", problem="n7", seed=1, program=program)
+    return Job(task="verify", study="double", problem="n7", seed=1, executable=program)
 
 
 def test_whoever_watches_a_feed_looks_at_once_and_when_the_rest_comes() -> None:
     seen: list[tuple[list[str], bool]] = []
 
     def look() -> None:
-        seen.append(([each.program.version for each in feed], feed.closed))
+        seen.append(([each.executable.version for each in feed], feed.closed))
 
     feed = Feed([job("v0")], more=True)
     with feed.watched(look):

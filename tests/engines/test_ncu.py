@@ -209,7 +209,7 @@ def test_a_command_passes_every_option_through() -> None:
         ncu="/opt/x/ncu",
         version="v3",
         output="build/runs/a/report.ncu-rep",
-        program=("/home/me/bin/python3", "-m", "workbench.engines.worker", "j", "--result", "r"),
+        worker=("/home/me/bin/python3", "-m", "workbench.engines.worker", "j", "--result", "r"),
         collection=Collection(
             sets=("full",),
             sections=("PmSampling",),
@@ -255,7 +255,7 @@ def test_a_launchers_options_are_not_kept() -> None:
         ncu="ncu",
         version="v3",
         output="r.ncu-rep",
-        program=("python3", "-m", "workbench.engines.worker"),
+        worker=("python3", "-m", "workbench.engines.worker"),
         launcher=("/opt/slurm/bin/srun", "--nodelist=secret-host", "--account=me"),
     )
     assert command.neutral[:3] == ("srun", "…", "ncu")

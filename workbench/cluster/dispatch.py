@@ -124,7 +124,7 @@ class PieceOutcome(Record, frozen=True):
         begun, ended: Seconds since 1970, by the node's clock.
         device: Slug of the GPU that a time or profile was taken on.
         taken: It was stored already, and nothing was measured.
-        told: Lines to print: a profile's.
+        lines: To be printed: a profile's.
         source_hash: Of the version that was run.
     """
 
@@ -138,7 +138,7 @@ class PieceOutcome(Record, frozen=True):
     device: str = ""
     taken: bool = False
     check: Check | None = None
-    told: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
     source_hash: str = ""
     fault: Fault | None = None
 

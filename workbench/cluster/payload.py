@@ -191,8 +191,8 @@ class Payload:
             self._finish(number, fault=Fault.of(error))
             return
         shown = path.relative_to(self._project.root).as_posix()
-        told = report_lines(profile, runner.engine, shown)
-        self._finish(number, device=profile.device.slug, told=told)
+        lines = report_lines(profile, runner.engine, shown)
+        self._finish(number, device=profile.device.slug, lines=lines)
 
 
 def _log(line: str) -> None:

@@ -105,7 +105,7 @@ def read_settings(project: Project) -> SlurmSettings:
     try:
         settings = msgspec.convert(cluster.get("slurm", {}), SlurmSettings)
     except msgspec.ValidationError as error:
-        raise _told(project, str(error)) from error
+        raise _complaint(project, str(error)) from error
     if settings.minutes < 1:
         raise _wrong(
             project,
@@ -116,7 +116,7 @@ def read_settings(project: Project) -> SlurmSettings:
     return settings
 
 
-def _told(project: Project, message: str) -> UsageError:
+def _complaint(project: Project, message: str) -> UsageError:
     """The complaint of msgspec in our words."""
     if unknown := re.match(r"Object contains unknown field `(.*)`", message, re.DOTALL):
         key = unknown[1]
@@ -231,9 +231,9 @@ class SlurmQueue(Queue):
         try:
             jobs = executor.submit_array(payloads)
         except (FailedJobError, FailedSubmissionError, OSError) as error:
-            told = [line for line in str(error).splitlines() if "error" in line.lower()]
+            errors = [line for line in str(error).splitlines() if "error" in line.lower()]
             raise MissingError(
-                f"Slurm refused the jobs: {(told or [str(error).strip()])[-1].strip()}",
+                f"Slurm refused the jobs: {(errors or [str(error).strip()])[-1].strip()}",
                 "The settings are in [cluster.slurm] of workbench.toml or pyproject.toml.",
             ) from error
         return str(jobs[0].job_id).partition("_")[0]

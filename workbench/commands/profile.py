@@ -239,9 +239,9 @@ def _on_cluster(
 
     def tell(outcome: PieceOutcome) -> None:
         nonlocal told
-        if outcome.told:
+        if outcome.lines:
             told += 1
-            _tell(outcome.told, progress)
+            _tell(outcome.lines, progress)
 
     carry_out(Fleet(project, study, progress), study, order, combinations, failures, tell)
     failures.finish()

@@ -76,7 +76,7 @@ def command(
     project, study, versions = named.pick()
     progress = Progress()
     taken = choose("gpu" if sanitize or run.gpus else engine, project, run, progress.say)
-    program = need_sanitizer() if sanitize else ""
+    path = need_sanitizer() if sanitize else ""
     if taken.verify_line:
         progress.say(taken.verify_line)
     versions = runnable(taken, versions, named.every, progress.say)
@@ -93,7 +93,7 @@ def command(
         _print(study, taken.seed, _judged(subjects, verdicts, failures), format_)
         raise
     pairs = _judged(subjects, verdicts, failures)
-    findings = _findings(runner, pairs, program, failures) if sanitize else None
+    findings = _findings(runner, pairs, path, failures) if sanitize else None
     progress.clear()
     _print(study, taken.seed, pairs, format_, findings)
     _raise_worst(pairs, failures)
@@ -186,7 +186,7 @@ def _judged(
 
 
 def _findings(
-    runner: Experiment, pairs: Sequence[Pair], program: str, failures: Failures
+    runner: Experiment, pairs: Sequence[Pair], path: str, failures: Failures
 ) -> list[tuple[str, Finding]]:
     """What compute-sanitizer finds in the CUDA versions, with the version's id."""
     from workbench.measure.sanitizer import TOOLS
@@ -197,12 +197,12 @@ def _findings(
     for tool in TOOLS if every else ():
         # One process for all: only where it has something to say does each version get its
         # own, so that a finding is never laid at another version's door.
-        if len(versions) > 1 and runner.clean(every, tool, program):
+        if len(versions) > 1 and runner.clean(every, tool, path):
             continue
         for version in versions:
             with failures.of(f"{version} under {tool}"):
                 own = [subject for subject in every if subject.version.id == version]
-                findings += [(version, each) for each in runner.sanitize(own, tool, program)]
+                findings += [(version, each) for each in runner.sanitize(own, tool, path)]
     return findings
 
 

@@ -25,7 +25,6 @@ from workbench.engines.gpu.bench import Bench, Benches, Run, load_library
 from workbench.engines.gpu.device import DeviceArray, Session, WorkerError, set_bytes
 from workbench.engines.gpu.libcuda import DriverError, open_device
 from workbench.engines.host.job import (
-    Check,
     Executable,
     Failure,
     Job,
@@ -41,18 +40,18 @@ _FATAL = frozenset(("internal", "no-device", "no-pycuda"))
 _LOOK_S = 0.01
 
 
-def _wrong(program: Executable) -> Failure:
+def _wrong(executable: Executable) -> Failure:
     return Failure(
         kind="wrong-result",
-        message=f"{program.version} gives a wrong result",
-        step=f"checking {program.version}",
+        message=f"{executable.version} gives a wrong result",
+        step=f"checking {executable.version}",
     )
 
 
-def _wake_for(session: Session, program: Executable) -> None:
+def _wake_for(session: Session, executable: Executable) -> None:
     """What calls a library may choose among kernels by trying them."""
-    if program.kind == "python":
-        with session.doing(f"waking the device for {program.version}"):
+    if executable.kind == "python":
+        with session.doing(f"waking the device for {executable.version}"):
             session.wake()
 
 
@@ -73,44 +72,34 @@ def _profile(run: Run, job: Job) -> None:
                 run.session.poison(run.arrays[spec.name])
         run.session.synchronize()
         # Exactly the version's launches, and nothing else, stand inside the range.
-        with nvtx.annotate(message=job.program.version, domain="workbench"):
+        with nvtx.annotate(message=job.executable.version, domain="workbench"):
             for kernel, step in run.steps:
-                with run.session.doing(f"launching {kernel} of {job.program.version}"):
+                with run.session.doing(f"launching {kernel} of {job.executable.version}"):
                     step()
-            with run.session.doing(f"running {job.program.version}"):
+            with run.session.doing(f"running {job.executable.version}"):
                 run.session.synchronize()
 
 
 def _baseline(
     session: Session, bench: Bench, job: Job, arrays: dict[str, DeviceArray], notices: list[Notice]
-) -> tuple[Run | None, Check | None]:
+) -> Run | None:
     """The baseline, verified as well; a baseline that cannot run is no failure of the version."""
     if job.baseline is None:
-        return None, None
+        return None
     try:
         _wake_for(session, job.baseline)
         run = Run(session, bench, job.baseline, arrays, poison=True)
         run.execute()
-        check = run.check()
+        if run.check().ok:
+            return run
+        why = "its result is wrong"
     except WorkerError as error:
         if error.failure.kind in ("crash", "internal"):
             raise
-        notices.append(
-            Notice(
-                code="no-baseline",
-                message=f"The baseline {job.baseline.version} was not timed: {error}.",
-            )
-        )
-        return None, None
-    if not check.ok:
-        notices.append(
-            Notice(
-                code="no-baseline",
-                message=f"The baseline {job.baseline.version} was not timed: its result is wrong.",
-            )
-        )
-        return None, check
-    return run, check
+        why = str(error)
+    message = f"The baseline {job.baseline.version} was not timed: {why}."
+    notices.append(Notice(code="no-baseline", message=message))
+    return None
 
 
 def _time(
@@ -125,7 +114,7 @@ def _time(
         rotation,
     )
 
-    rival, rival_check = _baseline(session, bench, job, run.arrays, notices)
+    rival = _baseline(session, bench, job, run.arrays, notices)
     count = 1
     if job.time.cache == "cold":
         l2 = session.describe().l2_bytes
@@ -140,22 +129,18 @@ def _time(
             )
     with session.doing("preparing the buffers to rotate over"):
         sets = make_sets(session, bench.specs, run.arrays, count)
-    version = Contestant(
-        job.program.version, bind_all(run.loaded, sets, run.scratch), run.first_launch
-    )
-    other = (
-        Contestant(
-            rival.program.version, bind_all(rival.loaded, sets, rival.scratch), rival.first_launch
-        )
-        if rival is not None
-        else None
-    )
+
+    def bound(one: Run) -> Contestant:
+        steps = bind_all(one.loaded, sets, one.scratch)
+        return Contestant(one.executable.version, steps, one.first_launch)
+
+    version, other = bound(run), bound(rival) if rival is not None else None
     stopwatch = Stopwatch(session, job.time)
     with Conditions(session.bus_id, job.time.settle_s) as conditions:
         times = stopwatch.measure(version, other, conditions.settle)
     notices.extend(stopwatch.notices)
     notices.extend(conditions.notices)
-    return {"times": times, "baseline_check": rival_check, "state": conditions.state}
+    return {"times": times, "state": conditions.state}
 
 
 class Answers:
@@ -337,8 +322,8 @@ def _on_device(session: Session, bench: Bench, job: Job, result: Result) -> Resu
     notices: list[Notice] = []
     arrays = _upload(session, bench)
     if job.task in ("time", "profile"):
-        _wake_for(session, job.program)
-    run = Run(session, bench, job.program, arrays, poison=not job.sanitize)
+        _wake_for(session, job.executable)
+    run = Run(session, bench, job.executable, arrays, poison=not job.sanitize)
     run.execute()
     if job.sanitize:
         # The sanitizer judges; a comparison would read what initcheck watches over.
@@ -346,7 +331,7 @@ def _on_device(session: Session, bench: Bench, job: Job, result: Result) -> Resu
     check = run.check()
     result = msgspec.structs.replace(result, check=check)
     if not check.ok:
-        return msgspec.structs.replace(result, failure=_wrong(job.program))
+        return msgspec.structs.replace(result, failure=_wrong(job.executable))
     if job.task == "profile":
         _profile(run, job)
     elif job.task == "time":

@@ -173,14 +173,14 @@ class Experiment:
         self.engine.verify(subjects, one, begin)
         return [verdicts[place] for place in range(len(subjects))]
 
-    def sanitize(self, subjects: Sequence[Subject], tool: Tool, program: str) -> list[Finding]:
+    def sanitize(self, subjects: Sequence[Subject], tool: Tool, path: str) -> list[Finding]:
         """Run one version on several problems under one tool of compute-sanitizer.
 
         Raises:
             KernelError: a hang, or errors that name no kernel.
             MissingError: compute-sanitizer does not work here.
         """
-        jobs, results, finished = self._under(subjects, tool, program)
+        jobs, results, finished = self._under(subjects, tool, path)
         if finished.timed_out:
             raise hang(jobs[min(len(results), len(jobs) - 1)], self.gpu.where)
         failed = next((result for result in results if result.failure), None)
@@ -190,21 +190,21 @@ class Experiment:
         kernels = {launch.kernel for subject in subjects for launch in subject.launches}
         return sanitizer.judge(tool, finished.output, finished.code, kernels)
 
-    def clean(self, subjects: Sequence[Subject], tool: Tool, program: str) -> bool:
+    def clean(self, subjects: Sequence[Subject], tool: Tool, path: str) -> bool:
         """Whether a tool runs over versions, all in one process, and finds nothing at all.
 
         False says nothing about any of them: `sanitize` finds out about each.
         """
-        jobs, results, finished = self._under(subjects, tool, program)
+        jobs, results, finished = self._under(subjects, tool, path)
         whole = len(results) == len(jobs) and not any(result.failure for result in results)
         return whole and not finished.timed_out and sanitizer.reported(finished.output) == 0
 
     def _under(
-        self, subjects: Sequence[Subject], tool: Tool, program: str
+        self, subjects: Sequence[Subject], tool: Tool, path: str
     ) -> tuple[list[Job], list[Result], Finished]:
         names = list(dict.fromkeys(subject.version.id for subject in subjects))
         self._say(f"{tool} {names[0] if len(names) == 1 else f'{len(names)} versions'}")
-        return self.gpu.verify_under(subjects, sanitizer.arguments(program, tool))
+        return self.gpu.verify_under(subjects, sanitizer.arguments(path, tool))
 
     # --- time ---------------------------------------------------------------------
 
@@ -335,7 +335,7 @@ class Failures:
         self._every = every
         self._errors: list[tuple[str, WorkbenchError]] = []
         self._begun = 0
-        self._told: set[tuple[str, str]] = set()
+        self._skipped: set[tuple[str, str]] = set()
 
     @contextlib.contextmanager
     def of(self, label: str, version: Version | None = None) -> Iterator[None]:
@@ -378,8 +378,8 @@ class Failures:
             over = version.baseline and version.kind == "python"
         else:
             over = isinstance(error, UnableError)
-        if over and (version.id, error.message) not in self._told:
-            self._told.add((version.id, error.message))
+        if over and (version.id, error.message) not in self._skipped:
+            self._skipped.add((version.id, error.message))
             self._say(f"{version.id}: skipped: {error.message}")
         return over
 

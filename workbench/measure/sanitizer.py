@@ -199,13 +199,13 @@ def _path(file: str, texts: Mapping[str, str]) -> str:
     )
 
 
-def arguments(program: str, tool: Tool) -> tuple[str, ...]:
+def arguments(path: str, tool: Tool) -> tuple[str, ...]:
     """The sanitizer's command line up to the program it watches.
 
     Host back traces are left out: they show PyCUDA and Python, not the kernel. All
     findings are printed (its default stops at 100), so that counts are true.
     """
-    words = [program, "--tool", tool, "--error-exitcode", str(FOUND)]
+    words = [path, "--tool", tool, "--error-exitcode", str(FOUND)]
     words += ["--show-backtrace", "no", "--print-limit", "0", "--check-exit-code", "no"]
     if tool == "memcheck":
         # A driver call that fails after a crash is a consequence, not a finding.

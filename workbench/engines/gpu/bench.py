@@ -63,15 +63,15 @@ class Loaded(Protocol):
         ...
 
 
-class CudaProgram:
+class CudaVersion:
     """Kernels of a cubin."""
 
-    def __init__(self, session: Session, program: Executable) -> None:
+    def __init__(self, session: Session, executable: Executable) -> None:
         self.collect: Callable[[], None] | None = None
         self._session = session
-        self._program = program
-        self._cubin = Path(program.cubin).read_bytes()
-        with session.doing(f"loading {program.version}"):
+        self._executable = executable
+        self._cubin = Path(executable.cubin).read_bytes()
+        with session.doing(f"loading {executable.version}"):
             self._module = session.cuda.module_from_buffer(self._cubin)
         #: The driver and the module of launches with attributes, where there are any.
         self._extended: tuple[Driver, ctypes.c_void_p] | None = None
@@ -83,11 +83,12 @@ class CudaProgram:
         Raises:
             WorkerError: a launch or a fill that cannot be.
         """
-        launches = [
-            (launch.kernel, self._step(launch, buffers)) for launch in self._program.launches
-        ]
+        asked = self._executable
+        launches = [(launch.kernel, self._step(launch, buffers)) for launch in asked.launches]
         # Behind the launches, because these may load the code a second time.
-        fills = [(f"fill {fill.name}", self._fill(fill, buffers)) for fill in self._program.fills]
+        fills = [
+            (f"fill {fill.name}", self._fill(fill, buffers)) for fill in self._executable.fills
+        ]
         return (*fills, *launches)
 
     def _fill(self, fill: ResolvedFill, buffers: Buffers) -> Callable[[], None]:
@@ -222,20 +223,20 @@ class CudaProgram:
             ) from error
 
 
-class PythonProgram:
+class PythonVersion:
     """A ``.py`` version: ``prepare(problem, parameters, buffers) -> callable``."""
 
     def __init__(
-        self, session: Session, program: Executable, problem: Problem, parameters: dict[str, int]
+        self, session: Session, executable: Executable, problem: Problem, parameters: dict[str, int]
     ) -> None:
         self.collect: Callable[[], None] | None = None
         self._session = session
-        self._program = program
+        self._executable = executable
         self._problem = problem
         self._parameters = parameters
-        self._module = load_library(Path(program.path), program.version)
+        self._module = load_library(Path(executable.path), executable.version)
         if not callable(getattr(self._module, "prepare", None)):
-            raise WorkerError("bad-version", f"{program.path} defines no function prepare()")
+            raise WorkerError("bad-version", f"{executable.path} defines no function prepare()")
 
     def bind(self, buffers: Buffers) -> tuple[Step, ...]:
         """Call ``prepare`` for this set of buffers, on our stream.
@@ -253,24 +254,24 @@ class PythonProgram:
             raise
         except Exception as error:
             raise WorkerError(
-                "bad-version", f"{self._program.path}: prepare() failed: {_said(error)}"
+                "bad-version", f"{self._executable.path}: prepare() failed: {_said(error)}"
             ) from error
         if not callable(call):
             raise WorkerError(
-                "bad-version", f"{self._program.path}: prepare() did not return a callable"
+                "bad-version", f"{self._executable.path}: prepare() did not return a callable"
             )
         collect = getattr(call, "collect", None)
         self.collect = None if collect is None else on_stream(collect, self._session)
-        return ((self._program.version, on_stream(call, self._session)),)
+        return ((self._executable.version, on_stream(call, self._session)),)
 
 
 def load(
-    session: Session, program: Executable, problem: Problem, parameters: dict[str, int]
+    session: Session, executable: Executable, problem: Problem, parameters: dict[str, int]
 ) -> Loaded:
     """Load a version of either kind."""
-    if program.kind != "python":
-        return CudaProgram(session, program)
-    return PythonProgram(session, program, problem, parameters)
+    if executable.kind != "python":
+        return CudaVersion(session, executable)
+    return PythonVersion(session, executable, problem, parameters)
 
 
 def on_stream(call: Callable[[], Any], session: Session) -> Callable[[], Any]:
@@ -451,25 +452,25 @@ class Run:
         self,
         session: Session,
         bench: Bench,
-        program: Executable,
+        executable: Executable,
         arrays: dict[str, DeviceArray],
         *,
         poison: bool,
     ) -> None:
         self.session = session
         self.bench = bench
-        self.program = program
+        self.executable = executable
         self.arrays = arrays
         self.poison = poison
-        with session.doing(f"allocating the scratch memory of {program.version}"):
+        with session.doing(f"allocating the scratch memory of {executable.version}"):
             self.scratch = {
                 each.name: session.allocate(
                     BufferSpec(name=each.name, role="scratch", shape=each.shape, dtype=each.dtype)
                 )
-                for each in program.scratch
+                for each in executable.scratch
             }
         begin = time.perf_counter()
-        self.loaded: Loaded = load(session, program, bench.problem, bench.parameters)
+        self.loaded: Loaded = load(session, executable, bench.problem, bench.parameters)
         self.steps: tuple[Step, ...] = self.loaded.bind({**arrays, **self.scratch})
         self.collect = self.loaded.collect
         self._load_s = time.perf_counter() - begin
@@ -485,10 +486,10 @@ class Run:
         self.session.synchronize()
         begin = time.perf_counter()
         for kernel, step in self.steps:
-            with self.session.doing(f"launching {kernel} of {self.program.version}"):
+            with self.session.doing(f"launching {kernel} of {self.executable.version}"):
                 step()
         names = ", ".join(dict.fromkeys(kernel for kernel, _ in self.steps))
-        with self.session.doing(f"running {names} of {self.program.version}"):
+        with self.session.doing(f"running {names} of {self.executable.version}"):
             self.session.synchronize()
         if not self.first_launch:
             self.first_launch = self._load_s + time.perf_counter() - begin
@@ -496,17 +497,17 @@ class Run:
     def check(self) -> Check:
         """Copy the outputs and compare them; once after each `execute`."""
         if self.collect is not None:
-            with self.session.doing(f"collecting the outputs of {self.program.version}"):
+            with self.session.doing(f"collecting the outputs of {self.executable.version}"):
                 self.collect()
                 self.session.synchronize()
-        with self.session.doing(f"reading the outputs of {self.program.version}"):
+        with self.session.doing(f"reading the outputs of {self.executable.version}"):
             outputs = {
                 spec.name: self.session.download(self.arrays[spec.name])
                 for spec in self.bench.outputs
             }
             strayed = self.session.strayed()
         try:
-            return self.bench.check(self.program.version, outputs, strayed)
+            return self.bench.check(self.executable.version, outputs, strayed)
         except WorkbenchError as error:
             raise WorkerError("bad-study", error.message) from error
         except ValueError as error:

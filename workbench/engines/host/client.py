@@ -202,7 +202,7 @@ def stage(root: Path, folder: Path, jobs: Iterable[Job], *, more: bool = False) 
         staged = tuple(
             msgspec.structs.replace(
                 job,
-                program=_staged(root, folder, job.program),
+                executable=_staged(root, folder, job.executable),
                 baseline=_staged(root, folder, job.baseline) if job.baseline else None,
             )
             for job in jobs
@@ -215,18 +215,18 @@ def stage(root: Path, folder: Path, jobs: Iterable[Job], *, more: bool = False) 
         ) from error
 
 
-def _staged(root: Path, folder: Path, program: Executable) -> Executable:
-    if not program.cubin:
-        return program
-    cubin = folder / f"{program.version}.cubin"
+def _staged(root: Path, folder: Path, executable: Executable) -> Executable:
+    if not executable.cubin:
+        return executable
+    cubin = folder / f"{executable.version}.cubin"
     if not (root / cubin).exists():
-        replace_file(root, cubin.as_posix(), Path(program.cubin).read_bytes())
-    return msgspec.structs.replace(program, cubin=cubin.as_posix())
+        replace_file(root, cubin.as_posix(), Path(executable.cubin).read_bytes())
+    return msgspec.structs.replace(executable, cubin=cubin.as_posix())
 
 
 def run_name(job: Job) -> str:
     """Name of the run folder."""
-    return f"{job.study}-{job.program.version}-{job.problem}"
+    return f"{job.study}-{job.executable.version}-{job.problem}"
 
 
 def run_jobs(
@@ -346,7 +346,7 @@ def describe(project: Project, where: Where) -> Device:
         KernelError, MissingError: the worker does not start, or finds no GPU.
     """
     nothing = Executable(version="nothing", kind="python", path="")
-    job = Job(task="describe", study="no", problem="device", seed=0, program=nothing)
+    job = Job(task="describe", study="no", problem="device", seed=0, executable=nothing)
     results, finished = run_jobs(project, Feed([job]), where)
     device = expect_result(job, results[0] if results else None, finished, where).device
     assert device is not None

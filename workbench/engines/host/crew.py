@@ -92,7 +92,7 @@ def run_batch(
         elif finished.timed_out:
             broken = feed[left[0]]
             tell(left.pop(0), Ending(None, hang(broken, where)))
-            state.hung[broken.program.version] = broken
+            state.hung[broken.executable.version] = broken
         elif not results or results[-1].failure is None:
             # It ended in the middle of a job, and left no word about it.
             error = vanished(feed[left[0]], finished)
@@ -167,14 +167,14 @@ class _Remaining:
         kept = []
         for place in places:
             job = self._feed[place]
-            before = self.hung.get(job.program.version)
+            before = self.hung.get(job.executable.version)
             if before is None:
                 kept.append(place)
                 continue
             error = KernelError(
-                f"{job.program.version} was not tried on {job.problem}: "
+                f"{job.executable.version} was not tried on {job.problem}: "
                 f"it did not end on {before.problem}",
-                f"Run it on its own: `workbench verify {job.study}/{job.program.version} "
+                f"Run it on its own: `workbench verify {job.study}/{job.executable.version} "
                 f"--problem {job.problem}`.",
             )
             self._tell(place, Ending(None, error))
@@ -200,7 +200,7 @@ class Crew:
         self._halt = Halt()
         self._lock = threading.Lock()
         self._jobs: list[Job] = []
-        self._told: set[int] = set()
+        self._ended: set[int] = set()
         self._errors: list[BaseException] = []
         # Place in a worker's feed -> place among all jobs; -1: only to make ready.
         self._orders: list[list[int]] = [[-1] for _ in where.gpus or ("",)]
@@ -209,7 +209,7 @@ class Crew:
             study=study,
             problem="start",
             seed=0,
-            program=Executable(version="worker", kind="python", path=""),
+            executable=Executable(version="worker", kind="python", path=""),
         )
         self._feeds = [Feed([ready], more=True) for _ in self._orders]
         self._over = [threading.Event() for _ in self._orders]
@@ -248,7 +248,7 @@ class Crew:
         self._hand_over(jobs)
         meanwhile()
         self._wait()
-        left = [place for place in range(len(self._jobs)) if place not in self._told]
+        left = [place for place in range(len(self._jobs)) if place not in self._ended]
         for error in self._errors:
             if left or not isinstance(error, WorkbenchError):
                 raise error
@@ -297,8 +297,8 @@ class Crew:
         def one(at: int, ending: Ending) -> None:
             with self._lock:
                 place = order[at]
-                if place >= 0 and place not in self._told:
-                    self._told.add(place)
+                if place >= 0 and place not in self._ended:
+                    self._ended.add(place)
                     self._tell(place, ending)
 
         def begin(at: int) -> None:

@@ -133,11 +133,11 @@ def _compiler() -> Iterator[Equipment]:
     yield Equipment(what="emulator", state="ok", detail="verify and profile need no GPU")
 
 
-def _version_of(program: str, pattern: str) -> str | None:
-    """The version that a program prints; None where it cannot be run."""
+def _version_of(tool: str, pattern: str) -> str | None:
+    """The version that a tool prints; None where it cannot be run."""
     try:
         answer = subprocess.run(
-            [program, "--version"], capture_output=True, text=True, timeout=30, check=False
+            [tool, "--version"], capture_output=True, text=True, timeout=30, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -28,7 +28,7 @@ def expect_result(job: Job, result: Result | None, finished: Finished, where: Wh
 def hang(job: Job, where: Where) -> KernelError:
     """The error for a worker that did not end in time."""
     return KernelError(
-        f"{job.program.version} on {job.problem} did not end within {where.timeout_s:g} s; "
+        f"{job.executable.version} on {job.problem} did not end within {where.timeout_s:g} s; "
         "it and all its processes were ended",
         "A kernel that never ends (a barrier that not all threads reach, an endless loop) looks "
         "like this; if it is only slow, allow more with --timeout SECONDS.",
@@ -40,7 +40,7 @@ def vanished(job: Job, finished: Finished) -> WorkbenchError:
     tail = "\n".join(f"  {line}" for line in finished.output.splitlines()[-8:])
     ended = f"signal {-finished.code}" if finished.code < 0 else f"exit code {finished.code}"
     return KernelError(
-        f"the worker for {job.program.version} on {job.problem} ended with {ended} and "
+        f"the worker for {job.executable.version} on {job.problem} ended with {ended} and "
         f"without a result{chr(10) + tail if tail else ''}",
         "If the lines above do not say why, run the command by itself: "
         "`workbench profile --dry-run` prints it.",
@@ -105,14 +105,14 @@ _WORDS: dict[str, tuple[type[WorkbenchError], str, str]] = {
 
 def failure_error(job: Job, failure: Failure, check: Check | None = None) -> WorkbenchError:
     """The error for a failure that the worker named."""
-    version, problem = job.program.version, job.problem
+    version, problem = job.executable.version, job.problem
     kind = "internal" if failure.kind == "wrong-result" and check is None else failure.kind
     error, message, hint = _WORDS[kind]
     words = {
         "version": version,
         "problem": problem,
         "study": job.study,
-        "path": job.program.path,
+        "path": job.executable.path,
         "message": failure.message,
         "said": f" ({failure.code})" if failure.code else "",
         "step": f" while {failure.step}" if failure.step else "",

@@ -90,7 +90,7 @@ class Job(Record, frozen=True):
     study: str
     problem: str
     seed: int
-    program: Executable
+    executable: Executable
     baseline: Executable | None = None
     sanitize: bool = False  # under compute-sanitizer: no guard bytes, no poison, no comparison
     repeats: int = 1  # profiled executions of the version
@@ -190,7 +190,6 @@ class Result(Record, frozen=True):
     failure: Failure | None = None
     device: Device | None = None
     check: Check | None = None
-    baseline_check: Check | None = None
     times: Times | None = None
     state: DeviceState | None = None
     parameters: dict[str, int] = msgspec.field(default_factory=dict)

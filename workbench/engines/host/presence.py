@@ -31,13 +31,13 @@ _FOLDERS = ("/usr/local/cuda/bin", "/opt/nvidia/nsight-compute/*")
 
 def _smi() -> list[Gpu]:
     """The GPUs by nvidia-smi, where NVML's Python package is not installed."""
-    program = shutil.which("nvidia-smi")
-    if program is None:
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
         return []
     fields = "index,name,uuid,driver_version,compute_cap,memory.total"
     try:
         answer = subprocess.run(
-            [program, f"--query-gpu={fields}", "--format=csv,noheader,nounits"],
+            [tool, f"--query-gpu={fields}", "--format=csv,noheader,nounits"],
             capture_output=True,
             text=True,
             timeout=30,

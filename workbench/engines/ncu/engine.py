@@ -77,13 +77,13 @@ class Command(Record, frozen=True):
     ncu: str
     version: str
     output: str
-    program: tuple[str, ...]
+    worker: tuple[str, ...]
     collection: Collection = Collection()
     launcher: tuple[str, ...] = ()
 
     @property
     def ncu_arguments(self) -> tuple[str, ...]:
-        """What stands between ncu and the program."""
+        """What stands between ncu and the worker."""
         # The slash at the end makes it match push/pop ranges.
         words = ("--nvtx", "--nvtx-include", f"{DOMAIN}@{self.version}/", *self.collection.words)
         return (*words, "--force-overwrite", "--export", self.output)
@@ -91,7 +91,7 @@ class Command(Record, frozen=True):
     @property
     def argv(self) -> tuple[str, ...]:
         """The command as it is run, in the project root."""
-        return (*self.launcher, self.ncu, *self.ncu_arguments, *self.program)
+        return (*self.launcher, self.ncu, *self.ncu_arguments, *self.worker)
 
     @property
     def neutral(self) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ class Command(Record, frozen=True):
         partitions, and say nothing about what was measured.
         """
         launcher = (Path(self.launcher[0]).name, "…") if self.launcher else ()
-        return (*launcher, "ncu", *self.ncu_arguments, "python", *self.program[1:])
+        return (*launcher, "ncu", *self.ncu_arguments, "python", *self.worker[1:])
 
     @property
     def shell(self) -> str:
@@ -122,9 +122,9 @@ class NcuRun(Record, frozen=True):
         """The command, for a job that lies in `folder` (relative to the project root)."""
         return Command(
             ncu=self.ncu,
-            version=self.job.program.version,
+            version=self.job.executable.version,
             output=(folder / (REPORT + SUFFIX)).as_posix(),
-            program=worker_argv(folder),
+            worker=worker_argv(folder),
             collection=self.collection,
             launcher=self.where.launcher,
         )
@@ -246,7 +246,7 @@ class GpuEngine(HardwareEngine):
             study=subject.study.name,
             problem=subject.problem.name,
             seed=self.seed,
-            program=_executable(subject),
+            executable=_executable(subject),
             baseline=_executable(baseline) if baseline else None,
             sanitize=sanitize,
             repeats=repeats,

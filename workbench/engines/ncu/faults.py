@@ -131,7 +131,7 @@ def find_fault(
         result: What the worker said; None where it did not come to that.
         report: Whether ncu wrote a report file.
     """
-    version = job.program.version
+    version = job.executable.version
     text = finished.output
     if finished.timed_out:
         return hang(job, where)

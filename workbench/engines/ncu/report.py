@@ -181,7 +181,7 @@ _DURATION = "gpu__time_duration.sum"
 _NAMED = 6
 
 
-def fold_repeats(profile: Profile, repeats: int, program: int = 0) -> Profile:
+def fold_repeats(profile: Profile, repeats: int, launched: int = 0) -> Profile:
     """One launch for each launch of the version, from several executions of it.
 
     Of the captures of a launch the one with the median duration is kept whole, so that
@@ -191,7 +191,7 @@ def fold_repeats(profile: Profile, repeats: int, program: int = 0) -> Profile:
     Args:
         profile: As read; launches in the order in which they ran.
         repeats: How often the version was executed in its range.
-        program: Launches of one execution, where that is known; 0: unknown.
+        launched: Launches of one execution, where that is known; 0: unknown.
 
     Raises:
         DataError: the launches do not divide evenly over the executions.
@@ -199,12 +199,12 @@ def fold_repeats(profile: Profile, repeats: int, program: int = 0) -> Profile:
     launches = [launch for launch in profile.launches if launch.profiled]
     if repeats <= 1:
         return profile
-    if not launches or len(launches) % repeats or (program and len(launches) != program * repeats):
+    each, odd = divmod(len(launches), repeats)
+    if odd or not each or launched not in (0, each):
         raise DataError(
             f"ncu profiled {len(launches)} launches in {repeats} executions of the version",
             "Every execution must launch the same kernels; otherwise leave out --repeat.",
         )
-    each = len(launches) // repeats
     folded = []
     for position in range(each):
         group = launches[position::each]
