@@ -26,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -41,7 +42,9 @@ REPORT = REPO / "tests" / "data" / "ncurep" / "sgemm_v3.ncu-rep.zst"
 def room(code: CodeType) -> str | None:
     """The file of a package that a function stands in, below the repository."""
     path = Path(code.co_filename)
-    if code.co_name in NO_FUNCTION or not path.is_relative_to(REPO):
+    if code.co_name in NO_FUNCTION or not code.co_flags & CO_OPTIMIZED:
+        return None  # the body of a module or a class: that is importing
+    if not path.is_relative_to(REPO):
         return None
     inside = path.relative_to(REPO)
     return inside.as_posix() if inside.parts[0] in PACKAGES else None
