@@ -139,12 +139,12 @@ def test_key_counters_grow_downwards() -> None:
     table = key_counters(named)
     assert table is not None
     assert [link.text for link, _ in table.rows] == ["v0", "v1"]
-    ids = [column.id for column in table.columns]
+    ids = [column.id for column, _ in table.columns]
     assert "tensor_utilization" not in ids and ids[0] == "duration"
-    registers = [cells[ids.index("registers")][0] for _, cells in table.rows]
+    registers = [cells[ids.index("registers")] for _, cells in table.rows]
     assert (registers[0].value, registers[0].missing) == ("29", "")
     assert registers[1].value == "—" and "not collected" in registers[1].missing
-    units = {column.id: column.unit for column in table.columns}
+    units = {column.id: unit for column, unit in table.columns}
     assert units["instructions"] == "" and units["shared_wavefronts"] == ""
     bare = make_launch(metrics={}, instructions=InstructionTable())
     assert key_counters([(Link("v0"), bare)]) is None

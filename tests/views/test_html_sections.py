@@ -13,6 +13,8 @@ import pytest
 
 from tests.factories import make_launch, make_metrics, make_profile, make_project, make_timing
 from tests.views import site_data
+from workbench.analysis.headroom import Panel, Way
+from workbench.analysis.limit import Limit
 from workbench.counters import catalog
 from workbench.errors import UsageError
 from workbench.gpus import chip_for
@@ -27,7 +29,7 @@ from workbench.views.html.code.source import ptx_view
 from workbench.views.html.files import kernels_of
 from workbench.views.html.pages.ladder import sweep
 from workbench.views.html.parts.common import cell
-from workbench.views.html.parts.headroom import PanelView, WayRow
+from workbench.views.html.parts.headroom import panel_view
 from workbench.views.html.render import environment
 
 PTX = """\
@@ -402,17 +404,17 @@ def test_the_heading_of_two_reports_names_the_kernels_that_take_most_time() -> N
 
 @pytest.mark.parametrize("href", ["", "#L7"])
 def test_a_line_to_try_that_stands_on_no_page_is_no_link(href: str) -> None:
-    way = WayRow(
+    way = Way(
+        kind="conflicts",
         words="Pad",
-        speedup="2.00×",
-        saves="50%",
+        saves=0.5,
         because="so",
-        effort="a loop",
+        effort=2,
         counter="cycles",
-        place="line 7",
-        href=href,
+        line=(0, 7),
     )
-    view = PanelView(limit="the L2, 90%", counter="", hot=None, ways=(way,), more=())
+    limit = Limit(id="l2", words="the L2, 90%", share=0.9)
+    view = panel_view(Panel(limit=limit, hot=None, ways=(way,)), make_profile(), lambda _: href)
     panel = vars(environment().get_template("panel.html").module)["panel"]
     page = panel(view, "", "")
     assert ('<a href="#L7">line 7</a>' in page) == bool(href)

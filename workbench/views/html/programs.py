@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from workbench.analysis.aggregate import main_launch
 from workbench.analysis.launches.titles import shortened
@@ -134,7 +135,7 @@ def _pages(program: _Surveyed, key: str) -> Iterator[Page]:
 
 def _overview(program: _Surveyed) -> Rendered:
     from workbench.views.html.pages.index import summarize_program
-    from workbench.views.html.pages.program import on_page, program_view
+    from workbench.views.html.pages.program import program_view
     from workbench.views.html.pages.report import launch_page_view
     from workbench.views.html.render import render
 
@@ -147,7 +148,7 @@ def _overview(program: _Surveyed) -> Rendered:
     if speaker is not None and detail is not None:
         at = program.launches.index(speaker)
         view = launch_page_view(detail, at, program.name, program.home, launch_page)
-        panel = on_page(view.panel, launch_page(speaker.index))
+        panel = replace(view.panel, page=launch_page(speaker.index)) if view.panel else None
         kernel = shortened(speaker.kernel)
     page = program_view(capture, detail, launch_page, (kernel, panel))
     summary = summarize_program(capture, program.home)
@@ -261,13 +262,14 @@ class _Compared:
 
     def _overview(self) -> Rendered:
         from workbench.views.html.pages.index import summarize_programs
-        from workbench.views.html.pages.program import on_page, program_diff_view
+        from workbench.views.html.pages.program import program_diff_view
         from workbench.views.html.render import render
 
         rows = self.difference.rows
         panel, kernel = None, ""
         for number, page in list(self.files.items())[:1]:  # the one that changed most
-            panel, kernel = on_page(self.view(number).panel, page), shortened(self.names[number])
+            panel, kernel = self.view(number).panel, shortened(self.names[number])
+            panel = replace(panel, page=page) if panel else None
         view = program_diff_view(
             self.difference,
             [(number, *step) for number, step in self.steps.items()],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import types
 from functools import lru_cache
 from pathlib import Path
@@ -12,10 +13,20 @@ from markupsafe import Markup
 
 from workbench import __version__, units
 from workbench.analysis.expectations import find_counter
+from workbench.analysis.stalls import Share, breakdown
 from workbench.counters import catalog
+from workbench.model import KernelResources, Launch
 from workbench.views.html.page import to_root
 from workbench.views.html.parts import moved
-from workbench.views.html.parts.common import percent, unit_beside, width
+from workbench.views.html.parts.common import (
+    Phrase,
+    parameters,
+    percent,
+    shape,
+    text,
+    unit_beside,
+    width,
+)
 
 _HERE = Path(__file__).parent
 #: A link to the glossary; escaping leaves neither quotes in its title nor tags in its text.
@@ -78,6 +89,16 @@ def tone(verdict: str) -> str:
     return _TONES.get(verdict, "")
 
 
+def spills(resources: KernelResources) -> int:
+    """Bytes that a kernel keeps outside of its registers."""
+    return resources.spill_stores + resources.spill_loads
+
+
+def stall(launch: Launch) -> Share | None:
+    """The largest stall; None where the report says nothing of stalls."""
+    return breakdown(launch).top
+
+
 def gained(share: float) -> str:
     """What was saved of a duration; of what was lost, how much longer it is."""
     return percent(share) if share > 0 else units.signed(-share * 100, "%")
@@ -86,6 +107,29 @@ def gained(share: float) -> str:
 def key(value: float | None) -> str:
     """What a cell is sorted by."""
     return "" if value is None else f"{float(value):.6g}"
+
+
+_MARKUP = re.compile(r"@(section|url):([^@]*?)@")
+
+
+def message(raw: str) -> tuple[Phrase, ...]:
+    """Split ncu's message at its own markup (``@url:text:address@``, ``@section:id:text@``).
+
+    Only https links to NVIDIA's pages become links; a report may hold anything.
+    """
+    out: list[Phrase] = []
+    end = 0
+    for match in _MARKUP.finditer(raw):
+        out.append(Phrase(raw[end : match.start()]))
+        label, _, rest = match.group(2).partition(":")
+        if match.group(1) == "url":
+            safe = rest.startswith("https://docs.nvidia.com/")
+            out.append(Phrase(label, rest if safe else ""))
+        else:
+            out.append(Phrase(rest or label))
+        end = match.end()
+    out.append(Phrase(raw[end:]))
+    return tuple(part for part in out if part.text)
 
 
 _TONES = {
@@ -103,19 +147,25 @@ _FILTERS = {
     "gained": gained,
     "group": group,
     "key": key,
+    "message": message,
     "listed": units.listed,
     "percent": percent,
     "points": units.points,
     "plural": units.plural,
+    "parameters": parameters,
     "quantity": units.quantity,
+    "reading": text,
+    "shape": shape,
+    "shell": shlex.join,
     "signed": units.signed,
     "term": term,
+    "spills": spills,
+    "stall": stall,
     "tone": tone,
     "unit": unit_beside,
     "width": width,
     # of `Delta`
     "amount": moved.amount,
-    "difference": moved.difference,
     "noise": moved.noise,
     "relative": moved.relative,
 }

@@ -12,9 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from workbench import units
-from workbench.analysis.aggregate import value_of
 from workbench.analysis.memory import MemoryChart, Place, Transfer, Unit, shown
-from workbench.counters import catalog
 from workbench.model import Launch, LineKey, Record
 from workbench.views.html.parts.common import CounterCell, Link, cell, percent
 from workbench.views.sheets.memory import (
@@ -413,32 +411,17 @@ class MemoryView(Record, frozen=True):
     scale: str
 
 
-class AccessRow(Record, frozen=True):
-    """A row of the memory table: cells may be None where a kind of access has no such counter."""
-
-    title: str
-    cells: tuple[CounterCell | None, ...]
-
-
-class BlockLimit(Record, frozen=True):
-    """What allows how many blocks on an SM."""
-
-    cell: CounterCell
-    binding: bool
-
-
-def _optional(launch: Launch, counter: str) -> CounterCell | None:
-    return cell(launch, catalog()[counter]) if counter else None
+#: A row of the table of accesses; None where a kind of access has no such counter.
+AccessRow = tuple[str, tuple[CounterCell | None, ...]]
 
 
 def accesses(launch: Launch) -> tuple[AccessRow, ...]:
     """The kinds of access that this launch made."""
     rows = []
     for title, *ids in _ACCESSES:
-        cells = tuple(_optional(launch, counter) for counter in ids)
-        known = [item for item in cells if item and not item.missing]
-        if any(item.value != units.count(0) for item in known):
-            rows.append(AccessRow(title=title, cells=cells))
+        cells = tuple(cell(launch, counter) if counter else None for counter in ids)
+        if any(item.value != units.count(0) for item in cells if item and not item.missing):
+            rows.append((title, cells))
     return tuple(rows)
 
 
@@ -488,10 +471,6 @@ def memory_view(
     )
 
 
-def limits(launch: Launch) -> tuple[BlockLimit, ...]:
+def limits(launch: Launch) -> tuple[CounterCell, ...]:
     """Blocks per SM by each resource; the least one binds."""
-    found = [(i, number) for i in _LIMITS if (number := value_of(launch, i)) is not None]
-    least = min((number for _, number in found), default=0)
-    return tuple(
-        BlockLimit(cell=cell(launch, catalog()[i]), binding=number == least) for i, number in found
-    )
+    return tuple(each for counter in _LIMITS if not (each := cell(launch, counter)).missing)

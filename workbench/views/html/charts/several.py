@@ -8,16 +8,15 @@ from msgspec.structs import replace
 
 from workbench import units
 from workbench.analysis import roofline
-from workbench.analysis.aggregate import value_of
 from workbench.analysis.roofline import LEVELS, Position
 from workbench.analysis.stalls import heaviest_states, state_seconds
-from workbench.counters import catalog
+from workbench.counters import Counter, catalog
 from workbench.gpus import chip_for
 from workbench.model import Launch, Profile, Record
 from workbench.views.html.charts import figure as charts
 from workbench.views.html.charts import roof as charts_roof
 from workbench.views.html.charts.figure import Layer, Mark, Plot
-from workbench.views.html.parts.common import CounterCell, Link, cell, percent, width
+from workbench.views.html.parts.common import CounterCell, Link, cell, percent
 
 #: States that a chart can tell apart; the others are added up.
 _STACKED = 7
@@ -134,20 +133,11 @@ _COUNTERS = (
 _PEAKS = ("sm_throughput", "l1_throughput", "l2_throughput", "dram_throughput")
 
 
-class CounterColumn(Record, frozen=True):
-    """A counter at the head of its column; `unit` only where the values do not say it."""
-
-    id: str
-    title: str
-    meaning: str
-    unit: str = ""
-
-
 class CounterTable(Record, frozen=True):
-    """Columns, and rows: a link, and for each column the cell and the width of its bar."""
+    """Columns, with a unit only where the values do not say it; and rows, each under its link."""
 
-    columns: tuple[CounterColumn, ...]
-    rows: tuple[tuple[Link, tuple[tuple[CounterCell, str], ...]], ...]
+    columns: tuple[tuple[Counter, str], ...]
+    rows: tuple[tuple[Link, tuple[CounterCell, ...]], ...]
 
 
 def key_counters(named: Sequence[tuple[Link, Launch]]) -> CounterTable | None:
@@ -163,19 +153,14 @@ def peaks(named: Sequence[tuple[Link, Launch]]) -> CounterTable | None:
 def _table(named: Sequence[tuple[Link, Launch]], counters: Sequence[str]) -> CounterTable | None:
     columns, cells = [], []
     for counter in map(catalog().__getitem__, counters):
-        column = [(cell(launch, counter), _width(launch, counter.id)) for _, launch in named]
-        if all(item.missing for item, _ in column):
+        column = [cell(launch, counter) for _, launch in named]
+        if all(item.missing for item in column):
             continue
         # "Shared wavefronts" says what is counted.
-        unit = next((c.unit for c, _ in column if c.unit not in counter.title.lower()), "")
-        columns.append(CounterColumn(counter.id, counter.title, counter.meaning, unit))
+        unit = next((c.unit for c in column if c.unit not in counter.title.lower()), "")
+        columns.append((counter, unit))
         cells.append(column)
     if not columns:
         return None
     links = [link for link, _ in named]
     return CounterTable(tuple(columns), tuple(zip(links, zip(*cells, strict=True), strict=True)))
-
-
-def _width(launch: Launch, counter: str) -> str:
-    number = value_of(launch, counter) if counter in _PEAKS else None
-    return width(float(number) / 100) if number is not None else ""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from msgspec.structs import replace
 
 from workbench import units
 from workbench.analysis import roofline, stalls
-from workbench.analysis.aggregate import value_of
 from workbench.analysis.launches.course import course
 from workbench.analysis.memory import memory
 from workbench.counters import Missing, catalog
@@ -19,7 +16,6 @@ from workbench.views.html.charts.figure import Plot
 from workbench.views.html.charts.lines import WhatIf, what_if
 from workbench.views.html.charts.memory import (
     AccessRow,
-    BlockLimit,
     MemoryView,
     accesses,
     limits,
@@ -29,72 +25,16 @@ from workbench.views.html.charts.timeline import TimelineView, timeline_view
 from workbench.views.html.code.source import CodeView, code_view
 from workbench.views.html.parts.common import (
     CounterCell,
-    Phrase,
-    Tone,
     cell,
-    dims,
     percent,
     text,
-    width,
 )
 
-# --- ncu's own findings ---------------------------------------------------------------
 
-_MARKUP = re.compile(r"@(section|url):([^@]*?)@")
-
-
-class RuleRow(Record, frozen=True):
-    """One of ncu's findings."""
-
-    name: str
-    kind: str
-    tone: Tone
-    gain: str
-    scope: str
-    message: tuple[Phrase, ...]
-
-
-def message(raw: str) -> tuple[Phrase, ...]:
-    """Split ncu's message at its own markup (``@url:text:address@``, ``@section:id:text@``).
-
-    Only https links to NVIDIA's pages become links; a report may hold anything.
-    """
-    out: list[Phrase] = []
-    end = 0
-    for match in _MARKUP.finditer(raw):
-        out.append(Phrase(raw[end : match.start()]))
-        label, _, rest = match.group(2).partition(":")
-        if match.group(1) == "url":
-            safe = rest.startswith("https://docs.nvidia.com/")
-            out.append(Phrase(label, rest if safe else ""))
-        else:
-            out.append(Phrase(rest or label))
-        end = match.end()
-    out.append(Phrase(raw[end:]))
-    return tuple(part for part in out if part.text)
-
-
-def _rule(rule: Rule) -> RuleRow:
-    tones: dict[str, Tone] = {"optimization": "good", "warning": "warn", "error": "bad"}
-    gain = scope = ""
-    if rule.speedup is not None and rule.speedup > 0:
-        gain = percent(rule.speedup / 100)
-        scope = {"global": "of the launch", "local": "of a part"}.get(rule.scope, "estimated")
-    return RuleRow(
-        name=rule.title or rule.name,
-        kind=rule.kind,
-        tone=tones.get(rule.kind, ""),
-        gain=gain,
-        scope=scope,
-        message=message(rule.message),
-    )
-
-
-def rule_rows(launch: Launch) -> tuple[tuple[RuleRow, ...], int]:
-    """The findings that say something, and how many rules found nothing to say."""
+def said_rules(launch: Launch) -> list[Rule]:
+    """The findings that say something, the largest promise first."""
     said = [rule for rule in launch.rules if rule.kind != "ok" and rule.message]
-    said.sort(key=lambda rule: -(rule.speedup or 0.0))
-    return tuple(map(_rule, said)), len(launch.rules) - len(said)
+    return sorted(said, key=lambda rule: -(rule.speedup or 0.0))
 
 
 _LIGHT = ("sm_throughput", "memory_throughput", "l1_throughput", "l2_throughput", "dram_throughput")
@@ -111,78 +51,36 @@ _OCCUPANCY = ("warps_per_sm", "eligible_warps", "waves", "tail_idle")
 _FACTS = ("blocks", "threads_per_block", "registers", "static_shared", "dynamic_shared", "stack")
 
 
-class CounterBar(Record, frozen=True):
-    """A counter in percent with a bar; the largest of its table leads."""
-
-    cell: CounterCell
-    width: str
-    lead: bool = False
-
-
-class StallRow(Record, frozen=True):
-    """A warp state with the bar of its share; the one in which a warp issues is no stall."""
-
-    id: str
-    title: str
-    meaning: str
-    stalled: bool
-    width: str
-    share: str
-    samples: str
-    cycles: str
-
-
-class Group(Record, frozen=True):
-    """A group of the counter table."""
-
-    title: str
-    cells: tuple[CounterCell, ...]
+#: A group of the counter table: its title and cells.
+Group = tuple[str, tuple[CounterCell, ...]]
 
 
 class LaunchView(Record, frozen=True):
     """All about one launch. `position` counts from 0 on the page."""
 
     position: int
-    kernel: str
-    signature: str
-    shape: str
-    duration: str
-    light: tuple[CounterBar, ...]
-    pipes: tuple[CounterBar, ...]
+    launch: Launch
+    light: tuple[CounterCell, ...]
+    pipes: tuple[CounterCell, ...]
     roofline: Plot | None
     roofline_missing: str
-    stall_rows: tuple[StallRow, ...]
-    stall_source: str
+    stalls: stalls.Breakdown
     code: CodeView
     accesses: tuple[AccessRow, ...]
     memory: MemoryView | None
     timeline: TimelineView | None
-    limits: tuple[BlockLimit, ...]
-    occupancy: tuple[CounterBar, ...]
+    limits: tuple[CounterCell, ...]
+    occupancy: tuple[CounterCell, ...]
     occupancy_facts: tuple[CounterCell, ...]
     whatif: WhatIf | None
     facts: tuple[CounterCell, ...]
-    rules: tuple[RuleRow, ...]
-    quiet_rules: int
-    groups: tuple[Group, ...]
-    missing: tuple[CounterCell, ...]
-
-
-def _bars(launch: Launch, ids: tuple[str, ...], *, lead: bool = True) -> tuple[CounterBar, ...]:
-    found = [(i, number) for i in ids if (number := value_of(launch, i)) is not None]
-    top = max((number for _, number in found), default=0)
-    return tuple(
-        CounterBar(
-            cell=cell(launch, catalog()[i]),
-            width=width(number / 100),
-            lead=lead and number == top > 0,
-        )
-        for i, number in found
-    )
+    rules: list[Rule]
+    groups: list[Group]
+    missing: list[CounterCell]
 
 
 def _known(launch: Launch, ids: tuple[str, ...]) -> tuple[CounterCell, ...]:
-    cells = (cell(launch, catalog()[counter]) for counter in ids)
+    cells = (cell(launch, counter) for counter in ids)
     return tuple(item for item in cells if not item.missing)
 
 
@@ -221,48 +119,16 @@ def _roofline(launch: Launch, chip: Chip | None, identity: str) -> tuple[Plot | 
     return Plot(figure=figure, head=head, rows=tuple(rows)), ""
 
 
-def _stalls(launch: Launch) -> tuple[tuple[StallRow, ...], str]:
-    """What the warps were doing, and what the shares are made of."""
-    found = stalls.breakdown(launch)
-    most = found.shares[0].share if found.shares else 1.0
-    rows = tuple(
-        StallRow(
-            id=share.state.id,
-            title=share.state.title,
-            meaning=share.state.meaning,
-            stalled=share.stalled,
-            width=width(share.share / most),
-            share=percent(share.share),
-            samples=units.count(share.samples) if share.samples is not None else "—",
-            cycles=units.digits3(float(share.cycles)) if share.cycles is not None else "—",
-        )
-        for share in found.shares
-    )
-    if found.source == "samples":
-        return rows, f"{units.count(found.samples)} warp samples"
-    return rows, "cycles per issued instruction; the report holds no samples"
-
-
-def _groups(launch: Launch) -> tuple[tuple[Group, ...], tuple[CounterCell, ...]]:
-    groups, missing = [], []
+def _groups(launch: Launch) -> tuple[list[Group], list[CounterCell]]:
+    groups: list[Group] = []
+    missing: list[CounterCell] = []
     for identity, title in catalog().groups.items():
         cells = [cell(launch, counter) for counter in catalog().group(identity)]
         missing += [item for item in cells if item.missing]
         known = tuple(item for item in cells if not item.missing)
         if known:
-            groups.append(Group(title=title, cells=known))
-    return tuple(groups), tuple(missing)
-
-
-def shape(launch: Launch) -> str:
-    """``32 × 32 blocks of 32 × 32 threads``, or the kind of a workload that has no grid."""
-    if not any(launch.grid):
-        return launch.workload
-    blocks, threads = (
-        f"{dims(extent)} {noun}{'' if extent == (1, 1, 1) else 's'}"
-        for extent, noun in ((launch.grid, "block"), (launch.block, "thread"))
-    )
-    return f"{blocks} of {threads}"
+            groups.append((title, known))
+    return groups, missing
 
 
 def _memory(
@@ -301,54 +167,31 @@ def launch_view(
         near: Of its sources, how many lines around those with counters (None: all).
     """
     prefix = f"k{position}"
-    stall_rows, stall_source = _stalls(launch)
     roof, why = _roofline(launch, chip, f"{prefix}-roofline")
-    rules, quiet = rule_rows(launch)
     groups, missing = _groups(launch)
     code = code_view(profile, launch, position, near=near)
     run = course(launch)
     return LaunchView(
         position=position,
-        kernel=launch.kernel,
-        signature=launch.signature if launch.signature != launch.kernel else "",
-        shape=shape(launch),
-        duration=text(launch, "duration") if value_of(launch, "duration") else "",
-        light=_bars(launch, _LIGHT),
-        pipes=_bars(launch, _PIPES),
+        launch=launch,
+        light=_known(launch, _LIGHT),
+        pipes=_known(launch, _PIPES),
         roofline=roof,
         roofline_missing=why,
-        stall_rows=stall_rows,
-        stall_source=stall_source,
+        stalls=stalls.breakdown(launch),
         code=code,
         accesses=accesses(launch),
         timeline=timeline_view((run,), ("",)) if run else None,
         memory=_memory(profile, launch, code, f"{prefix}-", several=several),
         limits=limits(launch),
-        occupancy=_bars(launch, ("theoretical_occupancy", "achieved_occupancy"), lead=False),
+        occupancy=_known(launch, ("theoretical_occupancy", "achieved_occupancy")),
         occupancy_facts=_known(launch, _OCCUPANCY),
         whatif=what_if(launch, chip, f"{prefix}-whatif"),
         facts=_known(launch, _FACTS),
-        rules=rules,
-        quiet_rules=quiet,
+        rules=said_rules(launch),
         groups=groups,
         missing=missing,
     )
-
-
-class Bottleneck(Record, frozen=True):
-    """The largest stall: the counter, and its share of what warps did."""
-
-    id: str
-    title: str
-    share: str
-
-
-def bottleneck(launch: Launch) -> Bottleneck | None:
-    """The largest stall; None where the report says nothing of stalls."""
-    top = stalls.breakdown(launch).top
-    if top is None:
-        return None
-    return Bottleneck(id=top.state.id, title=top.state.title, share=percent(top.share))
 
 
 def occupancy_note(launch: Launch) -> str:

@@ -6,7 +6,6 @@ The table is that of `views.sheets.programs`; what is told of a kernel is told b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -99,21 +98,6 @@ def program_chips(captures: Sequence[ProgramCapture]) -> tuple[Badge, ...]:
         one([ways[capture.survey.way] for capture in captures]),
     )
     return tuple(Badge(text=text) for text in texts if text)
-
-
-def on_page(panel: PanelView | None, page: str) -> PanelView | None:
-    """A page's panel for another page: its addresses lead there."""
-    if panel is None:
-        return None
-
-    def there(href: str) -> str:
-        return f"{page}{href}" if href.startswith("#") else href
-
-    def moved(ways: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(replace(way, href=there(way.href)) for way in ways)
-
-    hot = replace(panel.hot, href=there(panel.hot.href)) if panel.hot else None
-    return replace(panel, hot=hot, ways=moved(panel.ways), more=moved(panel.more))
 
 
 def program_view(

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from workbench import units
 from workbench.analysis.aggregate import value_of
 from workbench.analysis.launches.titles import shortened
 from workbench.analysis.remarks import remarks
@@ -19,9 +18,8 @@ from workbench.views.html.charts.several import (
     roof_path,
     stack_stalls,
 )
-from workbench.views.html.pages.launch import Bottleneck, bottleneck, shape
 from workbench.views.html.pages.version import VersionView, head_chips, report_launch_view
-from workbench.views.html.parts.common import Head, Link, neighbours, profiled, text
+from workbench.views.html.parts.common import Head, Link, neighbours, profiled
 
 #: Charts and counter columns for more launches than this would be a wall, not a picture.
 _SIDE_BY_SIDE = 12
@@ -29,25 +27,12 @@ _SIDE_BY_SIDE = 12
 _LONGEST = 36
 
 
-class LaunchRow(Record, frozen=True):
-    """A launch in the overview; `href` is empty where it was never profiled."""
-
-    number: str
-    kernel: str
-    href: str
-    shape: str
-    duration: str
-    compute: str
-    memory: str
-    occupancy: str
-    stall: Bottleneck | None
-
-
 class ReportView(Record, frozen=True):
     """The overview of a report file."""
 
     head: Head
-    launches: tuple[LaunchRow, ...]
+    launches: tuple[Launch, ...]
+    page: Callable[[int], str]
     stalls: StallSplit | None
     roof: Plot | None
     counters: CounterTable | None
@@ -60,20 +45,6 @@ def _names(launches: tuple[Launch, ...]) -> list[str]:
         name if names.count(name) == 1 else f"{name} #{launch.index}"
         for name, launch in zip(names, launches, strict=True)
     ]
-
-
-def _row(launch: Launch, page: Callable[[int], str]) -> LaunchRow:
-    return LaunchRow(
-        number=units.count(launch.index),
-        kernel=launch.kernel,
-        href=page(launch.index) if launch.profiled else "",
-        shape=shape(launch),
-        duration=text(launch, "duration"),
-        compute=text(launch, "sm_throughput"),
-        memory=text(launch, "memory_throughput"),
-        occupancy=text(launch, "achieved_occupancy"),
-        stall=bottleneck(launch) if launch.profiled else None,
-    )
 
 
 def report_view(profile: Profile, name: str, page: Callable[[int], str]) -> ReportView:
@@ -100,7 +71,8 @@ def report_view(profile: Profile, name: str, page: Callable[[int], str]) -> Repo
             chips=head_chips(profile),
             notices=tuple(notices),
         ),
-        launches=tuple(_row(launch, page) for launch in profile.launches),
+        launches=profile.launches,
+        page=page,
         stalls=stack_stalls("stalls", alone, "Launch"),
         roof=roof_path("roofline", named, profile, joined=False, noun="Launch"),
         counters=key_counters([(Link(label, page(item.index)), item) for label, item in named]),

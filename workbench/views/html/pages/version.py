@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 
 import msgspec
@@ -14,7 +13,6 @@ from workbench.analysis.headroom import panel_of, score_ways
 from workbench.analysis.limit import limit_of
 from workbench.analysis.remarks import remarks
 from workbench.analysis.timing import time_change
-from workbench.counters import Counter, catalog
 from workbench.gpus import chip_for
 from workbench.ladder import Ladder, Rung
 from workbench.model import Launch, LineKey, Profile, Record, Timing
@@ -138,17 +136,6 @@ def _compared(here: Timing | None, there: Timing | None) -> tuple[str, Tone]:
 _WHOLE_SOURCES = 2
 
 
-class ResourceRow(Record, frozen=True):
-    """What the compiler gave a kernel."""
-
-    kernel: str
-    registers: str
-    static_shared: str
-    stack: str
-    spills: str
-    tone: Tone = ""
-
-
 class VersionView(Record, frozen=True):
     """A version page: a head, one section set per launch, and where it all came from."""
 
@@ -159,13 +146,9 @@ class VersionView(Record, frozen=True):
     devices: DevicesView | None
     launches: tuple[LaunchView, ...]
     speaker: int  # the position of the launch that takes most of the time; the others are folded
-    unprofiled: tuple[str, ...]
-    expectations: tuple[tuple[Counter | None, Expectation], ...]
-    build: tuple[tuple[str, str], ...]
-    resources: tuple[ResourceRow, ...]
-    compiler_log: str
+    expectations: tuple[Expectation, ...]
+    profile: Profile
     provenance: tuple[tuple[str, str], ...]
-    command: str
 
 
 class Around(Record, frozen=True):
@@ -254,29 +237,6 @@ def interval(timing: Timing) -> str:
     return said if timing.cache == "cold" else f"{said}, warm cache"
 
 
-def _build(profile: Profile) -> tuple[tuple[tuple[str, str], ...], tuple[ResourceRow, ...], str]:
-    build = profile.build
-    if build is None:
-        return (), (), ""
-    facts = (
-        ("Compiler", build.compiler),
-        ("Architecture", build.arch),
-        ("Flags", " ".join(build.flags) or "none"),
-    )
-    rows = tuple(
-        ResourceRow(
-            kernel=item.name,
-            registers=units.count(item.registers),
-            static_shared=units.quantity(item.static_shared, "byte"),
-            stack=units.quantity(item.stack, "byte"),
-            spills=units.quantity(item.spill_stores + item.spill_loads, "byte"),
-            tone="bad" if item.spill_stores + item.spill_loads else "",
-        )
-        for item in build.resources
-    )
-    return facts, rows, build.log
-
-
 def _provenance(profile: Profile) -> tuple[tuple[str, str], ...]:
     capture, device = profile.capture, profile.device
     major, minor = device.compute_capability
@@ -329,9 +289,6 @@ def _view(
     strip: tuple[Phrase, ...] = (),
 ) -> VersionView:
     chip = chip_for(profile.device)
-    facts, resources, log = _build(profile)
-    known = {counter.id: counter for counter in catalog()}
-    expectations = near.expectations if near else ()
     speaker = main_launch(profile)
     shown = tuple(
         launch_view(
@@ -352,13 +309,9 @@ def _view(
         devices=devices_view(ladder.rungs[profile.version], profile) if ladder else None,
         launches=shown,
         speaker=launches.index(speaker) if speaker else 0,
-        unprofiled=tuple(item.kernel for item in profile.launches if not item.profiled),
-        expectations=tuple((known.get(row.counter), row) for row in expectations),
-        build=facts,
-        resources=resources,
-        compiler_log=log,
+        expectations=near.expectations if near else (),
+        profile=profile,
         provenance=_provenance(profile),
-        command=shlex.join(profile.capture.command),
     )
 
 

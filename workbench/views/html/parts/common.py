@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from workbench import units
 from workbench.analysis.aggregate import readings_of
 from workbench.analysis.cause.words import Stop
-from workbench.counters import Counter, Missing
+from workbench.counters import Counter, Missing, Reading, catalog
 from workbench.model import Launch, Profile, Record, Verification
 
 Tone = Literal["", "good", "bad", "warn"]
@@ -94,16 +94,28 @@ def _proof(stop: Stop) -> str:
     return fixed.get(stop.kind, f"#counter-{stop.counter}")
 
 
-class CounterCell(Record, frozen=True):
-    """A counter's name, meaning and formatted value in one launch."""
+class CounterCell(NamedTuple):
+    """A counter in one launch."""
 
-    id: str
-    title: str
-    meaning: str
-    value: str
-    unit: str = ""
-    ncu: str = ""
-    missing: str = ""
+    counter: Counter
+    reading: Reading | Missing
+
+    @property
+    def missing(self) -> str:
+        """Why it has no value; "" where it has one."""
+        return self.reading.reason if isinstance(self.reading, Missing) else ""
+
+    @property
+    def value(self) -> str:
+        """As text; a missing one has an em dash, or its word."""
+        if isinstance(self.reading, Missing):
+            return "undefined" if self.reading.undefined else units.quantity(None)
+        return units.quantity(self.reading.value, self.reading.unit)
+
+    @property
+    def unit(self) -> str:
+        """What has to be written beside the value."""
+        return "" if isinstance(self.reading, Missing) else unit_beside(self.reading.unit)
 
 
 def neighbours(pages: Sequence[tuple[str, str]], place: int, noun: str) -> tuple[Link, ...]:
@@ -123,25 +135,10 @@ def unit_beside(unit: str) -> str:
     return "" if unit in _PRINTED else unit
 
 
-def cell(launch: Launch, counter: Counter) -> CounterCell:
-    """Read and format one counter; a missing one has an em dash, or its word, and the reason."""
-    reading = readings_of(launch)[counter.id]
-    if isinstance(reading, Missing):
-        return CounterCell(
-            id=counter.id,
-            title=counter.title,
-            meaning=counter.meaning,
-            value="undefined" if reading.undefined else units.quantity(None),
-            missing=reading.reason,
-        )
-    return CounterCell(
-        id=counter.id,
-        title=counter.title,
-        meaning=counter.meaning,
-        value=units.quantity(reading.value, reading.unit),
-        unit=unit_beside(reading.unit),
-        ncu=reading.ncu,
-    )
+def cell(launch: Launch, counter: Counter | str) -> CounterCell:
+    """Read a counter, or that of an id."""
+    known = catalog()[counter] if isinstance(counter, str) else counter
+    return CounterCell(known, readings_of(launch)[known.id])
 
 
 def text(launch: Launch, counter: str) -> str:
@@ -170,9 +167,9 @@ def range_of(low: float, value_: float, high: float) -> str:
     return plus_minus(max(value_ - low, high - value_), value_)
 
 
-def width(share: float) -> str:
-    """A share of 0-1 as a CSS width, clamped; not text for a reader."""
-    return f"{min(max(share, 0.0), 1.0) * 100:.1f}"
+def width(amount: float, whole: float = 1.0) -> str:
+    """An amount's part of a whole as a CSS width, clamped; not text for a reader."""
+    return f"{min(max(amount / whole, 0.0), 1.0) * 100:.1f}"
 
 
 def dims(size: tuple[int, int, int]) -> str:
@@ -181,6 +178,17 @@ def dims(size: tuple[int, int, int]) -> str:
     while len(parts) > 1 and parts[-1] == 1:
         parts.pop()
     return " × ".join(f"{part:,}" for part in parts)
+
+
+def shape(launch: Launch) -> str:
+    """``32 × 32 blocks of 32 × 32 threads``, or the kind of a workload that has no grid."""
+    if not any(launch.grid):
+        return launch.workload
+    blocks, threads = (
+        f"{dims(extent)} {noun}{'' if extent == (1, 1, 1) else 's'}"
+        for extent, noun in ((launch.grid, "block"), (launch.block, "thread"))
+    )
+    return f"{blocks} of {threads}"
 
 
 def day(captured: str) -> str:

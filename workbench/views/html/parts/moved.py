@@ -38,15 +38,6 @@ def amount(delta: Delta) -> str:
     return said
 
 
-def difference(delta: Delta) -> str:
-    """A change in its counter's unit."""
-    if delta.delta is None:
-        return units.quantity(None)
-    if delta.unit == "%":
-        return units.points(float(delta.delta)) if delta.delta else units.signed(0)
-    return units.signed(delta.delta, delta.unit)
-
-
 def noise(delta: Delta) -> str:
     """The change that would still count as none: ``±2.00%``, ``exact``."""
     if delta.old is None or delta.new is None:
