@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from workbench.analysis.blame.debts import blame_launch, forget
+from workbench.analysis.blame import blame_launch, forget
 from workbench.model import Launch
 from workbench.store import Store
 

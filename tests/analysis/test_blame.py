@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.factories import make_launch
-from workbench.analysis.blame.account import UNITS, Account, apportion
-from workbench.analysis.blame.debts import STALLED, blame_launch, samples
+from workbench.analysis.blame import STALLED, UNITS, Account, apportion, blame_launch, samples
 from workbench.model import Column, InstructionTable, Launch
 from workbench.ncurep.read import read_report
 from workbench.store import Entry, Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from tests.analysis.test_blame import kernel
-from workbench.analysis.machine.listing import labels_of
+from workbench.analysis.listing import labels_of
 
 CODE = """MOV R1, 0x1
 @!P0 BRA `(.L_x_0) 0x7f0000000040 ;

@@ -9,11 +9,15 @@ import pytest
 from click.testing import CliRunner
 
 from tests.analysis.test_blame import kernel
-from workbench.analysis.blame.flow import flow_between, targets_of
-from workbench.analysis.blame.sass import parse
-from workbench.analysis.machine.code import hunk_codes, machine_code, role, shape
-from workbench.analysis.machine.listing import Listing, live_registers
+from workbench.analysis.code import flow_between, targets_of
+from workbench.analysis.listing import (
+    Listing,
+    hunk_codes,
+    live_registers,
+    machine_code,
+)
 from workbench.cli import app
+from workbench.sass import parse, role, shape
 from workbench.store import Store
 
 STORE = Store(Path(__file__).resolve().parent.parent.parent / "profiles")

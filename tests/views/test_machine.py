@@ -8,8 +8,7 @@ import pytest
 
 from tests.analysis.test_blame import kernel
 from tests.factories import make_profile
-from workbench.analysis.machine.code import HunkCode, machine_code
-from workbench.analysis.machine.listing import Listing
+from workbench.analysis.listing import HunkCode, Listing, machine_code
 from workbench.analysis.step import Step
 from workbench.store import Store
 from workbench.views.html.code.cards import Machine, chosen

@@ -9,80 +9,50 @@ a store's width times its lanes is what a launch wrote, whatever the sectors wer
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Set
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from workbench.analysis.aggregate import Recent
 from workbench.counters import Missing, Reading, read
 from workbench.model import Launch, Number, Profile
+from workbench.sass import (
+    GLOBAL_ATOMICS,
+    GLOBAL_LOADS,
+    GLOBAL_STORES,
+    OPCODES,
+    lane_width,
+    matrix_product,
+    opcode_of,
+    product_operations,
+    those,
+)
 
 Unit = Literal["float32", "tensor half", "tensor TF32", "tensor int8", "dp4a"]
 
-_OPCODE = re.compile(r"\s*(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)((?:\.[A-Za-z0-9_]+)*)")
-#: Shapes of warp-wide products as SASS writes them: M, N, K.
-_SHAPES = {
-    "884": (8, 8, 4),
-    "8816": (8, 8, 16),
-    "8832": (8, 8, 32),
-    "1684": (16, 8, 4),
-    "1688": (16, 8, 8),
-    "16816": (16, 8, 16),
-    "16832": (16, 8, 32),
-}
-#: Warpgroup products write MxNxK; each of the group's four warps executes the instruction.
-_GROUP_SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)\Z")
-_WARPS_OF_A_GROUP = 4
 #: A byte dot product: four multiplications and four additions of a thread.
 _DP4A = 8
 #: A product of two halves with two bytes: two multiplications and two additions of a thread.
 _DP2A = 4
 _FMA = 2
-#: Packed halves: operations of a lane.
-_PACKED = {"HFMA2": 4, "HADD2": 2, "HMUL2": 2}
 #: Forms of IMAD that multiply nothing worth the name.
 _MOVES = {"MOV", "SHL", "IADD"}
-#: Bytes of a lane's access; without one of these modifiers it is a word.
-_WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
-_WORD = 4
 #: Writers whose bytes no lane tells: bulk copies, surfaces, and atomics that meet in a word.
-_UNTOLD = re.compile(r"UTMASTG|UTMAREDG|UBLKCP|UBLKRED|SUST|ATOMG?|REDG?")
-_TENSOR = {"HMMA", "IMMA", "HGMMA", "IGMMA"}
-#: Matrix products that are not counted: their operations would be missing from the sum.
-_UNCOUNTED = {"DMMA", "BMMA", "BGMMA", "QGMMA", "QMMA", "OMMA", "UTCHMMA", "UTCIMMA", "UTCQMMA"}
-
-
-_PRODUCTS = _TENSOR | _UNCOUNTED
-
-
-@lru_cache(maxsize=1 << 15)
-def _operation(text: str) -> tuple[str, frozenset[str]]:
-    """Opcode and modifiers of a line of SASS; "" where it is none."""
-    found = _OPCODE.match(text)
-    return (found[1], frozenset(found[2].split("."))) if found else ("", frozenset())
+_UNTOLD = GLOBAL_ATOMICS | those(lambda row: row.access == "bulk out") | {"UBLKCP", "SUST"}
 
 
 def _product(opcode: str, modifiers: Set[str]) -> tuple[Unit, float] | None:
     """Unit and operations of one execution by one warp; None where the shape is unknown."""
     if "SP" in modifiers:
         return None
-    operations = 0.0
-    for modifier in modifiers:
-        group = _GROUP_SHAPE.match(modifier)
-        if modifier in _SHAPES:
-            m, n, k = _SHAPES[modifier]
-            operations = 2.0 * m * n * k
-        elif group:
-            m, n, k = map(int, group.groups())
-            operations = 2.0 * m * n * k / _WARPS_OF_A_GROUP
-    if not operations:
+    operations = product_operations(modifiers)
+    unit = OPCODES[opcode].unit if opcode in OPCODES else ""
+    if not operations or not unit:
         return None
-    if opcode.startswith("I"):
+    if unit == "tensor int8":
         # Four-bit integers share the opcode; only bytes have a roof of that name.
-        return ("tensor int8", operations) if {"S8", "U8"} & {*modifiers} else None
-    return ("tensor TF32" if "TF32" in modifiers else "tensor half"), operations
+        return (unit, operations) if {"S8", "U8"} & {*modifiers} else None
+    return ("tensor TF32" if "TF32" in modifiers else unit), operations
 
 
 def _machine_work(launch: Launch) -> dict[Unit, float] | Missing:
@@ -94,17 +64,17 @@ def _machine_work(launch: Launch) -> dict[Unit, float] | Missing:
         return Missing("its machine code was not counted")
     out: dict[Unit, float] = {}
     for row, count in zip(warps.rows, warps.values, strict=True):
-        opcode, modifiers = _operation(table.text[row])
-        if not count or opcode not in _PRODUCTS:
+        opcode, modifiers = opcode_of(table.text[row])
+        if not count or not matrix_product(opcode):
             continue
-        product = _product(opcode, modifiers) if opcode in _TENSOR else None
+        product = _product(opcode, modifiers)
         if product is None:
             return Missing(f"operations of {table.text[row].split()[0]} are not known")
         unit, operations = product
         out[unit] = out.get(unit, 0.0) + operations * count
     if threads is not None:
         for row, count in zip(threads.rows, threads.values, strict=True):
-            opcode, modifiers = _operation(table.text[row])
+            opcode, modifiers = opcode_of(table.text[row])
             if opcode == "IDP" and "4A" in modifiers:
                 out["dp4a"] = out.get("dp4a", 0.0) + _DP4A * count
     return out
@@ -161,8 +131,9 @@ def _count_operations(launch: Launch) -> float | None:
     halves = 0.0
     for text, opcode, modifiers, lanes in executed(launch):
         # Constants are made by adding to a product of zeros; HADD2.F32 converts.
-        if opcode in _PACKED and "RZ, RZ" not in text and "F32" not in modifiers:
-            halves += _PACKED[opcode] * lanes
+        packed = OPCODES[opcode].packed if opcode in OPCODES else 0
+        if packed and "RZ, RZ" not in text and "F32" not in modifiers:
+            halves += packed * lanes
     return sum(known.values()) + doubles + halves
 
 
@@ -190,32 +161,23 @@ def stored_bytes(launch: Launch) -> float | None:
 
 #: Both sides of a step ask for the same launch.
 _operations: Recent[Launch, float | None] = Recent(_count_operations)
-_stored: Recent[Launch, float | None] = Recent(lambda launch: _lane_bytes(launch, {"STG", "ST"}))
+_stored: Recent[Launch, float | None] = Recent(lambda launch: _lane_bytes(launch, GLOBAL_STORES))
 
 
 def loaded_bytes(launch: Launch) -> float | None:
     """Bytes that the lanes of load instructions read from global memory; None as above."""
-    return _lane_bytes(launch, {"LDG", "LD", "LDGSTS"})
+    return _lane_bytes(launch, GLOBAL_LOADS)
 
 
-def _lane_bytes(launch: Launch, opcodes: set[str]) -> float | None:
+def _lane_bytes(launch: Launch, opcodes: frozenset[str]) -> float | None:
     total, known = 0.0, False
     for _, opcode, modifiers, lanes in executed(launch):
         known = True
-        if _UNTOLD.fullmatch(opcode):
+        if opcode in _UNTOLD:
             return None
         if opcode in opcodes:
-            total += lanes * _width(modifiers)
+            total += lanes * lane_width(modifiers)
     return total if known else None
-
-
-def lane_width(name: str) -> int:
-    """Bytes of a lane's access by an opcode with its modifiers: 16 of ``LDG.E.128``."""
-    return _width(set(name.split(".")[1:]))
-
-
-def _width(modifiers: Set[str]) -> int:
-    return next((_WIDTHS[part] for part in modifiers if part in _WIDTHS), _WORD)
 
 
 def executed(launch: Launch) -> Iterator[tuple[str, str, frozenset[str], Number]]:
@@ -225,7 +187,7 @@ def executed(launch: Launch) -> Iterator[tuple[str, str, frozenset[str], Number]
     if column is None:
         return
     for row, lanes in zip(column.rows, column.values, strict=True):
-        opcode, modifiers = _operation(table.text[row])
+        opcode, modifiers = opcode_of(table.text[row])
         if opcode and lanes:
             yield table.text[row], opcode, modifiers, lanes
 

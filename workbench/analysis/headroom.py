@@ -15,17 +15,15 @@ from typing import Literal
 
 from workbench.analysis.advice import Score, weigh
 from workbench.analysis.aggregate import main_launch, readings_of, value_of
-from workbench.analysis.arithmetic import lane_width
-from workbench.analysis.blame.kernel import code_of
-from workbench.analysis.blame.queues import COPIES, LONG, issues
 from workbench.analysis.cause.hypotheses import WAITS, Behaviour, behaviour_of, shared_part
+from workbench.analysis.code import code_of, issues
 from workbench.analysis.limit import FULL, Limit, limit_of_launch, loads
-from workbench.analysis.machine.code import role
 from workbench.analysis.remarks import is_misread
 from workbench.analysis.stalls import HotLine, barrier_waits, breakdown, sampled_lines, stall_words
 from workbench.counters import Counter, Reading, catalog, line_metric
 from workbench.gpus import Chip, chip_for
 from workbench.model import Device, Launch, LineKey, Number, Profile, Record
+from workbench.sass import COPIES, HOLDING, lane_width, role
 from workbench.units import listed, quantity
 
 #: What can be tried.
@@ -82,7 +80,7 @@ OVERHEAD = frozenset({"integer", "move", "control"})
 #: Widest access of a lane, in bytes.
 _WIDEST = 16
 #: Accesses whose width is each lane's; matrix loads have their own.
-_PLAIN = {"global load": {"LDG", "LD"}, "shared load": {"LDS"}}
+_PLAIN = {"global load": ("LDG", "LD"), "shared load": ("LDS",)}
 
 
 class Mix:
@@ -109,11 +107,13 @@ class Mix:
             self.issued[kind] += count
             if operation.opcode in _PLAIN.get(kind, ()):
                 self._plain[kind] += count
-                self._narrow[kind] += count * min(lane_width(operation.name) / _WIDEST, 1.0)
+                self._narrow[kind] += count * min(
+                    lane_width(operation.name.split(".")[1:]) / _WIDEST, 1.0
+                )
             if kind in OVERHEAD and lines[row] > 0:
                 self._overhead[files[row], lines[row]] += count
         self.total = sum(self.issued.values())
-        self.copies_alone = bool(opcodes & COPIES) and not opcodes & LONG
+        self.copies_alone = bool(opcodes & COPIES) and not opcodes & HOLDING["long_scoreboard"]
 
     def part(self, roles: frozenset[str]) -> float:
         """Part of the instructions issued (0-1) that have these roles."""

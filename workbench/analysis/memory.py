@@ -24,6 +24,7 @@ from workbench.analysis.aggregate import Combined, Recent, combine, metric_sum, 
 from workbench.counters import Missing, catalog, line_metric
 from workbench.gpus import chip_for
 from workbench.model import Launch, LineKey, Number, Profile, Record
+from workbench.sass import OPCODES, Access, opcode_of
 
 # --- The kinds of flow between levels of memory, and by which counters each is known -------------
 #
@@ -32,32 +33,32 @@ from workbench.model import Launch, LineKey, Number, Profile, Record
 
 Place = Literal["sm", "shared", "l1", "tma", "l2", "dram"]
 Unit = Literal["byte", "wavefront"]
-Access = Literal["load", "store", "atomic", "copy", "bulk in", "bulk out", ""]
 
 #: Bytes of a sector.
 SECTOR = 32
-_OPERATION = re.compile(r"^\s*(?:@!?(?:U?P\w+|%\w+)\s+)?([\w.:]+)")
-#: How opcodes of SASS and of PTX begin; the first that fits.
+_PTX = re.compile(r"^\s*(?:@!?%\w+\s+)?([\w.:]+)")
+#: How opcodes of PTX begin; the first that fits.
 _ACCESSES: tuple[tuple[str, Access], ...] = (
-    (r"UTMALDG|UBLKCP\.S|cp\.async\.bulk\.(tensor\.\dd\.)?shared", "bulk in"),
-    (r"UTMASTG|UTMAREDG|UBLK(CP|RED)", "bulk out"),
+    (r"cp\.async\.bulk\.(tensor\.\dd\.)?shared", "bulk in"),
     (r"cp\.(reduce\.)?async\.bulk\.(tensor\.\dd\.)?global", "bulk out"),
-    (r"LDGSTS\b|cp\.async\.c[ag]", "copy"),
-    (r"ATOM|RED(G|AS)?\b|atom|red\.", "atomic"),
-    (r"LD[GSL]?\b|LDSM|\w*GMMA|ld|wgmma", "load"),
-    (r"ST[GSL]?\b|STSM|STAS|st", "store"),
+    (r"cp\.async\.c[ag]", "copy"),
+    (r"atom|red\.", "atomic"),
+    (r"ld|wgmma", "load"),
+    (r"st", "store"),
 )
 
 
 @lru_cache(maxsize=1 << 14)  # a kernel's code is asked for once a flow, on every problem
 def access_of(text: str) -> Access:
     """What an instruction does with memory, by its opcode in SASS or PTX; "" for nothing."""
-    found = _OPERATION.match(text)
-    return _access(found[1]) if found else ""
-
-
-def _access(opcode: str) -> Access:
-    return next((access for pattern, access in _ACCESSES if re.match(pattern, opcode)), "")
+    opcode, _ = opcode_of(text)
+    if opcode in OPCODES:
+        if opcode == "UBLKCP" and "UBLKCP.S" not in text:
+            return "bulk out"
+        return OPCODES[opcode].access if OPCODES[opcode].space != "constant" else ""
+    found = _PTX.match(text)
+    name = found[1] if found else ""
+    return next((access for pattern, access in _ACCESSES if re.match(pattern, name)), "")
 
 
 class Kind(NamedTuple):

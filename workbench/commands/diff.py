@@ -92,7 +92,7 @@ def command(
     story = explain(before.profile, after.profile, comparison, expected)
     codes = None
     if detail.sass:
-        from workbench.analysis.machine.code import hunk_codes
+        from workbench.analysis.listing import hunk_codes
 
         codes = hunk_codes(before.profile, after.profile)
         if not codes:

@@ -25,9 +25,7 @@ from typing import Literal
 import msgspec
 
 from workbench.analysis.aggregate import LaunchPair, pair_launches
-from workbench.analysis.blame.kernel import code_of
-from workbench.analysis.blame.queues import KINDS
-from workbench.analysis.blame.sass import parse
+from workbench.analysis.code import code_of
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.source.reading import SourceState
@@ -44,6 +42,21 @@ from workbench.analysis.split.placing import (
 )
 from workbench.counters import catalog
 from workbench.model import Column, Launch, Number, Profile, Record
+from workbench.sass import COPIES, GLOBAL_ATOMICS, GLOBAL_LOADS, GLOBAL_STORES, HOLDING, parse
+
+#: Name -> a line counter, and the opcodes of which alone it is taken. ncu counts loads and stores
+#: of a line together, and at no line what the copy engine reads (``bulk_loads`` are its copies) or
+#: what warps do to wait for one another (``arrivals``: all that is done to an mbarrier).
+KINDS = {
+    "load_tags": ("memory_l1_tag_requests_global", GLOBAL_LOADS),
+    "load_sectors": ("memory_l2_theoretical_sectors_global", GLOBAL_LOADS),
+    "store_tags": ("memory_l1_tag_requests_global", GLOBAL_STORES),
+    "store_sectors": ("memory_l2_theoretical_sectors_global", GLOBAL_STORES),
+    "atomics": ("thread_inst_executed_true", GLOBAL_ATOMICS),
+    "bulk_loads": ("inst_executed", COPIES - GLOBAL_LOADS),
+    "barriers": ("inst_executed", HOLDING["barrier_stall"]),
+    "arrivals": ("inst_executed", frozenset({"SYNCS"})),
+}
 
 
 class LineShare(Record, frozen=True):
@@ -155,7 +168,7 @@ class Attribution(Record, frozen=True):
     """Everything that the source diff and the line counters say together.
 
     `sources` is what is known of the two sources. `kinds` are the counters of one kind of
-    instruction (`queues.KINDS`); of machine code that cannot be read there are none.
+    instruction (`KINDS`); of machine code that cannot be read there are none.
     """
 
     hunks: tuple[Hunk, ...]

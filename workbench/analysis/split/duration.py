@@ -23,8 +23,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from workbench.analysis.aggregate import pair_launches
-from workbench.analysis.blame.account import UNITS, Account, Culprit, Debt
-from workbench.analysis.blame.debts import blame_launch
+from workbench.analysis.blame import UNITS, Account, Culprit, Debt, blame_launch
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.split.attribution import Linked, in_order, names_of
 from workbench.analysis.split.placing import PartKey, Placed, Placing, Twins

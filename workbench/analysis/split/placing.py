@@ -8,11 +8,11 @@ from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from workbench.analysis.aggregate import LaunchPair
-from workbench.analysis.blame.sass import parse
 from workbench.analysis.source.files import SourceDiff
 from workbench.analysis.source.links import Line, LineLink, cheapest, plain_name
 from workbench.counters import catalog
 from workbench.model import Dim3, Launch, Number, Profile, line_counters
+from workbench.sass import parse
 
 PartLink = Literal["hunk", "symbol", "launch", "unknown", "elsewhere"]
 

@@ -19,7 +19,7 @@ from rich.text import Text
 from workbench.analysis.cause.words import line, speed_words
 from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.launches.kernels import NO_PAIR, KernelChange, values_words
-from workbench.analysis.machine.code import CodeClass, HunkCode, MachineDiff
+from workbench.analysis.listing import CodeClass, HunkCode, MachineDiff
 from workbench.analysis.program import KernelStep, ProgramDifference, as_fast
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.stalls import stall_words

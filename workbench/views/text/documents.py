@@ -15,7 +15,7 @@ from workbench.analysis.expectations import Judgement
 from workbench.analysis.headroom import Panel, Way, line_at, panel_of, waited_most
 from workbench.analysis.launches.kernels import KernelChange
 from workbench.analysis.limit import Limit
-from workbench.analysis.machine.code import CodeClass, HunkCode
+from workbench.analysis.listing import CodeClass, HunkCode
 from workbench.analysis.program import KernelStep
 from workbench.analysis.remarks import remarks
 from workbench.analysis.split.attribution import CounterSplit

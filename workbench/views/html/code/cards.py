@@ -16,8 +16,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from workbench import units
-from workbench.analysis.machine.code import HunkCode, MachineDiff
-from workbench.analysis.machine.listing import labels_of
+from workbench.analysis.listing import HunkCode, MachineDiff, labels_of
 from workbench.analysis.step import Step
 from workbench.analysis.story import Chapter, excerpt, leading
 from workbench.model import Profile, Record

@@ -1,8 +1,11 @@
-"""Machine code of a hunk on both sides: classes of opcodes, and instructions aligned.
+"""A launch's instructions as they are shown, and a hunk's on both sides of a step.
 
-Instructions are alike where their opcode is and where they depend on alike ones: the key of an
-instruction is its own shape with the shapes of what writes its operands. What stands between
-two alike ones is paired by role, so that an ``LDS.128`` is seen to stand in for ``LDS``.
+`Listing` knows what instructions do, cost, and how many registers they keep.
+
+A register is live where its value is still needed: the classic backward data flow over blocks
+(Aho, Lam, Sethi and Ullman, *Compilers*, 9.2.5), on general registers. A conditional write keeps
+what was there. It is the pressure of the code as it stands, at most what the compiler
+allocated: alignment and calls may need more.
 """
 
 from __future__ import annotations
@@ -10,49 +13,120 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
-from workbench.analysis.aggregate import pair_launches
-from workbench.analysis.blame.kernel import KernelCode
-from workbench.analysis.blame.queues import pipe
-from workbench.analysis.blame.sass import MachineOp
-from workbench.analysis.machine.listing import Listing, listing_of
+from workbench.analysis.aggregate import Recent, pair_launches
+from workbench.analysis.blame import UNITS, Account, blame_launch
+from workbench.analysis.code import Flow, KernelCode, code_of, issues
 from workbench.analysis.source.alignment import align
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.split.placing import Placing
-from workbench.model import Number, Profile, Record
+from workbench.counters import Reading, read
+from workbench.model import Launch, Number, Profile, Record
+from workbench.sass import UNIFORM, MachineOp, role, shape
+
+#: ``R255`` is ``RZ``; wide groups beside it are none.
+_MASK = (1 << UNIFORM) - 1
+
+
+class Listing:
+    """A launch's instructions, read once: operations, liveness, blame by row."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.code = code_of(launch)
+        self.operations = self.code.operations
+        self.issued = issues(launch.instructions)
+        self.live = _live(self.code)
+        self.account: Account = blame_launch(launch)
+        duration = read(launch, "duration")
+        seconds = float(duration.value) if isinstance(duration, Reading) else 0.0
+        per_sample = seconds / max(1, self.account.samples)
+        self.seconds: dict[int, float] = {
+            row: sum(states.values()) / UNITS * per_sample
+            for row, states in self.account.units().items()
+        }
+
+
+#: Of the launches looked at last: a version is the new side of one step and the old one of others.
+listing_of = Recent(Listing, most=4)
+
+
+@lru_cache(maxsize=24)
+def _live(code: KernelCode) -> list[int]:
+    return live_registers(code.operations, code.flow)
+
+
+def live_registers(operations: Sequence[MachineOp], flow: Flow) -> list[int]:
+    """Row -> general registers that are live while it runs, its own results among them."""
+    reads = [_bits(operation.reads) for operation in operations]
+    writes = [_bits(operation.writes) for operation in operations]
+    kept = [0 if o.conditional else w for o, w in zip(operations, writes, strict=True)]
+    live_in = [0] * len(flow.first)
+    waiting = list(range(len(flow.first)))
+    while waiting:
+        block = waiting.pop()
+        live = _out(flow, block, live_in)
+        for row in range(flow.last[block], flow.first[block] - 1, -1):
+            live = live & ~kept[row] | reads[row]
+        if live != live_in[block]:
+            live_in[block] = live
+            waiting += flow.predecessors[block]
+    counts = [0] * len(operations)
+    for block in range(len(flow.first)):
+        live = _out(flow, block, live_in)
+        for row in range(flow.last[block], flow.first[block] - 1, -1):
+            before = live & ~kept[row] | reads[row]
+            counts[row] = max((live | writes[row]).bit_count(), before.bit_count())
+            live = before
+    return counts
+
+
+def _out(flow: Flow, block: int, live_in: Sequence[int]) -> int:
+    live = 0
+    for after in flow.successors[block]:
+        live |= live_in[after]
+    return live
+
+
+def _bits(registers: Sequence[int]) -> int:
+    bits = 0
+    for register in registers:
+        bits |= 1 << register
+    return bits & _MASK
+
+
+class Labels(NamedTuple):
+    """Branch targets by label: ncu prints where the kernel happened to lie, which nobody looks up.
+
+    `texts` are a launch's instructions by row, `targets` row -> label of where others lead.
+    """
+
+    texts: tuple[str, ...]
+    targets: dict[int, str]
+
+
+def labels_of(launch: Launch) -> Labels:
+    """A launch's instructions with labels for addresses; as they are where no target is known."""
+    code = code_of(launch)
+    return Labels(code.texts, code.labels)
+
+
+# --- Machine code of a hunk on both sides: classes of opcodes, and instructions aligned ----------
+#
+# Instructions are alike where their opcode is and where they depend on alike ones: the key of an
+# instruction is its own shape with the shapes of what writes its operands. What stands between
+# two alike ones is paired by role, so that an ``LDS.128`` is seen to stand in for ``LDS``.
 
 #: Instructions of one side that are aligned one by one; of more, classes alone are told.
 _ALIGNED = 3000
 #: Instructions back to which the shape of an operand's writer counts.
 _NEAR = 64
-_ROLES = {
-    **dict.fromkeys(["LDG", "LD"], "global load"),
-    **dict.fromkeys(["STG", "ST"], "global store"),
-    **dict.fromkeys(["LDS", "LDSM"], "shared load"),
-    # A copy takes the place of the store that filled shared memory.
-    **dict.fromkeys(["STS", "STSM", "LDGSTS", "UTMALDG", "UBLKCP"], "shared store"),
-    **dict.fromkeys(["LDL", "STL"], "local memory"),
-    **dict.fromkeys(["LDC", "ULDC"], "constant load"),
-    **dict.fromkeys(["ATOM", "ATOMG", "ATOMS", "RED", "REDG"], "atomic"),
-    # A product of matrices takes the place of products of numbers.
-    **dict.fromkeys(["FFMA", "FFMA2", "HFMA2", "DFMA", "IDP"], "product"),
-    **dict.fromkeys(["FADD", "FMUL", "HADD2", "HMUL2", "DADD", "DMUL"], "floating point"),
-    **dict.fromkeys(["BAR", "DEPBAR", "LDGDEPBAR", "SYNCS", "WARPSYNC"], "synchronization"),
-    **dict.fromkeys(["BRA", "EXIT", "BSSY", "BSYNC", "CALL", "RET"], "control"),
-    **dict.fromkeys(["MUFU", "F2I", "I2F", "F2F", "F2FP", "I2FP"], "conversion"),
-    **dict.fromkeys(["MOV", "UMOV", "CS2R"], "move"),
-}
 #: Roles whose change of opcode is worth a word; integers and moves come and go as they please.
 _TOLD = frozenset(
     {"global load", "global store", "shared load", "shared store", "local memory", "atomic"}
     | {"product", "floating point"}
 )
-_MEMORY = frozenset(
-    """
-    LD LDG ST STG LDS STS LDSM STSM LDL STL LDC ULDC LDGSTS
-    """.split()  # noqa: SIM905
-)
-_WIDTHS = frozenset({"8", "16", "64", "128", "U8", "S8", "U16", "S16", "M88", "2", "4", "BYPASS"})
 
 
 class CodeSide(Record, frozen=True):
@@ -108,32 +182,6 @@ class HunkCode(Record, frozen=True):
     rows: tuple[tuple[int, ...], tuple[int, ...]]
     listings: tuple[Listing, Listing]
     launches: tuple[int, int]
-
-
-@lru_cache(maxsize=1 << 14)
-def shape(operation: MachineOp) -> str:
-    """The opcode with what decides how much it does: ``LDS.128``, ``HMMA.16816.F32``."""
-    if operation.opcode in _MEMORY:
-        parts = operation.name.split(".")[1:]
-        return ".".join([operation.opcode, *(part for part in parts if part in _WIDTHS)])
-    if operation.opcode.endswith("MMA") or operation.opcode in ("MUFU", "IDP"):
-        return operation.name
-    if operation.name.startswith(("IMAD.MOV", "IMAD.WIDE")):
-        return ".".join(operation.name.split(".")[:2])
-    return operation.opcode
-
-
-@lru_cache(maxsize=1 << 14)
-def role(operation: MachineOp) -> str:
-    """What an instruction is there for: ``shared load``, ``product``, ``integer`` or another."""
-    if operation.name.startswith(("IMAD.MOV", "HFMA2.MMA")) and "RZ" in operation.operands:
-        return "move"
-    if operation.opcode.endswith("MMA"):
-        return "product"
-    known = _ROLES.get(operation.opcode)
-    if known is not None:
-        return known
-    return "integer" if pipe(operation.opcode) in ("ALU", "FMA", "uniform") else "other"
 
 
 @lru_cache(maxsize=24)

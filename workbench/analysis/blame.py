@@ -22,15 +22,125 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 
+from workbench import sass
+from workbench.analysis import code
 from workbench.analysis.aggregate import Recent
-from workbench.analysis.blame import kernel, queues, sass
-from workbench.analysis.blame.account import UNITS, Account, Culprit, Debt, Kind, apportion
-from workbench.analysis.blame.kernel import code_of
-from workbench.analysis.blame.sass import register_name
-from workbench.analysis.blame.slices import Producer
+from workbench.analysis.code import Kind, Producer, code_of, issues
 from workbench.counters import catalog
-from workbench.model import Launch
+from workbench.model import InstructionTable, Launch, Number, Record
+from workbench.sass import COPIES, HOLDING, MachineOp, register_name
+
+# --- The account: who waited, and who is to blame for it -----------------------------------------
+#
+# Samples are shared out in whole `UNITS`, so that every sum is a sum of integers and exact,
+# and the parts of a wait add up to it with nothing left over.
+
+#: Parts that a sample is shared out in: sums of them are integers, and exact.
+UNITS = 1 << 16
+
+
+class Culprit(Record, frozen=True):
+    """A row that is to blame for `units` / `UNITS` samples, `via` a register or a queue."""
+
+    row: int
+    units: int
+    via: str = ""
+
+    @property
+    def samples(self) -> Fraction:
+        """Samples, exactly."""
+        return Fraction(self.units, UNITS)
+
+
+class Debt(Record, frozen=True):
+    """Rows that waited in one state, and the rows that made them wait.
+
+    `waited` is row -> samples; the causes' samples add up to them. `passed` is the same
+    amount put on what the warps waited for between two barriers: it holds where the barrier
+    is not itself what changed.
+    """
+
+    state: str
+    kind: Kind
+    waited: dict[int, int]
+    causes: tuple[Culprit, ...]
+    passed: tuple[Culprit, ...] = ()
+
+    @property
+    def samples(self) -> int:
+        """All samples that are shared out."""
+        return sum(self.waited.values())
+
+
+class Account(Record, frozen=True):
+    """All samples of a launch: those that are a row's `own`, and those that others caused.
+
+    `own` is state -> row -> samples. `known` is False where the instructions are no SASS, so
+    that nothing can be followed and every row answers for itself.
+    """
+
+    own: dict[str, dict[int, int]]
+    debts: tuple[Debt, ...]
+    known: bool = True
+
+    @property
+    def samples(self) -> int:
+        """All samples of the launch."""
+        own = sum(count for rows in self.own.values() for count in rows.values())
+        return own + sum(debt.samples for debt in self.debts)
+
+    def causes(self, row: int, state: str) -> list[Culprit]:
+        """Who made a row wait in a state; the units add up to its samples."""
+        out = []
+        if count := self.own.get(state, {}).get(row, 0):
+            out.append(Culprit(row=row, units=count * UNITS))
+        for debt in self.debts:
+            if debt.state == state and row in debt.waited:
+                parts = apportion(debt.waited[row] * UNITS, [c.units for c in debt.causes])
+                out += [
+                    Culprit(row=cause.row, units=units, via=cause.via)
+                    for cause, units in zip(debt.causes, parts, strict=True)
+                    if units
+                ]
+        return out
+
+    def units(self) -> dict[int, dict[str, int]]:
+        """Row -> state -> samples that it is to blame for, in parts of `UNITS`."""
+        out: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        for state, rows in self.own.items():
+            for row, count in rows.items():
+                out[row][state] += count * UNITS
+        for debt in self.debts:
+            for cause in debt.causes:
+                out[cause.row][debt.state] += cause.units
+        return out
+
+    def totals(self) -> dict[int, dict[str, Fraction]]:
+        """Row -> state -> samples that it is to blame for."""
+        return {
+            row: {state: Fraction(units, UNITS) for state, units in states.items()}
+            for row, states in self.units().items()
+        }
+
+
+def apportion(amount: int, weights: Sequence[int]) -> list[int]:
+    """Integer shares in proportion to weights that sum to the amount, by largest remainder.
+
+    Equal remainders go to the earlier weight; weights that are all 0 count as equal.
+    """
+    whole = sum(weights)
+    if not whole:
+        weights, whole = [1] * len(weights), len(weights)
+    shares = [amount * weight // whole for weight in weights]
+    left = amount - sum(shares)
+    if left:
+        order = sorted(range(len(weights)), key=lambda n: (-(amount * weights[n] % whole), n))
+        for n in order[:left]:
+            shares[n] += 1
+    return shares
+
 
 STALLED = "smsp__pcsamp_warps_issue_stalled_"
 #: Instructions back to which a fixed latency can be felt.
@@ -41,14 +151,15 @@ _STEPS = 3
 _STORES, _COPIES = 16, 16
 #: Instructions behind a wait for copies at which the warp can still be held up by it.
 _BEHIND = 2
-_SCOREBOARDS = {"long_scoreboard": queues.LONG, "short_scoreboard": queues.SHORT}
-_BRANCHES = frozenset({"BRA", "BRX", "JMP", "JMX", "CALL", "RET", "BSYNC", "BSSY", "EXIT", "BREAK"})
-#: State -> the operations that ask for it, wherever the sample lies behind them.
-_ASKED = {
-    "membar": queues.FENCES,
-    "sleeping": frozenset({"NANOSLEEP"}),
-    "gmma_stall": queues.WARPGROUP,
-}
+_SCOREBOARDS = ("long_scoreboard", "short_scoreboard")
+#: What answers through a scoreboard.
+_ANSWERED = HOLDING["long_scoreboard"] | HOLDING["short_scoreboard"]
+#: What may still have to read a register that is written again.
+_READERS = _ANSWERED | HOLDING["drain_stall"] | COPIES | {"STS", "STSM"}
+#: States that an operation asks for, wherever the sample lies behind it.
+_ASKED = ("membar", "sleeping", "gmma_stall")
+#: Counters of what an instruction costs the queue that it goes through.
+_COSTS = ("memory_l1_wavefronts_shared", "memory_l1_tag_requests_global", "inst_executed")
 
 
 def samples(launch: Launch) -> dict[str, dict[int, int]]:
@@ -72,7 +183,7 @@ def blame_launch(launch: Launch) -> Account:
 def forget() -> None:
     """Drop what was read, so that a measurement begins afresh."""
     sass.forget()
-    kernel.forget()
+    code.forget()
     _recent.forget()
 
 
@@ -87,6 +198,16 @@ def _blame(launch: Launch) -> Account:
 _recent = Recent(_blame, most=16)
 
 
+def _costs(table: InstructionTable, operations: Sequence[MachineOp]) -> list[Number]:
+    """Row -> how long it keeps its queue busy: wavefronts, look-ups of tags, else issues."""
+    out: list[Number] = [0] * len(operations)
+    for name in _COSTS:
+        column = table.columns.get(name)
+        for row, value in zip(column.rows, column.values, strict=True) if column else ():
+            out[row] = max(out[row], value)
+    return out
+
+
 class _Ledger:
     """The debts of one launch, while they are found."""
 
@@ -94,8 +215,8 @@ class _Ledger:
         table, code = launch.instructions, code_of(launch)
         self.states = states
         self.operations = code.operations
-        self.issued = queues.issues(table)
-        self.costs = queues.costs(table, code.operations)
+        self.issued = issues(table)
+        self.costs = _costs(table, code.operations)
         self.flow = code.flow
         self.slices = code.slices_among(frozenset(self.issued))
         self.own: dict[str, dict[int, int]] = {}
@@ -108,7 +229,7 @@ class _Ledger:
                 continue
             throttled: dict[tuple[str, int, int], dict[int, int]] = defaultdict(dict)
             for row, count in rows.items():
-                queue = queues.queue_of(state, self.operations[row].opcode)
+                queue = sass.queue_of(state, self.operations[row].opcode)
                 if queue:
                     throttled[queue, *self._place(row)][row] = count
                 else:
@@ -140,7 +261,7 @@ class _Ledger:
         elif state == "branch_resolving":
             found = self._branches(row)
         elif state in _ASKED:
-            found = self._asked(row, _ASKED[state])
+            found = self._asked(row, HOLDING[state])
         else:
             found = []
         return kind, found
@@ -181,7 +302,7 @@ class _Ledger:
     # --- one state after the other -----------------------------------------------------
 
     def _scoreboard(self, row: int, state: str) -> tuple[Kind, list[Producer]]:
-        kinds = _SCOREBOARDS[state]
+        kinds = HOLDING[state]
         operation = self.operations[row]
         touched = dict.fromkeys((*operation.reads, *operation.writes))
         writers = self.slices.writers(row, touched)
@@ -191,13 +312,12 @@ class _Ledger:
             if found:
                 return "order", found
         if not found:
-            memory = queues.LONG | queues.STORES | queues.COPIES | queues.SHORT | {"STS", "STSM"}
-            found = self.slices.readers(row, operation.writes, memory)
+            found = self.slices.readers(row, operation.writes, _READERS)
         if not found:
             found = self._through(writers, kinds)
         if found:
             return "register", found
-        late = kinds | queues.COPIES if state == "long_scoreboard" else kinds
+        late = kinds | COPIES if state == "long_scoreboard" else kinds
         return "order", self.slices.nearest(row, late)
 
     def _through(self, writers: list[Producer], kinds: frozenset[str]) -> list[Producer]:
@@ -232,22 +352,21 @@ class _Ledger:
         closing = self.slices.nearest(at, frozenset({"LDGDEPBAR"}), groups + 1)
         if groups and len(closing) > groups:
             start = closing[groups].row
-        return self.slices.nearest(start, queues.COPIES, _COPIES)
+        return self.slices.nearest(start, COPIES, _COPIES)
 
     def _fixed(self, row: int) -> list[Producer]:
-        waited = queues.LONG | queues.SHORT
         return [
             source
             for source in self.slices.writers(row, self.operations[row].reads, _FIXED_LATENCY)
             if source.distance <= _FIXED_LATENCY
             and source.row != row
-            and self.operations[source.row].opcode not in waited
+            and self.operations[source.row].opcode not in _ANSWERED
         ]
 
     def _drained(self, row: int) -> list[Producer]:
         # The sample of a warp that waits in EXIT lies on the instruction behind it.
         behind = row > 0 and self.operations[row - 1].opcode == "EXIT"
-        return self.slices.nearest(row - 1 if behind else row, queues.STORES, _STORES)
+        return self.slices.nearest(row - 1 if behind else row, HOLDING["drain_stall"], _STORES)
 
     def _branches(self, row: int) -> list[Producer]:
         block = self.flow.block(row)
@@ -259,7 +378,7 @@ class _Ledger:
         return [
             Producer(at, None, 1)
             for at in dict.fromkeys(before)
-            if self.operations[at].opcode in _BRANCHES
+            if self.operations[at].opcode in HOLDING["branch_resolving"]
         ]
 
     def _asked(self, row: int, opcodes: frozenset[str]) -> list[Producer]:
@@ -277,7 +396,7 @@ class _Ledger:
     def _throttle(
         self, state: str, queue: str, place: tuple[int, int], waited: dict[int, int]
     ) -> None:
-        kinds = queues.fillers(state, queue)
+        kinds = sass.fillers(state, queue)
         rows = [
             row
             for block in range(len(self.flow.first))
@@ -301,14 +420,14 @@ class _Ledger:
     def _barriers(self, rows: Mapping[int, int]) -> None:
         held: dict[int, dict[int, int]] = defaultdict(dict)
         for row, count in rows.items():
-            if self.operations[row].opcode in queues.BARRIERS:
+            if self.operations[row].opcode in HOLDING["barrier_stall"]:
                 held[row][row] = count
                 continue
             if self.operations[row].opcode == "WARPGROUP":
                 # Its four warps wait for one another, and at no barrier of the block.
                 self._keep("barrier_stall", row, count)
                 continue
-            nearest = self.slices.nearest(row, queues.BARRIERS)
+            nearest = self.slices.nearest(row, HOLDING["barrier_stall"])
             if nearest:
                 held[nearest[0].row][row] = count
             else:
@@ -353,7 +472,7 @@ class _Ledger:
     ) -> tuple[Culprit, ...]:
         """The wait at a barrier, put on what the warps did and waited for before it."""
         between: dict[int, float] = defaultdict(float)
-        for row in self.slices.interval(barrier, queues.BARRIERS):
+        for row in self.slices.interval(barrier, HOLDING["barrier_stall"]):
             for culprit, count in spent[row].items():
                 between[culprit] += count
         for queue in [number for number in between if number >= len(self.operations)]:
