@@ -226,7 +226,7 @@ def run_study(root: Path, study: str) -> Edit:
 
     def edit() -> Callable[[], None]:
         from workbench.project import find_project
-        from workbench.study import seen
+        from workbench.study import folder
 
         retitle = retitled(root / "kernels" / study / "study.py")()
         project = find_project(root)
@@ -234,7 +234,7 @@ def run_study(root: Path, study: str) -> Edit:
 
         def save() -> None:
             retitle()
-            seen.run_study(project, study)
+            folder.run_study(project, study)
 
         return save
 

@@ -335,8 +335,7 @@ def padded(profile: Profile) -> Profile:
 def record_demo(project: Project) -> None:
     """Record v2, v3 and the baseline's time, as if captured from the files on disk."""
     from workbench.store import Store
-    from workbench.study.folder import source_hash
-    from workbench.study.seen import run_study
+    from workbench.study.folder import run_study, source_hash
 
     study, store = run_study(project, "demo"), Store(project.profiles)
     for name, seconds in (("v2", 310e-6), ("v3", 206e-6), ("library", 100e-6)):

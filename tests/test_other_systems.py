@@ -13,7 +13,7 @@ import pytest
 from tests.engines.stand_ins import Cli
 from tests.views import site_data
 from workbench.project import Project
-from workbench.study.seen import run_study
+from workbench.study.folder import run_study
 
 IMITATION = Path(__file__).with_name("imitation.py")
 LINES = ("list", "show v3", "diff v2 v3")

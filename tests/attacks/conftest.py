@@ -18,7 +18,7 @@ from tests.attacks.book import book
 from tests.engines import stand_ins
 from tests.views import site_data
 from workbench.project import Project
-from workbench.study.seen import run_study
+from workbench.study.folder import run_study
 
 REPO = Path(__file__).resolve().parent.parent.parent
 

@@ -17,7 +17,7 @@ from workbench.errors import DataError, UsageError
 from workbench.model import Device, Estimate
 from workbench.project import require_project
 from workbench.store import Store
-from workbench.study.seen import run_study
+from workbench.study.folder import run_study
 from workbench.views.sheets.list import ListPage
 
 

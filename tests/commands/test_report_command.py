@@ -23,7 +23,7 @@ from workbench.errors import DataError, UsageError, WorkbenchError
 from workbench.model import Device
 from workbench.project import Project
 from workbench.store import Store
-from workbench.study import seen
+from workbench.study import folder
 from workbench.views.html import build
 from workbench.views.html.single import NOTE
 
@@ -247,14 +247,14 @@ def test_a_study_of_which_nothing_is_said_is_not_read_again(
 ) -> None:
     run()
     (version,) = (project / "kernels" / "demo").glob("v3*.cu")
-    real = seen.view_study
+    real = folder.view_study
     read: list[str] = []
 
-    def watched(project: Project, name: str) -> seen.SeenStudy:
+    def watched(project: Project, name: str) -> folder.SeenStudy:
         read.append(name)
         return real(project, name)
 
-    monkeypatch.setattr(seen, "view_study", watched)
+    monkeypatch.setattr(folder, "view_study", watched)
     assert run().stderr == "" and read == []
     version.write_text(version.read_text() + "\n// edited\n")
     assert run().stderr == "" and "demo" in read
@@ -277,7 +277,7 @@ def test_a_changed_program_reads_studies_anew(
 ) -> None:
     run()
     monkeypatch.setattr(build, "program_stamp", lambda: "another")
-    monkeypatch.setattr(seen, "view_study", raising(UsageError("as this program sees it", "")))
+    monkeypatch.setattr(folder, "view_study", raising(UsageError("as this program sees it", "")))
     assert run().stderr.startswith("note: as this program sees it")
 
 

@@ -22,7 +22,7 @@ import pytest
 from tests.engines.stand_ins import THERE, Cli
 from workbench.project import Project
 from workbench.store import Store
-from workbench.study.seen import run_study
+from workbench.study.folder import run_study
 
 pytestmark = pytest.mark.usefixtures("stand_in")
 QUICK = (*THERE, "--limit", "0.1")

@@ -22,8 +22,7 @@ from workbench.measure.experiment import Experiment
 from workbench.model import Build, SourceFile
 from workbench.project import Project, require_project
 from workbench.specs import Version
-from workbench.study.folder import Study, load_study
-from workbench.study.seen import run_study
+from workbench.study.folder import Study, load_study, run_study
 
 HERE = Path(__file__).resolve().parent
 

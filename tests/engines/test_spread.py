@@ -27,7 +27,7 @@ from workbench.errors import UsageError
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.store import Store
-from workbench.study.seen import run_study
+from workbench.study.folder import run_study
 
 Manner = Callable[[str], None]
 Edit = Callable[[str, str, str], None]

@@ -11,7 +11,7 @@ from tests.study_maker import BASELINE, STUDY, VERSION, Maker
 from workbench.counters import catalog
 from workbench.errors import UsageError
 from workbench.specs import Version
-from workbench.study.discovery import _check_cycles, _counter_ids
+from workbench.study.sources import _check_cycles, _counter_ids
 
 
 def test_versions_are_ordered_by_number_then_baselines_by_name(maker: Maker) -> None:

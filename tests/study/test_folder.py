@@ -14,7 +14,6 @@ from tests.study_maker import BASELINE, STUDY, VERSION, Maker
 from workbench.errors import UsageError
 from workbench.project import Project
 from workbench.study import keys
-from workbench.study.discovery import kernel_names
 from workbench.study.folder import (
     load_study,
     parse_target,
@@ -23,6 +22,7 @@ from workbench.study.folder import (
     study_names,
 )
 from workbench.study.launches import ScalarArg
+from workbench.study.sources import kernel_names
 
 
 def test_unknown_names_are_answered_with_the_nearest(maker: Maker) -> None:

@@ -14,11 +14,12 @@ from tests.study_maker import VERSION, Maker
 from workbench.cli import main
 from workbench.errors import MissingError, UsageError
 from workbench.project import Project
-from workbench.study.folder import load_study, study_names
-from workbench.study.seen import (
+from workbench.study.folder import (
     StudyFacts,
     facts_of,
+    load_study,
     run_study,
+    study_names,
     view_study,
 )
 

@@ -18,8 +18,7 @@ from tests.factories import (
 )
 from workbench.model import Estimate, Notice, Profile, RuleFocus, SourceFile, Verification
 from workbench.store import Store
-from workbench.study.folder import source_hash
-from workbench.study.seen import run_study
+from workbench.study.folder import run_study, source_hash
 
 #: Ends a script element, starts one, and runs code from an attribute.
 INJECTION = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1>'\"&{{7*7}}"

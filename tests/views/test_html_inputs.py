@@ -17,8 +17,7 @@ from workbench.analysis.story import explain
 from workbench.model import SourceFile
 from workbench.project import Project, find_project
 from workbench.store import Store
-from workbench.study.folder import load_study, source_hash
-from workbench.study.seen import run_study
+from workbench.study.folder import load_study, run_study, source_hash
 from workbench.views.html.build import build_report
 
 Edit = Callable[[Project], None]

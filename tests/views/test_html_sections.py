@@ -21,8 +21,7 @@ from workbench.gpus import chip_for
 from workbench.model import Build, Estimate, Profile, SourceFile, Timing
 from workbench.project import find_project
 from workbench.store import Store
-from workbench.study.info import StudyInfo
-from workbench.study.seen import run_study
+from workbench.study.folder import StudyInfo, run_study
 from workbench.views.html.build import build_report
 from workbench.views.html.charts.lines import Axis, Point, Series, lines, what_if
 from workbench.views.html.code.source import ptx_view

@@ -39,8 +39,7 @@ from workbench.commands.list_ import _study_list
 from workbench.errors import WorkbenchError
 from workbench.model import Device, Estimate, InstructionTable, Notice, Profile, SourceFile
 from workbench.store import Store
-from workbench.study.folder import source_hash
-from workbench.study.seen import run_study, view_study
+from workbench.study.folder import run_study, source_hash, view_study
 from workbench.views.sheets import when
 from workbench.views.sheets.list import StudyList
 from workbench.views.terminal.console import (

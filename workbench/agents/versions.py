@@ -9,11 +9,9 @@ from workbench.errors import UsageError, did_you_mean
 from workbench.project import Project, require_project
 from workbench.specs import Version
 from workbench.study import frontmatter
-from workbench.study.discovery import load_versions
-from workbench.study.folder import parse_target
+from workbench.study.folder import SeenStudy, parse_target, view_study
 from workbench.study.scaffold import start_version
-from workbench.study.seen import SeenStudy, view_study
-from workbench.study.sources import local_sources
+from workbench.study.sources import load_versions, local_sources
 from workbench.views.shapes import Json
 
 #: Bytes of a version's text that a client may write.

@@ -281,8 +281,7 @@ def _gates(
     from workbench.analysis.gates import inconclusive
     from workbench.project import require_project
     from workbench.store import Store
-    from workbench.study.folder import parse_target
-    from workbench.study.seen import view_study
+    from workbench.study.folder import parse_target, view_study
 
     project = require_project()
     store = Store(project.profiles)

@@ -48,8 +48,7 @@ def command(
     from workbench.ncurep.read import read_report, select_kernels
     from workbench.project import require_project
     from workbench.store import Store, device_slug
-    from workbench.study.folder import parse_target
-    from workbench.study.seen import run_study
+    from workbench.study.folder import parse_target, run_study
 
     project = require_project()
     study_name, version_id = parse_target(version_name, study or project.default_study)

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from workbench.errors import DataError, WorkbenchError
     from workbench.ladder import Ladder
     from workbench.project import Project
-    from workbench.study.folder import Study
-    from workbench.study.seen import SeenStudy
+    from workbench.study.folder import SeenStudy, Study
     from workbench.views.sheets.list import StudyList
 
 
@@ -44,9 +43,8 @@ def command(
     """
     from workbench.errors import UsageError, together
     from workbench.project import require_project
-    from workbench.study.discovery import count_versions
-    from workbench.study.folder import require_study, study_names
-    from workbench.study.seen import view_study
+    from workbench.study.folder import require_study, study_names, view_study
+    from workbench.study.sources import count_versions
     from workbench.views.sheets.list import ListPage
 
     if page is not None and format_ != "table":

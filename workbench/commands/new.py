@@ -50,9 +50,8 @@ def command(version: str | None, parent: str | None, study: str | None, title: s
 
 def _start_version(version: str, parent: str | None, study: str | None, title: str) -> None:
     from workbench.project import require_project
-    from workbench.study.folder import parse_target
+    from workbench.study.folder import parse_target, view_study
     from workbench.study.scaffold import start_version
-    from workbench.study.seen import view_study
 
     project = require_project()
     study_name, name = parse_target(version, study or project.default_study)

@@ -218,7 +218,7 @@ def _on_hardware(ladder: Ladder) -> bool:
 
 def _default_problem(project: Project, name: str) -> str:
     """The study's default problem; "" where the study is gone or broken, which hides nothing."""
-    from workbench.study.seen import view_study
+    from workbench.study.folder import view_study
 
     try:
         return view_study(project, name).problem().name

@@ -223,7 +223,7 @@ def _seen(project: Project, name: str) -> Study:
     """The study unrun; without a record of it, with the problems that its times are of."""
     from workbench.model import Problem
     from workbench.store import Store
-    from workbench.study.seen import ProblemFacts, view_study
+    from workbench.study.folder import ProblemFacts, view_study
 
     study = view_study(project, name)
     if study.note:

@@ -54,8 +54,7 @@ class Named(Record, frozen=True):
             UsageError: no version named, versions of several studies, an unknown name.
         """
         from workbench.project import require_project
-        from workbench.study.folder import parse_target
-        from workbench.study.seen import run_study, view_study
+        from workbench.study.folder import parse_target, run_study, view_study
 
         project = require_project()
         load = run_study if run else view_study
@@ -242,8 +241,7 @@ class _Candidates:
     def __init__(self, text: str, selection: Selection) -> None:
         from workbench.project import require_project
         from workbench.store import Store
-        from workbench.study.folder import parse_target
-        from workbench.study.seen import view_study
+        from workbench.study.folder import parse_target, view_study
 
         self.project: Project = require_project()
         default = selection.study or self.project.default_study

@@ -26,7 +26,7 @@ from workbench.project import Project
 from workbench.specs import Expectation, Version
 from workbench.store import Entry, Store, natural_key
 from workbench.store.codec import decode, decode_totals
-from workbench.study.info import StudyInfo
+from workbench.study.folder import StudyInfo
 
 if TYPE_CHECKING:
     from workbench.analysis.step import Step

@@ -23,9 +23,8 @@ from workbench.measure.plan import chosen
 from workbench.model import Profile
 from workbench.project import Project
 from workbench.specs import Version
-from workbench.study.discovery import load_versions
 from workbench.study.folder import Study
-from workbench.study.sources import source_hash
+from workbench.study.sources import load_versions, source_hash
 
 #: Pairs enough for blocks of several, until the interval is a quarter of what a pass may miss.
 PAIRS = TimeOptions(pairs=True, min_samples=100, width=RESOLUTION / 100 / 4)

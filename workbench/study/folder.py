@@ -4,22 +4,31 @@ Versions are discovered by their file names and never registered: ``v3_padded.cu
 is version ``v3``; any other ``.cu`` or ``.py`` file whose front matter says
 ``baseline = true`` is a library to beat, named by its stem. ``study.py`` is plain
 Python and gives all else; docs/front-matter.md lists what it must define.
+
+Looking at a study runs nothing of it (`view_study`), for it may be somebody else's. Versions are
+read as text anyway; the rest (title, problems, what follows from their parameters) is kept in a
+record beside the profiles, written whenever the study was run on purpose. Where that is missing
+or older than the file, `SeenStudy.note` says so, and all else is shown.
 """
 
 from __future__ import annotations
 
+import contextlib
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from workbench.errors import UsageError, did_you_mean
-from workbench.model import Problem
+import msgspec
+
+from workbench.disk.limits import FACTS, read_regular
+from workbench.disk.writing import replace_file
+from workbench.errors import MissingError, UsageError, WorkbenchError, did_you_mean
+from workbench.model import Problem, Record
 from workbench.project import Project, studies_in
 from workbench.specs import Version
-from workbench.study.discovery import load_versions
 from workbench.study.expressions import evaluate
-from workbench.study.file import StudyFile
+from workbench.study.file import StudyFile, compiled
 from workbench.study.frontmatter import place
 from workbench.study.launches import (
     BufferArg,
@@ -31,7 +40,13 @@ from workbench.study.launches import (
     resolve_launches,
     resolve_scratch,
 )
-from workbench.study.sources import local_sources, source_hash
+from workbench.study.sources import (
+    load_versions,
+    local_sources,
+    read_source,
+    source_file,
+    source_hash,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -288,7 +303,7 @@ def require_study(project: Project, name: str) -> None:
 def load_study(project: Project, name: str) -> Study:
     """Load and check a study with all its versions; this runs ``study.py``.
 
-    What only looks at a study takes `workbench.study.seen.view_study` instead.
+    What only looks at a study takes `workbench.study.folder.view_study` instead.
 
     Raises:
         UsageError: no such study; or study.py or the front matter of a version is
@@ -319,3 +334,262 @@ def parse_target(text: str, default_study: str) -> tuple[str, str]:
             "`workbench list` names the studies.",
         )
     return study or default_study, version
+
+
+# --- a study as it is looked at ------------------------------------------------------------------
+
+
+class ProblemFacts(Record, frozen=True):
+    """What ``study.py`` says of one problem.
+
+    `derived` are all parameters that expressions may use, `outputs` name -> (shape, dtype).
+    """
+
+    problem: Problem
+    derived: dict[str, int]
+    outputs: dict[str, tuple[tuple[int, ...], str]]
+    flops: int
+    bytes: int
+
+
+class StudyFacts(Record, frozen=True):
+    """What ``study.py`` says, apart from inputs and references; `source`: the file's SHA-256."""
+
+    title: str
+    source: str
+    tolerance: float
+    tolerance_why: str
+    input_names: tuple[str, ...]
+    problems: tuple[ProblemFacts, ...]
+    schema_version: Literal[1] = 1
+
+
+def facts_of(study: Study) -> StudyFacts:
+    """What is kept of a study that was run.
+
+    Raises:
+        UsageError: study.py raised, or gave what it must not.
+    """
+    return StudyFacts(
+        title=study.title,
+        source=source_file("study.py", read_source(study.folder / "study.py")).sha256,
+        tolerance=study.tolerance,
+        tolerance_why=study.tolerance_why,
+        input_names=study.input_names,
+        problems=tuple(
+            ProblemFacts(
+                problem=problem,
+                derived=study.parameters(problem),
+                outputs=study.outputs(problem),
+                flops=study.flops(problem),
+                bytes=study.bytes(problem),
+            )
+            for problem in study.problems.values()
+        ),
+    )
+
+
+def run_study(project: Project, name: str) -> Study:
+    """Load a study by running its ``study.py``, and keep what views need of it.
+
+    Raises:
+        UsageError: as `load_study`.
+    """
+    study = load_study(project, name)
+    # A folder that cannot be written, or a flops() that fails for one problem, is told where
+    # it matters; here it only means that views go without.
+    with contextlib.suppress(WorkbenchError):
+        kept = b""
+        with contextlib.suppress(OSError, WorkbenchError):
+            kept = _kept(project, name)
+        data = msgspec.json.format(msgspec.json.encode(facts_of(study)), indent=1) + b"\n"
+        if kept != data:
+            place = project.facts(name).relative_to(project.profiles).as_posix()
+            replace_file(project.profiles, place, data, durable=True)
+    return study
+
+
+class SeenStudy(Study):
+    """A study that was not run.
+
+    Attributes:
+        note: Why what is told of it may not hold; "" where it does.
+    """
+
+    def __init__(self, project: Project, name: str, facts: StudyFacts | None, note: str) -> None:
+        self.name = name
+        self.folder = project.kernels / name
+        self.note = note
+        self._known = facts is not None
+        self._facts = {each.problem.name: each for each in facts.problems} if facts else {}
+        self.title = facts.title if facts else name
+        self.tolerance = facts.tolerance if facts else 0.0
+        self.tolerance_why = facts.tolerance_why if facts else ""
+        self.input_names = facts.input_names if facts else ()
+        self.problems = {each: entry.problem for each, entry in self._facts.items()}
+        first = next(iter(self._facts.values()), None)
+        self.output_names = tuple(first.outputs) if first else ()
+        self.versions = load_versions(project, name)
+        if first is not None and not note:
+            for version in self.versions.values():
+                names = self.names(version, first.problem)
+                check_names(version, self.buffer_names(version), names)
+
+    def problem(self, name: str | None = None, use: str = "profile") -> Problem:
+        """As of `Study`; where no problem is known, any name may be one.
+
+        Raises:
+            UsageError: unknown, or none is meant for `use`.
+            MissingError: no name is given, and it is not known which there are.
+        """
+        if self._known:
+            return super().problem(name, use)
+        if name is None:
+            raise self._unknown("its problems")
+        return Problem(name=name, parameters={})
+
+    def parameters(self, problem: Problem) -> dict[str, int]:
+        """The problem's parameters and what ``derive`` added to them."""
+        return dict(self._of(problem).derived)
+
+    def outputs(self, problem: Problem) -> dict[str, tuple[tuple[int, ...], str]]:
+        """Output name -> (shape, dtype name)."""
+        return dict(self._of(problem).outputs)
+
+    def flops(self, problem: Problem) -> int:
+        """Operations that the job needs, whoever does it."""
+        return self._of(problem).flops
+
+    def bytes(self, problem: Problem) -> int:
+        """Least traffic to and from memory, in bytes."""
+        return self._of(problem).bytes
+
+    @property
+    def work(self) -> Literal["flop", "op"]:
+        """What `flops` counts; operations on floats where that is not known."""
+        return super().work if self.output_names else "flop"
+
+    def _of(self, problem: Problem) -> ProblemFacts:
+        if problem.name not in self._facts:
+            raise self._unknown(f"problem {problem.name}")
+        return self._facts[problem.name]
+
+    def _unknown(self, what: str) -> MissingError:
+        return MissingError(
+            f"nothing is recorded here of study {self.name}: {what} cannot be told without "
+            f"running kernels/{self.name}/study.py",
+            f"`workbench verify --all --study {self.name}` runs it, and records that.",
+        )
+
+
+def view_study(project: Project, name: str, known: Sequence[ProblemFacts] = ()) -> SeenStudy:
+    """A study without running anything of it.
+
+    Args:
+        project: Where it lies.
+        name: The study's name.
+        known: Problems that profiles or times tell of, for a study without a record.
+
+    Raises:
+        UsageError: no such study, a study.py that is no Python, or wrong front matter.
+    """
+    require_study(project, name)
+    facts = None
+    note = wrong = ""
+    try:
+        facts = msgspec.json.decode(_kept(project, name), type=StudyFacts)
+    except (FileNotFoundError, NotADirectoryError):
+        pass  # which is told as what it means
+    except (OSError, WorkbenchError, msgspec.MsgspecError, RecursionError) as error:
+        shown = project.facts(name).relative_to(project.root).as_posix()
+        wrong = f"; {shown} cannot be used: {str(error).replace(str(project.facts(name)), 'it')}"
+    again = f"`workbench verify --all --study {name}` runs it"
+    file = f"kernels/{name}/study.py"
+    text = read_source(project.kernels / name / "study.py", file)
+    if facts is None or facts.source != source_file(file, text).sha256:
+        compiled(text, project.kernels / name / "study.py", file)
+    if facts is None:
+        note = f"{file} was not run here, so its title and problems are not known; {again}{wrong}"
+        if known:
+            facts = StudyFacts(name, "", 0.0, "", (), tuple(known))
+    elif facts.source != source_file(file, text).sha256:
+        note = (
+            f"{file} was edited since it was run; its problems are shown as they were then; {again}"
+        )
+    return SeenStudy(project, name, facts, note)
+
+
+def _kept(project: Project, name: str) -> bytes:
+    return read_regular(project.facts(name), FACTS)
+
+
+# --- What may be said of a study that need not be there: its words, without an error ---
+# What is recorded outlives its study, and a report of it needs the study's words at most.
+
+
+class StudyInfo:
+    """A study's words, or the reason why there are none; what is recorded needs neither.
+
+    Attributes:
+        name: The study's name, as the profiles know it.
+        study: The study; None where it is gone or broken.
+        problem: Why the study could not be loaded; "" where it was, or is not there.
+        work: What a job's work is counted in: ``flop``, or ``op`` where results are integers.
+        default: Whether a command that names no study means this one.
+        device: The project's default device; "" where it has none.
+    """
+
+    def __init__(self, project: Project | None, name: str, study: Study | None = None) -> None:
+        self.name = name
+        self.study = study
+        self.problem = ""
+        self.work = "flop"
+        self.default = project is not None and project.default_study == name
+        self.device = project.default_device if project is not None else ""
+        self._project = project
+        self._hashes: dict[str, str] = {}
+        if (
+            study is not None
+            or project is None
+            or not (project.kernels / name / "study.py").exists()
+        ):
+            return
+        # front matter: slow to load
+
+        try:
+            study = view_study(project, name)
+        except WorkbenchError as error:
+            # A study that is broken today is no reason to withhold what was measured.
+            self.problem = error.message
+            return
+        self.study = study
+        self.work = study.work
+
+    @property
+    def title(self) -> str:
+        """The study's title; its name where it has none."""
+        return self.study.title if self.study else self.name
+
+    @property
+    def versions(self) -> dict[str, Version]:
+        """Its versions by id, in ladder order."""
+        return self.study.versions if self.study else {}
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Names of its problems, those that are meant for profiling first."""
+        if self.study is None:
+            return ()
+        first = [problem.name for problem in self.study.problems_for("profile")]
+        return tuple(dict.fromkeys([*first, *self.study.problems]))
+
+    def source_hash(self, version: str) -> str:
+        """The hash of a version's source as it is now; "" where there is none."""
+        found = self.study.versions.get(version) if self.study else None
+        if found is None or self._project is None:
+            return ""
+        if version not in self._hashes:
+            from workbench.study.sources import source_hash
+
+            self._hashes[version] = source_hash(self._project, found)
+        return self._hashes[version]

@@ -13,9 +13,9 @@ from workbench.errors import UsageError
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.study import frontmatter
-from workbench.study.discovery import VERSION_NAME, load_versions
 from workbench.study.folder import Study
 from workbench.study.keys import TENSOR_MAP_LISTS
+from workbench.study.sources import VERSION_NAME, load_versions
 
 _STUDY_NAME = re.compile(r"[A-Za-z]\w*\Z", re.ASCII)
 _EXPECT = """\

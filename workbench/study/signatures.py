@@ -16,7 +16,6 @@ from functools import lru_cache
 from struct import calcsize
 
 from workbench.specs import Version
-from workbench.study.discovery import without_comments
 from workbench.study.expressions import Key
 from workbench.study.launches import (
     Argument,
@@ -27,6 +26,7 @@ from workbench.study.launches import (
     format_of,
     members_of,
 )
+from workbench.study.sources import without_comments
 
 #: NumPy's name of what a pointer of that type points to.
 _ELEMENTS = {

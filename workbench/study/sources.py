@@ -1,4 +1,4 @@
-"""Source files as text: reading them, what they include, and their hash."""
+"""The sources of a study: versions found by their file names; text, includes and hash of each."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import hashlib
 import json
 import posixpath
 import re
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from workbench.disk.limits import SOURCE, read_regular
-from workbench.errors import DataError, UsageError
+from workbench.errors import DataError, UsageError, did_you_mean
 from workbench.model import SourceFile
 from workbench.project import Project
-from workbench.specs import Version
+from workbench.specs import Description, Version
 from workbench.study import frontmatter
+from workbench.study.frontmatter import Kind, place
 
 _INCLUDE = re.compile(r'#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]')
 
@@ -151,3 +154,220 @@ def source_hash(project: Project, version: Version) -> str:
     }
     packed = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(packed.encode("ascii")).hexdigest()
+
+
+# --- The versions of a study, discovered by their file names ---
+
+#: A version's file by its stem: ``v3``, ``v3_padded``.
+VERSION_NAME = re.compile(r"v(\d+)(?:_\w+)?\Z", re.ASCII)
+#: One that nobody ends takes the rest: looked for from every beginning, its end would cost the
+#: square of the file's length.
+_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
+#: Attributes between __global__ and the name that look like a call.
+_ATTRIBUTE = re.compile(
+    r"\b(?:__launch_bounds__|__cluster_dims__|__maxnreg__|__block_size__|__attribute__)"
+    r"\s*\((?:[^()]|\([^()]*\))*\)"
+)
+#: Not beyond the next one, for the same reason.
+_GLOBAL = re.compile(r"__global__\b(?:(?!__global__\b)[^;{}()])*?\b(\w+)\s*\(")
+#: A counter's name in the catalog's text.
+_COUNTER = re.compile(r'^id = "(\w+)"$', re.MULTILINE)
+
+
+def kernel_names(code: str) -> list[str]:
+    """The functions that a CUDA source declares ``__global__``, in order."""
+    plain = without_comments(code)
+    return list(dict.fromkeys(match[1] for match in _GLOBAL.finditer(plain)))
+
+
+def without_comments(code: str) -> str:
+    """A CUDA source without comments and without attributes that look like a call."""
+    return _ATTRIBUTE.sub(" ", _COMMENT.sub(" ", code))
+
+
+def version_files(project: Project, study: str) -> Iterator[tuple[Path, str, int]]:
+    """Files that may hold a version of a study: path, the version's id, and its number or -1.
+
+    A file without a number is a version (a baseline) only where it has front matter.
+    """
+    for path in sorted((project.kernels / study).iterdir()):
+        # An editor's own file beside a source may be a link that leads nowhere.
+        if path.suffix not in (".cu", ".py") or path.name == "study.py" or path.name[0] == ".":
+            continue
+        match = VERSION_NAME.match(path.stem)
+        yield path, f"v{int(match[1])}" if match else path.stem, int(match[1]) if match else -1
+
+
+def count_versions(project: Project, study: str) -> int:
+    """How many versions a study has, without reading what they say.
+
+    Raises:
+        UsageError: a file without a number cannot be read.
+    """
+    return sum(
+        number >= 0 or _described(path, study) for path, _, number in version_files(project, study)
+    )
+
+
+def _described(path: Path, study: str) -> bool:
+    shown = f"kernels/{study}/{path.name}"
+    kind: Kind = "cuda" if path.suffix == ".cu" else "python"
+    return frontmatter.present(read_source(path, shown), path=shown, kind=kind)
+
+
+def load_versions(project: Project, study: str) -> dict[str, Version]:
+    """All versions of a study, v0, v1, … by number, then the baselines by name.
+
+    Raises:
+        UsageError: wrong front matter, two files with one id, an unknown parent, a
+            cycle of parents, a kernel or counter that does not exist.
+    """
+    numbered: list[tuple[int, str, Version]] = []
+    others: list[Version] = []
+    for path, version_id, number in version_files(project, study):
+        version = _read(path, study, version_id, number >= 0)
+        if version is None:
+            continue
+        if number >= 0:
+            numbered.append((number, version.name, version))
+        else:
+            others.append(version)
+    versions = [version for *_, version in sorted(numbered, key=lambda entry: entry[:2])] + others
+    _check_unique(versions)
+    linked = _link(versions)
+    for version in versions:
+        _check_kernels(project, version)
+        _check_counters(version)
+    return linked
+
+
+def _read(path: Path, study: str, version_id: str, numbered: bool) -> Version | None:
+    shown = f"kernels/{study}/{path.name}"
+    kind: Kind = "cuda" if path.suffix == ".cu" else "python"
+    text = read_source(path, shown)
+    # A file that is neither numbered nor described is a helper of the others.
+    if not numbered and not frontmatter.present(text, path=shown, kind=kind):
+        return None
+    front = frontmatter.parse(text, path=shown, kind=kind)
+    if not numbered and not front.baseline:
+        raise UsageError(
+            f"{shown}:{front.lines[0]}: neither a version nor a baseline",
+            f"Name it v<number>_{path.stem}{path.suffix}, or write baseline = true.",
+        )
+    if kind == "python" and front.launches:
+        kind = "triton"
+    said = {name: getattr(front, name) for name in Description.__struct_fields__}
+    return Version(
+        study=study, id=version_id, name=path.stem, path=shown, kind=kind, text=text, **said
+    )
+
+
+def _check_unique(versions: list[Version]) -> None:
+    seen: dict[str, Version] = {}
+    for version in versions:
+        other = seen.setdefault(version.id, version)
+        if other is not version:
+            raise UsageError(
+                f"{version.path}: version {version.id} is also {other.path}",
+                "Give one of them another number.",
+            )
+
+
+def _link(versions: list[Version]) -> dict[str, Version]:
+    """Fill in each version's parent: named, or the version before it in the ladder."""
+    import msgspec
+
+    ids = dict.fromkeys(version.id for version in versions)
+    by_name = {version.name: version.id for version in versions}
+    linked: dict[str, Version] = {}
+    before: str | None = None
+    for version in versions:
+        parent = version.parent
+        if parent is None:
+            parent = None if version.baseline else before
+        elif parent == "":
+            parent = None  # parent = "": the first of a ladder of its own
+        elif parent not in ids:
+            if parent not in by_name:
+                raise UsageError(
+                    f"{place(version, 'parent')}: unknown parent `{parent}`",
+                    did_you_mean(parent, ids, "versions"),
+                )
+            parent = by_name[parent]
+        if not version.baseline:
+            before = version.id
+        linked[version.id] = msgspec.structs.replace(version, parent=parent)
+    _check_cycles(linked)
+    return linked
+
+
+def _check_cycles(versions: dict[str, Version]) -> None:
+    """Refuse parents that lead back to where they came from; every version is passed once."""
+    passed: set[str] = set()
+    for version in versions.values():
+        path: dict[str, None] = {}
+        at: str | None = version.id
+        while at is not None and at not in passed and at not in path:
+            path[at] = None
+            at = versions[at].parent
+        passed |= path.keys()
+        if at is not None and at in path:
+            cycle = list(path)[list(path).index(at) :]
+            first = next(each for each in versions if each in cycle)
+            place_of = cycle.index(first)
+            cycle = [*cycle[place_of:], *cycle[:place_of], first]
+            raise UsageError(
+                f"{place(versions[first], 'parent')}: a cycle of parents: {' → '.join(cycle)}",
+                "A ladder has a first version: name an earlier one as parent.",
+            )
+
+
+def _check_kernels(project: Project, version: Version) -> None:
+    """Refuse a kernel that is named nowhere in the version's code or its includes.
+
+    Any mention counts, so that a kernel that a macro defines is accepted; the
+    build looks again, at what the compiler really made.
+    """
+    if version.kind == "python":
+        return
+    code = frontmatter.code(version.text, kind=version.kind)
+    texts = [code, *(each.text or "" for each in local_sources(project, version)[1:])]
+    plain = _COMMENT.sub(" ", "\n".join(texts))
+    for index, launch in enumerate(version.launches):
+        if not _mentions(plain, launch.kernel):
+            raise UsageError(
+                f"{place(version, f'launch[{index}].kernel')}: there is no kernel "
+                f"`{launch.kernel}` in this file",
+                did_you_mean(launch.kernel, kernel_names(plain), "kernels"),
+            )
+
+
+def _mentions(code: str, name: str) -> bool:
+    """Whether a name stands in code as a word; a pattern of each would have to be compiled."""
+    at = code.find(name)
+    while at >= 0:
+        around = code[max(0, at - 1) : at] + code[at + len(name) : at + len(name) + 1]
+        if not any(letter.isalnum() or letter == "_" for letter in around):
+            return True
+        at = code.find(name, at + 1)
+    return False
+
+
+@lru_cache(maxsize=1)
+def _counter_ids() -> frozenset[str]:
+    """The catalog's counters by name, without what it says of them: parsing that takes 20 ms."""
+    path = Path(__file__).resolve().parents[1] / "data" / "counters.toml"
+    return frozenset(_COUNTER.findall(path.read_text(encoding="utf-8")))
+
+
+def _check_counters(version: Version) -> None:
+    for index, expectation in enumerate(version.expectations):
+        if expectation.counter not in _counter_ids():
+            from workbench.counters import catalog  # for what is wrong alone
+
+            known = catalog()
+            raise UsageError(
+                f"{place(version, f'expect[{index}].counter')}: unknown counter "
+                f"`{expectation.counter}`",
+                did_you_mean(expectation.counter, [each.id for each in known], "counters"),
+            )

@@ -393,7 +393,7 @@ def _look_at_studies(
         key = digest(stamp, keys(name))
         if site.is_sound(name, key):
             continue
-        from workbench.study.seen import view_study
+        from workbench.study.folder import view_study
 
         try:
             note = view_study(project, name).note
