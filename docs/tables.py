@@ -25,16 +25,16 @@ DEVICE = "h200"
 SECOND = "h100-80gb-hbm3"
 _TABLE = re.compile(r"(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
-#: What each study is about, in the README's words.
-JOBS = {
-    "conv2d": "float32 NCHW convolution as an implicit GEMM, against cuDNN",
-    "conv2d_int8": "int8 NHWC, from one byte per lane to `wgmma` and TMA",
-    "conv2d_half": "float16 NHWC, from WMMA over `mma.sync` to `wgmma` and TMA",
-    "conv2d_direct": "3 channels to 1, bound by memory: windows, im2col, Winograd",
-    "conv2d_tile": "6 channels, 6×6 filters: what a thread should keep",
-    "sgemm": "float32 matrix product, against cuBLAS",
-    "scale_add": "a·A + b, against the device's own copy",
-}
+#: The ladders, as docs/ladders/README.md orders them.
+STUDIES = (
+    "conv2d",
+    "conv2d_int8",
+    "conv2d_half",
+    "conv2d_direct",
+    "conv2d_tile",
+    "sgemm",
+    "scale_add",
+)
 
 
 class Result(NamedTuple):
@@ -83,15 +83,6 @@ def _study(name: str) -> Study:
 def _timings(study: str, device: str = DEVICE) -> dict[tuple[str, str], Timing]:
     found = Store(ROOT / "profiles").timings(study=study, device=device)
     return {(timing.version, timing.problem): timing for timing in found}
-
-
-def studies() -> str:
-    """The studies that the project ships, with their number of versions."""
-    rows = []
-    for name, job in JOBS.items():
-        rungs = [version for version in _study(name).versions.values() if not version.baseline]
-        rows.append((f"`{name}`", job, str(len(rungs))))
-    return _table(("study", "the job", "versions"), rows)
 
 
 def results() -> str:
@@ -185,7 +176,7 @@ def _limits(study: str, version: str, problem: str) -> list[Limit]:
 def chips() -> str:
     """Per ladder and problem the fastest version, and all that something else limits."""
     rows = []
-    for study in JOBS:
+    for study in STUDIES:
         first, second = _timings(study), _timings(study, SECOND)
         own = [each.id for each in _study(study).versions.values() if not each.baseline]
         for problem in dict.fromkeys(problem for _, problem in second):
@@ -214,7 +205,6 @@ def chips() -> str:
 
 #: Name between the marks -> what stands there.
 TABLES: Mapping[str, Callable[[], str]] = {
-    "studies": studies,
     "results": results,
     "chips": chips,
     **{
@@ -233,7 +223,6 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "speeds of conv2d_tile": partial(ratios, "conv2d_tile"),
 }
 PAGES = (
-    ROOT / "README.md",
     ROOT / "docs" / "measurements.md",
     *(ROOT / "docs" / "ladders" / f"{study}.md" for study in ("sgemm", "conv2d_tile")),
 )

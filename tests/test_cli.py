@@ -62,7 +62,7 @@ def test_every_exit_code_is_documented(repo: Path) -> None:
 
 
 def test_every_command_is_documented(repo: Path) -> None:
-    text = (repo / "README.md").read_text(encoding="utf-8")
+    text = (repo / "docs" / "index.md").read_text(encoding="utf-8")
     for name in cli.COMMANDS:
         assert f"workbench {name}" in text, name
 

@@ -31,7 +31,12 @@ from workbench.project import Project
 from workbench.study.folder import Study, load_study
 
 REPO = Path(__file__).resolve().parent.parent
-PAGES = [REPO / "README.md", REPO / "README.zh-CN.md", *sorted((REPO / "docs").rglob("*.md"))]
+PAGES = [
+    *(REPO / name for name in ("README.md", "README.zh-CN.md", "CONTRIBUTING.md")),
+    REPO / "changes" / "README.md",
+    *sorted((REPO / "docs").rglob("*.md")),
+    *sorted((REPO / "examples").rglob("*.md")),
+]
 MARKDOWN = MarkdownIt("commonmark").enable("table")
 #: Languages of fenced blocks whose lines are typed into a shell.
 SHELLS = {"", "console", "bash", "sh", "yaml", "text"}
@@ -185,18 +190,50 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
             assert anchor in anchors(other), link
 
 
-def test_every_page_can_be_reached_from_the_readme() -> None:
-    seen, waiting = set(), [REPO / "README.md"]
-    while waiting:
-        page = waiting.pop()
-        if page in seen or not page.is_file():
-            continue
-        seen.add(page)
-        for link in links(page):
-            target = link.partition("#")[0]
-            if target.endswith(".md") and "://" not in target:
-                waiting.append((page.parent / target).resolve())
-    assert {p.relative_to(REPO).as_posix() for p in PAGES if p not in seen} == set()
+def linked(page: Path) -> set[Path]:
+    """What of this repository a page links to."""
+    targets = (link.partition("#")[0] for link in links(page) if "://" not in link)
+    return {(page.parent / target).resolve() for target in targets if target}
+
+
+def test_the_readme_leads_to_the_index_and_the_index_to_every_page() -> None:
+    index = REPO / "docs" / "index.md"
+    assert index in linked(REPO / "README.md")
+    known = {index, *linked(index), *linked(REPO / "README.md")}
+    told = {page for page in PAGES if page.parent.name != "softmax_extension"}
+    assert {page.relative_to(REPO).as_posix() for page in told - known} == set()
+
+
+# --- what pages say of this repository ---------------------------------------------------------
+
+
+def test_every_path_in_contributing_exists() -> None:
+    text = (REPO / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rooms = r"(?:workbench|ptxemu|tests|docs|kernels|benchmarks|examples)"
+    paths = set(re.findall(rf"`({rooms}/[\w./-]*)`|\b(docs/[\w-]+\.md)", text))
+    assert len(paths) > 20
+    for path in sorted(first or second for first, second in paths):
+        assert (REPO / path).exists(), path
+
+
+def test_names_in_contributing_stand_in_their_files() -> None:
+    text = (REPO / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([A-Z]\w+)`(?: of| in)? \(?`([\w/]+\.py)`", text)
+    assert len(named) > 3
+    for name, path in named:
+        assert name in (REPO / path).read_text(encoding="utf-8"), (name, path)
+
+
+def test_the_readmes_diff_is_what_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Line by line, in the order of the terminal, with “…” for what is left out."""
+    (block,) = (each for each in fences(REPO / "README.md", "console") if "hunk 1" in each)
+    command, *told = block.splitlines()
+    monkeypatch.chdir(REPO)
+    monkeypatch.setenv("COLUMNS", "80")
+    result = CliRunner().invoke(cli.app, (words(command) or [])[2:], catch_exceptions=False)
+    printed = iter(line.rstrip() for line in result.stdout.splitlines())
+    for line in told:
+        assert line == "…" or line in printed, line
 
 
 # --- examples --------------------------------------------------------------------------------
