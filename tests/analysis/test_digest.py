@@ -13,19 +13,9 @@ from workbench.analysis.compare import compare
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.split.attribution import CounterSplit, LineShare, Part
 from workbench.analysis.split.duration import TimePart
-from workbench.analysis.story import (
-    Chapter,
-    Fact,
-    LeftOut,
-    Passage,
-    Tie,
-    beyond,
-    excerpt,
-    explain,
-    leading,
-    telling,
-)
+from workbench.analysis.story import beyond, excerpt, explain, leading, telling
 from workbench.analysis.weight import Scale
+from workbench.analysis.wording import Chapter, Fact, LeftOut, Passage, Tie
 from workbench.store import Store
 
 

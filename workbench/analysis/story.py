@@ -23,9 +23,8 @@ the hunks that moved it.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import PurePosixPath
 
 from workbench.analysis.advice import Score, score
 from workbench.analysis.aggregate import pair_launches
@@ -43,133 +42,31 @@ from workbench.analysis.split.attribution import (
     Attribution,
     CounterSplit,
     LineShare,
-    Linked,
     Part,
     attribute,
 )
-from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit, split_time
+from workbench.analysis.split.duration import TimePart, TimeSplit, split_time
 from workbench.analysis.split.placing import PartKey, Placing
 from workbench.analysis.weight import TELLING, WELL, Scale, most_moved, ranked
+from workbench.analysis.wording import (
+    SAMPLES,
+    Chapter,
+    Fact,
+    LaunchRow,
+    LeftOut,
+    LinkedLine,
+    Passage,
+    Tie,
+    tellable,
+)
 from workbench.counters import catalog
 from workbench.model import Number, Profile, Record
 from workbench.specs import Expectation
-from workbench.units import count, listed
+from workbench.units import several
 
-#: What ncu's counters of warp samples begin with.
-SAMPLES = "smsp__pcsamp_"
 _LANES = "thread_instructions"
-#: Lines that are named of a source that is not known, those that changed most.
-_PLACES = 3
 #: Warp states that are named beside a time, those that changed most.
 _STALLS = 2
-
-#: A line that a hunk is linked to: (side: 0 old, 1 new; path; line).
-LinkedLine = tuple[int, str, int]
-
-
-class Fact(Record, frozen=True):
-    """What one part is of one counter."""
-
-    split: CounterSplit
-    part: Part
-
-    @property
-    def change(self) -> float:
-        """The part relative to the larger of the counter's two values, with its sign."""
-        return self.part.delta / max(abs(self.split.old), abs(self.split.new), 1)
-
-    @property
-    def weight(self) -> float:
-        """`change` without its sign: what `weight.TELLING` is compared with."""
-        return abs(self.change)
-
-    @property
-    def of_change(self) -> float | None:
-        """Part of the counter's change (0-1); None where other parts went the other way."""
-        share = self.part.delta / self.split.delta if self.split.delta else 0.0
-        return share if 0 < share <= 1 else None
-
-    @property
-    def good(self) -> bool | None:
-        """Whether the counter went to its better side; None where it has none."""
-        return went_well(self.split.id, self.part.delta)
-
-
-class Tie(Linked, frozen=True):
-    """One link with all that is told of it: its time, and its counters, the heaviest first."""
-
-    weight: float
-    facts: tuple[Fact, ...]
-    time: TimePart | None = None
-    stalls: tuple[StallDelta, ...] = ()
-
-    @property
-    def together(self) -> str:
-        """``hunks 4 and 5`` of what several hunks share, else ""."""
-        return f"hunks {listed(list(map(str, self.hunks)))}" if len(self.hunks) > 1 else ""
-
-    @property
-    def places(self) -> str:
-        """``mostly lines 23 and 31 of k.cu``, by its heaviest counter; "" without any line."""
-        lines = self.facts[0].part.lines if self.facts else ()
-        numbers: dict[str, list[str]] = defaultdict(list)
-        for line in lines[:_PLACES]:
-            file, number = (line.new_file, line.new) if line.new else (line.old_file, line.old)
-            name = PurePosixPath(file.replace("\\", "/")).name
-            if number and str(number) not in numbers[name]:
-                numbers[name].append(str(number))
-        found = [
-            f"line{'s' if len(every) > 1 else ''} {listed(every)} of {name}"
-            for name, every in numbers.items()
-            if every
-        ]
-        most = "mostly " if len(lines) > _PLACES else ""
-        return f"{most}{listed(found)}" if found else ""
-
-
-class LeftOut(Record, frozen=True):
-    """What is too small to be told: how many, and their largest part (0-1) of one counter."""
-
-    symbols: int = 0
-    numbers: int = 0
-    share: float = 0.0
-
-    @property
-    def words(self) -> str:
-        """``3 more symbols and 1 more number: 0.3% of a counter at most``, or ""."""
-        parts = [
-            f"{count(number)} more {what}{'s' if number > 1 else ''}"
-            for number, what in ((self.symbols, "symbol"), (self.numbers, "number"))
-            if number
-        ]
-        share = f"{100 * max(self.share, 1e-4):.2g}%"
-        return f"{' and '.join(parts)}: {share} of a counter at most" if parts else ""
-
-
-class Passage(Record, frozen=True):
-    """Links that are told one after the other, and what is left out of them."""
-
-    ties: tuple[Tie, ...]
-    left_out: LeftOut
-
-
-class Chapter(Passage, frozen=True):
-    """What is told of one hunk.
-
-    `symbols` are all names that the hunk changes: those that are told first, by weight.
-    `lines` are the unchanged lines that make up `weight.TELLING` of a counter by its links.
-    """
-
-    hunk: Hunk
-    symbols: tuple[str, ...]
-    lines: frozenset[LinkedLine]
-
-
-def silence(attribution: Attribution, hunks: int = 1) -> str:
-    """What is said of hunks that tell nothing."""
-    if not tellable(attribution):
-        return "no counter is known per line"
-    return f"no counter moved by {TELLING:.1%} on {'its' if hunks == 1 else 'their'} lines"
 
 
 class Story(Record, frozen=True):
@@ -195,6 +92,24 @@ class Story(Record, frozen=True):
     tried: tuple[Score, ...]
     chapters: tuple[Chapter, ...]
     rest: Passage
+
+    @property
+    def launches(self) -> tuple[LaunchRow, ...]:
+        """The kernels whose launch changed, came or went."""
+        return tuple(
+            LaunchRow(
+                match.new or match.old, "" if match.changes else match.how, ", ".join(match.changes)
+            )
+            for match in self.attribution.launches
+            if match.changes or match.how in ("added", "removed")
+        )
+
+    @property
+    def quiet_words(self) -> str:
+        """``No change of code: 1 comment hunk, 2 renamed hunks.``, by kind; "" without any."""
+        kinds = Counter(hunk.kind for hunk in self.quiet)
+        said = [several(number, f"{kind} hunk") for kind, number in kinds.items()]
+        return f"No change of code: {', '.join(said)}." if said else ""
 
     @property
     def quiet(self) -> tuple[Hunk, ...]:
@@ -259,23 +174,6 @@ def explain(
         chapters=chapters,
         rest=rest,
     )
-
-
-def went_well(counter: str, delta: Number) -> bool | None:
-    """Whether a change is to a counter's better side; None where it has none."""
-    better = catalog()[counter].better if counter in catalog() else ""
-    return (delta < 0) == (better == "lower") if better and delta else None
-
-
-def tellable(attribution: Attribution) -> list[CounterSplit]:
-    """The splits that a reader is told of: catalog counters, no samples, no ideal or excess."""
-    return [
-        split
-        for split in attribution.counters
-        if split.id
-        and not split.counter.startswith(SAMPLES)
-        and not split.id.endswith(("_ideal", "_excess"))
-    ]
 
 
 def choose(attribution: Attribution, time: TimeSplit | None) -> tuple[tuple[Chapter, ...], Passage]:

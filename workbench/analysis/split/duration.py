@@ -90,6 +90,11 @@ class TimePart(Linked, frozen=True):
     paths: tuple[WaitPath, ...] = ()
 
     @property
+    def error_s(self) -> float:
+        """The wider side of its interval."""
+        return max(self.high_s - self.delta_s, self.delta_s - self.low_s)
+
+    @property
     def certain(self) -> bool:
         """Whether the sampling error leaves the sign in no doubt."""
         return not self.low_s <= 0.0 <= self.high_s

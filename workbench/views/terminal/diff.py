@@ -21,24 +21,12 @@ from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.launches.kernels import NO_PAIR, KernelChange, values_words
 from workbench.analysis.listing import CodeClass, HunkCode, MachineDiff
 from workbench.analysis.program import KernelStep, ProgramDifference, as_fast
-from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.stalls import stall_words
-from workbench.analysis.story import (
-    Chapter,
-    Fact,
-    LeftOut,
-    Story,
-    Tie,
-    beyond,
-    excerpt,
-    leading,
-    silence,
-    telling,
-)
-from workbench.analysis.weight import TELLING, WELL, Scale
+from workbench.analysis.story import Story, beyond, excerpt, leading, telling
+from workbench.analysis.weight import TELLING, Scale
+from workbench.analysis.wording import Chapter, LeftOut, Row, Tie, silence, title_of
 from workbench.counters import catalog
 from workbench.model import Number, Profile
-from workbench.units import count, factor, lines_changed, listed, quantity, several, signed
+from workbench.units import count, factor, lines_changed, quantity, several, signed
 from workbench.views.sheets import when
 from workbench.views.terminal.console import (
     BAD,
@@ -143,7 +131,7 @@ def diff_view(
     if shown:
         parts.append(_counters(comparison, shown, width))
     parts += told.extras
-    parts += _rest(comparison, len(moved) - len(shown), everything)
+    parts += _uncounted(comparison, len(moved) - len(shown), everything)
     return Group(*parts)
 
 
@@ -274,7 +262,7 @@ def _row(delta: Delta, mark: str, wide: bool) -> list[Text]:
     return [name, *map(Text, values), *changes, unit, verdict]
 
 
-def _rest(comparison: Comparison, hidden: int, everything: bool) -> list[RenderableType]:
+def _uncounted(comparison: Comparison, hidden: int, everything: bool) -> list[RenderableType]:
     """What is not in the table: counted, and named where it is missing."""
     same = [delta for delta in comparison.counters if delta.verdict == "same"]
     gone = [
@@ -365,77 +353,52 @@ def brief_view(
 
 def _below(story: Story, hidden: int, detail: _Room) -> list[RenderableType]:
     """What no hunk explains, and what is not shown."""
-    out: list[RenderableType] = []
-    for tie in beyond(story, detail.others):
-        title = {
-            "launch": _brief_launch(tie),
-            "symbol": f"Shared by {tie.together}, linked by {_names(tie)}",
-            "unknown": f"Source unknown{', ' if tie.places else ''}{tie.places}",
-        }.get(tie.link, f"Elsewhere ({tie.elsewhere})")
-        out.append(_link(title, tie, detail.counters))
-    words = [f"{several(hidden, 'more hunk')}: --all shows every hunk with all its links."] * bool(
-        hidden
-    )
-    words += [quiet_words(story.quiet)] * bool(story.quiet and not story.chapters)
+    out: list[RenderableType] = [
+        _link(tie, detail.counters, capital=True) for tie in beyond(story, detail.others)
+    ]
+    words = []
+    if hidden:
+        hunks = several(hidden, "more hunk")
+        words.append(f"{hunks}: --all shows every hunk with all its links.")
+    if not story.chapters:
+        words += filter(None, [story.quiet_words])
     out += [Text(word, style=DIM) for word in words]
     return [*out, *(Text(clean(word), style=WARN) for word in story.attribution.words)]
 
 
-def _brief_launch(tie: Tie) -> str:
-    """``The launch of split_rows, removed``."""
-    whose = f" of {_names(tie)}" if tie.symbols else ""
-    return f"The launch{whose}{f', {tie.note}' if tie.note in ('added', 'removed') else ''}"
-
-
 def _words(chapter: Chapter, story: Story, detail: _Room) -> RenderableType:
     """What a hunk is linked to: its time and its heaviest counters, a line or two a link."""
-    lines: list[RenderableType] = [
-        _link(
-            "on its own lines" if tie.link == "hunk" else f"linked by {_names(tie)}",
-            tie,
-            detail.counters,
-        )
-        for tie in sorted(chapter.ties, key=_tied_seconds, reverse=True)[: detail.links]
-    ]
+
+    def seconds(tie: Tie) -> float:
+        return abs(tie.time.delta_s) if tie.time is not None else 0.0
+
+    heaviest = sorted(chapter.ties, key=seconds, reverse=True)[: detail.links]
+    lines = [_link(tie, detail.counters) for tie in heaviest]
     silent = silence(story.attribution)
     return Padding(Group(*(lines or [Text(silent, style=DIM)])), (0, 0, 0, 2))
 
 
-def _names(tie: Tie) -> str:
-    return clean(listed(tie.symbols, _SYMBOLS))
+def _link(tie: Tie, counters: int, *, capital: bool = False) -> Text:
+    """A link in a line or two; `counters` are named of it, one at least where it has no time."""
+    title = clean(tie.title.sentence(most=_SYMBOLS))
+    title = title[:1].upper() + title[1:] if capital else title
+    kept = 1 + counters if tie.time is not None else 1
+    return tied(Text(f"{title}: ") + Text(", ").join(map(_phrase, tie.rows[:kept])))
 
 
-def _tied_seconds(tie: Tie) -> float:
-    return abs(tie.time.delta_s) if tie.time is not None else 0.0
+def _phrase(row: Row) -> Text:
+    text = Text(f"{clean(row.phrase)} ").append(row.amount, style=_tone(row))
+    text.append(f" {row.margin}" * bool(row.margin))
+    along = [one for one in row.stalls if one.delta * row.delta > 0]
+    for stall in along[:1]:
+        text.append(f" ({clean(stall.phrase)} {stall.amount})", style=DIM)
+    if (row.share or 0) >= _SHARE:
+        text.append(f" ({row.of_it})", style=DIM)
+    return text
 
 
-def _link(title: str, tie: Tie, counters: int) -> Text:
-    row = Text(f"{title}: ")
-    parts: list[Text] = []
-    if tie.time is not None:
-        part = tie.time
-        text = Text("time ").append(
-            signed(part.delta_s, "s"), style=GOOD if part.delta_s < 0 else BAD
-        )
-        error = max(part.high_s - part.delta_s, part.delta_s - part.low_s)
-        text.append(f" ±{quantity(error, 's')}")
-        along = [s for s in tie.stalls if s.delta_s * part.delta_s > 0 and s.stall not in WELL]
-        for stall in along[:1]:
-            phrase = clean(stall_words(stall.stall))
-            text.append(f" ({phrase} {signed(stall.delta_s, 's')})", style=DIM)
-        parts.append(text)
-    parts += [_fact(fact) for fact in tie.facts[: counters if parts else 1]]
-    return tied(row.append_text(Text(", ").join(parts)))
-
-
-def _fact(fact: Fact) -> Text:
-    style = "" if fact.good is None else GOOD if fact.good else BAD
-    text = Text(f"{catalog()[fact.split.id].phrase} ")
-    text.append(signed(fact.part.delta, fact.split.unit), style=style)
-    share = fact.of_change
-    if share is None or share < _SHARE:
-        return text
-    return text.append(" (all of it)" if share == 1 else f" ({100 * share:.0f}% of it)", style=DIM)
+def _tone(row: Row) -> str:
+    return "" if row.good is None else GOOD if row.good else BAD
 
 
 # --- every hunk ---
@@ -446,7 +409,6 @@ _CODE_LINES = 14  # of one side of a hunk
 _NAMES = 6  # that a hunk changes
 _HUNKS = 12  # that are shown although they tell nothing
 _NUMBERS = 64  # columns that a number needs, with its title and what is said of it
-_TIME = "time (estimate)"
 _VERDICT = {"confirmed": GOOD, "refuted": BAD, "inconclusive": WARN}
 
 
@@ -488,9 +450,9 @@ def hunks_view(
             Text(f"{several(hidden, 'more hunk')}: {silent}; --format json has all.", style=DIM)
         )
         blocks.append(Text())
-    blocks += _beyond_hunks(story)
+    blocks += _rest(story)
     if story.quiet:
-        blocks.append(Text(quiet_words(story.quiet), style=DIM))
+        blocks.append(Text(story.quiet_words, style=DIM))
     blocks += [Text(clean(word), style=WARN) for word in story.attribution.words]
     while blocks and isinstance(blocks[-1], Text) and not blocks[-1].plain:
         blocks.pop()
@@ -509,16 +471,6 @@ def verdicts_view(story: Story) -> list[RenderableType]:
     if any(judgement.learned for judgement in story.expectations):
         out.append(section("Learned", _learned(story)))
     return out
-
-
-def quiet_words(hunks: Sequence[Hunk]) -> str:
-    """``No change of code: 1 comment hunk, 2 renamed hunks``, by kind."""
-    kinds = [hunk.kind for hunk in hunks]
-    parts = []
-    for kind in dict.fromkeys(kinds):
-        number = kinds.count(kind)
-        parts.append(several(number, f"{kind} hunk"))
-    return f"No change of code: {', '.join(parts)}."
 
 
 def _hunk(old: Profile, new: Profile, story: Story, chapter: Chapter, width: int) -> RenderableType:
@@ -588,40 +540,27 @@ def _code(profile: Profile, path: str, lines: tuple[int, int], mark: str, width:
     return out
 
 
-def _tie(tie: Tie) -> list[Text]:
+def _numbers(tie: Tie) -> list[Text]:
     """Time and counters of one link."""
     rows: list[Text] = []
-    if tie.time is not None:
-        part = tie.time
-        row = Text(f"    {_TIME:<26}", style=DIM)
-        error = max(part.high_s - part.delta_s, part.delta_s - part.low_s)
-        style = GOOD if part.delta_s < 0 else BAD
-        row.append(f"{signed(part.delta_s, 's'):>10}", style=f"not dim {style}")
-        rows.append(row.append(f" ±{quantity(error, 's')}", style=DIM))
-        for stall in tie.stalls:
-            title = f"      {clean(catalog()[stall.stall].title, 24):<24}"
-            rows.append(Text(f"{title}{signed(stall.delta_s, 's'):>10}", style=DIM))
-    return rows + [_counter(fact) for fact in tie.facts]
-
-
-def _counter(fact: Fact) -> Text:
-    split, part = fact.split, fact.part
-    row = Text(f"    {clean(catalog()[split.id].title, 26):<26}")
-    style = "" if fact.good is None else GOOD if fact.good else BAD
-    row.append(f"{signed(part.delta, split.unit):>10}", style=style)
-    share = fact.of_change
-    if share is not None:
-        row.append("  all of it" if share == 1 else f"  {100 * share:.0f}% of it", style=DIM)
-    return row
+    for row in tie.rows:
+        text = Text(f"    {clean(row.title, 26):<26}", style=DIM * bool(row.margin))
+        text.append(f"{row.amount:>10}", style=f"not dim {_tone(row)}".rstrip())
+        rows.append(text.append(f" {row.margin}" * bool(row.margin), style=DIM))
+        text.append(f"  {row.of_it}" * bool(row.of_it), style=DIM)
+        for stall in row.stalls:
+            title = f"      {clean(stall.title, 24):<24}"
+            rows.append(Text(f"{title}{stall.amount:>10}", style=DIM))
+    return rows
 
 
 def _linked(chapter: Chapter, silent: str) -> RenderableType:
     """What one hunk is linked to: its own lines first, then symbol by symbol."""
     lines: list[RenderableType] = []
     for tie in chapter.ties:
-        own = tie.link == "hunk"
-        title = "on its own lines" if own else f"linked by {clean(listed(tie.symbols))}"
-        lines += [Text(f"  {title}", style="" if own else "magenta"), *_tie(tie)]
+        title = tie.title
+        said = Text(f"  {clean(title.sentence())}", style="magenta" if title.names else "")
+        lines += [said, *_numbers(tie)]
     return Group(*(lines or [Text(f"  {silent}", style=DIM)]))
 
 
@@ -629,25 +568,17 @@ def _left_out(left: LeftOut) -> list[Text]:
     return [Text(f"  {left.words}", style=DIM)] if left.words else []
 
 
-def _beyond_hunks(story: Story) -> list[RenderableType]:
+def _rest(story: Story) -> list[RenderableType]:
     """Links of no hunk: launches, and what nothing explains."""
     lines: list[RenderableType] = []
-    for match in story.attribution.launches:
-        if match.changes:
-            lines.append(Text(f"Launch of {clean(match.new, 60)}: {', '.join(match.changes)}"))
-        elif match.how in ("added", "removed"):
-            lines.append(Text(f"Launch {match.how}: {clean(match.new or match.old, 60)}"))
+    for launch in story.launches:
+        said = launch.words(lambda name: clean(name, 60))
+        lines.append(Text(said[:1].upper() + said[1:]))
     for tie in story.rest.ties:
-        if tie.link == "launch":
-            title, note = "Linked to the launch", f"  of {clean(tie.symbol)}" if tie.symbol else ""
-        elif tie.link == "symbol":
-            title, note = f"Shared by {tie.together}", f"  linked by {clean(listed(tie.symbols))}"
-        elif tie.link == "unknown":
-            title, note = "Source unknown", f"  {clean(tie.places)}"
-        else:
-            title, note = "Elsewhere", f"  ({tie.elsewhere})"
-        head = Text(title, style="bold")
-        lines += [head.append(note, style="not bold dim"), *_tie(tie), Text()]
+        title = tie.title
+        head = Text(title.head[:1].upper() + title.head[1:], style="bold")
+        head.append(f"  {clean(title.tail)}", style="not bold dim")
+        lines += [head, *_numbers(tie), Text()]
     small = _left_out(story.rest.left_out)
     return [*lines, *small, Text()] if story.rest.ties and small else lines
 
@@ -663,7 +594,7 @@ def _expectations(story: Story) -> RenderableType:
     for _ in range(3):
         table.add_column(overflow="fold")
     for judgement in story.expectations:
-        title = _counter_title(judgement.counter)
+        title = title_of(judgement.counter)
         verdict = Text(judgement.verdict, style=_VERDICT[judgement.verdict])
         observed = Text(clean(judgement.observed))
         table.add_row(Text(clean(title)), Text(clean(judgement.expected)), observed, verdict)
@@ -674,15 +605,11 @@ def _learned(story: Story) -> RenderableType:
     """What the author wrote of a prediction after it was measured."""
     return Group(
         *(
-            Text(f"{clean(_counter_title(judgement.counter))}: {clean(judgement.learned)}")
+            Text(f"{clean(title_of(judgement.counter))}: {clean(judgement.learned)}")
             for judgement in story.expectations
             if judgement.learned
         )
     )
-
-
-def _counter_title(counter: str) -> str:
-    return catalog()[counter].title if counter in catalog() else counter
 
 
 # --- machine code ---

@@ -21,8 +21,9 @@ from workbench.analysis.remarks import remarks
 from workbench.analysis.split.attribution import CounterSplit
 from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.stalls import HotLine, sampled_lines
-from workbench.analysis.story import Passage, Story, Tie
+from workbench.analysis.story import Story
 from workbench.analysis.weight import TELLING
+from workbench.analysis.wording import Passage, Tie
 from workbench.counters import Missing, catalog, line_metric, read_all
 from workbench.model import Build, Launch, LineKey, Number, Profile, Spread, Timing, line_counters
 from workbench.views.shapes import Json, shaped

@@ -17,10 +17,10 @@ from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.gates import Gate, overall
 from workbench.analysis.launches.kernels import KERNELS_HEAD, kernel_rows
 from workbench.analysis.program import KernelStep
-from workbench.analysis.story import Chapter, Fact, Story, Tie, silence
-from workbench.counters import catalog
+from workbench.analysis.story import Story
+from workbench.analysis.wording import Chapter, Row, Tie, silence, title_of
 from workbench.model import Profile
-from workbench.units import count, factor, lines_changed, listed, quantity, several, signed
+from workbench.units import count, factor, lines_changed, quantity, several
 from workbench.views.sheets.check import summary
 from workbench.views.text.escaping import code, fenced, inline, paragraph, whole_line
 
@@ -150,7 +150,7 @@ def _expectations(story: Story) -> str:
         return ""
     rows = [
         (
-            inline(_title(judgement.counter)),
+            inline(title_of(judgement.counter)),
             inline(judgement.expected),
             inline(judgement.observed),
             f"**{judgement.verdict}**" if judgement.verdict != "confirmed" else "confirmed",
@@ -160,7 +160,7 @@ def _expectations(story: Story) -> str:
     ]
     table = _table(("predicted", "change", "measured", "verdict", "why"), rows)
     learned = "\n".join(
-        f"- {inline(_title(judgement.counter))}: {inline(judgement.learned)}"
+        f"- {inline(title_of(judgement.counter))}: {inline(judgement.learned)}"
         for judgement in story.expectations
         if judgement.learned
     )
@@ -247,71 +247,34 @@ def _side(profile: Profile, path: str, lines: tuple[int, int], mark: str) -> lis
 
 def _linked(chapter: Chapter, silent: str) -> str:
     """A list: the hunk's own lines first, then symbol by symbol."""
-    items = []
-    for tie in chapter.ties:
-        words = "on its own lines" if tie.link == "hunk" else _linked_by(tie)
-        items.append(f"- {words}: {_facts(tie)}")
+    items = [_link(tie) for tie in chapter.ties]
     if not items:
         return "; ".join(filter(None, (silent, chapter.left_out.words))) + "."
     return "\n".join([*items, *(f"- {words}" for words in (chapter.left_out.words,) if words)])
 
 
-def _linked_by(tie: Tie) -> str:
-    return f"linked by {listed([code(symbol) for symbol in tie.symbols])}"
+def _link(tie: Tie) -> str:
+    """One link with its time and counters, in words."""
+    return f"- {tie.title.sentence(code)}: {'; '.join(map(_number, tie.rows))}"
 
 
-def _facts(tie: Tie) -> str:
-    """Time and counters of one link, in words."""
-    facts: list[str] = []
-    if tie.time is not None:
-        part = tie.time
-        error = max(part.high_s - part.delta_s, part.delta_s - part.low_s)
-        text = f"{signed(part.delta_s, 's')} ±{quantity(error, 's')} of time (estimate)"
-        stalls = [f"{_title(s.stall)} {signed(s.delta_s, 's')}" for s in tie.stalls]
-        facts.append(", ".join([text, *stalls]))
-    return "; ".join([*facts, *map(_fact, tie.facts)])
-
-
-def _fact(fact: Fact) -> str:
-    split, part, share = fact.split, fact.part, fact.of_change
-    text = f"{inline(_title(split.id))} {signed(part.delta, split.unit)}"
-    if share is not None:
-        text += ", all of it" if share == 1 else f", {100 * share:.0f}% of it"
-    lines = [str(line.new) for line in part.lines if line.new and line.delta]
-    if part.link == "symbol" and 0 < len(lines) <= _PLACES:
-        text += f", on line {', '.join(lines)}"
-    return text
+def _number(row: Row) -> str:
+    if row.margin:
+        text = f"{row.amount} {row.margin} of {row.title}"
+        return ", ".join([text, *(f"{stall.title} {stall.amount}" for stall in row.stalls)])
+    text = f"{inline(row.title)} {row.amount}"
+    return ", ".join(part for part in (text, row.of_it, row.where) if part)
 
 
 def _rest(story: Story) -> str:
     """What no hunk explains alone: launches, what several share, the compiler, noise."""
-    items = [
-        f"- launch of {code(match.new)}: {inline(', '.join(match.changes))}"
-        for match in story.attribution.launches
-        if match.changes
-    ]
-    items += [
-        f"- launch {match.how}: {code(match.new or match.old)}"
-        for match in story.attribution.launches
-        if match.how in ("added", "removed")
-    ]
-    for tie in story.rest.ties:
-        words = "the launch"
-        if tie.link == "symbol":
-            words = f"shared by {tie.together}, {_linked_by(tie)}"
-        if tie.link == "unknown":
-            words = f"source unknown {tie.places}".strip()
-        if tie.link == "elsewhere":
-            words = f"elsewhere ({tie.elsewhere})"
-        items.append(f"- {words}: {_facts(tie)}")
+    changed = sorted(story.launches, key=lambda launch: bool(launch.how))
+    items = [f"- {launch.words(code)}" for launch in changed]
+    items += [_link(tie) for tie in story.rest.ties]
     if story.rest.ties and story.rest.left_out.words:
         items.append(f"- {story.rest.left_out.words}")
     items += [f"- {inline(word)}" for word in story.attribution.words]
     return "Linked to no one hunk:\n\n" + "\n".join(items) if items else ""
-
-
-def _title(counter: str) -> str:
-    return catalog()[counter].title if counter in catalog() else counter
 
 
 def steps_markdown(steps: Iterable[KernelStep]) -> str:

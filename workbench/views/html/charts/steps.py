@@ -12,8 +12,9 @@ from itertools import accumulate
 from workbench import units
 from workbench.analysis.split.attribution import CounterSplit, Part
 from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit
-from workbench.analysis.story import Fact, Story, tellable
+from workbench.analysis.story import Story
 from workbench.analysis.weight import TELLING, Scale
+from workbench.analysis.wording import Fact, tellable
 from workbench.counters import catalog
 from workbench.model import Number, Record
 from workbench.views.html.charts.figure import (

@@ -15,7 +15,8 @@ from markupsafe import Markup
 
 from workbench.analysis.source.files import SourceDiff
 from workbench.analysis.source.hunks import Facing, Hunk, differences, face
-from workbench.analysis.story import LinkedLine, Story
+from workbench.analysis.story import Story
+from workbench.analysis.wording import LinkedLine
 from workbench.model import LineKey, Profile, Record
 from workbench.units import listed
 from workbench.views.html.code.colours import (

@@ -9,8 +9,9 @@ from workbench.analysis.compare import Delta
 from workbench.analysis.split.attribution import LineShare, Part
 from workbench.analysis.split.duration import CodeLine, TimePart, TimeSplit, WaitPath
 from workbench.analysis.stalls import stall_words
-from workbench.analysis.story import Fact, Passage, Story, Tie, went_well
+from workbench.analysis.story import Story
 from workbench.analysis.weight import TELLING
+from workbench.analysis.wording import Fact, Passage, Tie, went_well
 from workbench.counters import catalog
 from workbench.model import Number, Record
 from workbench.views.html.parts.common import Link, Tone, percent, width

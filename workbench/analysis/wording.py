@@ -1,0 +1,300 @@
+"""A step in words, each once: what links to a hunk, its numbers, and what is left out.
+
+In come the parts of a counter's or the time's change; out go titles, rows and sentences that
+terminal, Markdown, HTML and JSON style and never word again. `workbench.analysis.cause.words` does
+the same for why a step was faster. Which links and numbers are worth words, `story` decides.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.split.attribution import (
+    Attribution,
+    CounterSplit,
+    Linked,
+    Part,
+)
+from workbench.analysis.split.duration import StallDelta, TimePart
+from workbench.analysis.stalls import stall_words
+from workbench.analysis.weight import TELLING
+from workbench.counters import catalog
+from workbench.model import Number, Record
+from workbench.units import count, listed, quantity, signed
+
+#: What ncu's counters of warp samples begin with.
+SAMPLES = "smsp__pcsamp_"
+#: Lines that are named of a source that is not known, those that changed most.
+_PLACES = 3
+#: Lines that are named of a symbol's counter.
+_FEW = 4
+
+#: A line that a hunk is linked to: (side: 0 old, 1 new; path; line).
+LinkedLine = tuple[int, str, int]
+
+
+class Fact(Record, frozen=True):
+    """What one part is of one counter."""
+
+    split: CounterSplit
+    part: Part
+
+    @property
+    def change(self) -> float:
+        """The part relative to the larger of the counter's two values, with its sign."""
+        return self.part.delta / max(abs(self.split.old), abs(self.split.new), 1)
+
+    @property
+    def weight(self) -> float:
+        """`change` without its sign: what `weight.TELLING` is compared with."""
+        return abs(self.change)
+
+    @property
+    def of_change(self) -> float | None:
+        """Part of the counter's change (0-1); None where other parts went the other way."""
+        share = self.part.delta / self.split.delta if self.split.delta else 0.0
+        return share if 0 < share <= 1 else None
+
+    @property
+    def good(self) -> bool | None:
+        """Whether the counter went to its better side; None where it has none."""
+        return went_well(self.split.id, self.part.delta)
+
+    @property
+    def row(self) -> Row:
+        """Its number in words."""
+        lines = [str(line.new) for line in self.part.lines if line.new and line.delta]
+        few = self.part.link == "symbol" and 0 < len(lines) <= _FEW
+        return Row(
+            id=self.split.id,
+            delta=self.part.delta,
+            unit=self.split.unit,
+            good=self.good,
+            share=self.of_change,
+            where=f"on line {', '.join(lines)}" if few else "",
+        )
+
+
+class Title(NamedTuple):
+    """What a link is, in words: `head`, joined by `by` to `names`; `note` is where or why."""
+
+    head: str
+    by: str = ""
+    names: tuple[str, ...] = ()
+    note: str = ""
+
+    @property
+    def tail(self) -> str:
+        """All behind the head: ``linked by As and Bs``, ``of split_rows``, a note, or ""."""
+        return f"{self.by} {listed(self.names)}" if self.names else self.note
+
+    def sentence(self, named: Callable[[str], str] = str, most: int = 4) -> str:
+        """``shared by hunks 4 and 5, linked by As``, ``the launch of k, added``.
+
+        Args:
+            named: What an output makes of a name.
+            most: Names that are listed.
+        """
+        text = self.head.removeprefix("linked to ")
+        if self.names:
+            joint = " " if self.by == "of" else ", "
+            names = listed([named(name) for name in self.names], most)
+            text = f"{text}{joint * bool(text)}{self.by} {names}"
+        joint = " " if self.note.startswith("(") else ", "
+        return f"{text}{joint}{self.note}" if self.note else text
+
+
+class Row(Record, frozen=True):
+    """One number of a link. `share` is its part (0-1) of the whole change, if it has one.
+
+    An estimate has an error (`error`, in `unit`): the time, by `stalls`, the warp states that
+    changed most. Of a counter `where` names the lines that a symbol moved, if they are few.
+    """
+
+    id: str
+    delta: Number
+    unit: str
+    good: bool | None = None
+    share: float | None = None
+    error: float | None = None
+    stalls: tuple[Row, ...] = ()
+    where: str = ""
+
+    @property
+    def title(self) -> str:
+        """``Shared bank conflicts``; of a time, which is an estimate, ``time (estimate)``."""
+        return "time (estimate)" if self.error is not None else title_of(self.id)
+
+    @property
+    def phrase(self) -> str:
+        """The same inside of a sentence."""
+        if self.error is not None:
+            return "time"
+        known = catalog()[self.id]
+        return stall_words(self.id) if known.group == "stalls" else known.phrase
+
+    @property
+    def amount(self) -> str:
+        """``−32.5 M``."""
+        return signed(self.delta, self.unit)
+
+    @property
+    def margin(self) -> str:
+        """``±1.20 µs`` of an estimate, else ""."""
+        return f"±{quantity(self.error, self.unit)}" if self.error is not None else ""
+
+    @property
+    def of_it(self) -> str:
+        """``84% of it``: of the change of the whole; "" where other parts went the other way."""
+        if self.share is None:
+            return ""
+        return "all of it" if self.share == 1 else f"{100 * self.share:.0f}% of it"
+
+
+def title_of(counter: str) -> str:
+    """A counter's title; of what the catalog does not know, the name itself."""
+    return catalog()[counter].title if counter in catalog() else counter
+
+
+class Tie(Linked, frozen=True):
+    """One link with all that is told of it: its time, and its counters, the heaviest first."""
+
+    weight: float
+    facts: tuple[Fact, ...]
+    time: TimePart | None = None
+    stalls: tuple[StallDelta, ...] = ()
+
+    @property
+    def title(self) -> Title:
+        """What it is, in words."""
+        if self.link == "hunk":
+            return Title("on its own lines")
+        if self.link == "symbol":
+            return Title(
+                f"shared by {self.together}".removesuffix("shared by "), "linked by", self.symbols
+            )
+        if self.link == "launch":
+            became = self.note if self.note in ("added", "removed") else ""
+            return Title("linked to the launch", "of", self.symbols, became)
+        if self.link == "unknown":
+            return Title("source unknown", note=self.places)
+        return Title("elsewhere", note=f"({self.elsewhere})")
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Its numbers: the time first, then the counters."""
+        counters = tuple(fact.row for fact in self.facts)
+        if self.time is None:
+            return counters
+        stalls = tuple(Row(id=s.stall, delta=s.delta_s, unit="s") for s in self.stalls)
+        time = Row(
+            id="duration",
+            delta=self.time.delta_s,
+            unit="s",
+            good=self.time.delta_s < 0,
+            error=self.time.error_s,
+            stalls=stalls,
+        )
+        return (time, *counters)
+
+    @property
+    def together(self) -> str:
+        """``hunks 4 and 5`` of what several hunks share, else ""."""
+        return f"hunks {listed(list(map(str, self.hunks)))}" if len(self.hunks) > 1 else ""
+
+    @property
+    def places(self) -> str:
+        """``mostly lines 23 and 31 of k.cu``, by its heaviest counter; "" without any line."""
+        lines = self.facts[0].part.lines if self.facts else ()
+        numbers: dict[str, list[str]] = defaultdict(list)
+        for line in lines[:_PLACES]:
+            file, number = (line.new_file, line.new) if line.new else (line.old_file, line.old)
+            name = PurePosixPath(file.replace("\\", "/")).name
+            if number and str(number) not in numbers[name]:
+                numbers[name].append(str(number))
+        found = [
+            f"line{'s' if len(every) > 1 else ''} {listed(every)} of {name}"
+            for name, every in numbers.items()
+            if every
+        ]
+        most = "mostly " if len(lines) > _PLACES else ""
+        return f"{most}{listed(found)}" if found else ""
+
+
+class LeftOut(Record, frozen=True):
+    """What is too small to be told: how many, and their largest part (0-1) of one counter."""
+
+    symbols: int = 0
+    numbers: int = 0
+    share: float = 0.0
+
+    @property
+    def words(self) -> str:
+        """``3 more symbols and 1 more number: 0.3% of a counter at most``, or ""."""
+        parts = [
+            f"{count(number)} more {what}{'s' if number > 1 else ''}"
+            for number, what in ((self.symbols, "symbol"), (self.numbers, "number"))
+            if number
+        ]
+        share = f"{100 * max(self.share, 1e-4):.2g}%"
+        return f"{' and '.join(parts)}: {share} of a counter at most" if parts else ""
+
+
+class Passage(Record, frozen=True):
+    """Links that are told one after the other, and what is left out of them."""
+
+    ties: tuple[Tie, ...]
+    left_out: LeftOut
+
+
+class Chapter(Passage, frozen=True):
+    """What is told of one hunk.
+
+    `symbols` are all names that the hunk changes: those that are told first, by weight.
+    `lines` are the unchanged lines that make up `weight.TELLING` of a counter by its links.
+    """
+
+    hunk: Hunk
+    symbols: tuple[str, ...]
+    lines: frozenset[LinkedLine]
+
+
+class LaunchRow(NamedTuple):
+    """What became of a launch: `how` it came or went, else `changes`."""
+
+    kernel: str
+    how: str
+    changes: str
+
+    def words(self, named: Callable[[str], str] = str) -> str:
+        """``launch of k: grid 8 → 16``, ``launch added: k``."""
+        name = named(self.kernel)
+        return f"launch {self.how}: {name}" if self.how else f"launch of {name}: {self.changes}"
+
+
+def silence(attribution: Attribution, hunks: int = 1) -> str:
+    """What is said of hunks that tell nothing."""
+    if not tellable(attribution):
+        return "no counter is known per line"
+    return f"no counter moved by {TELLING:.1%} on {'its' if hunks == 1 else 'their'} lines"
+
+
+def went_well(counter: str, delta: Number) -> bool | None:
+    """Whether a change is to a counter's better side; None where it has none."""
+    better = catalog()[counter].better if counter in catalog() else ""
+    return (delta < 0) == (better == "lower") if better and delta else None
+
+
+def tellable(attribution: Attribution) -> list[CounterSplit]:
+    """The splits that a reader is told of: catalog counters, no samples, no ideal or excess."""
+    return [
+        split
+        for split in attribution.counters
+        if split.id
+        and not split.counter.startswith(SAMPLES)
+        and not split.id.endswith(("_ideal", "_excess"))
+    ]
