@@ -11,11 +11,10 @@ from msgspec import structs
 
 from tests.factories import make_instructions, make_launch, make_profile
 from workbench.analysis.aggregate import combine
-from workbench.analysis.chance.possible import doubt, possible
-from workbench.analysis.chance.ranges import chances, lines_by_timing, metric_chance
-from workbench.analysis.compare import Comparison, Delta, compare
+from workbench.analysis.compare import Comparison, Delta, compare, doubt, possible
 from workbench.analysis.expectations import Judgement, judge
 from workbench.analysis.gates import Gate, Rules, check_step
+from workbench.analysis.noise import chances, lines_by_timing, metric_chance
 from workbench.model import ByTiming, Metric, Number, Profile
 from workbench.specs import Expectation
 

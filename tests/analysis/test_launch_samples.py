@@ -13,9 +13,15 @@ from msgspec import structs
 from tests.factories import make_instructions, make_launch, make_metrics, make_profile
 from workbench.analysis.aggregate import How, LaunchPair, likeness, pair_launches
 from workbench.analysis.compare import Comparison, compare
-from workbench.analysis.launches.kernels import NO_PAIR, kernel_words, speaking
-from workbench.analysis.launches.samples import merge_samples, side_by_side
-from workbench.analysis.launches.titles import template_arguments, titles
+from workbench.analysis.launches import (
+    NO_PAIR,
+    kernel_words,
+    merge_samples,
+    side_by_side,
+    speaking,
+    template_arguments,
+    titles,
+)
 from workbench.analysis.split.attribution import attribute
 from workbench.analysis.story import explain
 from workbench.model import Column, InstructionTable, Launch, Metric, Number, Profile

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.factories import make_launch, make_profile
-from workbench.analysis.launches.course import Course, course, courses, telling
+from workbench.analysis.course import Course, course, courses, telling
 from workbench.model import Column, Launch, Timeline
 from workbench.ncurep.read import read_report
 from workbench.views.html.charts.timeline import timeline_view

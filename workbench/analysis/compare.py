@@ -15,24 +15,31 @@ Rules, all stated in the result:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import product
 from typing import Literal
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from workbench.analysis.aggregate import Combined, LaunchPair, combine, machine_code, pair_launches
-from workbench.analysis.chance import Chances
-from workbench.analysis.chance.ranges import CountedSide, machine_chances, of_both
-from workbench.analysis.launches.kernels import (
+from workbench.analysis.launches import (
     KernelChange,
     kernel_changes,
     launch_words,
     of_no_pair,
+    side_by_side,
     speaking,
 )
-from workbench.analysis.launches.samples import side_by_side
-from workbench.analysis.noise import left_noise, noise_of
+from workbench.analysis.noise import (
+    Chance,
+    Chances,
+    CountedSide,
+    left_noise,
+    machine_chances,
+    noise_of,
+    of_both,
+)
 from workbench.analysis.remarks import disagreement, misread_sides
 from workbench.analysis.timing import Speed, TimeChange, time_change
 from workbench.counters import Counter, Missing, catalog
@@ -114,7 +121,7 @@ class Delta(Record, frozen=True):
 class Comparison(Record, frozen=True):
     """Everything that moved from `old` to `new`. `reasons` are why they are not comparable.
 
-    `launches` are positions in the profiles of `launches.samples.side_by_side`; `kernels` say
+    `launches` are positions in the profiles of `launches.side_by_side`; `kernels` say
     what became of each kernel, and `launch_words` how several launches were compared.
     `machine_code` are the machine instructions of both sides, estimated where PTX was run, and
     `machine_chances` what may be of them on a chip.
@@ -221,7 +228,7 @@ def compare(
         CountedSide(both.new, after, speaker.new if speaker else None),
     )
     if loose:
-        deltas = tuple(structs.replace(d, chances=loose.get(d.id)) for d in deltas)
+        deltas = tuple(replace(d, chances=loose.get(d.id)) for d in deltas)
     warnings = _warnings(both.old, both.new, before, after)
     if time is None and old_time is not None and new_time is not None:
         warnings.append("the two times differ in device, problem or cache policy: not compared")
@@ -407,4 +414,72 @@ def _side(profile: Profile, label: str) -> Side:
         captured=profile.captured,
         kernels=tuple(dict.fromkeys(launch.kernel for launch in profile.launches)),
         source_hash=profile.source_hash,
+    )
+
+
+# --- whether a verdict holds whatever a chip would count ---------------------------
+#
+# A counter's two values are exchanged for others that are possible (`Chance`): both ends of each
+# side's range, and within it what a verdict may hang on, the predicted value and that of the other
+# side. Verdicts change at a bound or at these alone, so where all of them give one verdict,
+# it stands; where not, there is none, and the lines are named.
+
+
+def doubt(delta: Delta, decide: Callable[[Delta], object], targets: Iterable[float] = ()) -> str:
+    """Why a verdict on a counter does not stand, naming the lines; empty where it does.
+
+    Args:
+        delta: The counter on both sides.
+        decide: The verdict on it, and on it with other values.
+        targets: Values of the new side at which the verdict may be another one.
+    """
+    said = decide(delta)
+    if delta.chances is None or all(decide(one) == said for one in possible(delta, targets)):
+        return ""
+    sides = (delta.chances.old, delta.chances.new)
+    return "; ".join(dict.fromkeys(side.words for side in sides if side is not None))
+
+
+def possible(delta: Delta, targets: Iterable[float] = ()) -> Iterator[Delta]:
+    """The counter with other values that a chip may give it; none where both sides are certain.
+
+    Of the same code on both sides, what chance does to one is no difference to the other.
+    """
+    if delta.chances is None:
+        return
+    before, after = delta.chances.old, delta.chances.new
+    olds, news = _ends(delta.old, before), _ends(delta.new, after)
+    inside = [value for value in targets if after is not None and after.low < value < after.high]
+    if delta.chances.together and len(olds) == len(news):
+        for old, new in [*zip(olds, news, strict=True), *((value, value) for value in inside)]:
+            yield at(delta, old, new)
+        return
+    for old, new in product(olds, [*news, *inside]):
+        yield at(delta, old, new)
+    first, second = ([value for value in ends if value is not None] for ends in (olds, news))
+    if first and second:
+        common = max(min(first), min(second))
+        if common <= min(max(first), max(second)):
+            yield at(delta, common, common)  # nothing may have moved
+
+
+def _ends(value: Number | None, chance: Chance | None) -> list[Number | None]:
+    return [value] if chance is None else [chance.low, value, chance.high]
+
+
+def at(delta: Delta, old: Number | None, new: Number | None) -> Delta:
+    """The same counter with other values."""
+    if old is None or new is None:
+        return replace(delta, old=old, new=new)
+    counter, change = catalog()[delta.id], new - old
+    moved = left_noise(counter, old, new)
+    return replace(
+        delta,
+        old=old,
+        new=new,
+        delta=change,
+        relative=change / old if old else None,
+        moved=moved,
+        verdict=movement(delta.better, change, moved),
+        noise=noise_of(counter, old, new),
     )

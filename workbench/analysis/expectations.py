@@ -8,7 +8,7 @@ lies within the counter's noise, or the predicted change itself does, *refuted*
 otherwise. Bounds: confirmed where they hold, inconclusive where they fail by less
 than the noise. ``up`` and ``down``: inconclusive where nothing moved. A counter that
 a side lacks is inconclusive, with the reason; so is one whose verdict hangs on lines that run as
-often as the timing of warps has it (`analysis.chance`).
+often as the timing of warps has it (`noise.Chance`).
 
 Instructions of a profile that ran PTX are judged by the estimate of machine instructions, which
 is what an author means and a GPU counts: a verdict stands only if it is the same at both
@@ -23,8 +23,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from workbench.analysis.chance.possible import doubt
-from workbench.analysis.compare import Comparison, Delta
+from workbench.analysis.compare import Comparison, Delta, doubt
 from workbench.counters import Counter, catalog
 from workbench.model import Record
 from workbench.specs import Expectation, Prediction, parse_prediction

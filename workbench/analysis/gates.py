@@ -3,12 +3,12 @@
 Every gate gives one `Gate` per thing it looked at, passed ones included, so that a
 report can say what was checked. The whole fails where one gate fails (exit code 1),
 and is inconclusive where none fails but one could not be judged (exit code 6): a time that is too
-noisy, a counter that is missing, or one that hangs on how warps meet (`analysis.chance`).
+noisy, a counter that is missing, or one that hangs on how warps meet (`noise.Chance`).
 
 Settings, in ``[tool.workbench.check]``:
 
 ``max_regression = "2%"``       slower by this much than the parent is allowed
-``resolution = "2%"``           what a pass excludes beyond that (`analysis.regression.verdict`)
+``resolution = "2%"``           what a pass excludes beyond that (`analysis.regression`)
 ``baseline_runs = 20``          runs that a rolling baseline keeps (docs/how-to/ci.md)
 ``require_expectations = true`` every version with a parent must predict something
 ``counters = { id = "5%" }``    further counters that must not get worse by more
@@ -26,9 +26,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from workbench.analysis.chance import Chances
-from workbench.analysis.chance.possible import doubt
-from workbench.analysis.compare import Comparison, Delta
+from workbench.analysis.compare import Comparison, Delta, doubt
 from workbench.analysis.expectations import (
     BOUNDS,
     Judgement,
@@ -36,6 +34,7 @@ from workbench.analysis.expectations import (
     find_counter,
     observed_change,
 )
+from workbench.analysis.noise import Chances
 from workbench.analysis.regression import (
     MAX_RUNS,
     MIN_RUNS,

@@ -17,9 +17,18 @@ from workbench.analysis.advice import Score, weigh
 from workbench.analysis.aggregate import main_launch, readings_of, value_of
 from workbench.analysis.cause.hypotheses import WAITS, Behaviour, behaviour_of, shared_part
 from workbench.analysis.code import code_of, issues
-from workbench.analysis.limit import FULL, Limit, limit_of_launch, loads
+from workbench.analysis.limit import (
+    FULL,
+    HotLine,
+    Limit,
+    barrier_waits,
+    breakdown,
+    limit_of_launch,
+    loads,
+    sampled_lines,
+    stall_words,
+)
 from workbench.analysis.remarks import is_misread
-from workbench.analysis.stalls import HotLine, barrier_waits, breakdown, sampled_lines, stall_words
 from workbench.counters import Counter, Reading, catalog, line_metric
 from workbench.gpus import Chip, chip_for
 from workbench.model import Device, Launch, LineKey, Number, Profile, Record

@@ -1,8 +1,8 @@
-"""Arithmetic done and bytes moved by a launch: where it stands under the roofline.
+"""What a launch did: arithmetic by unit, bytes by level, and where that is under the roofline.
 
 Work is what the launch executed, not what the study says a job needs, so that a
 report from anywhere has a point and recomputation counts. Its roof is that of the
-unit that did most of it (see `workbench.analysis.arithmetic`); a launch whose work
+unit that did most of it; a launch whose work
 cannot be counted gets a reason instead of a point in the wrong place.
 
 Model: S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual
@@ -11,14 +11,251 @@ performance model for multicore architectures", CACM 52(4), 2009.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from typing import Literal, NamedTuple
 
-from workbench.analysis.aggregate import value_of
-from workbench.analysis.arithmetic import Unit, work
-from workbench.counters import Missing
+from workbench.analysis.aggregate import Recent, value_of
+from workbench.counters import Missing, Reading, read
 from workbench.gpus import Chip, chip_for
-from workbench.model import Launch, Record, Timing
+from workbench.model import Launch, Number, Profile, Record, Timing
+from workbench.sass import (
+    GLOBAL_ATOMICS,
+    GLOBAL_LOADS,
+    GLOBAL_STORES,
+    OPCODES,
+    lane_width,
+    matrix_product,
+    opcode_of,
+    product_operations,
+    those,
+)
+
+# --- Arithmetic, by the unit that does it, and the bytes of lanes ---------------------------------
+#
+# Float32 work has hardware counters (the catalog's `flops`). What the matrix units and the
+# byte dot products do has none that every chip and ncu version names alike; but a SASS
+# opcode says the shape of its product, so executions times shape is the same number:
+# ``HMMA.16816.F32`` multiplies 16×16 by 16×8, 2·16·8·16 operations of a warp. In the same way
+# a store's width times its lanes is what a launch wrote, whatever the sectors were.
+
+Unit = Literal["float32", "tensor half", "tensor TF32", "tensor int8", "dp4a"]
+
+#: A byte dot product: four multiplications and four additions of a thread.
+_DP4A = 8
+#: A product of two halves with two bytes: two multiplications and two additions of a thread.
+_DP2A = 4
+_FMA = 2
+#: Forms of IMAD that multiply nothing worth the name.
+_MOVES = {"MOV", "SHL", "IADD"}
+#: Writers whose bytes no lane tells: bulk copies, surfaces, and atomics that meet in a word.
+_UNTOLD = GLOBAL_ATOMICS | those(lambda row: row.access == "bulk out") | {"UBLKCP", "SUST"}
+
+
+def _product(opcode: str, modifiers: Set[str]) -> tuple[Unit, float] | None:
+    """Unit and operations of one execution by one warp; None where the shape is unknown."""
+    if "SP" in modifiers:
+        return None
+    operations = product_operations(modifiers)
+    unit = OPCODES[opcode].unit if opcode in OPCODES else ""
+    if not operations or not unit:
+        return None
+    if unit == "tensor int8":
+        # Four-bit integers share the opcode; only bytes have a roof of that name.
+        return (unit, operations) if {"S8", "U8"} & {*modifiers} else None
+    return ("tensor TF32" if "TF32" in modifiers else unit), operations
+
+
+def _machine_work(launch: Launch) -> dict[Unit, float] | Missing:
+    """Work of matrix units and byte dot products, from the instruction table."""
+    table = launch.instructions
+    warps = table.columns.get("inst_executed")
+    threads = table.columns.get("thread_inst_executed_true")
+    if warps is None:
+        return Missing("its machine code was not counted")
+    out: dict[Unit, float] = {}
+    for row, count in zip(warps.rows, warps.values, strict=True):
+        opcode, modifiers = opcode_of(table.text[row])
+        if not count or not matrix_product(opcode):
+            continue
+        product = _product(opcode, modifiers)
+        if product is None:
+            return Missing(f"operations of {table.text[row].split()[0]} are not known")
+        unit, operations = product
+        out[unit] = out.get(unit, 0.0) + operations * count
+    if threads is not None:
+        for row, count in zip(threads.rows, threads.values, strict=True):
+            opcode, modifiers = opcode_of(table.text[row])
+            if opcode == "IDP" and "4A" in modifiers:
+                out["dp4a"] = out.get("dp4a", 0.0) + _DP4A * count
+    return out
+
+
+#: Charts, panels and limits all ask for it.
+_recent = Recent(_machine_work)
+#: The matrix units' counter shows a few hundredths of a percent at barriers alone.
+_TENSOR_NOISE_PERCENT = 1.0
+
+
+def work(launch: Launch) -> dict[Unit, float] | Missing:
+    """Operations of a launch by unit, a multiply-add being two.
+
+    Float64 is not counted; a launch that mostly does float64, or whose matrix
+    products cannot be counted, gets the reason instead.
+    """
+    flops = read(launch, "flops")
+    if isinstance(flops, Missing):
+        return flops
+    machine = _recent(launch)
+    used = read(launch, "tensor_utilization")
+    if isinstance(used, Reading) and used.value > _TENSOR_NOISE_PERCENT:
+        if isinstance(machine, Missing):
+            return Missing(f"it worked on tensor cores, but {machine.reason}")
+        if not any(unit.startswith("tensor") for unit in machine):
+            return Missing("it worked on tensor cores, but its machine code shows no such work")
+    if isinstance(machine, Missing):
+        machine = {}
+    total: dict[Unit, float] = {"float32": float(flops.value), **machine}
+    double = read(launch, "dfma_threads")
+    if isinstance(double, Reading) and 2 * double.value > sum(total.values()):
+        return Missing("most of its work is float64, which is not counted here")
+    return {unit: count for unit, count in total.items() if count}
+
+
+# --- all units alike, for comparing the work of two launches --------------------------
+
+
+def operations_of(launch: Launch) -> float | None:
+    """Floats of any width, matrix products and byte dot products, a multiply-add being two.
+
+    None where `work` cannot count them.
+    """
+    return _operations(launch)
+
+
+def _count_operations(launch: Launch) -> float | None:
+    known = work(launch)
+    if isinstance(known, Missing):
+        return None
+    double = read(launch, "dfma_threads")
+    doubles = _FMA * float(double.value) if isinstance(double, Reading) else 0.0
+    halves = 0.0
+    for text, opcode, modifiers, lanes in executed(launch):
+        # Constants are made by adding to a product of zeros; HADD2.F32 converts.
+        packed = OPCODES[opcode].packed if opcode in OPCODES else 0
+        if packed and "RZ, RZ" not in text and "F32" not in modifiers:
+            halves += packed * lanes
+    return sum(known.values()) + doubles + halves
+
+
+def all_arithmetic(launch: Launch) -> float | None:
+    """`operations_of` with the products of integers; None without machine code."""
+    operations = operations_of(launch)
+    if operations is None or "thread_inst_executed_true" not in launch.instructions.columns:
+        return None
+    integers = 0.0
+    for _, opcode, modifiers, lanes in executed(launch):
+        if opcode == "IMAD" and not _MOVES & modifiers:
+            integers += _FMA * lanes
+        elif opcode == "IDP" and "2A" in modifiers:
+            integers += _DP2A * lanes
+    return operations + integers
+
+
+def stored_bytes(launch: Launch) -> float | None:
+    """Bytes that the lanes of store instructions write to global memory.
+
+    None without machine code, and where bulk copies or atomics write as well.
+    """
+    return _stored(launch)
+
+
+#: Both sides of a step ask for the same launch.
+_operations: Recent[Launch, float | None] = Recent(_count_operations)
+_stored: Recent[Launch, float | None] = Recent(lambda launch: _lane_bytes(launch, GLOBAL_STORES))
+
+
+def loaded_bytes(launch: Launch) -> float | None:
+    """Bytes that the lanes of load instructions read from global memory; None as above."""
+    return _lane_bytes(launch, GLOBAL_LOADS)
+
+
+def _lane_bytes(launch: Launch, opcodes: frozenset[str]) -> float | None:
+    total, known = 0.0, False
+    for _, opcode, modifiers, lanes in executed(launch):
+        known = True
+        if opcode in _UNTOLD:
+            return None
+        if opcode in opcodes:
+            total += lanes * lane_width(modifiers)
+    return total if known else None
+
+
+def executed(launch: Launch) -> Iterator[tuple[str, str, frozenset[str], Number]]:
+    """Text, opcode, modifiers and lanes of every machine instruction that ran."""
+    table = launch.instructions
+    column = table.columns.get("thread_inst_executed_true")
+    if column is None:
+        return
+    for row, lanes in zip(column.rows, column.values, strict=True):
+        opcode, modifiers = opcode_of(table.text[row])
+        if opcode and lanes:
+            yield table.text[row], opcode, modifiers, lanes
+
+
+# --- two profiles ----------------------------------------------------------------------
+
+Measure = Callable[[Launch], float | None]
+
+
+class Amounts(NamedTuple):
+    """What both sides did, (old, new): all launches together, and every configuration once."""
+
+    together: tuple[float, float]
+    once: tuple[float, float]
+
+    @property
+    def changed(self) -> float:
+        """The smaller of the two factors, at least 1; 1 where the readings disagree."""
+        ratios = [new / old if old and new else 0.0 for old, new in self]
+        if min(ratios) <= 0 or (ratios[0] > 1) != (ratios[1] > 1):
+            return 1.0
+        return min(max(ratio, 1 / ratio) for ratio in ratios)
+
+
+def amounts_of(sides: tuple[Profile, Profile], measure: Measure) -> Amounts | None:
+    """`measure` of both sides; None where a launch has no number."""
+    found = [_read_once(side, measure) for side in sides]
+    together, once = ([reading[i] for reading in found] for i in (0, 1))
+    if together[0] is None or together[1] is None or once[0] is None or once[1] is None:
+        return None
+    return Amounts((together[0], together[1]), (once[0], once[1]))
+
+
+def each_once(profile: Profile, measure: Measure) -> float | None:
+    """The mean of every kernel and configuration, added up: no repetition counts."""
+    return _read_once(profile, measure)[1]
+
+
+def _read_once(profile: Profile, measure: Measure) -> tuple[float | None, float | None]:
+    groups: dict[tuple[object, ...], list[float]] = defaultdict(list)
+    for launch in measured(profile):
+        amount = measure(launch)
+        if amount is None:
+            return None, None
+        groups[(launch.kernel, launch.signature, launch.grid, launch.block)].append(amount)
+    if not groups:
+        return None, None
+    sums = [(sum(group), len(group)) for group in groups.values()]
+    return sum(total for total, _ in sums), sum(total / number for total, number in sums)
+
+
+def measured(profile: Profile) -> list[Launch]:
+    """The launches that were profiled."""
+    return [launch for launch in profile.launches if launch.profiled]
+
+
+# --- Under the roofline ------------------------------------------------------------------------
 
 Level = Literal["L1", "L2", "DRAM"]
 #: From the registers outwards.

@@ -4,7 +4,7 @@ A kernel may be faster because the compiler found that nobody reads its result, 
 was run on a smaller problem, or because the other side was built for debugging; and two
 captures of the same machine code differ by nothing but the machine. Judged by:
 
-* the arithmetic (`analysis.arithmetic`: float operations, tensor products, byte dot products,
+* the arithmetic (`analysis.roofline`: float operations, tensor products, byte dot products,
   all alike: a matrix unit in place of FFMAs is the same work);
 * the bytes that store instructions write to global memory, lane by lane;
 * the problem's parameters, where both sides say them: of one problem no amount is a size;
@@ -28,7 +28,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from workbench.analysis.aggregate import Recent, value_of
-from workbench.analysis.arithmetic import (
+from workbench.analysis.roofline import (
     Amounts,
     all_arithmetic,
     amounts_of,

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from workbench.analysis.aggregate import pair_launches
 from workbench.analysis.compare import Comparison, compare
-from workbench.analysis.launches.samples import side_by_side
+from workbench.analysis.launches import side_by_side
 from workbench.analysis.listing import HunkCode, hunk_codes
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.split.placing import Placing

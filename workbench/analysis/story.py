@@ -33,7 +33,7 @@ from workbench.analysis.cause.words import Stop, strip, tell
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.expectations import Judgement, judge, side_effects
 from workbench.analysis.headroom import Panel, panel_of, score_ways
-from workbench.analysis.launches.samples import side_by_side
+from workbench.analysis.launches import side_by_side
 from workbench.analysis.occupancy import OccupancySplit, split_launches
 from workbench.analysis.sameness import doubts
 from workbench.analysis.source.files import SourceDiff, compare_sources

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from workbench.analysis.limit import stall_words
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.split.attribution import (
     Attribution,
@@ -20,7 +21,6 @@ from workbench.analysis.split.attribution import (
     Part,
 )
 from workbench.analysis.split.duration import StallDelta, TimePart
-from workbench.analysis.stalls import stall_words
 from workbench.analysis.weight import TELLING
 from workbench.counters import catalog
 from workbench.model import Number, Record

@@ -68,7 +68,7 @@ def command(
     before, after = with_sources(resolve_all((old, new), selection), places)
     comparison = compared(before, after, force=force)
     if detail.memory:
-        from workbench.analysis.launches.samples import side_by_side
+        from workbench.analysis.launches import side_by_side
         from workbench.views.sheets.memory import memory_sheet
         from workbench.views.terminal.tables import print_sheet
 

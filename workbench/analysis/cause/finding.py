@@ -23,13 +23,12 @@ from workbench.analysis.cause.hypotheses import (
 )
 from workbench.analysis.cause.places import Origin, bounded_in, ordered_in, place_of
 from workbench.analysis.compare import Comparison, Delta
-from workbench.analysis.limit import FULL, RESOURCES, Limit, limit_of
+from workbench.analysis.limit import FULL, RESOURCES, Limit, limit_of, state_seconds
 from workbench.analysis.occupancy import OccupancySplit
 from workbench.analysis.sameness import Doubt
 from workbench.analysis.source.tokens import scan
 from workbench.analysis.split.attribution import Attribution
 from workbench.analysis.split.duration import TimeSplit
-from workbench.analysis.stalls import state_seconds
 from workbench.analysis.weight import WELL, Scale, tells
 from workbench.counters import Missing
 from workbench.gpus import chip_for

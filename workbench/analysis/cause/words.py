@@ -17,13 +17,12 @@ from typing import Literal
 from workbench.analysis.cause.finding import Cause, Proof, StallMove, is_pipe
 from workbench.analysis.cause.hypotheses import WAITS
 from workbench.analysis.compare import Comparison, Delta
-from workbench.analysis.launches.kernels import kernel_words, speaking
-from workbench.analysis.limit import RESOURCES, Limit
+from workbench.analysis.launches import kernel_words, speaking
+from workbench.analysis.limit import RESOURCES, Limit, stall_words
 from workbench.analysis.sameness import headline
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.split.attribution import Attribution
 from workbench.analysis.split.duration import TimeSplit
-from workbench.analysis.stalls import stall_words
 from workbench.counters import catalog
 from workbench.model import Record
 from workbench.units import factor, listed, quantity, signed

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from workbench import __version__
-from workbench.analysis.chance.ranges import lines_by_timing
+from workbench.analysis.noise import lines_by_timing
 from workbench.compile.build import BuildResult, build, target
 from workbench.engines import (
     Engine,

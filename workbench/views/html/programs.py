@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from workbench.analysis.aggregate import main_launch
-from workbench.analysis.launches.titles import shortened
+from workbench.analysis.launches import shortened
 from workbench.analysis.program import (
     ProgramDifference,
     closer,

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from workbench import __version__, units
 from workbench.analysis.expectations import find_counter
-from workbench.analysis.stalls import Share, breakdown
+from workbench.analysis.limit import Share, breakdown
 from workbench.counters import catalog
 from workbench.model import KernelResources, Launch
 from workbench.views.html.page import to_root

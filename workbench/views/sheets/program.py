@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from workbench.analysis.launches.titles import shortened
+from workbench.analysis.launches import shortened
 from workbench.analysis.program import ProgramDifference, WorkChange, total
 from workbench.capture.records import ProgramCapture, Work
 from workbench.model import Dim3, Estimate
@@ -230,7 +230,7 @@ def time_words(estimate: Estimate) -> str:
 
 def names_of(works: Sequence[Work]) -> list[str]:
     """Names that tell kernels of one name apart by their template arguments."""
-    from workbench.analysis.launches.titles import titles
+    from workbench.analysis.launches import titles
     from workbench.model import Launch
 
     return titles(

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from workbench.analysis.cause.words import line, speed_words
 from workbench.analysis.compare import Comparison, Delta, Side
-from workbench.analysis.launches.kernels import NO_PAIR, KernelChange, values_words
+from workbench.analysis.launches import NO_PAIR, KernelChange, values_words
 from workbench.analysis.listing import CodeClass, HunkCode, MachineDiff
 from workbench.analysis.program import KernelStep, ProgramDifference, as_fast
 from workbench.analysis.story import Story, beyond, excerpt, leading, telling
@@ -683,7 +683,7 @@ def step_view(step: KernelStep, difference: ProgramDifference, *, width: int) ->
     """What became of a kernel: its time in the program, the sentence, counters, lines.
 
     Args:
-        step: As `analysis.program.steps` gives it.
+        step: As `analysis.program` gives it.
         difference: Of the two programs.
         width: Columns of the terminal.
     """

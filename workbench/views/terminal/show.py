@@ -10,7 +10,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from workbench.analysis import stalls
 from workbench.analysis.aggregate import weights_of
 from workbench.analysis.headroom import (
     Panel,
@@ -20,9 +19,9 @@ from workbench.analysis.headroom import (
     statement_at,
     waited_most,
 )
-from workbench.analysis.launches.titles import titles
+from workbench.analysis.launches import titles
+from workbench.analysis.limit import HotLine, breakdown, sampled_lines, stall_words
 from workbench.analysis.remarks import remarks
-from workbench.analysis.stalls import HotLine, sampled_lines, stall_words
 from workbench.analysis.timing import speed_beside
 from workbench.counters import (
     NEVER_EMULATED,
@@ -446,7 +445,7 @@ def scheduler(readings: Readings) -> RenderableType | None:
 
 def stall_bars(launch: Launch, width: int) -> RenderableType | None:
     """Where warps spent their time, largest first."""
-    found = stalls.breakdown(launch)
+    found = breakdown(launch)
     if not found.shares:
         return None
     shown = [share for share in found.shares if share.share >= _SMALL][:_TOP_STALLS]

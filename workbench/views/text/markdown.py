@@ -15,7 +15,7 @@ from workbench import __version__
 from workbench.analysis.cause.words import line
 from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.gates import Gate, overall
-from workbench.analysis.launches.kernels import KERNELS_HEAD, kernel_rows
+from workbench.analysis.launches import KERNELS_HEAD, kernel_rows
 from workbench.analysis.program import KernelStep
 from workbench.analysis.story import Story
 from workbench.analysis.wording import Chapter, Row, Tie, silence, title_of

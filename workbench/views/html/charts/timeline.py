@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from workbench import units
-from workbench.analysis.launches.course import Course, Lane, telling
+from workbench.analysis.course import Course, Lane, telling
 from workbench.model import Record
 from workbench.views.html.parts.common import width
 

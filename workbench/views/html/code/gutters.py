@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from workbench import units
 from workbench.analysis.aggregate import value_of
-from workbench.analysis.stalls import HotLine, sampled_lines
+from workbench.analysis.limit import HotLine, sampled_lines
 from workbench.counters import catalog, line_metric
 from workbench.model import Launch, LineKey, Number, Profile, Record, line_counters
 from workbench.views.html.parts.common import percent, profiled, width

@@ -17,8 +17,8 @@ from markupsafe import Markup
 
 from ptxemu.callers import files_of
 from workbench import units
+from workbench.analysis.limit import GROUP, SAMPLES, HotLine, sampled_lines
 from workbench.analysis.listing import Labels, labels_of
-from workbench.analysis.stalls import GROUP, SAMPLES, HotLine, sampled_lines
 from workbench.analysis.weight import WELL
 from workbench.callers import following, kernel_bodies
 from workbench.counters import catalog, line_metric

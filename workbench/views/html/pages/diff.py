@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from workbench import units
 from workbench.analysis.advice import Score
 from workbench.analysis.compare import Comparison, Delta
-from workbench.analysis.launches.course import courses
-from workbench.analysis.launches.kernels import KERNELS_HEAD, kernel_rows
+from workbench.analysis.course import courses
+from workbench.analysis.launches import KERNELS_HEAD, kernel_rows
 from workbench.analysis.memory import memory
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.split.attribution import LineShare

@@ -5,8 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from workbench import units
-from workbench.analysis import roofline, stalls
-from workbench.analysis.launches.course import course
+from workbench.analysis import roofline
+from workbench.analysis.course import course
+from workbench.analysis.limit import Breakdown, breakdown
 from workbench.analysis.memory import memory
 from workbench.counters import Missing, catalog
 from workbench.gpus import Chip
@@ -64,7 +65,7 @@ class LaunchView(Record, frozen=True):
     pipes: tuple[CounterCell, ...]
     roofline: Plot | None
     roofline_missing: str
-    stalls: stalls.Breakdown
+    stalls: Breakdown
     code: CodeView
     accesses: tuple[AccessRow, ...]
     memory: MemoryView | None
@@ -178,7 +179,7 @@ def launch_view(
         pipes=_known(launch, _PIPES),
         roofline=roof,
         roofline_missing=why,
-        stalls=stalls.breakdown(launch),
+        stalls=breakdown(launch),
         code=code,
         accesses=accesses(launch),
         timeline=timeline_view((run,), ("",)) if run else None,

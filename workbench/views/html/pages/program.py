@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from workbench import units
 from workbench.analysis.aggregate import main_launch
-from workbench.analysis.launches.titles import shortened
+from workbench.analysis.launches import shortened
 from workbench.analysis.program import (
     ProgramDifference,
     WorkChange,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from workbench.analysis.aggregate import value_of
-from workbench.analysis.launches.titles import shortened
+from workbench.analysis.launches import shortened
 from workbench.analysis.remarks import remarks
 from workbench.model import Launch, Profile, Record
 from workbench.views.html.charts.figure import Plot

@@ -8,8 +8,7 @@ from pathlib import PurePosixPath
 from workbench import units
 from workbench.analysis.advice import Score
 from workbench.analysis.headroom import Panel, Way, line_at, statement_at, waited_most
-from workbench.analysis.limit import RESOURCES, Limit
-from workbench.analysis.stalls import stall_words
+from workbench.analysis.limit import RESOURCES, Limit, stall_words
 from workbench.model import LineKey, Profile, Record
 from workbench.views.html.parts.common import Badge, Link, percent
 

@@ -1,0 +1,655 @@
+"""The launches of two profiles: made comparable, named, and what became of each kernel.
+
+A profile of a study holds one run of a version: its launches are parts that add up. A
+report holds whatever a program launched while ncu looked on: of one kernel and one
+configuration it holds *samples*, as many as there happened to be. `merge_samples` makes
+one launch of them, their mean, so that everything behind it compares launch with launch;
+`side_by_side` leaves out what only one of two reports launched besides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Sequence
+from math import fsum
+
+from msgspec import structs
+
+from workbench.analysis.aggregate import How, LaunchPair, pair_launches, seconds_of, weights_of
+from workbench.analysis.noise import left_noise
+from workbench.counters import Missing, Reading, catalog, read, spread
+from workbench.model import (
+    Column,
+    InstructionTable,
+    Launch,
+    Metric,
+    Number,
+    Profile,
+    Record,
+    Spread,
+)
+from workbench.units import factor, quantity
+
+#: What a launch of one configuration has in common, besides grid, block and dynamic memory.
+_FIXED = (
+    "launch__cluster_dim_x",
+    "launch__cluster_dim_y",
+    "launch__cluster_dim_z",
+    "launch__registers_per_thread",
+    "launch__shared_mem_per_block_static",
+)
+
+
+class SideBySide(Record, frozen=True):
+    """Two profiles of what is compared, and the launches that only one side has.
+
+    `alone` are (0 old, 1 new; the launch): kernels that a report holds beside those that
+    both hold. They are in neither profile.
+    """
+
+    old: Profile
+    new: Profile
+    alone: tuple[tuple[int, Launch], ...] = ()
+
+
+#: The last answers: the parts of one comparison ask for the same profiles.
+_merged: deque[tuple[Profile, Profile]] = deque(maxlen=8)
+_beside: deque[tuple[Profile, Profile, SideBySide]] = deque(maxlen=4)
+
+
+def merge_samples(profile: Profile) -> Profile:
+    """The profile with all launches of one kernel and configuration as one, their mean.
+
+    `Launch.samples` says how many there were, `Launch.spreads` how far they lay apart. A
+    profile of a study, or one without repeated launches, is returned as it is.
+    """
+    for known, answer in tuple(_merged):
+        if known is profile:
+            return answer
+    groups = [[launch] for launch in profile.launches]
+    if not profile.study and len(groups) > 1:
+        groups = _groups(profile.launches)
+    answer = profile
+    if len(groups) < len(profile.launches):
+        answer = structs.replace(profile, launches=tuple(_mean(group) for group in groups))
+    _merged.append((profile, answer))
+    return answer
+
+
+def side_by_side(old: Profile, new: Profile) -> SideBySide:
+    """Two profiles with their samples merged, and without what only one report launched.
+
+    A version's launches are all parts of it. Of a report, a kernel without a partner is
+    left out where another kernel is on both sides: it is other work.
+    """
+    for a, b, answer in tuple(_beside):
+        if a is old and b is new:
+            return answer
+    before, after = merge_samples(old), merge_samples(new)
+    answer = SideBySide(old=before, new=after)
+    if not (old.study and new.study):
+        pairs = pair_launches(before.launches, after.launches)
+        if any(pair.how in ("signature", "name", "renamed") for pair in pairs):
+            answer = _without_strangers(answer, pairs)
+    _beside.append((old, new, answer))
+    return answer
+
+
+def _without_strangers(both: SideBySide, pairs: Sequence[LaunchPair]) -> SideBySide:
+    strangers = [
+        pair
+        for pair in pairs
+        if pair.how in ("order", "added", "removed") and _profiled(both, pair)
+    ]
+    gone = (
+        {pair.old for pair in strangers if pair.old is not None},
+        {pair.new for pair in strangers if pair.new is not None},
+    )
+    if not strangers:
+        return both
+    sides = (both.old, both.new)
+    kept = [
+        structs.replace(
+            profile,
+            launches=tuple(x for n, x in enumerate(profile.launches) if n not in gone[side]),
+        )
+        for side, profile in enumerate(sides)
+    ]
+    return SideBySide(
+        old=kept[0],
+        new=kept[1],
+        alone=tuple(
+            (side, profile.launches[n])
+            for side, profile in enumerate(sides)
+            for n in sorted(gone[side])
+        ),
+    )
+
+
+def _profiled(both: SideBySide, pair: LaunchPair) -> bool:
+    """Whether a launch that was only listed, and never measured, is not all that there is."""
+    found = [
+        profile.launches[place].profiled
+        for profile, place in ((both.old, pair.old), (both.new, pair.new))
+        if place is not None
+    ]
+    return any(found)
+
+
+# --- samples of one launch -----------------------------------------------------------
+
+
+def _groups(launches: Sequence[Launch]) -> list[list[Launch]]:
+    """Launches of one kernel, code and configuration together, in order of their first."""
+    groups: dict[object, list[list[Launch]]] = {}
+    out: list[list[Launch]] = []
+    for launch in launches:
+        fixed = [launch.metrics.get(name) for name in _FIXED]
+        key = (
+            *(launch.workload, launch.kernel, launch.signature),
+            *(launch.grid, launch.block, launch.dynamic_shared),
+            *(metric.value if metric is not None else None for metric in fixed),
+        )
+        alike = groups.setdefault(key, [])
+        found = None
+        if launch.profiled:
+            found = next((g for g in alike if _one_code(g[0], launch) and g[0].profiled), None)
+        if found is None:
+            found = []
+            alike.append(found)
+            out.append(found)
+        found.append(launch)
+    return out
+
+
+def _one_code(a: Launch, b: Launch) -> bool:
+    """Whether two tables show one machine code, each perhaps without what never ran."""
+    one, other = a.instructions, b.instructions
+    if one.address == other.address:
+        return one.text == other.text
+    texts = dict(zip(one.address, one.text, strict=True))
+    return all(
+        texts.get(at, text) == text for at, text in zip(other.address, other.text, strict=True)
+    )
+
+
+def _mean(group: Sequence[Launch]) -> Launch:
+    """One launch for many: means, and what is no number from the one in the middle."""
+    if len(group) == 1:
+        return group[0]
+    order = sorted(group, key=lambda launch: seconds_of(launch) or 0.0)
+    middle = order[len(order) // 2]
+    metrics: dict[str, Metric] = {}
+    spreads: dict[str, Spread] = {}
+    for name in dict.fromkeys(name for launch in (middle, *group) for name in launch.metrics):
+        found = [launch.metrics[name] for launch in group if name in launch.metrics]
+        values = [metric.value for metric in found if not isinstance(metric.value, str)]
+        one = middle.metrics.get(name, found[0])
+        if len(values) < len(found) or any(metric.unit != one.unit for metric in found):
+            metrics[name] = one
+            continue
+        metrics[name] = Metric(value=_mean_of(values), unit=one.unit)
+        spreads[name] = _spread(values)
+    absent = {name: why for launch in group for name, why in launch.absent.items()}
+    return structs.replace(
+        middle,
+        index=group[0].index,
+        metrics=metrics,
+        absent={name: why for name, why in absent.items() if name not in metrics},
+        spreads=spreads,
+        instructions=_mean_table([launch.instructions for launch in group]),
+        samples=sum(launch.samples for launch in group),
+    )
+
+
+def _mean_of(values: Sequence[Number]) -> Number:
+    """The mean; an integer where integers have one."""
+    if all(value == values[0] for value in values):
+        return values[0]
+    if all(isinstance(value, int) for value in values):
+        whole, rest = divmod(sum(values), len(values))
+        return whole if not rest else sum(values) / len(values)
+    return fsum(values) / len(values)
+
+
+def _spread(values: Sequence[Number]) -> Spread:
+    ordered = sorted(values)
+    middle = ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1]
+    return Spread(n=len(ordered), low=ordered[0], median=_mean_of(middle), high=ordered[-1])
+
+
+def _mean_table(tables: Sequence[InstructionTable]) -> InstructionTable:
+    """The mean of every column, over the tables that hold it."""
+    known = [table for table in tables if table.address]
+    if not known:
+        return tables[0]
+    if any(table.address != known[0].address for table in known):
+        known = _aligned(known)
+    first = known[0]
+    names = dict.fromkeys(name for table in known for name in table.columns)
+    return structs.replace(
+        first,
+        columns={
+            name: _mean_column([t.columns[name] for t in known if name in t.columns])
+            for name in names
+        },
+    )
+
+
+def _aligned(tables: Sequence[InstructionTable]) -> list[InstructionTable]:
+    """Tables of one code, all with the instructions that any of them has."""
+    whole: dict[int, tuple[str, int, int, str]] = {}
+    for table in tables:
+        ptx = table.ptx or ("",) * len(table.address)
+        rows = zip(table.text, table.file, table.line, ptx, strict=True)
+        for address, row in zip(table.address, rows, strict=True):
+            whole.setdefault(address, row)
+    places = {address: row for row, address in enumerate(sorted(whole))}
+    every = [whole[address] for address in places]
+    return [
+        InstructionTable(
+            address=tuple(places),
+            text=tuple(row[0] for row in every),
+            file=tuple(row[1] for row in every),
+            line=tuple(row[2] for row in every),
+            ptx=tuple(row[3] for row in every) if any(row[3] for row in every) else (),
+            columns={
+                name: Column(
+                    rows=tuple(places[table.address[row]] for row in column.rows),
+                    values=column.values,
+                    unit=column.unit,
+                )
+                for name, column in table.columns.items()
+            },
+        )
+        for table in tables
+    ]
+
+
+def _mean_column(columns: Sequence[Column]) -> Column:
+    """Row by row. Counts stay counts: what does not divide is rounded along the rows.
+
+    The running total is rounded instead of the single row, so that a row that divides is
+    exact, none is off by one, and all rows together are the rounded mean of the totals.
+    """
+    first, n = columns[0], len(columns)
+    if all(column == first for column in columns):
+        return first
+    sums: dict[int, Number] = {}
+    for column in columns:
+        for row, value in zip(column.rows, column.values, strict=True):
+            sums[row] = sums.get(row, 0) + value
+    rows = sorted(sums)
+    values: list[Number] = [sums[row] / n for row in rows]
+    if all(isinstance(value, int) for value in sums.values()):
+        total, before = 0, 0
+        for place, row in enumerate(rows):
+            total += int(sums[row])
+            rounded = (2 * total + n) // (2 * n)
+            values[place] = rounded - before
+            before = rounded
+    kept = [(row, value) for row, value in zip(rows, values, strict=True) if value]
+    return Column(
+        rows=tuple(row for row, _ in kept), values=tuple(v for _, v in kept), unit=first.unit
+    )
+
+
+# --- What to call a kernel so that a reader knows which one is meant -----------------------------
+#
+# A name is enough while no two kernels share it. CUTLASS has hundreds of `Kernel`: there the
+# template arguments are added, without their namespaces and what is nested in them, and where
+# those are equal too, the grid. A name that says nothing (`Kernel`) always has them.
+
+#: Longest title: about what a terminal has room for beside numbers.
+_LONGEST = 60
+_EMPTY = frozenset({"kernel", "kernel2"})
+_CAST = re.compile(r"\((?:unsigned )?(?:bool|char|short|int|long|long long)\)(?=-?\d)")
+_SPACE = re.compile(r"(?:\b\w+|\(anonymous namespace\))::")
+
+
+def titles(launches: Sequence[Launch]) -> list[str]:
+    """A name for each launch, with as much of its template arguments as tells them apart."""
+    names = [launch.kernel for launch in launches]
+    for known in (lambda x: (x.kernel, x.signature), lambda x: (x.kernel, x.signature, x.grid)):
+        told: dict[str, set[object]] = {}
+        for name, launch in zip(names, launches, strict=True):
+            told.setdefault(name, set()).add(known(launch))
+        names = [
+            _more(name, launch) if len(told[name]) > 1 else _named(name, launch)
+            for name, launch in zip(names, launches, strict=True)
+        ]
+    return names
+
+
+def _named(name: str, launch: Launch) -> str:
+    arguments = template_arguments(launch) if name.lower() in _EMPTY else ""
+    return f"{name}<{arguments}>" if arguments else name
+
+
+def _more(name: str, launch: Launch) -> str:
+    arguments = template_arguments(launch)
+    if arguments and name == launch.kernel:
+        return f"{name}<{arguments}>"
+    return f"{name} grid {'×'.join(map(str, launch.grid))}"
+
+
+def shortened(name: str, longest: int = _LONGEST) -> str:
+    """A name that fits into `longest` letters, its end left out."""
+    return name if len(name) <= longest else name[: longest - 1] + "…"
+
+
+def template_arguments(launch: Launch, longest: int = _LONGEST) -> str:
+    """Short template arguments of a launch's kernel; "" where it is no template.
+
+    ``void cutlass::Kernel<cutlass::gemm::kernel::B2bGemm<…>>(T1::Params)`` -> ``B2bGemm<…>``
+    """
+    text = launch.signature
+    start = text.find(f"{launch.kernel}<")
+    if start < 0:
+        return ""
+    depth = 0
+    out: list[str] = []
+    for letter in text[start + len(launch.kernel) :]:
+        if letter == ">":
+            depth -= 1
+            if depth == 0:
+                break
+        elif letter == "<":
+            out += ["<…>"] * (depth == 1)
+            depth += 1
+        elif depth == 1:
+            out.append(letter)
+    short = _SPACE.sub("", _CAST.sub("", "".join(out)))
+    return short if len(short) <= longest else short[: longest - 1] + "…"
+
+
+# --- What became of every kernel: who is compared with whom, its times, and its own values -------
+#
+# Registers, occupancy and waves are of one kernel. They are compared within a pair of
+# kernels that correspond, and where several do, one pair speaks for the comparison: see
+# `speaking`.
+
+#: Why registers and the like are missing where several launches have no partner.
+NO_PAIR = "it is of one kernel, and no kernel is on both sides"
+#: Kernels that are named in a sentence.
+_NAMED = 4
+#: Values of one kernel that are.
+_VALUES = 6
+
+
+class KernelValue(Record, frozen=True):
+    """A counter that compiler and launch fix, where the two kernels differ in it."""
+
+    id: str
+    old: Number
+    new: Number
+
+
+class KernelChange(Record, frozen=True):
+    """One kernel on both sides, or on one of them.
+
+    `old`, `new` are positions in the profiles of `SideBySide` (None: not there, or left
+    out of the comparison: `alone`). Seconds are of one launch, under the profiler; spreads
+    and `samples` of how many launches it is the mean. `weight` is its part (0-1) of all
+    launches of both sides, by duration, else by instructions.
+    """
+
+    name_old: str
+    name_new: str
+    how: How
+    old: int | None
+    new: int | None
+    samples: tuple[int, int]
+    old_s: float | None
+    new_s: float | None
+    spreads: tuple[Spread | None, Spread | None]
+    moved: bool
+    weight: float
+    alone: bool
+    values: tuple[KernelValue, ...]
+
+    @property
+    def matched(self) -> bool:
+        """Whether both sides have it."""
+        return self.old is not None and self.new is not None
+
+    @property
+    def name(self) -> str:
+        """``gemm``, or ``gemm_v1 → gemm_v2`` where it was renamed."""
+        names = dict.fromkeys(name for name in (self.name_old, self.name_new) if name)
+        return " → ".join(names)
+
+    @property
+    def change_s(self) -> float | None:
+        """Seconds that a launch takes more; None where a side has none."""
+        if not self.matched or self.old_s is None or self.new_s is None:
+            return None
+        return self.new_s - self.old_s
+
+
+def kernel_changes(both: SideBySide, pairs: Sequence[LaunchPair]) -> tuple[KernelChange, ...]:
+    """Every kernel of two profiles, as `pairs` match them, and those that stand alone."""
+    rows: list[tuple[Launch | None, Launch | None, LaunchPair | None]] = []
+    for pair in pairs:
+        a = both.old.launches[pair.old] if pair.old is not None else None
+        b = both.new.launches[pair.new] if pair.new is not None else None
+        if any(x is not None and x.profiled for x in (a, b)):
+            rows.append((a, b, pair))
+    rows += [(None, x, None) if side else (x, None, None) for side, x in both.alone]
+    names = iter(titles([x for a, b, _ in rows for x in (a, b) if x is not None]))
+    weights = _weights([a for a, _, _ in rows]), _weights([b for _, b, _ in rows])
+    return tuple(
+        _change(
+            a,
+            b,
+            pair,
+            (next(names) if a is not None else "", next(names) if b is not None else ""),
+            (weights[0][n] + weights[1][n]) / 2,
+        )
+        for n, (a, b, pair) in enumerate(rows)
+    )
+
+
+def _weights(launches: Sequence[Launch | None]) -> list[float]:
+    """The part (0-1) that each launch is of its side."""
+    there = [launch for launch in launches if launch is not None and launch.profiled]
+    known = iter(weights_of(there)[0])
+    found = [next(known) if x is not None and x.profiled else 0.0 for x in launches]
+    return [value / (sum(found) or 1.0) for value in found]
+
+
+def _change(
+    a: Launch | None,
+    b: Launch | None,
+    pair: LaunchPair | None,
+    names: tuple[str, str],
+    weight: float,
+) -> KernelChange:
+    how: How = "added" if a is None else "removed"
+    duration = catalog()["duration"]
+    seconds = [seconds_of(x) if x is not None else None for x in (a, b)]
+    before, after = (spread(x, duration) if x is not None else None for x in (a, b))
+    moved = (
+        seconds[0] is not None
+        and seconds[1] is not None
+        and left_noise(duration, seconds[0], seconds[1], (before, after))
+    )
+    return KernelChange(
+        name_old=names[0],
+        name_new=names[1],
+        how=pair.how if pair is not None else how,
+        old=pair.old if pair is not None else None,
+        new=pair.new if pair is not None else None,
+        samples=(a.samples if a is not None else 0, b.samples if b is not None else 0),
+        old_s=seconds[0],
+        new_s=seconds[1],
+        spreads=(before, after),
+        moved=moved,
+        weight=weight,
+        alone=pair is None,
+        values=_values(a, b) if a is not None and b is not None else (),
+    )
+
+
+def _values(a: Launch, b: Launch) -> tuple[KernelValue, ...]:
+    out = []
+    for counter in catalog():
+        if counter.over_launches != "longest" or counter.group == "samples":
+            continue
+        old, new = read(a, counter), read(b, counter)
+        if isinstance(old, Reading) and isinstance(new, Reading) and old.value != new.value:
+            out.append(KernelValue(id=counter.id, old=old.value, new=new.value))
+    return tuple(out)
+
+
+def speaking(changes: Sequence[KernelChange]) -> KernelChange | None:
+    """The pair of kernels whose registers and waves stand for the comparison.
+
+    The one whose duration changed most; where none left its noise (or has no duration), the
+    one that carries most of both sides. None where no kernel is on both sides.
+    """
+    matched = [change for change in changes if change.matched]
+    moved = [change for change in matched if change.moved and change.change_s is not None]
+    if moved:
+        return max(moved, key=lambda change: abs(change.change_s or 0.0))
+    return max(matched, key=lambda change: change.weight, default=None)
+
+
+def of_no_pair() -> dict[str, Missing]:
+    """What is of one kernel has no two values to compare where no kernel is on both sides."""
+    return {
+        counter.id: Missing(NO_PAIR)
+        for counter in catalog()
+        if counter.over_launches == "longest" and counter.group != "samples"
+    }
+
+
+def total_seconds(changes: Sequence[KernelChange]) -> tuple[float, float] | None:
+    """Of all launches of each side, as often as they ran; None where one has no duration."""
+    old = [None if c.old_s is None else c.old_s * c.samples[0] for c in changes if c.samples[0]]
+    new = [None if c.new_s is None else c.new_s * c.samples[1] for c in changes if c.samples[1]]
+    if None in old or None in new or not old or not new:
+        return None
+    return sum(filter(None, old)), sum(filter(None, new))
+
+
+# --- in words -----------------------------------------------------------------------
+
+
+def launch_words(changes: Sequence[KernelChange], labels: tuple[str, str]) -> tuple[str, ...]:
+    """Sentences about how launches were compared; none for one launch against one.
+
+    Args:
+        changes: All kernels of both sides.
+        labels: What the two sides are called.
+    """
+    return (*_sampled(changes), *_on_one_side(changes, labels))
+
+
+def _sampled(changes: Sequence[KernelChange]) -> list[str]:
+    repeated = [c for c in changes if c.matched and c.samples != (1, 1)]
+    unequal = [c for c in repeated if c.samples[0] != c.samples[1]]
+    if not repeated:
+        return []
+    if unequal:
+        totals = total_seconds([c for c in changes if c.matched])
+        total = ""
+        if totals is not None:
+            total = f"; in total {quantity(totals[0], 's')} → {quantity(totals[1], 's')}"
+        said = [
+            f"{_plural(c.samples[0])} before{_range(c, 0)}, "
+            f"{c.samples[1]} after{_range(c, 1)}{_of(c, changes)}"
+            for c in unequal[:_NAMED]
+        ]
+        more = f", and {len(unequal) - _NAMED} more kernels" if len(unequal) > _NAMED else ""
+        return [f"{', '.join(said)}{more}: compared per launch{total}."]
+    said = [f"{_plural(c.samples[0])} on both sides{_of(c, changes)}" for c in repeated[:_NAMED]]
+    more = f", and {len(repeated) - _NAMED} more kernels" if len(repeated) > _NAMED else ""
+    return [f"{', '.join(said)}{more}: compared per launch, by their means."]
+
+
+def _range(change: KernelChange, side: int) -> str:
+    """`` (406 µs to 408 µs)``: how far samples lay apart; "" where they read the same."""
+    found = change.spreads[side]
+    if found is None or found.n < 2:
+        return ""
+    low, high = quantity(found.low, "s"), quantity(found.high, "s")
+    return f" ({low})" if low == high else f" ({low} to {high})"
+
+
+def _of(change: KernelChange, changes: Sequence[KernelChange]) -> str:
+    return f" of {change.name}" if len(changes) > 1 else ""
+
+
+def _plural(number: int) -> str:
+    return "1 launch" if number == 1 else f"{number} launches"
+
+
+def _on_one_side(changes: Sequence[KernelChange], labels: tuple[str, str]) -> list[str]:
+    out = []
+    for side, label in enumerate(labels):
+        lone = [c for c in changes if not c.matched and bool(c.samples[side])]
+        if not lone:
+            continue
+        said = [_timed(c, side) for c in sorted(lone, key=lambda c: -c.weight)[:_NAMED]]
+        rest = f" and {len(lone) - _NAMED} more" if len(lone) > _NAMED else ""
+        tail = ", which is not part of the comparison" if all(c.alone for c in lone) else ""
+        if tail and len(lone) > 1:
+            tail = ", which are not part of the comparison"
+        out.append(f"Launched by {label} only: {', '.join(said)}{rest}{tail}.")
+    return out
+
+
+def _timed(change: KernelChange, side: int) -> str:
+    seconds, times = (change.old_s, change.new_s)[side], change.samples[side]
+    each = f"{times} × " if times > 1 else ""
+    return f"{change.name} ({each}{quantity(seconds, 's')})" if seconds else change.name
+
+
+def values_words(change: KernelChange) -> str:
+    """``gemm: registers per thread 64 → 62``; "" where nothing of the kernel differs."""
+    said = []
+    for value in change.values[:_VALUES]:
+        counter = catalog()[value.id]
+        title = counter.title[:1].lower() + counter.title[1:]
+        old, new = (quantity(number, counter.unit) for number in (value.old, value.new))
+        said.append(f"{title} {old} → {new}")
+    more = f" and {len(change.values) - _VALUES} more" if len(change.values) > _VALUES else ""
+    return f"{change.name}: {', '.join(said)}{more}" if said else ""
+
+
+def kernel_words(change: KernelChange) -> str:
+    """``gemm 6.19 ms → 3.48 ms, 1.78× faster``; without times, the name."""
+    if change.old_s is None or change.new_s is None or not min(change.old_s, change.new_s) > 0:
+        return change.name
+    ratio = change.old_s / change.new_s
+    said = "equally fast within the noise"
+    if change.moved:
+        said = f"{factor(max(ratio, 1 / ratio))} {'faster' if ratio >= 1 else 'slower'}"
+    times = f"{quantity(change.old_s, 's')} → {quantity(change.new_s, 's')}"
+    return f"{change.name} {times}, {said}"
+
+
+KERNELS_HEAD = ("kernel", "launches", "before", "after", "change", "its own values")
+
+
+def kernel_rows(kernels: Sequence[KernelChange]) -> list[tuple[str, ...]]:
+    """What became of each kernel, as text under `KERNELS_HEAD`; none for one and one."""
+    if len(kernels) <= 1:
+        return []
+    rows = []
+    for kernel in sorted(kernels, key=lambda k: -abs(k.change_s or 0.0)):
+        change = kernel_words(kernel).rpartition(", ")[2] if kernel.change_s is not None else ""
+        if not kernel.matched:
+            change = "removed" if kernel.samples[0] else "added"
+        rows.append(
+            (
+                kernel.name,
+                " → ".join(dict.fromkeys(str(n) for n in kernel.samples if n)),
+                *(quantity(seconds, "s") for seconds in (kernel.old_s, kernel.new_s)),
+                change,
+                values_words(kernel).removeprefix(f"{kernel.name}: "),
+            )
+        )
+    return rows
