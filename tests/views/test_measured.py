@@ -11,11 +11,11 @@ import pytest
 
 from tests import goldens
 from tests.factories import make_timing
-from workbench.commands.doctor import doctor_sheet
-from workbench.engines.host.doctor import Equipment as Row
 from workbench.measure.sanitizer import Finding, Place
 from workbench.model import DeviceState, Estimate, Notice, Timing
+from workbench.views.shapes.listed import EquipmentFacts as Row
 from workbench.views.sheets import Sheet
+from workbench.views.sheets.machine import doctor_sheet
 from workbench.views.sheets.time import time_sheet
 from workbench.views.sheets.verify import VerifyRow, verify_sheet
 from workbench.views.terminal.console import render as to_text
@@ -106,7 +106,7 @@ def sheets() -> dict[str, Sheet]:
         ),
         "doctor": doctor_sheet(
             [
-                Row(what="GPU", state="ok", detail="NVIDIA H200, compute capability 9.0"),
+                Row("GPU", "ok", "NVIDIA H200, compute capability 9.0", remedy="", without=""),
                 Row(
                     what="ncu",
                     state="missing",

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from workbench import units
+from workbench.capture.detail import Wish
+from workbench.capture.shelf import check_name, find_shelf
+from workbench.capture.survey import Invocation
+from workbench.capture.taking import Order, Taken, build_command, checked_out, take
 from workbench.commands.options import folded
-
-if TYPE_CHECKING:
-    from workbench.capture.detail import Wish
-    from workbench.capture.taking import Taken
-
+from workbench.errors import KernelError, UsageError
+from workbench.project import find_project
 
 _BEHIND = (
     "Write the command to capture behind --, as in `workbench capture before -- python bench.py`."
@@ -32,8 +35,6 @@ class _Behind(click.Command):
             if at < len(args):
                 raise
             # Most likely the program's own words, which were taken for ours.
-            from workbench.errors import UsageError
-
             raise UsageError(error.format_message(), _BEHIND) from error
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
@@ -41,15 +42,9 @@ class _Behind(click.Command):
         return [*super().collect_usage_pieces(ctx), "-- COMMAND"]
 
 
-def _wish(**given: Any) -> Wish:
-    from workbench.capture.detail import Wish
-
-    return Wish(**given)
-
-
 _wish_options = folded(
     "wish",
-    _wish,
+    Wish,
     click.option("--kernel", metavar="RE", help="Profile only kernels whose name matches RE."),
     click.option(
         "--top",
@@ -112,20 +107,9 @@ def command(name: str | None, wish: Wish, **given: Any) -> None:
     named after the Git commit (and the uncommitted change on top of it). To compare two:
     `workbench diff @before @after`, `workbench diff @HEAD~1 @HEAD`.
     """
-    import contextlib
-
-    from workbench.capture.shelf import check_name, find_shelf
-    from workbench.capture.survey import Invocation
-    from workbench.capture.taking import Order, build_command, checked_out, take
-    from workbench.errors import KernelError, UsageError
-    from workbench.project import find_project
-
     program = click.get_current_context().obj["program"]
     if not program:
-        raise UsageError(
-            "no command to capture was given",
-            _BEHIND,
-        )
+        raise UsageError("no command to capture was given", _BEHIND)
     if name is not None:
         check_name(name)
     shelf = find_shelf()
@@ -168,8 +152,6 @@ def _say(line: str) -> None:
 
 def _tell(taken: Taken, first: Path | None) -> None:
     """What was kept, and what to do with it."""
-    from workbench import units
-
     capture = taken.capture
     survey = capture.survey
     total = sum(survey.totals_ns) / len(survey.runs) * 1e-9

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 import click
-from msgspec.structs import asdict
 
 from workbench.commands.options import format_option
-
-if TYPE_CHECKING:
-    from workbench.engines.host.doctor import Equipment
-    from workbench.views.sheets import Sheet
+from workbench.engines.host.doctor import survey
+from workbench.errors import MissingError
+from workbench.project import find_project
+from workbench.views.shapes import shaped
+from workbench.views.shapes.listed import EquipmentFacts
+from workbench.views.sheets.machine import doctor_sheet
+from workbench.views.terminal.tables import print_sheet
 
 
 @click.command()
@@ -20,41 +19,10 @@ if TYPE_CHECKING:
 @format_option
 def command(strict: bool, format_: str) -> None:
     """What this machine can do, how to get what it lacks, and what works without it."""
-    from workbench.engines.host.doctor import survey
-    from workbench.errors import MissingError
-    from workbench.project import find_project
-    from workbench.views.terminal.tables import print_sheet
-
     rows = survey(find_project())
-    print_sheet(doctor_sheet(rows), format_)
+    print_sheet(doctor_sheet([shaped(row, EquipmentFacts) for row in rows]), format_)
     lacking = [row.what for row in rows if row.state != "ok"]
     if strict and lacking:
         raise MissingError(
             f"not complete here: {', '.join(lacking)}", "The remedy of each is shown above."
         )
-
-
-def doctor_sheet(rows: Sequence[Equipment]) -> Sheet:
-    """The table of `survey`'s rows, and below it what each one lacks."""
-    from workbench.views.shapes import shaped
-    from workbench.views.shapes.listed import DoctorDocument, EquipmentFacts
-    from workbench.views.sheets import Sheet
-
-    notes = []
-    for row in rows:
-        if row.state == "ok":
-            continue
-        notes.append(f"{row.what}: {row.detail}")
-        if row.remedy:
-            notes.append(f"  how to get it: {row.remedy}")
-        if row.without:
-            notes.append(f"  works without it: {row.without}")
-    return Sheet(
-        header=("what", "state", "detail"),
-        shown=tuple(
-            (row.what, row.state, row.detail if row.state == "ok" else "see below") for row in rows
-        ),
-        raw=tuple(asdict(row) for row in rows),
-        document=DoctorDocument(checks=[shaped(row, EquipmentFacts) for row in rows]).plain(),
-        notes=tuple(notes),
-    )

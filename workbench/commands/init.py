@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from workbench.study.scaffold import start_project
+
 
 @click.command()
 @click.argument(
@@ -21,8 +23,6 @@ def command(folder: Path, study: str, pyproject: bool) -> None:
     Writes workbench.toml, kernels/, profiles/ and reports/.gitignore; no existing file is
     overwritten.
     """
-    from workbench.study.scaffold import start_project
-
     for path in start_project(folder, study, pyproject=pyproject):
         click.echo(f"wrote {folder / path}")
     if study:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import click
 
 from workbench.errors import UsageError
+from workbench.project import require_project
+from workbench.study.folder import parse_target, view_study
+from workbench.study.scaffold import start_study, start_version
 
 
 @click.command(
@@ -22,8 +25,6 @@ def command(version: str | None, parent: str | None, study: str | None, title: s
     VERSION is v5, v5_some_name or sgemm/v5. The new file holds its parent's code under
     front matter of its own, with the change and the expectations left to you.
     """
-    from workbench.project import require_project
-
     project = require_project()
     if version is None:
         if study is None or parent is not None or title:
@@ -31,8 +32,6 @@ def command(version: str | None, parent: str | None, study: str | None, title: s
                 "nothing to start was named",
                 "A version: workbench new v5 --from v4. A study: workbench new --study NAME.",
             )
-        from workbench.study.scaffold import start_study
-
         for path in start_study(project, study):
             click.echo(f"wrote {path}")
         click.echo(
@@ -49,10 +48,6 @@ def command(version: str | None, parent: str | None, study: str | None, title: s
 
 
 def _start_version(version: str, parent: str | None, study: str | None, title: str) -> None:
-    from workbench.project import require_project
-    from workbench.study.folder import parse_target, view_study
-    from workbench.study.scaffold import start_version
-
     project = require_project()
     study_name, name = parse_target(version, study or project.default_study)
     if study is not None and study != study_name:

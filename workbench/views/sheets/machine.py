@@ -1,0 +1,63 @@
+"""What this machine can do, and what a cluster's machines do for this project."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import asdict
+
+from workbench.cluster import Standing
+from workbench.views.shapes import shaped
+from workbench.views.shapes.listed import DoctorDocument, EquipmentFacts
+from workbench.views.shapes.measured import JobsDocument, SentJobs
+from workbench.views.sheets import Sheet, when
+
+_COUNTS = ("queued", "running", "done", "failed", "lost")
+_LEGEND = (
+    "lost: in no job and without a result; the same command, run again, sends them again. "
+    "`workbench jobs NAME --cancel` ends jobs."
+)
+
+
+def doctor_sheet(rows: Sequence[EquipmentFacts]) -> Sheet:
+    """The table of ``workbench doctor``, and below it how to get what is not here."""
+    notes = []
+    for row in rows:
+        if row.state == "ok":
+            continue
+        notes.append(f"{row.what}: {row.detail}")
+        if row.remedy:
+            notes.append(f"  how to get it: {row.remedy}")
+        if row.without:
+            notes.append(f"  works without it: {row.without}")
+    return Sheet(
+        header=("what", "state", "detail"),
+        shown=tuple(
+            (row.what, row.state, row.detail if row.state == "ok" else "see below") for row in rows
+        ),
+        raw=tuple(asdict(row) for row in rows),
+        document=DoctorDocument(checks=list(rows)).plain(),
+        notes=tuple(notes),
+    )
+
+
+def jobs_sheet(found: Sequence[Standing]) -> Sheet:
+    """The table of ``workbench jobs``: a row a command, with its pieces counted."""
+    shown = tuple(
+        (
+            each.name,
+            " ".join(each.jobs),
+            when(each.submitted),
+            *(str(getattr(each, name)) for name in _COUNTS),
+            each.words,
+        )
+        for each in found
+    )
+    return Sheet(
+        header=("name", "array", "sent", *_COUNTS, "command"),
+        shown=shown,
+        raw=tuple({**asdict(each), "jobs": " ".join(each.jobs)} for each in found),
+        document=JobsDocument(jobs=[shaped(each, SentJobs) for each in found]).plain(),
+        notes=(_LEGEND,),
+        extra=("sent", "array"),
+    )
