@@ -202,13 +202,13 @@ def test_parts_of_a_counter_add_up() -> None:
 def test_links_say_what_and_where() -> None:
     (card,) = view().hunks.every
     (group,) = card.groups
-    assert (group.link, group.symbol) == ("symbol", "tile")
-    rows = {row.id: row for row in group.rows}
-    assert rows["shared_wavefronts"].value == "−31.7 k"
+    assert (group.title.lead, group.title.names) == ("Linked by", ("tile",))
+    rows = {row.number.id: row for row in group.rows}
+    assert rows["shared_wavefronts"].number.amount == "−31.7 k"
     assert rows["shared_wavefronts"].share == "all of it"
     assert rows["shared_wavefronts"].where is not None
     assert rows["shared_wavefronts"].where.href == "#L3"
-    assert rows["duration"].error.startswith("±")
+    assert rows["duration"].number.margin.startswith("±")
 
 
 def test_the_table_holds_every_counter_with_its_noise() -> None:

@@ -80,17 +80,32 @@ class Fact(Record, frozen=True):
 
 
 class Title(NamedTuple):
-    """What a link is, in words: `head`, joined by `by` to `names`; `note` is where or why."""
+    """What a link is, in words: `head`, joined by `by` to `names`.
+
+    `note` says where it is or what became of it, `why` what may have made it without an edit.
+    """
 
     head: str
     by: str = ""
     names: tuple[str, ...] = ()
     note: str = ""
+    why: str = ""
+
+    @property
+    def lead(self) -> str:
+        """What stands before the names, as a heading: ``Linked by``, ``On its own lines``."""
+        text = f"{self.head}{self._joint}{self.by}" if self.names else self.head
+        return text[:1].upper() + text[1:]
+
+    @property
+    def _joint(self) -> str:
+        return "" if not self.head else " " if self.by == "of" else ", "
 
     @property
     def tail(self) -> str:
         """All behind the head: ``linked by As and Bs``, ``of split_rows``, a note, or ""."""
-        return f"{self.by} {listed(self.names)}" if self.names else self.note
+        why = f"({self.why})" if self.why else ""
+        return f"{self.by} {listed(self.names)}" if self.names else self.note or why
 
     def sentence(self, named: Callable[[str], str] = str, most: int = 4) -> str:
         """``shared by hunks 4 and 5, linked by As``, ``the launch of k, added``.
@@ -101,11 +116,10 @@ class Title(NamedTuple):
         """
         text = self.head.removeprefix("linked to ")
         if self.names:
-            joint = " " if self.by == "of" else ", "
             names = listed([named(name) for name in self.names], most)
-            text = f"{text}{joint * bool(text)}{self.by} {names}"
-        joint = " " if self.note.startswith("(") else ", "
-        return f"{text}{joint}{self.note}" if self.note else text
+            text = f"{text}{self._joint}{self.by} {names}"
+        text += f", {self.note}" if self.note else ""
+        return f"{text} ({self.why})" if self.why else text
 
 
 class Row(Record, frozen=True):
@@ -182,7 +196,7 @@ class Tie(Linked, frozen=True):
             return Title("linked to the launch", "of", self.symbols, became)
         if self.link == "unknown":
             return Title("source unknown", note=self.places)
-        return Title("elsewhere", note=f"({self.elsewhere})")
+        return Title("elsewhere", why=self.elsewhere)
 
     @property
     def rows(self) -> tuple[Row, ...]:

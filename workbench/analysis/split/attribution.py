@@ -43,6 +43,7 @@ from workbench.analysis.split.placing import (
 from workbench.counters import catalog
 from workbench.model import Column, Launch, Number, Profile, Record
 from workbench.sass import COPIES, GLOBAL_ATOMICS, GLOBAL_LOADS, GLOBAL_STORES, HOLDING, parse
+from workbench.units import listed
 
 #: Name -> a line counter, and the opcodes of which alone it is taken. ncu counts loads and stores
 #: of a line together, and at no line what the copy engine reads (``bulk_loads`` are its copies) or
@@ -106,6 +107,22 @@ class Linked(Record, frozen=True):
     def elsewhere(self) -> str:
         """Why it may have changed, where it is linked to no edit: by its `note`."""
         return _ELSEWHERE.get(self.note, "the compiler, or noise")
+
+    @property
+    def name(self) -> str:
+        """``As (hunk 2)``; ``Hunk 4``; ``Hunks 4 and 5``; ``Launch of split_rows``."""
+        if self.hunks and self.link in ("hunk", "symbol"):
+            if len(self.hunks) > 1:
+                return f"Hunks {listed(list(map(str, self.hunks)))}"
+            if self.link == "hunk":
+                return f"Hunk {self.hunk}"
+            return f"{listed(self.symbols, 3)} (hunk {self.hunk})"
+        if self.link == "launch":
+            return f"Launch of {self.symbol}" if self.symbol else "Launch"
+        if self.link == "unknown":
+            return "Source unknown"
+        known = {"no-line": "Elsewhere, no source line", "no-samples": "Launches without samples"}
+        return known.get(self.note, "Elsewhere")
 
     @property
     def hunk(self) -> int | None:

@@ -161,6 +161,7 @@ _FILTERS = {
     "term": term,
     "spills": spills,
     "stall": stall,
+    "side": moved.tone_of,
     "tone": tone,
     "unit": unit_beside,
     "width": width,

@@ -14,7 +14,7 @@ from workbench.analysis.split.attribution import CounterSplit, Part
 from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.story import Story
 from workbench.analysis.weight import TELLING, Scale
-from workbench.analysis.wording import Fact, tellable
+from workbench.analysis.wording import Fact, tellable, went_well
 from workbench.counters import catalog
 from workbench.model import Number, Record
 from workbench.views.html.charts.figure import (
@@ -201,22 +201,6 @@ class Waterfall(Plot, frozen=True):
     note: str = ""
 
 
-def part_name(part: Part | TimePart) -> str:
-    """``As`` by hunk 2 -> ``As (hunk 2)``; ``Hunk 4``; ``Hunks 4 and 5``; ``Launch``."""
-    if part.link == "hunk":
-        return f"Hunk {part.hunk}"
-    if part.link == "symbol":
-        if len(part.hunks) > 1:
-            return f"Hunks {units.listed(list(map(str, part.hunks)))}"
-        return f"{units.listed(part.symbols, 3)} (hunk {part.hunk})"
-    if part.link == "launch":
-        return f"Launch of {part.symbol}" if part.symbol else "Launch"
-    if part.link == "unknown":
-        return "Source unknown"
-    known = {"no-line": "Elsewhere, no source line", "no-samples": "Launches without samples"}
-    return known.get(part.note, "Elsewhere")
-
-
 def _href(hunk: int | None) -> str:
     return f"#hunk-{hunk}" if hunk else ""
 
@@ -230,7 +214,7 @@ def _time_fall(part: TimePart | None, stalls: Sequence[StallDelta], what: str) -
     # Single errors as they are, several by the root of their squares (Newcombe).
     below = math.sqrt(sum((stall.delta_s - stall.low_s) ** 2 for stall in stalls))
     above = math.sqrt(sum((stall.high_s - stall.delta_s) ** 2 for stall in stalls))
-    name = part_name(part) if part else "All the rest"
+    name = part.name if part else "All the rest"
     hunk = part.hunk if part else None
     text = f"{units.signed(delta, 's')} ±{units.quantity(max(below, above), 's')}"
     tone = "good" if delta < 0 else "bad"
@@ -310,7 +294,7 @@ def time_waterfall(split: TimeSplit, old: str, new: str) -> Waterfall:
 
 
 def _time_rows(part: TimePart, split: TimeSplit) -> list[tuple[str, ...]]:
-    name = part_name(part)
+    name = part.name
     every = (
         StallDelta(stall="", delta_s=part.delta_s, low_s=part.low_s, high_s=part.high_s),
         *part.stalls,
@@ -384,13 +368,13 @@ def _counter(split: CounterSplit, old: str, new: str) -> Waterfall:
 
 def _fall(split: CounterSplit, part: Part) -> Fall:
     text = units.signed(part.delta, split.unit)
-    name = part_name(part)
+    name = part.name
     return Fall(
         label=name,
         delta=float(part.delta),
         text=text,
         hover=f"{text} is linked to {name}" if part.hunk else text,
-        tone=tone_of(split.id, part.delta),
+        tone=tone_of(went_well(split.id, part.delta)),
         href=_href(part.hunk),
     )
 
@@ -398,7 +382,7 @@ def _fall(split: CounterSplit, part: Part) -> Fall:
 def _row(split: CounterSplit, part: Part) -> tuple[str, ...]:
     places = [str(line.new or f"old {line.old}") for line in part.lines if line.new or line.old]
     return (
-        part_name(part),
+        part.name,
         units.signed(part.delta, split.unit),
         percent(part.delta / split.delta) if split.delta else units.quantity(None),
         ", ".join(places[:8]) + (" …" if len(places) > 8 else ""),

@@ -289,8 +289,8 @@ def _name(step: Step, chapter: Chapter) -> str:
 def _brief(groups: tuple[LinkGroup, ...]) -> str:
     """The first numbers that a hunk is linked to: ``Time −157 µs, Instructions −496 M``."""
     rows = [row for group in groups for row in group.rows]
-    chosen = dict.fromkeys([*[row for row in rows if row.id == "duration"][:1], *rows[:2]])
-    return ", ".join(f"{row.title} {row.value}" for row in list(chosen)[:2])
+    chosen = dict.fromkeys([*[row for row in rows if row.number.id == "duration"][:1], *rows[:2]])
+    return ", ".join(f"{row.title} {row.number.amount}" for row in list(chosen)[:2])
 
 
 def _card(step: Step, chapter: Chapter, code: DiffCode, links: Links, machine: Machine) -> HunkCard:

@@ -11,7 +11,7 @@ from workbench.analysis.split.attribution import LineShare, Part
 from workbench.analysis.split.duration import CodeLine, TimePart, TimeSplit, WaitPath
 from workbench.analysis.story import Story
 from workbench.analysis.weight import TELLING
-from workbench.analysis.wording import Fact, Passage, Tie, went_well
+from workbench.analysis.wording import Fact, Passage, Row, Tie, Title
 from workbench.counters import catalog
 from workbench.model import Number, Record
 from workbench.views.html.parts.common import Link, Tone, percent, width
@@ -76,37 +76,25 @@ class WaitLink(Record, frozen=True):
 class LinkRow(Record, frozen=True):
     """A number that a part is linked to; the bar is its share of the whole change."""
 
-    id: str
+    number: Row
     title: str
     meaning: str
-    value: str
-    tone: Tone
     width: str
     share: str
-    error: str = ""
     note: str = ""
     where: Link | None = None
     paths: tuple[WaitLink, ...] = ()
 
 
 class LinkGroup(Record, frozen=True):
-    """The numbers of one part: a hunk's own lines, a symbol, the launch, elsewhere.
+    """The numbers of one part: a hunk's own lines, a symbol, the launch, elsewhere."""
 
-    `together`: the hunks, in words, where several share it; `places`: the lines, by number,
-    of a source that is not known; `elsewhere`: why what no edit explains may have changed.
-    """
-
-    link: str
-    symbol: str
+    title: Title
     rows: tuple[LinkRow, ...]
-    together: str = ""
-    places: str = ""
-    elsewhere: str = ""
 
 
-def tone_of(counter: str, delta: Number) -> Tone:
-    """Good or bad where the counter has a direction, else nothing."""
-    good = went_well(counter, delta)
+def tone_of(good: bool | None) -> Tone:
+    """Good or bad where a number has a better side, else nothing."""
     return "" if good is None else "good" if good else "bad"
 
 
@@ -125,36 +113,24 @@ class Links:
     def of(self, passage: Passage) -> tuple[LinkGroup, ...]:
         """A hunk's own lines and its symbols, or launches and what nothing explains."""
         return tuple(
-            LinkGroup(
-                link=tie.link,
-                symbol=units.listed(tie.symbols),
-                rows=(*self._time(tie), *map(self._counter, tie.facts)),
-                together=tie.together,
-                places=tie.places,
-                elsewhere=tie.elsewhere,
-            )
-            for tie in passage.ties
+            LinkGroup(title=tie.title, rows=tuple(self._rows(tie))) for tie in passage.ties
         )
 
-    def _time(self, tie: Tie) -> Iterable[LinkRow]:
-        split, part = self._story.time, tie.time
-        if split is None or part is None:
-            return
-        error = max(part.high_s - part.delta_s, part.delta_s - part.low_s)
+    def _rows(self, tie: Tie) -> Iterable[LinkRow]:
+        numbers = list(tie.rows)
+        if tie.time is not None and self._story.time is not None:
+            yield self._time(numbers.pop(0), tie.time, self._story.time)
+        yield from map(self._counter, numbers, tie.facts)
+
+    def _time(self, number: Row, part: TimePart, split: TimeSplit) -> LinkRow:
         share = part.delta_s / split.delta_s if split.delta_s else 0.0
-        yield LinkRow(
-            id="duration",
+        return LinkRow(
+            number=number,
             title="Time",
             meaning="An estimate: warp samples on the lines, times the duration.",
-            value=units.signed(part.delta_s, "s"),
-            tone="good" if part.delta_s < 0 else "bad",
             width=width(abs(part.delta_s) / _largest(abs(p.delta_s) for p in split.parts)),
             share=_share(share if 0 < share <= 1 else None),
-            error=f"±{units.quantity(error, 's')}",
-            note=", ".join(
-                f"{catalog()[stall.stall].title} {units.signed(stall.delta_s, 's')}"
-                for stall in tie.stalls
-            ),
+            note=", ".join(f"{stall.title} {stall.amount}" for stall in number.stalls),
             paths=tuple(self._path(path) for path in _proofs(part, split)),
         )
 
@@ -171,17 +147,14 @@ class Links:
         words = f"{'' if side else 'old '}line {number}" if number else "code of no line"
         return Link(text=words, href=self._anchor(side, line.file, number) if number else "")
 
-    def _counter(self, fact: Fact) -> LinkRow:
-        split, part = fact.split, fact.part
-        counter = catalog()[split.id]
+    def _counter(self, number: Row, fact: Fact) -> LinkRow:
+        part = fact.part
         return LinkRow(
-            id=counter.id,
-            title=counter.title,
-            meaning=counter.meaning,
-            value=units.signed(part.delta, split.unit),
-            tone=tone_of(split.id, part.delta),
-            width=width(abs(part.delta) / _largest(abs(p.delta) for p in split.parts)),
-            share=_share(fact.of_change),
+            number=number,
+            title=number.title,
+            meaning=catalog()[number.id].meaning,
+            width=width(abs(part.delta) / _largest(abs(p.delta) for p in fact.split.parts)),
+            share=_share(number.share),
             note=_via(part.lines),
             where=self._where(part),
         )
