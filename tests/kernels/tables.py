@@ -1,0 +1,655 @@
+# ruff: noqa: E501 (rows of a table)
+"""What is expected of each shipped ladder: one row a fact, which test_ladders.py holds against it.
+
+A problem is one of the study's, by its name, or one that is made: ``M=3 N=5 K=16``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+STUDIES = (
+    "conv2d",
+    "conv2d_direct",
+    "conv2d_half",
+    "conv2d_int8",
+    "conv2d_tile",
+    "scale_add",
+    "sgemm",
+)
+
+
+def some(least: int = 1, most: int = 1_000_000) -> range:
+    """So many times at least, and at the most."""
+    return range(least, most + 1)
+
+
+# --- what a ladder is ------------------------------------------------------------------
+
+
+class Job(NamedTuple):
+    """A study's problems and baselines.
+
+    Attributes:
+        default: The problem that is meant where none is named.
+        profiled: Those that are recorded.
+        swept: How many are swept.
+        verified: No problem of `verify` takes as many floating-point operations.
+        baselines: What is not ours; the first one is what others are compared with.
+        work: Floating-point operations and bytes of problems.
+        sampled: Problems of which single outputs are computed, and by how much, as a share of
+            the largest, they may differ from those of the whole.
+    """
+
+    default: str
+    profiled: tuple[str, ...]
+    swept: int
+    verified: float
+    baselines: tuple[str, ...]
+    work: dict[str, tuple[int, int]]
+    sampled: dict[str, float]
+
+
+JOBS = {
+    "conv2d": Job(
+        "c64_h128_k256",
+        ("c64_h128_k256", "c32_h64_k128"),
+        8,
+        2e7,
+        ("cudnn", "cudnn_nhwc", "cudnn_tf32", "cudnn_tf32_nhwc"),
+        # N=2, C=4, 19×22, K=15, 5×3, strides 3 and 2: 7×11 outputs
+        {
+            "strided": (
+                2 * (2 * 15 * 7 * 11) * (4 * 5 * 3),
+                4 * (2 * 4 * 19 * 22 + 15 * 4 * 5 * 3 + 2 * 15 * 7 * 11),
+            )
+        },
+        dict.fromkeys(("strided", "moat", "same", "even_taps"), 1e-12),
+    ),
+    "conv2d_direct": Job(
+        "n4096",
+        ("n4096",),
+        24,
+        1e7,
+        ("cudnn",),
+        {
+            "n4096": (54 * 4096**2, 4 * (4 * 4096**2 + 27)),
+            "n4096_s3": (54 * 1366**2, 4 * (3 * 4096**2 + 27 + 1366**2)),
+        },
+        dict.fromkeys(("h65_w131", "h34_w267_s2", "h26_w391_s3"), 1e-14),
+    ),
+    "conv2d_half": Job(
+        "n32_c128",
+        ("n32_c128",),
+        4,
+        50e6,
+        ("cudnn", "cutlass"),
+        {"n32_c128": (94_371_840_000, 2 * (2 * 32 * 100 * 100 * 128 + 9 * 128 * 128))},
+        dict.fromkeys(("odd", "c72_k136"), 1e-14),
+    ),
+    "conv2d_int8": Job(
+        "n32_c128",
+        ("n32_c128",),
+        4,
+        50e6,
+        ("cublas_im2col", "cublas_product_only"),
+        {"n32_c128": (94_371_840_000, 320_000 * 128 * (1 + 4) + 9 * 128 * 128)},
+        dict.fromkeys(("odd", "c144_k24"), 0.0),
+    ),
+    "conv2d_tile": Job(
+        "c6",
+        ("c6",),
+        9,
+        15e6,
+        ("cudnn",),
+        {"c6": (2 * 216 * 6 * 507 * 763, 4 * (6 * 512 * 768 + 36 * 36 + 6 * 507 * 763))},
+        {"c5_k7_w33": 1e-14},
+    ),
+    "scale_add": Job(
+        "n8192",
+        ("n8192",),
+        5,
+        200_001,
+        ("pytorch",),
+        {"r33_c65": (2 * 33 * 65, 8 * 33 * 65)},
+        {"r33_c65": 0.0},
+    ),
+    "sgemm": Job(
+        "n1024",
+        ("n1024", "n4096"),
+        8,
+        2 * 256**3 + 1,
+        ("cublas",),
+        {"m33_n65_k17": (2 * 33 * 65 * 17, 4 * (33 * 17 + 17 * 65 + 33 * 65))},
+        # K below, at and beyond one slab of 256.
+        dict.fromkeys(("m33_n65_k17", "n256", "M=5 N=7 K=600"), 1e-13),
+    ),
+}
+
+#: Of two ladders, the versions whose parent is not the one before them.
+PARENTS = {
+    "conv2d_direct": {
+        "v2": "v0",  # v1 was a way that led nowhere
+        "v5": "v3",  # and so was v4
+        "v7": "v5",  # and v6
+    },
+    "sgemm": {
+        # v5 is a second answer to v3, and v6 goes on from v4.
+        "v5": "v3",
+        "v6": "v4",
+        "v9": "v22",
+        # On the warpgroups of compute capability 9.0, what is for small matrices, and the small
+        # steps from v8 to v9; and whose step each is.
+        "v13": "v11",
+        "v14": "v9",
+        "v15": "v10",
+        "v16": "v13",
+        "v17": "v8",
+        "v22": "v19",
+        "v23": "v9",
+    },
+}
+# --- what they are compiled to -----------------------------------------------------------
+
+#: Which are compiled for compute capability 9.0 alone, besides those that say so themselves.
+NOT_ON_8_0 = {
+    # v7's 72 registers a thread are too few on 8.0, and v8's copy engine came with 9.0.
+    "conv2d_direct": ("v7", "v8"),
+    "conv2d_tile": ("v11",),  # the copy engine
+}
+
+#: The kernel that the next two tables are about, where a version has several.
+KERNEL = {"conv2d": "conv2d", "sgemm": "sgemm"}
+#: The most registers of one of its threads.
+REGISTERS: dict[str, dict[str, int]] = {
+    # 32 registers let 2048 threads share an SM, which the bytes in flight count on.
+    "scale_add": dict.fromkeys(("v0", "v1", "v2", "v3", "v4"), 32),
+    # As many threads on an SM as the rung means to have there.
+    "sgemm": {
+        **dict.fromkeys(("v0", "v1", "v2", "v3"), 40),
+        **dict.fromkeys(("v4", "v5", "v6", "v7"), 128),
+    },
+    "conv2d": {
+        # Two blocks of 256 threads or four of 128 on an SM leave 128 registers, three 168.
+        **dict.fromkeys(("v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v16"), 128),
+        # One of 384 as well, which setmaxnreg hands out anew.
+        **dict.fromkeys(("v12", "v13", "v14", "v15"), 168),
+    },
+    # Eight blocks on an SM.
+    "conv2d_int8": dict.fromkeys(("v3", "v4", "v5", "v6", "v7", "v8", "v9"), 32),
+    "conv2d_direct": {"v7": 65536 // (7 * 128)},
+}
+
+_WINDOWS = 16
+#: Bytes of static shared memory of the kernel.
+SHARED: dict[str, dict[str, int]] = {
+    "scale_add": dict.fromkeys(("v0", "v1", "v2", "v3", "v4"), 0),
+    "sgemm": {
+        "v0": 0,
+        "v1": 4 * 2 * 32 * 32,
+        "v2": 4 * 2 * 32 * 32,
+        "v3": 4 * (32 * 33 + 32 * 32),
+        "v4": 4 * 2 * 8 * 128,
+        "v5": 4 * 8 * (132 + 128),
+        "v6": 4 * 2 * 8 * (132 + 128),
+        "v7": 4 * 2 * 8 * (132 + 128),
+        "v8": 4 * 3 * 8 * (132 + 128),
+        "v9": 4 * 3 * 8 * (132 + 256),
+        "v10": 0,  # all of it dynamic
+    },
+    "conv2d": {
+        "v1": 2 * 16 * 16 * 4,
+        "v4": 8 * (128 + 128) * 4,
+        "v6": 2 * 8 * (132 + 128) * 4 + 128 * _WINDOWS,
+        "v9": 3 * 8 * (128 + 128) * 4 + 128 * _WINDOWS,
+        "v10": 3 * 16 * (128 + 64) * 4 + 64 * _WINDOWS,
+        "v12": 3 * 16 * (128 + 68) * 4 + 64 * _WINDOWS,
+    },
+}
+
+_TF32 = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
+_WG_TF32 = "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32"
+_WG_HALF = "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16"
+_IM2COL = "cp.async.bulk.tensor.4d.shared::cluster.global.im2col"
+_MULTICAST = "complete_tx::bytes.multicast::cluster"
+_LOAD4, _STORE4 = "ld.global.nc.v4.f32", "st.global.v4.f32"
+
+#: How often versions have an instruction in their PTX.
+COUNTS: dict[str, list[tuple[str, str, int | range]]] = {
+    "scale_add": [
+        ("v1 v4", _LOAD4, 0),
+        ("v1 v4", _STORE4, 0),
+        ("v2", _LOAD4, 1),
+        ("v2", _STORE4, 1),
+        ("v3", _LOAD4, 4),
+        ("v3", _STORE4, 4),
+        # v4 says besides that nobody will ask again.
+        ("v4", "ld.global.nc.L1::no_allocate.v4.f32", 1),
+        ("v4", "st.global.cs.v4.f32", 1),
+    ],
+    "sgemm": [
+        # Four floats at a time.
+        ("v4", _LOAD4, 2),
+        ("v4", "st.shared.v4.f32", some()),
+        ("v4", _STORE4, 16),
+        # And two: eight k of four pairs of A and four of B; ptxas cannot join them, they are 32
+        # apart.
+        ("v5", "ld.global.nc.v2.f32", some(4)),
+        ("v5", "ld.shared.v2.f32", 8 * 8),
+        ("v5", "st.global.v2.f32", 32),
+        ("v5", ".v4.f32", 0),
+        # They copy past the registers.
+        ("v6 v7 v8 v9 v10", "ld.global", 0),
+        ("v6 v7 v8 v9 v10", "cp.async.ca.shared.global", some()),
+        ("v6 v7 v8 v9 v10", "cp.async.cg.shared.global", some()),
+        # Two ways of loading; 4 by 8 tiles of a warp, two steps of eight k, three products: on the
+        # matrix units alone.
+        ("v10", _TF32, 2 * 4 * 8 * 2 * 3),
+        ("v10", "ldmatrix.sync.aligned.m8n8.x4.shared.b16", some()),
+        ("v10", "\tfma.rn.f32", 0),
+        # Two halves of a tile, two steps of a stage, three products.
+        ("v11 v12", _WG_TF32, 12),
+        ("v11 v12", _WG_HALF, 0),
+        ("v11 v13", _MULTICAST, 0),
+        ("v12", _MULTICAST, some()),
+        ("v13", _WG_TF32, 0),
+        ("v13 v16", _WG_HALF, 12),
+        ("v14", "ld.shared::cluster.f32", some()),
+        ("v15", _TF32, some()),
+    ],
+    # A step is about its instruction: there is one, and before there was none.
+    "conv2d": [
+        ("v5", _STORE4, some()),
+        ("v5", _LOAD4, some()),
+        ("v4", _STORE4, 0),
+        ("v4", _LOAD4, 0),
+        ("v7", "cp.async.ca.shared.global", some()),
+        ("v6", "cp.async.ca.shared.global", 0),
+        ("v9", "cp.async.cg.shared.global", some()),
+        ("v8", "cp.async.cg.shared.global", 0),
+        ("v11 v12", _TF32, some()),
+        ("v10", _TF32, 0),
+        ("v13", _WG_TF32, some()),
+        ("v13", _IM2COL, some()),
+        ("v12", _WG_TF32, 0),
+        ("v12", _IM2COL, 0),
+        ("v14", _WG_HALF, some()),
+        ("v13", _WG_HALF, 0),
+    ],
+    "conv2d_direct": [
+        ("v0 v1 v2", _LOAD4, 0),
+        ("v0 v1 v2", "shfl.sync", 0),
+        ("v3 v4 v5", "shfl.sync.up", some()),
+        ("v3 v4 v5", "shfl.sync.down", some()),
+        ("v3 v4 v5", _STORE4, some()),
+        # Six rows of one vector at stride 1, and what two larger strides take.
+        ("v4", _LOAD4, 6),
+        ("v5", _LOAD4, 6 + 5 * 2 + 3 * 3),
+        # Nothing of the input passes a register on its way into the ring.
+        ("v6", _LOAD4, 0),
+        ("v6", "cp.async.ca.shared.global", some()),
+        # v7's stores, wide ones, are evicted first. v8 has one copy for each stride, and no loads.
+        ("v7", "st.global.cs.v4.f32", some()),
+        ("v7", _STORE4, 0),
+        (
+            "v8",
+            "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes",
+            3,
+        ),
+        ("v8", _LOAD4, 0),
+    ],
+    "conv2d_tile": [
+        ("v0", _LOAD4, 0),
+        ("v1 v2 v3 v4", _LOAD4, some()),
+        ("v1 v2 v3 v4", "st.shared.v4.f32", some()),
+        ("v1 v2 v3 v4", "cp.async", 0),
+        ("v5 v6 v7", "cp.async.cg.shared.global", some()),
+        # 4×2 outputs of six channels, 36 taps each, without a loop over the filter's rows.
+        ("v5 v6 v7", "fma.rn.f32", 48 * 36),
+        # 18 vectors of taps and, at the most, 21 of values for each 288 multiply-adds.
+        ("v5 v6 v7", "ld.shared.v4.f32", some(0, 6 * 9 + 7 * 3)),
+        # 4×3 outputs of two channels.
+        ("v8", "fma.rn.f32", 24 * 36),
+        # Rows of 16 pixels for eight rows of outputs: six rows of taps, three pairs of columns,
+        # three products; big and small terms are fetched once each.
+        ("v9", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 8 * 6 * 3 * 3),
+        ("v9", "ldmatrix.sync.aligned.m8n8.x4.shared.b16", 13 * 3 * 2),
+        # 12 products of a row of taps for four outputs in three rows of six channels, and
+        # transforms.
+        ("v10 v11", "fma.rn.f32", some(12 * 18 * 6 + 1, 12 * 18 * 6 + 249)),
+        ("v11", "cp.async.bulk.tensor.3d", some()),
+        ("v11", "cp.async.c", 0),
+    ],
+}
+
+#: What a ladder's steps are about, as it is in PTX.
+PATTERNS = {
+    "conv2d_half": {
+        "wmma": r"wmma\.mma\.sync",
+        "mma": r"mma\.sync\.aligned\.m16n8k16\.row\.col\.f32",
+        "ldmatrix": r"ldmatrix\.sync",
+        "async": r"cp\.async\.cg\.shared\.global",
+        "vectors": r"ld\.global\.(nc\.)?v4",
+        "tma": re.escape(_IM2COL),
+        "wgmma": r"wgmma\.mma_async\.sync\.aligned\.m64n128k16",
+        "wide": r"wgmma\.mma_async\.sync\.aligned\.m64n256k16",
+        "248": r"wgmma\.mma_async\.sync\.aligned\.m64n248k16",
+        "160": r"wgmma\.mma_async\.sync\.aligned\.m64n160k16",
+        "registers": r"setmaxnreg",
+    },
+    "conv2d_int8": {
+        "bytes": r"ld\.global\.nc\.[su]8",
+        "words": r"ld\.global\.nc\.[subf]32",
+        "vectors": r"ld\.global\.nc\.v4",
+        "group": r"cp\.async\.commit_group",
+        "async": r"cp\.async\.cg\.shared\.global",
+        "dp4a": r"dp4a\.s32\.s32",
+        "mma": r"mma\.sync\.aligned\.m16n8k32\.row\.col\.s32\.s8\.s8\.s32",
+        "ldmatrix": r"ldmatrix\.sync\.aligned\.m8n8\.x4",
+        "tma": re.escape(_IM2COL),
+        "wgmma": r"wgmma\.mma_async\.sync\.aligned\.m64n\d+k32\.s32\.s8\.s8 \{[^}]*\}, %rd",
+        "from_registers": r"wgmma\.mma_async\.sync\.aligned\.m64n128k32\.s32\.s8\.s8 \{[^}]*\}, \{",
+        "registers": r"setmaxnreg",
+        "bulk": r"cp\.async\.bulk\.global\.shared::cta",
+    },
+}
+#: Which of them a version has, and no other: what a step brings appears with it, and what it
+#: replaces is gone. ``?`` is the compiler's choice.
+STEPS = {
+    "conv2d_half": {
+        "v0": "",
+        "v1": "wmma",
+        "v2": "wmma vectors",
+        "v3 v4": "mma ldmatrix vectors",
+        "v5 v6 v7 v8 v9": "mma ldmatrix async",
+        "v10 v11 v12": "mma ldmatrix async vectors",  # filters, packed eight channels at a time
+        "v13": "tma wgmma",
+        "v14 v15 v16": "tma wgmma registers",
+        "v17 v18": "tma wide registers",
+        "v19": "tma wide 248 160 registers",
+        "v22": "tma 248 registers",
+    },
+    "conv2d_int8": {
+        # Before v6 some pack bytes for dp4a by themselves.
+        "v0 v1": "bytes dp4a?",
+        # A pipeline's commits, and not one asynchronous copy.
+        "v2 v3 v4 v5": "bytes group dp4a?",
+        "v6": "bytes group dp4a",
+        "v7": "bytes dp4a",
+        "v8 v9": "words dp4a",
+        "v10 v11": "vectors mma ldmatrix",
+        "v12 v13": "async group mma ldmatrix",
+        "v14 v15": "async mma ldmatrix",
+        "v16": "tma wgmma",
+        "v17 v18 v19 v20": "tma wgmma registers",
+        "v21": "words tma from_registers registers",  # filters come in words, once
+        "v22": "words tma from_registers registers bulk",
+    },
+}
+
+# --- what they refuse -----------------------------------------------------------------------
+
+#: Versions, a problem that none of them does, and why; ``*`` is all that are ours.
+REFUSED: dict[str, list[tuple[str, str, str]]] = {
+    "conv2d": [
+        ("*", "N=64 C=64 H=1024 W=1024 K=64 R=1 S=1 U=1 V=1 P=0 Q=0", "its indices are 32-bit"),
+        # 1026 products an output, beyond what the tolerance bears.
+        (
+            "v11",
+            "N=1 C=114 H=8 W=8 K=4 R=3 S=3 U=1 V=1 P=0 Q=0",
+            "tensor cores truncate every sum",
+        ),
+    ],
+    "conv2d_direct": [
+        ("v0", "C=3 H=32768 W=32768 U=1", "32-bit integers"),
+        ("v1", "C=3 H=16384 W=16384 U=1", "into the matrix of windows"),
+        ("v2", "C=3 H=64 W=64 U=8", "must fit into 48 KiB"),
+        ("v3 v5 v7", "C=3 H=64 W=64 U=4", "strides of 1 to 3"),
+        ("v4", "C=3 H=64 W=64 U=2", "made for a stride of 1"),
+        ("v4", "C=769 H=8 W=8 U=1", "transformed filter must fit"),
+        ("v6", "C=16 H=64 W=64 U=1", "rings must fit into 96 KiB"),
+        ("v8", "C=3 H=64 W=65 U=1", "multiples of 16 bytes"),
+        ("v8", "C=21 H=64 W=64 U=1", "must fit into 192 KiB"),
+    ],
+    "conv2d_half": [
+        ("v2", "N=1 H=4 W=4 C=12 K=8", "it copies eight channels at a time"),
+        (
+            "v3 v4 v5 v6 v7 v8",
+            "N=1 H=4 W=4 C=8 K=7",
+            "it copies eight channels and stores two filters",
+        ),
+        (
+            "v9 v10 v11 v12",
+            "N=1 H=4 W=4 C=8 K=12",
+            "it copies eight channels and stores eight filters",
+        ),
+        (
+            "v7 v8 v9 v10 v11 v12",
+            "N=1 H=4 W=257 C=8 K=8",
+            "two rows of the image, which stand in shared memory twice",
+        ),
+        (
+            "v0 v1 v2 v3 v4 v5 v6 v7 v8 v9 v10 v11 v12",
+            "N=1024 H=256 W=256 C=8 K=64",
+            "its indices are 32-bit integers",
+        ),
+    ],
+    "conv2d_int8": [
+        ("v8 v9", "N=1 H=4 W=4 C=6 K=8", "it loads four channels as one aligned word"),
+        ("v10 v11 v12 v13 v14 v15", "N=1 H=4 W=4 C=24 K=8", "it loads 16 channels at once"),
+        ("v16 v17 v18 v19 v20 v21 v22", "N=1 H=4 W=4 C=24 K=8", "rows of a tensor map"),
+        (
+            "v19 v20",
+            "N=1 H=4 W=4 C=144 K=8",
+            "shared memory holds filters of at most 128 channels",
+        ),
+        ("v21 v22", "N=1 H=4 W=4 C=144 K=8", "registers hold filters of at most 128 channels"),
+        ("v22", "N=1 H=4 W=4 C=16 K=6", "bulk copies are multiples of 16 bytes"),
+        ("v14 v15", "N=1 H=4 W=4 C=144 K=8", "128 filters of at most 128 channels"),
+        ("v15", "N=1 H=4 W=4 C=128 K=6", "stores four filters at once"),
+        (
+            "v0 v7 v9 v10 v11 v12 v13 v14 v15",
+            "N=1024 H=256 W=256 C=64 K=32",
+            "its indices and its sums",
+        ),
+        # No sum leaves 32 bits: 9 · (2^17 − 1) / 9 · 128 · 128 < 2^31.
+        ("v0 v1", f"N=1 H=1 W=1 C={(2**17 - 1) // 9 + 1} K=1", "sums are 32-bit integers"),
+        ("cublas_im2col cublas_product_only", "odd", "more than 16 rows"),
+    ],
+    "conv2d_tile": [
+        ("*", "C=2 K=1 H=32768 W=32768", "its indices are 32-bit"),
+        ("*", "C=1 K=262144 H=6 W=6", "its indices are 32-bit"),
+    ],
+    "scale_add": [("*", "R=65536 C=32768", "its indices are 32")],
+    "sgemm": [
+        ("v0 v1 v2 v3 v4 v5 v6 v7 v8 v9 v10", "M=65536 N=1 K=65536", "its indices are 32"),
+    ],
+}
+#: What is done at the edge of what is refused.
+NOT_REFUSED = {
+    "conv2d": [("v12", "N=1 C=114 H=8 W=8 K=4 R=3 S=3 U=1 V=1 P=0 Q=0")],
+    "conv2d_int8": [
+        ("v0 v1", f"N=1 H=1 W=1 C={(2**17 - 1) // 9} K=1"),
+        ("cublas_im2col cublas_product_only", "n32_c128"),
+    ],
+    "sgemm": [("v0 v1 v2 v3 v4 v5 v6 v7 v8 v9 v10", "n16384")],
+}
+
+# --- mistakes, and how they are found ----------------------------------------------------------
+
+
+class Mistake(NamedTuple):
+    """A version with one place of its text replaced, and what is said of it on a problem.
+
+    `says` are words of which one is in it, with ``|`` between them.
+    """
+
+    version: str
+    problem: str
+    right: str
+    wrong: str
+    says: str
+    slow: bool = False
+
+
+# fmt: off
+#: What the emulator finds.
+MISTAKES: dict[str, list[Mistake]] = {
+    "conv2d": [
+        # A border that is read beyond the first row of an image.
+        Mistake("v0", "same", "i >= 0 && i < H && j", "i < H && j", "out of bounds"),
+        # A digit that is never carried: windows of the wrong column.
+        Mistake("v6", "plain", "if (s >= S) s -= S, ++r, offset += W - S;", "", "wrong result"),
+        # The next tile's copies start while others still read the stage.
+        Mistake("v7", "deep", "        __syncthreads();  // everybody's", "        // everybody's", "race"),
+        # What lies behind the last filter is read there.
+        Mistake("v8", "even_taps", "min(k, K - 1)", "k", "out of bounds"),
+        # TF32 alone: off by 3e-4, where the low parts are left out.
+        Mistake("v11", "plain", "mma(sum[i][j], a_low, b[j]);", "(void)a_low;", "wrong result"),
+        Mistake("v12", "plain", "mma(part[j], a, b_low[k / 8][j]);", ";", "wrong result"),
+        # The fifth filter of a thread is sixteen further, not four: others store there.
+        Mistake("v16", "tile", "float4*>(to + f * plane)", "float4*>(to + i * plane)", "race"),
+        # The small term of the filters left out, and sums used before they are there.
+        Mistake("v13", "moat", "part, A + 4, B, false", "part, A, B, false", "wrong result", True),
+        Mistake("v13", "moat", "wgmma_wait<0>();", "wgmma_wait<1>();", "used before its wait", True),
+        # A stage filled again while products read it.
+        Mistake("v13", "moat", "wait(&empty[stage], phase);", "", "race", True),
+        # The first window starts without its padding, or where no step leads.
+        Mistake("v13", "moat", "/ OW * U - P", "/ OW * U", "wrong result", True),
+        Mistake("v13", "strided_tiles", "first % OW * V - Q", "first % OW - Q", "wrong result", True),
+        # Powers of two that are never taken back.
+        Mistake("v14", "moat", "K, plane, w_power);", "K, plane);", "wrong result", True),
+    ],
+    "conv2d_direct": [
+        # An off-by-one halo: the last row of the tile is never loaded.
+        Mistake("v2", "h9_w33", "height = 7 * U + 3", "height = 7 * U + 2", "uninitialized"),
+        # A row below the plane taken for one of it: the next plane's first row comes in.
+        Mistake("v3", "h17_w128", "row >= 0 && row < H ?", "row >= 0 && row <= H ?", "out of bounds"),
+        Mistake("v3", "h33_w140", "left > 4 ? row[first + 4] : 0.0f", "0.0f", "wrong result"),
+        Mistake("v3", "h19_w264_s2", "first > 0 && left > -1 ? row[first - 1] : 0.0f", "0.0f", "wrong result"),
+        Mistake("v4", "h8_w32", "t[2] = c - b;", "t[2] = b - c;", "wrong result"),
+        Mistake("v5", "h24_w396_s3", "if (leftmost) v[0] = edge[i];", "", "wrong result"),
+        Mistake("v5", "h8_w32", "first > 0 : rightmost", "true : rightmost", "out of bounds"),
+        # One group of copies too few is waited for.
+        Mistake("v6", "h17_w128", "DEPTH - 2", "DEPTH - 1", "wrong result"),
+        Mistake("v6", "h9_w33", "top + row >= 0 && ", "", "out of bounds"),
+        Mistake("v6", "h24_w396_s3", "first + at >= 0 && ", "", "out of bounds"),
+        Mistake("v7", "h37_w129", "p + j >= P", "false", "out of bounds"),
+        # The tile begins four columns before its first window, and one row above.
+        Mistake("v8", "h17_w128", '"r"(first * U - 4)', '"r"(first * U - 3)', "a tile starts at element -3"),
+        Mistake("v8", "h19_w264_s2", '"r"(top * U - 1)', '"r"(top * U)', "wrong result"),
+    ],
+    "conv2d_half": [
+        Mistake("v1", "odd", "first_k + i < K && product < 9 * C", "first_k + i < K", "wrong result|out of bounds"),
+        Mistake("v2", "column", "unsigned(w[i] + s) < unsigned(W)", "true", "wrong result|out of bounds"),
+        Mistake("v4", "c56_k120", "            __syncthreads();\n#pragma", "#pragma", "race"),
+        Mistake("v5", "c72_k136", '"n"(STAGES - 2)', '"n"(STAGES - 1)', "never written|uninitialized|wrong result"),
+        Mistake("v5", "p254", "inside);\n        }\n#pragma", "true);\n        }\n#pragma", "wrong result|out of bounds"),
+        Mistake("v6", "c72_k136", "c < C && first_k + row < K", "first_k + row < K", "wrong result|out of bounds"),
+        Mistake("v7", "p257", "inside[i] >> tap & 1", "true", "wrong result"),
+        Mistake("v7", "c136_k24", "(8 + chunk % 2 * rows + row)", "(8 + row)", "race"),
+        Mistake("v8", "c136_k24", "load((step + 1) % STAGES, 0)", "load(step % STAGES, 0)", "race"),
+        Mistake("v9", "p128", "h % (H + 1) < H", "true", "wrong result|out of bounds"),
+        Mistake("v10", "c72_k136", "k < K && from_c < C", "k < K", "wrong result|out of bounds"),
+        Mistake("v11", "c136_k24", "wait_group 1", "wait_group 2", "never written|uninitialized|wrong result"),
+        Mistake("v12", "p254", "row < rows; row += 2 * ROWS", "false;", "uninitialized|wrong result"),
+        Mistake("v19", "c72_k136", "convolve<160>(", "convolve<248>(", "out of bounds"),
+        Mistake("v22", "c136_k24", "if (s == 0) arrive(&empty_a[last_a]);", "", "never completes"),
+    ],
+    "conv2d_int8": [
+        Mistake("v1", "c5_k17", "pixel < pixels && in(h", "in(h", "out of bounds|wrong result"),
+        Mistake("v2", "c130_k3", "        __syncthreads();\n", "", "race"),
+        Mistake("v6", "odd", "c = tid / BN; c < whole", "c = tid / BN; c < channels", "uninitialized"),
+        Mistake("v8", "p129_k129", "pixel / W % H : -2", "pixel / W % H : 0", "out of bounds|wrong result"),
+        Mistake("v9", "c48_k33", "row % HALO - 1", "row % HALO", "wrong result"),
+        Mistake("v11", "c48_k33", "lane / 16 * 8 + lane % 8", "lane % 16", "wrong result"),
+        Mistake("v12", "p129_k129", "wait<STAGES - 2>()", "wait<STAGES - 1>()", "uninitialized|wrong result"),
+        Mistake("v12", "c48_k33", "in(w[i] + dw, W) && c < C", "in(w[i] + dw, W)", "out of bounds|wrong result"),
+        Mistake("v13", "c144_k24", "if (c0 > 0) __syncthreads();", "", "race"),
+        Mistake("v14", "n140", "copy_input(next, 1 - buffer)", "copy_input(next, buffer)", "race|wrong result"),
+        Mistake("v18", "c48_k33", "((group - 1) * 128 + s) * 128", "(group - 1) * 16384", "wrong result"),
+        Mistake("v19", "c48_k33", "    wait(&filters_there, 0);\n", "", "uninitialized|may still be writing"),
+        Mistake("v20", "c16_k132", "arrive(&turns[2 - group]);", ";", "never completes"),
+        Mistake("v21", "c48_k33", "row<2>(d, &filters[r * 3]", "row<2>(d, filters", "wrong result"),
+        Mistake("v22", "c16_k132", '"fence.proxy.async.shared::cta;"', '""', "proxy"),
+    ],
+    "conv2d_tile": [
+        Mistake("v1", "p4_q8", "constexpr int PIECES = 4", "constexpr int PIECES = 3", "uninitialized"),
+        Mistake("v1", "c5_k7_w33", "wide = W % 4 == 0", "wide = true", "misaligned"),
+        Mistake("v2", "c4_k13_w38", "if (c + 1 < C) fetch(c + 1);", "fetch(c);", "wrong result"),
+        Mistake("v3", "c4_k13_w38", "if (k + n < K) y", "y", "out of bounds"),
+        Mistake("v4", "c4_k13_w38", "w[(min(k + n, K - 1) * C", "w[((k + n) * C", "out of bounds"),
+        Mistake("v5", "c6_k6_w140", "__syncthreads();", "", "race"),
+        Mistake("v5", "c5_k7_w33", "min(first + col, W - 1)", "first + col", "out of bounds"),
+        Mistake("v6", "c6_k6_w140", "tile[C % 2][threadIdx.y * TR]", "tile[C % 2][threadIdx.y]", "race"),
+        Mistake("v7", "c6_k6_w140", "last ? -(STAGES - 1) * TILE_BYTES : TILE_BYTES", "TILE_BYTES", "out of bounds"),
+        Mistake("v8", "c6_k6_w140", "taps[stage][r][threadIdx.z * KT + n]", "taps[stage][r][n]", "wrong result"),
+        Mistake("v9", "p4_q8", "mma(part[i - r], a_small, taps[r][s]);", ";", "wrong result"),
+        Mistake("v9", "c5_k7_w33", "int channels = min(8, C - c)", "int channels = 8", "out of bounds"),
+        Mistake("v10", "c3_k6_w133", "if (c + 1 < C) write_taps(c + 1);", "", "uninitialized"),
+        Mistake("v10", "p4_q8", "one_odd + 8 * two_odd + m[5]", "one_odd + 8 * two_odd", "wrong result"),
+        Mistake("v11", "c13_k7_w28", "if (begin > 0) __syncthreads();", "", "race", True),
+        Mistake("v11", "c13_k7_w28", "parity ^= 1", "parity ^= 0", "never completes", True),
+    ],
+    "scale_add": [
+        Mistake("v4", "r33_c65", "const int vectors = n / 4;", "const int vectors = (n + 3) / 4;", "out of bounds"),
+        Mistake("v4", "r33_c65", "else if (i == vectors)", "else if (false)", "never written"),
+    ],
+    "sgemm": [
+        Mistake("v5", "m33_n65_k17", "a_wide = K % 2 == 0", "a_wide = true", "misaligned"),
+        Mistake("v5", "m33_n65_k17", "+ i / 2 * 32 + i % 2;", "+ i;", "stores another value to C"),
+        # Without the barrier a warp reads what another's copies have not brought yet.
+        Mistake("v6", "m33_n65_k17", "        __syncthreads();\n", "", "race"),
+        Mistake("v6", "m33_n65_k17", "block_row + a_row + i < M && t + a_k < K", "t + a_k < K", "out of bounds"),
+        Mistake("v7", "m33_n65_k17", "lane / 4 % 2 * 2 + lane % 2", "lane / 4 % 2 * 2", "never written"),
+        Mistake("v8", "m33_n65_k17", "fetch(stage == 0 ? STAGES - 1 : stage - 1,", "fetch(stage,", "race"),
+        Mistake("v8", "m33_n65_k17", "load((k + 1) % 2, next, 0);", "load((k + 1) % 2, stage, 0);", "race"),
+        Mistake("v9", "m33_n65_k17", "a_row + i * 32, M - 1)", "a_row + i * 32, M)", "out of bounds"),
+        Mistake("v9", "m33_n65_k17", "N % 4 == 0", "true", "misaligned"),
+        Mistake("v17", "m33_n65_k17", "a_row + i * 16, M - 1)", "a_row + i * 16, M)", "out of bounds"),
+        Mistake("v18", "m33_n65_k17", "b_col = tid % B_LANES * WIDTH", "b_col = tid % B_LANES * 4", "race"),
+        Mistake("v19", "m33_n65_k17", "&shared[at + k * PITCH + row + i * 8]", "&shared[at + k * PITCH + row + i]", "wrong result"),
+        Mistake("v22", "m33_n65_k17", "TN - 1 - step : step", "TN - 2 - step : step", "wrong result"),
+        # A part of a tile that is not there yet, and one that is forgotten.
+        Mistake("v23", "m33_n65_k17", "            wait_for(&ready[other]);\n", "", "uninitialized"),
+        Mistake("v23", "m33_n65_k17", "(tile + 1) * steps; ++other", "tile * steps + 2; ++other", "wrong result"),
+        # One of the three products left out: TF32 with one operand rounded.
+        Mistake("v10", "m33_n65_k17", "mma(part[n], a_small[k], b_big[k][j + n])", "", "wrong result"),
+        Mistake("v10", "m33_n65_k17", "min(block_col + b_col, N - WIDTH)", "block_col + b_col", "out of bounds"),
+        # The small term of A left out, a stage filled again while products read it, sums that
+        # are used before they are there.
+        Mistake("v11", "M=3 N=5 K=16", "part, A + 4, B, false", "part, A, B, false", "wrong result", True),
+        Mistake("v11", "M=3 N=5 K=80", "wait(&empty[stage], phase);", "", "race", True),
+        Mistake("v11", "M=3 N=5 K=16", "wgmma_wait<0>();", "wgmma_wait<1>();", "used before its wait", True),
+        # The other block has not read this stage yet.
+        Mistake("v12", "M=3 N=5 K=80", "init(&empty[i], 4)", "init(&empty[i], 2)", "never completes", True),
+        Mistake("v14", "M=3 N=8 K=70", "at_block(&ring[i], block)", "at_block(&ring[i], 0)", "wrong result", True),
+        # The other blocks' sums may not be there yet.
+        Mistake("v14", "M=3 N=8 K=70", "    cluster_barrier();\n", "", "race", True),
+        Mistake("v15", "M=3 N=8 K=70", "load_a(next, 0);", "load_a(stage, 0);", "race", True),
+    ],
+}
+
+#: Versions that a CPU can run, by the shim; vectors of two, asynchronous copies and matrix units
+#: need the emulator.
+PLAIN = {"scale_add": ("v0", "v1", "v2", "v3"), "sgemm": ("v0", "v1", "v2", "v3", "v4")}
+OUTPUTS = {"scale_add": "B", "sgemm": "C"}
+#: What the shim finds there.
+SHIM_MISTAKES = {
+    "scale_add": [
+        Mistake("v0", "r33_c65", "row < R && col < C", "row < R", "heap-buffer-overflow"),
+        Mistake("v1", "r33_c65", "row < R && col < C", "col < C", "heap-buffer-overflow"),
+        Mistake("v2", "r33_c65", "const int vectors = n / 4;", "const int vectors = (n + 3) / 4;", "overflow"),
+        Mistake("v2", "r33_c65", "else if (i == vectors)", "else if (false)", "wrong"),
+        Mistake("v3", "r33_c65", "(A);", "(A + 1);", "misaligned"),
+        Mistake("v3", "r33_c65", "blockIdx.x == 0 &&", "false &&", "wrong"),
+    ],
+    "sgemm": [
+        Mistake("v4", "m33_n65_k17", "a_wide = K % 4 == 0", "a_wide = true", "misaligned address"),
+        Mistake("v4", "m33_n65_k17", "if (r >= M) break;", "", "heap-buffer-overflow"),
+        Mistake("v2", "m33_n65_k17", "t + tx < K ?", "true ?", "heap-buffer-overflow"),
+        Mistake("v3", "m33_n65_k17", "        __syncthreads();\n        for", "        for", "wrong"),
+        Mistake("v3", "m33_n65_k17", "col < N && t + ty < K ? B[(t + ty) * N + col] : 0.0f", "B[0]", "wrong"),
+    ],
+}
