@@ -7,6 +7,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STUDY  ?=
+# Tests that wait for a process leave a core idle: one more of them than there are cores.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Byte-compiling every installed module costs more than the demo itself.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # What is imported is compiled once and kept, whatever the shell says: the tests start thousands
@@ -52,16 +54,16 @@ demo: $(VENV)/.demo ## Install, then list, show, diff and report the recorded la
 test: lint unit ## Lint, types, import borders and the quick tests (no GPU needed)
 
 unit: $(VENV)/.dev ## The quick tests alone
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not gpu and not slow and not long and not attack and not cluster"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not gpu and not slow and not long and not attack and not cluster"
 
 test-attacks: $(VENV)/.dev ## All kills, full disks, hostile files, broken kernels (an hour)
-	WORKBENCH_ATTACKS=1 $(BIN)/python -m pytest -q -n auto -m attack
+	WORKBENCH_ATTACKS=1 $(BIN)/python -m pytest -q -n $(WORKERS) -m attack
 
 test-slow: $(VENV)/.dev ## The slow tests: a real browser, whole studies on the CPU, a hundredth of the attacks
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "(slow or attack) and not gpu"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "(slow or attack) and not gpu"
 
 test-long: $(VENV)/.dev ## What the slow tests leave out: the other verify problems, all recordings
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m long
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m long
 
 lint: $(VENV)/.dev ## Style, types and import borders
 	$(BIN)/ruff check .

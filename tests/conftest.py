@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import hashlib
 import os
 import shutil
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,20 +27,30 @@ pytest_plugins = ["tests.engines.stand_ins"]
 REPO = Path(__file__).resolve().parent.parent
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure() -> None:
     """Neither a busy machine nor a runner in the background nor another's files may fail a test.
 
     Hypothesis would take an example that is slow for a wrong one; what hangs is ended by
-    pytest-timeout. A runner in the background ignores Ctrl-C, and so would every process
-    that tests start. What the workbench keeps by content (compiled kernels, reports) is kept in
-    pytest's own folder, for all processes of this run and the next ones, and not in the user's.
+    pytest-timeout. With ``WORKBENCH_SAME_EXAMPLES`` its examples are the same in every run. A
+    runner in the background ignores Ctrl-C, and so would every process that tests start. What
+    the workbench keeps by content (compiled kernels, reports) is kept in pytest's own folder,
+    for all processes of this run and the next ones, and not in the user's; and anew where
+    anything of the workbench has changed.
     """
-    settings.register_profile("workbench", deadline=None)
+    same = "WORKBENCH_SAME_EXAMPLES" in os.environ
+    settings.register_profile("workbench", deadline=None, derandomize=same)
     settings.load_profile("workbench")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    # pytest's own caches may be off (-p no:cacheprovider).
-    os.environ["XDG_CACHE_HOME"] = str(config.rootpath / ".pytest_cache" / "xdg")
+    code = hashlib.sha256()
+    for path in sorted((REPO / "workbench").rglob("*.py")):
+        code.update(path.read_bytes())
+    caches = REPO / ".pytest_cache" / "xdg"
+    os.environ["XDG_CACHE_HOME"] = str(caches / code.hexdigest()[:16])
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        for outdated in caches.glob("*"):
+            if time.time() - outdated.stat().st_mtime > 86_400:
+                shutil.rmtree(outdated, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -45,6 +58,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish() -> None:
+    """What has been imported and collected by now stays: no search for garbage looks at it again.
+
+    Some tests search on purpose, a dozen times over, and six thousand tests are a lot to look at.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -395,6 +395,7 @@ def recorded_ladders(repo: Path) -> list[list[Profile]]:
     return [[store.load(path) for path in paths] for paths in groups.values()]
 
 
+@pytest.mark.slow
 def test_every_recorded_step_adds_up(repo: Path) -> None:
     for ladder in recorded_ladders(repo):
         for old, new in pairwise(ladder):
@@ -405,6 +406,7 @@ def test_every_recorded_step_adds_up(repo: Path) -> None:
 @pytest.mark.parametrize(
     "step",
     [
+        pytest.param(600, id="one of each ladder"),
         pytest.param(12, marks=pytest.mark.slow, id="every twelfth"),
         pytest.param(1, marks=WHOLE, id="all"),
     ],

@@ -63,7 +63,17 @@ def test_every_probe_is_recorded() -> None:
     assert versions == set(MAY_DIFFER) == {entry.version for entry in recorded(project, "probes")}
 
 
-@pytest.mark.parametrize("version", MAY_DIFFER)
+#: The probes of most instructions take a second or three each.
+LARGE_PROBES = ("v5", "v7", "v9")
+
+
+@pytest.mark.parametrize(
+    "version",
+    [
+        pytest.param(each, marks=pytest.mark.slow if each in LARGE_PROBES else ())
+        for each in MAY_DIFFER
+    ],
+)
 def test_probes_cost_what_the_hardware_says(version: str) -> None:
     project = require_project(PROBES)
     (entry,) = (each for each in recorded(project, "probes") if each.version == version)

@@ -84,12 +84,7 @@ CASES: list[tuple[str, type[WorkbenchError], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("case", "kind", "message", "hint"), CASES, ids=[c[0] for c in CASES])
 def test_every_failure_is_named_and_loses_nothing(
-    case: str,
-    kind: type[WorkbenchError],
-    message: str,
-    hint: str,
     experiment: Experiment,
     profile: Callable[..., tuple[Profile, Path]],
     monkeypatch: pytest.MonkeyPatch,
@@ -97,14 +92,15 @@ def test_every_failure_is_named_and_loses_nothing(
     profile(keep_raw="always")
     before = snapshot(experiment)
     assert len(before) == 2  # the profile and its raw report
-    monkeypatch.setenv("FAKE_NCU", case)
-    with pytest.raises(kind) as caught:
-        profile(keep_raw="always")
-    assert type(caught.value) is kind
-    assert message in caught.value.message
-    assert hint in caught.value.hint and caught.value.hint
-    assert snapshot(experiment) == before
-    assert left_over(experiment) == []
+    for case, kind, message, hint in CASES:
+        monkeypatch.setenv("FAKE_NCU", case)
+        with pytest.raises(kind) as caught:
+            profile(keep_raw="always")
+        assert type(caught.value) is kind, case
+        assert message in caught.value.message
+        assert hint in caught.value.hint and caught.value.hint, case
+        assert snapshot(experiment) == before, case
+        assert left_over(experiment) == [], case
 
 
 def test_a_hang_leaves_no_process_of_any_kind(

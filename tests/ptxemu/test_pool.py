@@ -46,7 +46,9 @@ def test_answers_come_in_the_order_of_the_items() -> None:
     assert deal(work, [], 3) == []
 
 
-@pytest.mark.parametrize("times", [100, pytest.param(1000, marks=WHOLE)])
+@pytest.mark.parametrize(
+    "times", [20, pytest.param(100, marks=pytest.mark.slow), pytest.param(1000, marks=WHOLE)]
+)
 def test_a_thousand_failures_and_no_wait(times: int) -> None:
     """The others are ended at any point of their answers, which nobody else has to wait for."""
 
