@@ -157,6 +157,7 @@ NOT_ON_8_0 = {
     # v7's 72 registers a thread are too few on 8.0, and v8's copy engine came with 9.0.
     "conv2d_direct": ("v7", "v8"),
     "conv2d_tile": ("v11",),  # the copy engine
+    "sgemm": ("v14",),  # clusters
 }
 
 #: The kernel that the next two tables are about, where a version has several.
