@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from workbench.analysis.split.attribution import attribute
+from workbench.analysis.attribution import attribute
 from workbench.model import Column, Device, InstructionTable, Launch, Profile, SourceFile
 
 STEP = """  float v# = in[i + #];

@@ -57,7 +57,7 @@ def none(found: Iterable[str]) -> None:
 
 
 def test_there_is_a_house() -> None:
-    assert {"workbench", "workbench.analysis.split", "ptxemu.ops"} <= set(ROOMS)
+    assert {"workbench", "workbench.analysis.source", "ptxemu.ops"} <= set(ROOMS)
     assert "workbench.commands.profile" in FILES
 
 
@@ -223,7 +223,7 @@ from workbench import units, nothing
 from workbench.store import Store
 from workbench.study import file as studyfile
 from . import b
-from ..analysis.split import placing
+from ..analysis.source import links
 import workbench.model as m, json
 if TYPE_CHECKING:
     from workbench import cli
@@ -232,7 +232,7 @@ else:
 def late():
     from .c import name
 """
-    package = {"workbench.views.b", "workbench.views.c", "workbench.analysis.split.placing"}
+    package = {"workbench.views.b", "workbench.views.c", "workbench.analysis.source.links"}
     known = {*FILES, *package}
     visitor = Imports("workbench.views.a", known, is_room=False)
     visitor.visit(ast.parse(text))

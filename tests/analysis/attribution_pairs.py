@@ -7,7 +7,7 @@ from math import fsum
 from pathlib import Path
 from typing import Any
 
-from workbench.analysis.split.attribution import Attribution
+from workbench.analysis.attribution import Attribution
 from workbench.model import Column, Device, InstructionTable, Launch, Profile, SourceFile
 
 FOLDER = Path(__file__).parent.parent / "data" / "attribution"

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.analysis.source.alignment import align, slide
 from workbench.analysis.source.hunks import FileDiff, diff_file, front_matter, split_moves
-from workbench.analysis.source.tokens import information, scan, tokens_of
+from workbench.analysis.source.lines import align, information, scan, slide, tokens_of
 
 
 def diff(old: str, new: str, path: str = "k.cu") -> FileDiff:

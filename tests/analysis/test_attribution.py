@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analysis.attribution_pairs import NAMES, assert_adds_up, pair, parts_of
-from workbench.analysis.split.attribution import attribute
+from workbench.analysis.attribution import attribute
 
 
 @pytest.mark.parametrize("name", NAMES)

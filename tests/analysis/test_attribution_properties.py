@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from benchmarks.attribution import large_pair
 from tests.analysis.attribution_pairs import DEVICE, assert_adds_up, parts_of
 from tests.attacks.book import WHOLE
-from workbench.analysis.split.attribution import attribute
+from workbench.analysis.attribution import attribute
 from workbench.model import (
     Column,
     InstructionTable,

@@ -8,9 +8,9 @@ import pytest
 from msgspec import structs
 
 from tests.factories import make_launch, make_profile
+from workbench.analysis.attribution import attribute
 from workbench.analysis.cause.places import bounded_in
 from workbench.analysis.compare import compare
-from workbench.analysis.split.attribution import attribute
 from workbench.analysis.story import explain
 from workbench.model import InstructionTable, Profile, SourceFile
 from workbench.store import Store

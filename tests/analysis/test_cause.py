@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.factories import make_launch, make_profile, make_timing
+from workbench.analysis.attribution import Attribution, CounterSplit, Part
 from workbench.analysis.cause.hypotheses import Behaviour, Hypothesis, rank
 from workbench.analysis.cause.places import Origin, place_of
 from workbench.analysis.compare import Comparison, compare
+from workbench.analysis.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.limit import RESOURCES, Load, Resource
 from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.split.attribution import Attribution, CounterSplit, Part
-from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit
 from workbench.model import InstructionTable, Metric
 
 INSTRUCTIONS = "smsp__inst_executed.sum"

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.factories import make_profile, padded
+from workbench.analysis.attribution import CounterSplit, LineShare, Part
 from workbench.analysis.compare import compare
+from workbench.analysis.duration import TimePart
 from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.split.attribution import CounterSplit, LineShare, Part
-from workbench.analysis.split.duration import TimePart
 from workbench.analysis.story import beyond, excerpt, explain, leading, telling
 from workbench.analysis.weight import Scale
 from workbench.analysis.wording import Chapter, Fact, LeftOut, Passage, Tie

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from tests.factories import make_instructions, make_launch, make_metrics, make_profile
-from workbench.analysis.split.duration import TimeSplit, split_time, wilson
+from workbench.analysis.duration import TimeSplit, split_time, wilson
 from workbench.model import Profile, SourceFile
 from workbench.ncurep.read import read_report, select_kernels
 

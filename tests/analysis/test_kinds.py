@@ -8,8 +8,8 @@ import pytest
 from msgspec import structs
 
 from tests.factories import make_instructions, make_launch, make_profile
+from workbench.analysis.attribution import Attribution, attribute
 from workbench.analysis.cause.places import Origin, place_of
-from workbench.analysis.split.attribution import Attribution, attribute
 from workbench.model import Profile, SourceFile
 
 TAGS = "memory_l1_tag_requests_global"

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from tests.factories import make_instructions, make_launch, make_metrics, make_profile
 from workbench.analysis.aggregate import How, LaunchPair, likeness, pair_launches
+from workbench.analysis.attribution import attribute
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.launches import (
     NO_PAIR,
@@ -22,7 +23,6 @@ from workbench.analysis.launches import (
     template_arguments,
     titles,
 )
-from workbench.analysis.split.attribution import attribute
 from workbench.analysis.story import explain
 from workbench.model import Column, InstructionTable, Launch, Metric, Number, Profile
 from workbench.views.terminal.console import render

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.analysis.attribution_pairs import DEVICE
-from workbench.analysis.source.files import SourceDiff, compare_sources
+from workbench.analysis.source.files import SourceDiff, compare_sources, read
+from workbench.analysis.source.lines import Source, scan
 from workbench.analysis.source.links import Line, LineLink
-from workbench.analysis.source.reading import read
-from workbench.analysis.source.tokens import Source, scan
 from workbench.model import Profile, SourceFile
 
 KERNELS = Path(__file__).parents[2] / "kernels"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from tests.views.test_terminal_hunks import padded_step
+from workbench.analysis.attribution import CounterSplit, LineShare, Part
 from workbench.analysis.compare import compare
-from workbench.analysis.split.attribution import CounterSplit, LineShare, Part
-from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit
+from workbench.analysis.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.story import Story, explain, movers
 
 

@@ -8,9 +8,8 @@ from msgspec import structs
 from tests.analysis.attribution_pairs import DEVICE
 from tests.factories import make_instructions, make_launch, make_profile
 from workbench.analysis.source.files import compare_sources
-from workbench.analysis.source.links import kernel_files, pair_files
-from workbench.analysis.source.reading import side_of
-from workbench.analysis.source.tokens import scan
+from workbench.analysis.source.lines import scan
+from workbench.analysis.source.links import kernel_files, pair_files, side_of
 from workbench.model import Profile, SourceFile
 
 

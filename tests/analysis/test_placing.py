@@ -6,10 +6,9 @@ import dataclasses
 
 from tests.factories import make_launch, make_metrics, make_profile
 from workbench.analysis.aggregate import pair_launches
+from workbench.analysis.attribution import Part, Placed, Placing, attribute, launch_changes
 from workbench.analysis.source.files import compare_sources
 from workbench.analysis.source.links import LineLink
-from workbench.analysis.split.attribution import Part, attribute
-from workbench.analysis.split.placing import Placed, Placing, launch_changes
 from workbench.model import Column, InstructionTable, Launch, Profile, SourceFile
 
 

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from tests.analysis.attribution_pairs import DEVICE
 from workbench.analysis.source.cuda import Reader
-from workbench.analysis.source.files import SourceDiff, compare_sources
-from workbench.analysis.source.reading import read
+from workbench.analysis.source.files import SourceDiff, compare_sources, read
+from workbench.analysis.source.lines import scan
 from workbench.analysis.source.symbols import SourceMap
-from workbench.analysis.source.tokens import scan
 from workbench.model import Profile, SourceFile
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from workbench.analysis.source.files import read
+from workbench.analysis.source.lines import scan
 from workbench.analysis.source.links import FUNCTION, link
-from workbench.analysis.source.reading import read
 from workbench.analysis.source.symbols import SourceMap
-from workbench.analysis.source.tokens import scan
 
 
 def program(*texts: str) -> SourceMap:

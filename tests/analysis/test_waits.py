@@ -9,12 +9,12 @@ import pytest
 from msgspec import structs
 
 from tests.factories import make_instructions, make_launch, make_profile
+from workbench.analysis.attribution import attribute
 from workbench.analysis.cause.finding import beside_of, held_nothing_up, place_of_wait, waves_of
 from workbench.analysis.cause.hypotheses import Behaviour, Hypothesis, rank
 from workbench.analysis.cause.places import Origin, ordered_in
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.limit import RESOURCES, UNKNOWN, Load, Resource, Running
-from workbench.analysis.split.attribution import attribute
 from workbench.analysis.story import explain
 from workbench.model import InstructionTable, Metric, Profile, SourceFile
 from workbench.store import Store

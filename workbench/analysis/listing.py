@@ -16,11 +16,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from workbench.analysis.aggregate import Recent, pair_launches
+from workbench.analysis.attribution import Placing
 from workbench.analysis.blame import UNITS, Account, blame_launch
 from workbench.analysis.code import Flow, KernelCode, code_of, issues
-from workbench.analysis.source.alignment import align
 from workbench.analysis.source.files import SourceDiff, compare_sources
-from workbench.analysis.split.placing import Placing
+from workbench.analysis.source.lines import align
 from workbench.counters import Reading, read
 from workbench.model import Launch, Number, Profile, Record
 from workbench.sass import UNIFORM, MachineOp, role, shape

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cached_property
 
 from workbench.analysis.aggregate import pair_launches
+from workbench.analysis.attribution import Placing
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.launches import side_by_side
 from workbench.analysis.listing import HunkCode, hunk_codes
 from workbench.analysis.source.files import SourceDiff, compare_sources
-from workbench.analysis.split.placing import Placing
 from workbench.analysis.story import Story, explain, leading
 from workbench.analysis.weight import Scale
 from workbench.errors import UsageError

@@ -28,9 +28,19 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from workbench.analysis.advice import Score, score
 from workbench.analysis.aggregate import pair_launches
+from workbench.analysis.attribution import (
+    Attribution,
+    CounterSplit,
+    LineShare,
+    Part,
+    PartKey,
+    Placing,
+    attribute,
+)
 from workbench.analysis.cause.finding import Cause, find_cause
 from workbench.analysis.cause.words import Stop, strip, tell
 from workbench.analysis.compare import Comparison, Delta
+from workbench.analysis.duration import TimePart, TimeSplit, split_time
 from workbench.analysis.expectations import Judgement, judge, side_effects
 from workbench.analysis.headroom import Panel, panel_of, score_ways
 from workbench.analysis.launches import side_by_side
@@ -38,15 +48,6 @@ from workbench.analysis.occupancy import OccupancySplit, split_launches
 from workbench.analysis.sameness import doubts
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.split.attribution import (
-    Attribution,
-    CounterSplit,
-    LineShare,
-    Part,
-    attribute,
-)
-from workbench.analysis.split.duration import TimePart, TimeSplit, split_time
-from workbench.analysis.split.placing import PartKey, Placing
 from workbench.analysis.weight import TELLING, WELL, Scale, most_moved, ranked
 from workbench.analysis.wording import (
     SAMPLES,

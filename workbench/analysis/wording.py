@@ -12,15 +12,10 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from workbench.analysis.attribution import Attribution, CounterSplit, Linked, Part
+from workbench.analysis.duration import StallDelta, TimePart
 from workbench.analysis.limit import stall_words
 from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.split.attribution import (
-    Attribution,
-    CounterSplit,
-    Linked,
-    Part,
-)
-from workbench.analysis.split.duration import StallDelta, TimePart
 from workbench.analysis.weight import TELLING
 from workbench.counters import catalog
 from workbench.model import Number, Record

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from workbench.analysis.aggregate import combine, main_launch
+from workbench.analysis.attribution import Attribution
 from workbench.analysis.cause.hypotheses import (
     QUIET,
     WAITS,
@@ -23,12 +24,11 @@ from workbench.analysis.cause.hypotheses import (
 )
 from workbench.analysis.cause.places import Origin, bounded_in, ordered_in, place_of
 from workbench.analysis.compare import Comparison, Delta
+from workbench.analysis.duration import TimeSplit
 from workbench.analysis.limit import FULL, RESOURCES, Limit, limit_of, state_seconds
 from workbench.analysis.occupancy import OccupancySplit
 from workbench.analysis.sameness import Doubt
-from workbench.analysis.source.tokens import scan
-from workbench.analysis.split.attribution import Attribution
-from workbench.analysis.split.duration import TimeSplit
+from workbench.analysis.source.lines import scan
 from workbench.analysis.weight import WELL, Scale, tells
 from workbench.counters import Missing
 from workbench.gpus import chip_for

@@ -17,10 +17,10 @@ from typing import Literal
 
 from msgspec import structs
 
+from workbench.analysis.attribution import Attribution, CounterSplit
+from workbench.analysis.duration import TimePart, TimeSplit
 from workbench.analysis.occupancy import OccupancySplit
-from workbench.analysis.source.tokens import Tokens, scan
-from workbench.analysis.split.attribution import Attribution, CounterSplit
-from workbench.analysis.split.duration import TimePart, TimeSplit
+from workbench.analysis.source.lines import Tokens, scan
 from workbench.model import Profile, Record
 
 Link = Literal["hunk", "launch", "compiler", "source unknown", "elsewhere"]

@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from workbench.analysis.attribution import Attribution
 from workbench.analysis.cause.finding import Cause, Proof, StallMove, is_pipe
 from workbench.analysis.cause.hypotheses import WAITS
 from workbench.analysis.compare import Comparison, Delta
+from workbench.analysis.duration import TimeSplit
 from workbench.analysis.launches import kernel_words, speaking
 from workbench.analysis.limit import RESOURCES, Limit, stall_words
 from workbench.analysis.sameness import headline
 from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.split.attribution import Attribution
-from workbench.analysis.split.duration import TimeSplit
 from workbench.counters import catalog
 from workbench.model import Record
 from workbench.units import factor, listed, quantity, signed

@@ -13,9 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from workbench.analysis.source.declarations import Action, Declarations, words_of
-from workbench.analysis.source.symbols import EVERYWHERE, DefinitionKind, Routine, SourceMap
-from workbench.analysis.source.tokens import Range, Source, joined, tokens_of
+from workbench.analysis.source.lines import Range, Source, joined, tokens_of
+from workbench.analysis.source.symbols import (
+    EVERYWHERE,
+    Action,
+    Declarations,
+    DefinitionKind,
+    Routine,
+    SourceMap,
+    words_of,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -22,16 +22,18 @@ from functools import lru_cache
 from itertools import accumulate, pairwise, zip_longest
 from typing import Literal
 
-from workbench.analysis.source.alignment import Pair, align, slide
-from workbench.analysis.source.tokens import (
+from workbench.analysis.source.lines import (
     CodeLines,
+    Pair,
     Range,
     Source,
     Statements,
     Tokens,
+    align,
     information,
     pair_statements,
     renamed,
+    slide,
 )
 from workbench.model import Record
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from workbench.analysis.aggregate import LaunchPair
 from workbench.analysis.source.hunks import FileDiff, diff_file
-from workbench.analysis.source.reading import SourceSide, statements_of
+from workbench.analysis.source.lines import Range, Source, Statements, Tokens, information, renamed
 from workbench.analysis.source.symbols import Definition, Extent, Governed, Routine, SourceMap, Use
-from workbench.analysis.source.tokens import Source, Tokens, information, renamed
+from workbench.model import Profile, Record, SourceFile
 
 #: One definition, one use: a step of a chain.
 STEP = 1
@@ -353,6 +353,44 @@ def _spread(found: SourceMap, roots: _Roots) -> dict[Line, LineLink]:
 # --- Which file, and which kernel, of one profile is compared with which of another --------------
 
 FilePair = tuple[int | None, int | None]
+
+
+class LaunchLines(Record, frozen=True):
+    """A launch's kernel, and the file and line of each of its instructions."""
+
+    kernel: str
+    file: tuple[int, ...]
+    line: tuple[int, ...]
+
+
+class SourceSide(Record, frozen=True):
+    """All of a profile that the comparison of sources looks at; nothing in it was measured."""
+
+    sources: tuple[SourceFile, ...]
+    compiler: str
+    launches: tuple[LaunchLines, ...]
+
+
+def side_of(profile: Profile) -> SourceSide:
+    """What the comparison of sources looks at."""
+    return SourceSide(
+        sources=profile.sources,
+        compiler=profile.build.compiler if profile.build else "",
+        launches=tuple(
+            LaunchLines(each.kernel, each.instructions.file, each.instructions.line)
+            for each in profile.launches
+        ),
+    )
+
+
+def statements_of(maps: Callable[[], tuple[SourceMap, SourceMap]], a: int, b: int) -> Statements:
+    """Statements of several lines of an old file and a new one, looked up when asked for."""
+
+    def statements() -> tuple[Sequence[Range], Sequence[Range]]:
+        old, new = maps()
+        return old.statements.get(a, ()), new.statements.get(b, ())
+
+    return statements
 
 
 def kernel_names(

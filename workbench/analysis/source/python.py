@@ -11,6 +11,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from workbench.analysis.source.lines import Source, Tokens, joined
 from workbench.analysis.source.symbols import (
     DefinitionKind,
     Extent,
@@ -18,7 +19,6 @@ from workbench.analysis.source.symbols import (
     Routine,
     SourceMap,
 )
-from workbench.analysis.source.tokens import Source, Tokens, joined
 
 
 class PythonReader(Recorder, ast.NodeVisitor):

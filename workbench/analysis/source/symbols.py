@@ -1,18 +1,23 @@
-"""What the lines of sources declare, define, use and govern: the records of a reading.
+"""What the lines of sources declare, define, use and govern, and what CUDA declares at file level.
 
 A `SourceMap` is flat: symbols with scopes, definitions of their values, uses, lines that
-a loop or condition governs, routines and calls. `workbench.analysis.source.reading` fills
-it, with one `Recorder` per file; `workbench.analysis.source.links` asks of two maps what a
-change reaches.
+a loop or condition governs, routines and calls. One `Recorder` per file fills it
+(`Declarations` and `cuda.Reader`, or `python.PythonReader`); `workbench.analysis.source.links`
+asks of two maps what a change reaches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
 
-from workbench.analysis.source.tokens import Tokens
+from workbench.analysis.source.lines import Source, Tokens, tokens_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
 
 SymbolKind = Literal["variable", "parameter", "macro", "function", "type", "member"]
 DefinitionKind = Literal["value", "update", "element", "argument"]
@@ -246,3 +251,279 @@ class Recorder:
     def add_loop(self, start: int, end: int) -> None:
         """Record the byte range of a loop."""
         self.found.loops.setdefault(self.file, []).append((start, end))
+
+
+# --- CUDA, first pass: what a file declares at file level -----------------------------------------
+#
+# The parse is tree-sitter's CUDA grammar: it takes any text, marks what it does not
+# understand and goes on.
+
+Action = Callable[[], None]
+
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_TYPES = {"struct_specifier", "class_specifier", "union_specifier", "enum_specifier"}
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Parser:
+    """The CUDA parser, made once."""
+    import tree_sitter_cuda
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_cuda.language()))
+
+
+def _parse(source: Source) -> tuple[Node, str]:
+    """Tree of a source, and the text in which byte n is character n.
+
+    What is not ASCII becomes an underscore, so that positions in bytes and in
+    characters are the same; names stay apart unless they differ in such letters alone.
+    """
+    text = _NOT_ASCII.sub("_", source.text).replace("\r", " ").replace("\0", " ")
+    return _parser().parse(text.encode("ascii")).root_node, text
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """Identifiers of a macro's body, or of a pragma; comments are no part of them."""
+    return tuple(dict.fromkeys(filter(_WORD.fullmatch, tokens_of(text))))
+
+
+class Declarations(Recorder):
+    """One CUDA file: helpers that read nodes, and the names of file scope."""
+
+    def __init__(self, found: SourceMap, file: int, source: Source) -> None:
+        super().__init__(found, file)
+        self.root, self.text = _parse(source)
+        self.scopes: list[dict[str, int]] = []
+        self.blocks: list[tuple[int, int]] = []
+        self.members: dict[str, int] = {}
+        self.targets: set[int] = set()  # bytes of identifiers that are assigned to
+        self.declared: set[int] = set()  # bytes of identifiers that are declarations
+        self.stack: list[Node | Action] = []
+        self.bodies: list[Node] = []
+
+    # --- helpers ---------------------------------------------------------------
+
+    def slice(self, start: int, end: int) -> str:
+        """Text between two bytes."""
+        return self.text[start:end]
+
+    def tokens(self, *nodes: Node | None) -> Tokens:
+        """Tokens of nodes, one after the other."""
+        out: Tokens = ()
+        for node in nodes:
+            if node is not None:
+                out += tokens_of(self.slice(node.start_byte, node.end_byte))
+        return out
+
+    def place(self, node: Node, last: Node | None = None) -> Extent:
+        """Lines that a node (up to the end of another) stands on."""
+        end = (last or node).end_point
+        row = end[0] if end[1] or end[0] == node.start_point[0] else end[0] - 1
+        return (self.file, node.start_point[0] + 1, row + 1)
+
+    def name(self, node: Node) -> str:
+        """Text of a node."""
+        return self.slice(node.start_byte, node.end_byte)
+
+    def children(self, node: Node, without: Node | None = None) -> list[Node]:
+        """Named children, one of them left out."""
+        return [c for c in node.children if c.is_named and (without is None or c.id != without.id)]
+
+    def symbol(
+        self, name: str, kind: SymbolKind, shape: Tokens, places: list[Extent], scope: str = ""
+    ) -> Symbol:
+        """Record a symbol, in the innermost open scope."""
+        block = self.blocks[-1] if self.blocks else EVERYWHERE
+        made = self.add_symbol(name, kind, shape, places, scope, block)
+        if self.scopes:
+            self.scopes[-1][name] = made.index
+        return made
+
+    def definition(
+        self, symbol: int, kind: DefinitionKind, node: Node, key: Tokens, *, kills: bool = False
+    ) -> int:
+        """Record a definition; returns its index."""
+        span = (node.start_byte, node.end_byte)
+        return self.add_definition(
+            symbol, kind, self.scope, key, self.place(node), span, kills=kills
+        )
+
+    def lookup(self, name: str) -> list[int]:
+        """Symbols that a name may mean here: the innermost scope's, else all of file scope."""
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return [scope[name]]
+        return self.globals.get(name, [])
+
+    def row_of(self, at: int) -> int:
+        """1-based line of the last character before a byte."""
+        return self.text.count("\n", 0, max(0, at - 1)) + 1 if at else 1
+
+    def base(self, node: Node | None) -> tuple[Node | None, bool]:
+        """The variable that an expression on the left side stands in; whether it is an element."""
+        element = False
+        while node is not None and node.type not in ("identifier", "type_identifier"):
+            inner = node.child_by_field_name("argument") or node.child_by_field_name("value")
+            if node.type in ("subscript_expression", "pointer_expression", "field_expression"):
+                element = True
+            elif node.type == "call_expression":  # reinterpret_cast<float4*>(&x[i])
+                arguments = node.child_by_field_name("arguments")
+                inner = (
+                    arguments.named_children[0] if arguments and arguments.named_children else None
+                )
+                element = True
+            elif node.type == "parenthesized_expression":
+                inner = node.named_children[0] if node.named_children else None
+            node = inner
+        return node, element
+
+    # --- file level --------------------------------------------------------------
+
+    def declare_globals(self) -> None:
+        """First pass: macros, types, functions and variables of file scope."""
+        stack = [self.root]
+        while stack:
+            node = stack.pop()
+            kind = node.type
+            if kind in ("preproc_def", "preproc_function_def"):
+                self.macro(node)
+            elif kind == "function_definition":
+                self._function(node)
+            elif kind in _TYPES:
+                self._type(node)
+            elif kind in ("alias_declaration", "type_definition"):
+                self._alias(node)
+            elif kind == "declaration":
+                self._global(node)
+            else:
+                stack.extend(reversed(node.children))
+
+    def macro(self, node: Node) -> None:
+        """Record a macro."""
+        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        if name is None:
+            return
+        body = self.name(value) if value else ""
+        parameters = node.child_by_field_name("parameters")
+        shape = self.tokens(parameters) + tokens_of(body)
+        made = self.symbol(self.name(name), "macro", shape, [self.place(node)])
+        hidden = set(words_of(self.name(parameters))) if parameters else set()
+        made.words = tuple(word for word in words_of(body) if word not in hidden)
+        self.bodies.append(node)
+
+    def _function(self, node: Node) -> None:
+        declarator = node.child_by_field_name("declarator")
+        name = declarator
+        while name is not None and name.type not in ("identifier", "field_identifier"):
+            name = name.child_by_field_name("declarator") or name.child_by_field_name("name")
+        body = node.child_by_field_name("body")
+        if declarator is None or name is None or body is None:
+            return
+        parent = node.parent
+        start = parent if parent is not None and parent.type == "template_declaration" else node
+        head = tokens_of(self.slice(start.start_byte, name.start_byte))
+        whole = tokens_of(self.slice(start.start_byte, node.end_byte))
+        head_place = (self.file, start.start_point[0] + 1, name.end_point[0] + 1)
+        symbol = self.symbol(self.name(name), "function", whole, [self.place(start, node)])
+        made = Routine(
+            name=self.name(name),
+            kernel="__global__" in head,
+            head=head,
+            tokens=whole,
+            place=self.place(start, node),
+            head_place=head_place,
+            span=(start.start_byte, node.end_byte),
+            symbol=symbol.index,
+            names=dict(self.members),
+        )
+        self.found.routines.append(made)
+        while declarator is not None and declarator.type != "function_declarator":
+            declarator = declarator.child_by_field_name("declarator")
+        listed = declarator.child_by_field_name("parameters") if declarator else None
+        # By position, for calls; the second pass meets the same nodes in their scope.
+        for parameter in listed.named_children if listed else ():
+            inner, _ = self.declared_name(parameter.child_by_field_name("declarator"))
+            if parameter.type == "comment":
+                continue
+            text = self.name(inner) if inner is not None else ""
+            own = self.symbol(
+                text, "parameter", self.tokens(parameter), [self.place(parameter)], made.name
+            )
+            own.block = made.span
+            made.parameters.append(own.index)
+            if text:
+                made.names[text] = own.index
+        self.bodies.append(start)
+
+    def _type(self, node: Node) -> None:
+        name = node.child_by_field_name("name")
+        if name is not None and node.child_by_field_name("body") is not None:
+            self.symbol(self.name(name), "type", self.tokens(node), [self.place(node)])
+        if node.type == "enum_specifier":
+            for item in node.named_children[-1].named_children if node.named_children else ():
+                label = item.child_by_field_name("name")
+                if label is not None:
+                    self.symbol(self.name(label), "variable", self.tokens(item), [self.place(item)])
+        self.bodies.append(node)
+        methods: list[Node] = []
+        members: dict[str, int] = {}
+        stack = list(node.named_children)
+        while stack:
+            inner = stack.pop()
+            if inner.type == "function_definition":
+                methods.append(inner)
+            elif inner.type == "field_declaration":
+                field, _ = self.declared_name(inner.child_by_field_name("declarator"))
+                if field is not None and name is not None:
+                    # A scope of its own: a bare name outside of the methods is no member.
+                    made = self.symbol(
+                        self.name(field),
+                        "member",
+                        self.tokens(inner),
+                        [self.place(inner)],
+                        self.name(name),
+                    )
+                    members[made.name] = made.index
+            elif inner.type in ("field_declaration_list", "template_declaration", *_TYPES):
+                stack.extend(inner.named_children)
+        self.members = members
+        for method in methods:
+            self._function(method)
+        self.members = {}
+
+    def _alias(self, node: Node) -> None:
+        name = node.child_by_field_name("name") or node.child_by_field_name("declarator")
+        if name is not None:
+            self.symbol(self.name(name), "type", self.tokens(node), [self.place(node)])
+        self.bodies.append(node)
+        for child in node.named_children:
+            if child.type in _TYPES:
+                self._type(child)
+
+    def _global(self, node: Node) -> None:
+        for child in node.named_children:
+            if child.type in _TYPES:
+                self._type(child)
+        for declarator in node.children_by_field_name("declarator"):
+            if declarator.type == "function_declarator":
+                continue  # a prototype
+            name, _ = self.declared_name(declarator)
+            if name is not None:
+                self.declared.add(name.start_byte)
+                shape = tokens_of(self.slice(node.start_byte, node.end_byte))
+                self.symbol(self.name(name), "variable", shape, [self.place(node)])
+        self.bodies.append(node)
+
+    def declared_name(self, node: Node | None) -> tuple[Node | None, Node | None]:
+        """(name, innermost declarator without its initializer) of a declarator."""
+        shape = node
+        while node is not None and node.type not in ("identifier", "field_identifier"):
+            if node.type == "init_declarator":
+                shape = node.child_by_field_name("declarator")
+            inner = node.child_by_field_name("declarator") or node.child_by_field_name("name")
+            if inner is None and node.type in ("reference_declarator", "parenthesized_declarator"):
+                inner = node.named_children[-1] if node.named_children else None
+            node = inner
+        return node, shape

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from workbench.analysis.aggregate import main_launch
+from workbench.analysis.attribution import CounterSplit
 from workbench.analysis.cause.finding import Cause
 from workbench.analysis.compare import Comparison, Side
+from workbench.analysis.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.expectations import Judgement
 from workbench.analysis.headroom import Panel, Way, line_at, panel_of, waited_most
 from workbench.analysis.launches import KernelChange
@@ -18,8 +20,6 @@ from workbench.analysis.limit import HotLine, Limit, sampled_lines
 from workbench.analysis.listing import CodeClass, HunkCode
 from workbench.analysis.program import KernelStep
 from workbench.analysis.remarks import remarks
-from workbench.analysis.split.attribution import CounterSplit
-from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.story import Story
 from workbench.analysis.weight import TELLING
 from workbench.analysis.wording import Passage, Tie

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from workbench import units
-from workbench.analysis.split.attribution import CounterSplit, Part
-from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit
+from workbench.analysis.attribution import CounterSplit, Part
+from workbench.analysis.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.story import Story
 from workbench.analysis.weight import TELLING, Scale
 from workbench.analysis.wording import Fact, tellable, went_well

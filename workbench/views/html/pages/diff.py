@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from workbench import units
 from workbench.analysis.advice import Score
+from workbench.analysis.attribution import LineShare
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.course import courses
 from workbench.analysis.launches import KERNELS_HEAD, kernel_rows
 from workbench.analysis.memory import memory
 from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.split.attribution import LineShare
 from workbench.analysis.step import Step
 from workbench.analysis.story import Mover, Story, movers
 from workbench.analysis.weight import most_moved, ranked

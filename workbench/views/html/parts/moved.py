@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from workbench import units
+from workbench.analysis.attribution import LineShare, Part
 from workbench.analysis.compare import Delta
+from workbench.analysis.duration import CodeLine, TimePart, TimeSplit, WaitPath
 from workbench.analysis.limit import stall_words
-from workbench.analysis.split.attribution import LineShare, Part
-from workbench.analysis.split.duration import CodeLine, TimePart, TimeSplit, WaitPath
 from workbench.analysis.story import Story
 from workbench.analysis.weight import TELLING
 from workbench.analysis.wording import Fact, Passage, Row, Tie, Title

@@ -23,11 +23,18 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from workbench.analysis.aggregate import pair_launches
+from workbench.analysis.attribution import (
+    Linked,
+    PartKey,
+    Placed,
+    Placing,
+    Twins,
+    in_order,
+    names_of,
+)
 from workbench.analysis.blame import UNITS, Account, Culprit, Debt, blame_launch
 from workbench.analysis.limit import LEAST_SAMPLES
 from workbench.analysis.source.files import SourceDiff, compare_sources
-from workbench.analysis.split.attribution import Linked, in_order, names_of
-from workbench.analysis.split.placing import PartKey, Placed, Placing, Twins
 from workbench.counters import Reading, read
 from workbench.model import Profile, Record
 

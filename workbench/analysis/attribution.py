@@ -1,0 +1,723 @@
+"""The split of every line counter's change over hunks: parts that add up to the whole.
+
+For two profiles and a counter that is known per instruction, every line of either
+side belongs to exactly one part:
+
+``hunk``       the line was changed, added, removed or moved
+``symbol``     it is unchanged and uses (or is governed by) something a hunk changed
+``launch``     neither, but its launch was changed, added or removed
+``unknown``    the profile holds no text of it, so that nobody can say what changed there
+``elsewhere``  none of these: the compiler did it, or it is noise; never hidden
+
+An unchanged line and its twin on the other side are one thing, with one part. Where
+several hunks link a line equally closely, the part is theirs together: nothing was
+measured that could tell them apart. Sums are exact: integers as integers, floating
+point as fractions. It is one module because which part a line belongs to (`Placing`) and what the
+parts add up to is one promise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from workbench.analysis.aggregate import LaunchPair, pair_launches
+from workbench.analysis.code import code_of
+from workbench.analysis.source.files import SourceDiff, SourceState, compare_sources
+from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.source.links import Line, LineLink, cheapest, plain_name
+from workbench.counters import catalog
+from workbench.model import Column, Dim3, Launch, Number, Profile, Record, line_counters
+from workbench.sass import COPIES, GLOBAL_ATOMICS, GLOBAL_LOADS, GLOBAL_STORES, HOLDING, parse
+from workbench.units import listed
+
+# --- Which part an amount on a line belongs to ---------------------------------------------------
+
+PartLink = Literal["hunk", "symbol", "launch", "unknown", "elsewhere"]
+
+
+class PartKey(NamedTuple):
+    """What makes a part one part.
+
+    `hunks` are those that it is linked to: several where each links its lines equally
+    closely, so that the part is theirs together. `symbol` is the name that links it, or the
+    kernel of a launch; empty where several names link a line equally.
+    """
+
+    link: PartLink
+    hunks: tuple[int, ...] = ()
+    symbol: str = ""
+    note: str = ""
+
+
+Twins = tuple[Line | None, Line | None]  # a line pair, (old, new)
+Exact = int | Fraction
+
+
+class Placed(NamedTuple):
+    """A line pair with its part, the names that link it, and those on the way to it."""
+
+    twins: Twins
+    key: PartKey
+    symbols: tuple[str, ...] = ()
+    via: tuple[str, ...] = ()
+
+
+def canonical(name: str) -> str:
+    """Today's name of a line metric (ncu renamed some)."""
+    counter = catalog().by_line(name)
+    return (counter.line or name) if counter is not None else name
+
+
+def _dim(value: Dim3) -> str:
+    return "×".join(map(str, value))
+
+
+def _instance(name: str) -> str:
+    """The last template arguments of a kernel's name: ``<(int)32>``."""
+    head = name.replace("(anonymous namespace)::", "")
+    depth, start, found = 0, 0, ""
+    for at, letter in enumerate(head):
+        if letter == "<":
+            start = at if depth == 0 else start
+            depth += 1
+        elif letter == ">" and depth:
+            depth -= 1
+            found = head[start : at + 1] if depth == 0 else found
+        elif letter == "(" and depth == 0:
+            break  # parameters
+    return found
+
+
+#: Template arguments that are longer are folded, those of arguments first.
+_LONGEST = 60
+
+
+def _folded(one: str, other: str) -> tuple[str, str]:
+    """Two instances, short enough to be read.
+
+    ``<Gemm<…>>``; where that hides what differs, the first arguments that do.
+    """
+    if max(len(one), len(other)) <= _LONGEST:
+        return one, other
+    while True:
+        short = _outer(one), _outer(other)
+        if short[0] != short[1]:
+            return _cut(short[0]), _cut(short[1])
+        pairs = zip(_arguments(one), _arguments(other), strict=False)
+        one, other = next(((a, b) for a, b in pairs if a != b), ("", ""))
+        if not one:
+            return _cut(short[0]), _cut(short[1])
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _outer(instance: str) -> str:
+    """An instance without the arguments of its arguments: ``<a::Gemm<…>, 3>``."""
+    depth, out = 0, []
+    for letter in instance:
+        depth -= letter == ">"
+        if depth < 2:
+            out.append(letter)
+        if letter == "<":
+            depth += 1
+            out += ["…"] if depth == 2 else []
+    return "".join(out)
+
+
+def _arguments(instance: str) -> list[str]:
+    """The arguments of an instance, ``Gemm<…>`` with theirs."""
+    depth, out = 0, [""]
+    for letter in instance[instance.find("<") + 1 : instance.rfind(">")]:
+        depth += (letter == "<") - (letter == ">")
+        if letter == "," and not depth:
+            out.append("")
+        else:
+            out[-1] += letter
+    return [each.strip() for each in out]
+
+
+def launch_changes(old: Profile, new: Profile, a: Launch, b: Launch) -> tuple[str, ...]:
+    """What differs between two launches apart from the code, in words."""
+    out = []
+    for what, x, y in (("grid", a.grid, b.grid), ("block", a.block, b.block)):
+        if x != y:
+            out.append(f"{what} {_dim(x)} → {_dim(y)}")
+    instances = [_instance(launch.signature or launch.kernel) for launch in (a, b)]
+    if plain_name(a.kernel) == plain_name(b.kernel) and instances[0] != instances[1]:
+        # One template, two instances: no line differs, but what was compiled does.
+        first, second = _folded(instances[0], instances[1])
+        out.append(f"template arguments {first or '—'} → {second or '—'}")
+    if a.dynamic_shared != b.dynamic_shared:
+        out.append(f"dynamic shared memory {a.dynamic_shared} → {b.dynamic_shared} B")
+    cluster = ("launch__cluster_dim_x", "launch__cluster_dim_y", "launch__cluster_dim_z")
+    x_size, y_size = ([launch.metrics.get(n) for n in cluster] for launch in (a, b))
+    if all(x_size) and all(y_size) and x_size != y_size:
+        out.append("cluster")
+    if old.build is not None and new.build is not None and old.build.flags != new.build.flags:
+        gone = [flag for flag in old.build.flags if flag not in new.build.flags]
+        come = [flag for flag in new.build.flags if flag not in old.build.flags]
+        said = [*(f"without {flag}" for flag in gone), *(f"with {flag}" for flag in come)]
+        out.append(f"flags {', '.join(said)}")
+    return tuple(out)
+
+
+def spellings(name: str) -> tuple[str, ...]:
+    """All names that ncu gave a line metric, today's first."""
+    counter = catalog().by_line(name)
+    return tuple(dict.fromkeys((name, *counter.lines))) if counter is not None else (name,)
+
+
+class Placing:
+    """Says for an amount on a line of a launch which part it goes to."""
+
+    def __init__(
+        self, old: Profile, new: Profile, diff: SourceDiff, launches: Sequence[LaunchPair]
+    ) -> None:
+        self.old, self.new, self.diff = old, new, diff
+        apart = old.device.name != new.device.name
+        self.unlinked = PartKey("elsewhere", note="device" if apart else "")
+        self.back = {b: a for a, b in diff.twin.items()}
+        self.file_back = {b: a for a, b in diff.files.items()}
+        #: Index of a source -> its path, on either side.
+        self.paths = _paths(old), _paths(new)
+        self.changed: dict[tuple[int, int], str] = {}  # (side, launch) -> "launch" where changed
+        self.alone: dict[tuple[int, int], str] = {}  # (side, launch) -> kernel
+        self.covered: dict[str, set[Line]] = defaultdict(set)
+        self.known: dict[tuple[int, int, Line], int] = {}
+        self.of_rows: dict[tuple[int, int], list[int]] = {}
+        self.by_line: dict[int, dict[str, dict[int, Number]]] = {}
+        self.placed: list[Placed] = []
+        self.numbers: dict[Placed, int] = {}
+        for pair in launches:
+            a = old.launches[pair.old] if pair.old is not None else None
+            b = new.launches[pair.new] if pair.new is not None else None
+            if a is not None and b is not None and pair.old is not None and pair.new is not None:
+                if launch_changes(old, new, a, b):
+                    self.changed[0, pair.old] = self.changed[1, pair.new] = "launch"
+                self.covered["old"].update(_lines(a))
+                self.covered["new"].update(_lines(b))
+            elif a is not None and pair.old is not None:
+                self.alone[0, pair.old] = a.kernel
+                self.covered["removed"].update(_lines(a))
+            elif b is not None and pair.new is not None:
+                self.alone[1, pair.new] = b.kernel
+                self.covered["added"].update(_lines(b))
+
+    def unit(self, side: int, line: Line) -> Twins:
+        """The line with its twin, (old, new); a line without a twin stands alone."""
+        line = (self.diff.first_new if side else self.diff.first_old).get(line, line)
+        if side == 0:
+            twin = self.diff.twin.get(line)
+            if twin is None and line not in self.diff.hunk_old:
+                twin = self._nowhere(line, self.diff.files)
+                taken = twin in self.back or twin in self.diff.hunk_new
+                twin = None if taken else twin
+            return line, twin
+        back = self.back.get(line)
+        if back is None and line not in self.diff.hunk_new:
+            back = self._nowhere(line, self.file_back)
+            taken = back in self.diff.twin or back in self.diff.hunk_old
+            back = None if taken else back
+        return back, line
+
+    @staticmethod
+    def _nowhere(line: Line, files: dict[int, int]) -> Line | None:
+        """Twin of a line that no text shows: the same number in the paired file."""
+        if line[0] < 0:
+            return line
+        return (files[line[0]], line[1]) if line[0] in files else None
+
+    def place(self, side: int, launch: int, line: Line) -> int:
+        """Number (in `placed`) of the line's pair with its part."""
+        known = self.known.get((side, launch, line))
+        if known is None:
+            unit = self.unit(side, line)
+            entry = self._placed(side, launch, unit)
+            known = self.numbers.setdefault(entry, len(self.placed))
+            if known == len(self.placed):
+                self.placed.append(entry)
+            self.known[side, launch, line] = known
+        return known
+
+    def rows(self, side: int, launch: int) -> list[int]:
+        """`place` of every instruction of a launch."""
+        rows = self.of_rows.get((side, launch))
+        if rows is None:
+            table = (self.new if side else self.old).launches[launch].instructions
+            lines = list(zip(table.file, table.line, strict=True))
+            # A line has ten instructions and more.
+            places = {line: self.place(side, launch, line) for line in dict.fromkeys(lines)}
+            rows = self.of_rows[side, launch] = [places[line] for line in lines]
+        return rows
+
+    def sums(self, name: str, side: int, only: frozenset[str] = frozenset()) -> dict[int, Exact]:
+        """One line counter of one side, added up over the entries of `placed`.
+
+        Args:
+            name: The counter.
+            side: 0 (old) or 1.
+            only: Opcodes of the instructions that count; all do where there are none.
+        """
+        out: dict[int, Exact] = defaultdict(int)
+        names = spellings(name)
+        if not only:
+            by_line = self._by_line(side)
+            found = [by_line[metric] for metric in names if metric in by_line]
+            if all(type(value) is int for sums in found for value in sums.values()):
+                for sums in found:
+                    for place, amount in sums.items():
+                        out[place] += int(amount)
+                return out
+        for number, launch in enumerate((self.new if side else self.old).launches):
+            columns, texts = launch.instructions.columns, launch.instructions.text
+            for column in [columns[metric] for metric in names if metric in columns]:
+                places = self.rows(side, number)
+                for row, value in zip(column.rows, column.values, strict=True):
+                    if only and parse(texts[row]).opcode not in only:
+                        continue
+                    out[places[row]] += value if type(value) is int else Fraction(value)
+        return out
+
+    def _by_line(self, side: int) -> dict[str, dict[int, Number]]:
+        """All line counters of a side over the entries of `placed`; integers are exact."""
+        known = self.by_line.get(side)
+        if known is None:
+            known = self.by_line[side] = defaultdict(dict)
+            for number, launch in enumerate((self.new if side else self.old).launches):
+                self.rows(side, number)  # in the order of instructions, which numbers tell
+                for line, counters in line_counters(launch).items():
+                    place = self.place(side, number, line)
+                    for metric, amount in counters.items():
+                        sums = known[metric]
+                        sums[place] = sums.get(place, 0) + amount
+        return known
+
+    def _placed(self, side: int, launch: int, unit: Twins) -> Placed:
+        a, b = unit
+        hunk = self.diff.hunk_old.get(a) if a is not None else None
+        if hunk is None and b is not None:
+            hunk = self.diff.hunk_new.get(b)
+        if hunk is not None:
+            return Placed(unit, PartKey("hunk", (hunk,)))
+        if (side, launch) in self.alone and self._extra(side, a, b):
+            kernel, word = self.alone[side, launch], "added" if side else "removed"
+            return Placed(unit, PartKey("launch", symbol=kernel, note=word), (kernel,))
+        found = self._link(a, b)
+        if found is not None:
+            hunks = tuple(sorted({hunk for hunk, _ in found.labels}))
+            symbols = tuple(sorted({symbol for _, symbol in found.labels}))
+            one = symbols[0] if len(hunks) == len(symbols) == 1 else ""
+            return Placed(unit, PartKey("symbol", hunks, one), symbols, found.via)
+        known = a or b
+        assert known is not None
+        note = "no-line" if known[0] < 0 or known[1] == 0 else ""
+        if self._unknown(a, b):
+            return Placed(unit, PartKey("unknown", note=note))
+        if (side, launch) in self.changed:
+            front = self.diff.front_matter
+            return Placed(unit, PartKey("launch", (front,) if front is not None else ()))
+        return Placed(unit, PartKey("elsewhere", note=note) if note else self.unlinked)
+
+    def _unknown(self, a: Line | None, b: Line | None) -> bool:
+        """Whether no text shows the line: then nobody can say that it did not change."""
+        return any(
+            -1 in unknown or (line is not None and line[0] in unknown)
+            for line, unknown in ((a, self.diff.unknown_old), (b, self.diff.unknown_new))
+        )
+
+    def _extra(self, side: int, a: Line | None, b: Line | None) -> bool:
+        """Whether an unmatched launch did this work besides the others, not instead of them."""
+        was = a in self.covered["old"], a in self.covered["removed"]
+        now = b in self.covered["new"], b in self.covered["added"]
+        return (now[0] or not any(was)) if side else (was[0] or not any(now))
+
+    def _link(self, a: Line | None, b: Line | None) -> LineLink | None:
+        """The cheapest link of a line pair, from either side; equally cheap ones together."""
+        one = self.diff.links_old.get(a) if a is not None else None
+        other = self.diff.links_new.get(b) if b is not None else None
+        return one if other is None else cheapest(one, other)
+
+
+def _paths(profile: Profile) -> dict[int, str]:
+    return {-1: "", **{number: source.path for number, source in enumerate(profile.sources)}}
+
+
+def _lines(launch: Launch) -> Iterable[Line]:
+    return zip(launch.instructions.file, launch.instructions.line, strict=True)
+
+
+def exactly(value: Number) -> Number:
+    """Counts that came as floats are integers; others stay what they are."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+# --- The split -----------------------------------------------------------------------------------
+
+#: Name -> a line counter, and the opcodes of which alone it is taken. ncu counts loads and stores
+#: of a line together, and at no line what the copy engine reads (``bulk_loads`` are its copies) or
+#: what warps do to wait for one another (``arrivals``: all that is done to an mbarrier).
+KINDS = {
+    "load_tags": ("memory_l1_tag_requests_global", GLOBAL_LOADS),
+    "load_sectors": ("memory_l2_theoretical_sectors_global", GLOBAL_LOADS),
+    "store_tags": ("memory_l1_tag_requests_global", GLOBAL_STORES),
+    "store_sectors": ("memory_l2_theoretical_sectors_global", GLOBAL_STORES),
+    "atomics": ("thread_inst_executed_true", GLOBAL_ATOMICS),
+    "bulk_loads": ("inst_executed", COPIES - GLOBAL_LOADS),
+    "barriers": ("inst_executed", HOLDING["barrier_stall"]),
+    "arrivals": ("inst_executed", frozenset({"SYNCS"})),
+}
+
+
+class LineShare(Record, frozen=True):
+    """One line of a part. Lines are 1-based, None where that side has none, 0: no line known.
+
+    `delta` is what the line contributes to this part, `via` the names from the symbol to
+    the line, one on it included, where it does not use the symbol itself.
+    """
+
+    old: int | None
+    new: int | None
+    old_file: str
+    new_file: str
+    delta: Number
+    via: tuple[str, ...]
+
+
+#: What is said of an amount that is linked to no change.
+_ELSEWHERE = {
+    "no-line": "instructions of no source line",
+    "no-samples": "launches too short for a warp sample",
+    "device": "another device",
+}
+
+
+class Linked(Record, frozen=True):
+    """What a part is linked to.
+
+    `hunks` are several where each of them links the part's lines equally closely: then it
+    is one part, of all of them together. `symbols` are the names that link it, several
+    where they link a line equally, the heaviest first; of link ``launch`` the kernel that
+    was added or removed. `note` says what is special, e.g. ``no-line``.
+    """
+
+    link: PartLink
+    hunks: tuple[int, ...]
+    symbols: tuple[str, ...]
+    note: str
+
+    @property
+    def key(self) -> PartKey:
+        """What makes the part the same one in every counter and in the time."""
+        symbol = self.symbol if len(self.hunks) < 2 else None
+        return PartKey(self.link, self.hunks, symbol or "", self.note)
+
+    @property
+    def elsewhere(self) -> str:
+        """Why it may have changed, where it is linked to no edit: by its `note`."""
+        return _ELSEWHERE.get(self.note, "the compiler, or noise")
+
+    @property
+    def name(self) -> str:
+        """``As (hunk 2)``; ``Hunk 4``; ``Hunks 4 and 5``; ``Launch of split_rows``."""
+        if self.hunks and self.link in ("hunk", "symbol"):
+            if len(self.hunks) > 1:
+                return f"Hunks {listed(list(map(str, self.hunks)))}"
+            if self.link == "hunk":
+                return f"Hunk {self.hunk}"
+            return f"{listed(self.symbols, 3)} (hunk {self.hunk})"
+        if self.link == "launch":
+            return f"Launch of {self.symbol}" if self.symbol else "Launch"
+        if self.link == "unknown":
+            return "Source unknown"
+        known = {"no-line": "Elsewhere, no source line", "no-samples": "Launches without samples"}
+        return known.get(self.note, "Elsewhere")
+
+    @property
+    def hunk(self) -> int | None:
+        """The hunk where there is only one, else None."""
+        return self.hunks[0] if len(self.hunks) == 1 else None
+
+    @property
+    def symbol(self) -> str | None:
+        """The name where there is only one, else None."""
+        return self.symbols[0] if len(self.symbols) == 1 else None
+
+    @property
+    def shared(self) -> bool:
+        """Whether several hunks or names link it, and nothing tells them apart."""
+        return len(self.hunks) > 1 or len(self.symbols) > 1
+
+
+class Part(Linked, frozen=True):
+    """One part of a change; `lines` are its lines, those that changed most first."""
+
+    delta: Number
+    lines: tuple[LineShare, ...]
+
+
+class CounterSplit(Record, frozen=True):
+    """One line counter: sums over all lines, the parts of their change, the chip's own totals.
+
+    `delta` is the sum of the parts, exactly. `chip_old`/`chip_new` are the totals
+    that the profiler reports for the same counter; None where it has none.
+    """
+
+    counter: str
+    id: str
+    unit: str
+    old: Number
+    new: Number
+    delta: Number
+    parts: tuple[Part, ...]
+    chip_old: Number | None
+    chip_new: Number | None
+
+    @property
+    def chip_gap(self) -> Number | None:
+        """How far the chip's own change is from the lines' (None: unknown)."""
+        if self.chip_old is None or self.chip_new is None:
+            return None
+        return (self.chip_new - self.chip_old) - self.delta
+
+
+class LaunchMatch(Record, frozen=True):
+    """How a launch of one side found (or did not find) its partner, and what differs."""
+
+    old: str
+    new: str
+    how: Literal["name", "order", "added", "removed"]
+    changes: tuple[str, ...]
+
+
+class Attribution(Record, frozen=True):
+    """Everything that the source diff and the line counters say together.
+
+    `sources` is what is known of the two sources. `kinds` are the counters of one kind of
+    instruction (`KINDS`); of machine code that cannot be read there are none.
+    """
+
+    hunks: tuple[Hunk, ...]
+    counters: tuple[CounterSplit, ...]
+    launches: tuple[LaunchMatch, ...]
+    missing: dict[str, str]
+    words: tuple[str, ...]
+    sources: SourceState = SourceState()
+    kinds: dict[str, CounterSplit] = msgspec.field(default_factory=dict)
+
+    def __getitem__(self, counter: str) -> CounterSplit:
+        for split in self.counters:
+            if counter in (split.counter, split.id):
+                return split
+        raise KeyError(counter)
+
+
+_ORDER = {"hunk": 0, "symbol": 1, "launch": 2, "unknown": 3, "elsewhere": 4}
+
+
+def attribute(
+    old: Profile,
+    new: Profile,
+    diff: SourceDiff | None = None,
+    placing: Placing | None = None,
+) -> Attribution:
+    """Split the change of every line counter over the changes of the source.
+
+    Args:
+        old: The old profile.
+        new: The new profile.
+        diff: Their sources compared, if that was done already.
+        placing: Their lines placed, likewise.
+    """
+    launches = pair_launches(old.launches, new.launches)
+    if diff is None:
+        diff = compare_sources(old, new, launches)
+    if placing is None:
+        placing = Placing(old, new, diff, launches)
+    names, missing = _line_counters(old, new)
+    splits = tuple(_split(name, old, new, placing) for name in names)
+    readable = _readable(old) and _readable(new)
+    kinds = {
+        kind: _split(name, old, new, placing, opcodes)
+        for kind, (name, opcodes) in KINDS.items()
+        if name in names and readable
+    }
+    words = list(diff.words)
+    if not names:
+        words.append("no counter is known per line on both sides")
+    return Attribution(
+        hunks=diff.hunks,
+        counters=splits,
+        launches=tuple(_match(old, new, pair) for pair in launches),
+        missing=missing,
+        words=tuple(words),
+        sources=diff.sources,
+        kinds=kinds,
+    )
+
+
+def _line_counters(old: Profile, new: Profile) -> tuple[list[str], dict[str, str]]:
+    """Line counters that both sides know, in order, and why the others are left out."""
+    columns = [
+        [
+            {canonical(name): column for name, column in launch.instructions.columns.items()}
+            for launch in profile.launches
+        ]
+        for profile in (old, new)
+    ]
+    good: list[str] = []
+    missing: dict[str, str] = {}
+    for name in sorted({name for side in columns for table in side for name in table}):
+        for side, profile, tables in zip(("old", "new"), (old, new), columns, strict=True):
+            found = [table[name] for table in tables if name in table]
+            if not found and not _is_zero(profile, name):
+                missing[name] = f"not recorded per line on the {side} side"
+            elif not all(map(_is_finite, found)):
+                missing[name] = f"not a number on the {side} side"
+        if name not in missing:
+            good.append(name)
+    return good, missing
+
+
+def _is_finite(column: Column) -> bool:
+    return all(map(math.isfinite, column.values))
+
+
+def _readable(profile: Profile) -> bool:
+    """Whether all machine code is SASS whose opcodes are known (an emulator's PTX is not)."""
+    return all(map(_is_readable, profile.launches))
+
+
+def _is_readable(launch: Launch) -> bool:
+    texts = launch.instructions.text
+    # The first one tells PTX, of which nothing else need be read.
+    return not texts or (bool(parse(texts[0]).opcode) and code_of(launch).readable)
+
+
+def _is_zero(profile: Profile, name: str) -> bool:
+    """A kernel without such instructions has no column, but a total of zero."""
+    metrics = (launch.metrics.get(n) for launch in profile.launches for n in spellings(name))
+    return any(metric is not None and metric.value == 0 for metric in metrics)
+
+
+def _match(old: Profile, new: Profile, pair: LaunchPair) -> LaunchMatch:
+    a = old.launches[pair.old] if pair.old is not None else None
+    b = new.launches[pair.new] if pair.new is not None else None
+    if a is None or b is None:
+        how: Literal["added", "removed"] = "added" if a is None else "removed"
+        return LaunchMatch(
+            old=a.kernel if a else "", new=b.kernel if b else "", how=how, changes=()
+        )
+    return LaunchMatch(
+        old=a.kernel,
+        new=b.kernel,
+        how="name" if a.kernel == b.kernel else "order",
+        changes=launch_changes(old, new, a, b),
+    )
+
+
+def _plain(value: Exact) -> Number:
+    return int(value) if value.denominator == 1 else float(value)
+
+
+def _split(
+    name: str,
+    old: Profile,
+    new: Profile,
+    placing: Placing,
+    only: frozenset[str] = frozenset(),
+) -> CounterSplit:
+    sides = placing.sums(name, 0, only), placing.sums(name, 1, only)
+    totals = [sum(side.values()) for side in sides]
+    parts: dict[PartKey, list[tuple[Exact, Placed]]] = defaultdict(list)
+    for number in sorted(sides[0].keys() | sides[1].keys()):
+        amount = sides[1].get(number, 0) - sides[0].get(number, 0)
+        if amount:
+            placed = placing.placed[number]
+            parts[placed.key].append((amount, placed))
+    rows = [
+        Part(
+            link=key.link,
+            hunks=key.hunks,
+            symbols=names_of(parts[key]),
+            note=key.note,
+            delta=_plain(sum(amount for amount, _ in parts[key])),
+            lines=_line_shares(placing.paths, sorted(parts[key], key=_by_weight)),
+        )
+        for key in sorted(parts, key=in_order)
+    ]
+    counter = catalog().by_line(name)
+    # The chip does not count one kind of instruction alone.
+    chips = [None if only else _chip_total(profile, name) for profile in (old, new)]
+    return CounterSplit(
+        counter=name,
+        id=counter.id if counter is not None else "",
+        unit=counter.unit if counter is not None else "",
+        old=_plain(totals[0]),
+        new=_plain(totals[1]),
+        delta=_plain(totals[1] - totals[0]),
+        parts=tuple(rows),
+        chip_old=chips[0],
+        chip_new=chips[1],
+    )
+
+
+def in_order(key: PartKey) -> tuple[int, PartKey]:
+    """Hunks come first, then symbols, launches, and what nothing explains."""
+    return _ORDER[key.link], key
+
+
+def names_of(lines: Iterable[tuple[Exact, Placed]]) -> tuple[str, ...]:
+    """All names that link the lines of a part: first those whose lines changed most."""
+    weights: dict[str, Exact] = defaultdict(int)
+    for amount, line in lines:
+        for name in line.symbols:
+            weights[name] += amount if amount > 0 else -amount
+    return tuple(sorted(weights, key=lambda name: (-weights[name], name)))
+
+
+def _by_weight(piece: tuple[Exact, Placed]) -> tuple[Exact, int, int]:
+    """Largest first; among equals by line."""
+    amount, placed = piece
+    a, b = placed.twins
+    return amount if amount < 0 else -amount, a[1] if a else 0, b[1] if b else 0
+
+
+def _line_shares(
+    paths: tuple[dict[int, str], dict[int, str]], pieces: Sequence[tuple[Exact, Placed]]
+) -> tuple[LineShare, ...]:
+    out = []
+    for amount, placed in pieces:
+        a, b = placed.twins
+        out.append(
+            LineShare(
+                old=a[1] if a is not None else None,
+                new=b[1] if b is not None else None,
+                old_file=paths[0].get(a[0], "") if a is not None else "",
+                new_file=paths[1].get(b[0], "") if b is not None else "",
+                delta=_plain(amount),
+                via=placed.via,
+            )
+        )
+    return tuple(out)
+
+
+def _chip_total(profile: Profile, name: str) -> Number | None:
+    """Sum of the profiler's own totals over the launches; None where one is missing."""
+    total: Number = 0
+    for launch in profile.launches:
+        if not launch.profiled:
+            continue
+        found = (launch.metrics.get(n) for n in spellings(name))
+        value = next((metric.value for metric in found if metric is not None), None)
+        if value is None or isinstance(value, str) or not math.isfinite(value):
+            return None
+        total += exactly(value)
+    return total
