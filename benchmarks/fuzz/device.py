@@ -16,7 +16,7 @@ from benchmarks.fuzz.cases import SEED, Case
 from benchmarks.fuzz.crew import Answer
 from benchmarks.fuzz.findings import Status, finding
 from workbench.engines.gpu.bench import Bench, Run
-from workbench.engines.gpu.device import Session, WorkerError
+from workbench.engines.gpu.device import DeviceContext, WorkerError
 from workbench.engines.host.job import Executable
 from workbench.model import Problem
 from workbench.study.folder import Study
@@ -25,8 +25,8 @@ _LOADING = ("loading", "finding")
 
 
 @cache
-def _session() -> Session:
-    return Session().__enter__()
+def _session() -> DeviceContext:
+    return DeviceContext().__enter__()
 
 
 _BENCHES: dict[tuple[str, str], Bench] = {}

@@ -43,7 +43,7 @@ TEXTS = (
 )  # fmt: skip
 NUMBERS = ("0", "1", "2", "-1", "1.5", "1e400", "nan", "inf", "٣", "0x10", "", "9" * 30, "n")
 #: What would run for longer than anybody waits, or run something of this machine.
-_LEFT_OUT = {"--watch", "--launcher", "--host", "--port"}
+_LEFT_OUT = {"--launcher", "--host", "--port"}
 
 
 def value(parameter: click.Parameter, rng: random.Random) -> str:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import click
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from tests.factories import make_project
 from workbench.cli import app
-from workbench.commands import report
-from workbench.commands.report import ReportPlan
 from workbench.errors import DataError, UsageError, WorkbenchError
 from workbench.model import Device
 from workbench.project import Project
@@ -235,10 +230,6 @@ def test_a_page_elsewhere_is_no_page_of_ours(project: Path) -> None:
     assert "not a page of a report" in refused("--single-file", "thesis.html").message
 
 
-def test_a_single_file_is_not_watched(project: Path) -> None:
-    assert "--watch" in refused("--single-file", "v3", "--watch").message
-
-
 # --- a run that changes nothing ---------------------------------------------------------
 
 
@@ -301,139 +292,6 @@ def test_a_run_that_changes_nothing_loads_nothing_that_renders(project: Path) ->
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("0 pages written") and done.stdout.splitlines()[-1] == "[]"
-
-
-# --- --watch -----------------------------------------------------------------------------
-
-
-def test_the_plan_watches_what_the_report_is_made_from(project: Path) -> None:
-    plan = ReportPlan.of((), None)
-    assert plan.sources() == (project / "kernels", project / "profiles")
-    assert plan.folder == project / "reports"
-    alone = ReportPlan.of(("x.ncu-rep::softmax",), None)
-    assert alone.sources() == (Path("x.ncu-rep"),)
-    both = ReportPlan.of(("demo", "x.ncu-rep"), Path("out"))
-    assert both.sources()[-1] == Path("x.ncu-rep") and len(both.sources()) == 3
-
-
-def test_a_pair_is_of_its_study(project: Path) -> None:
-    (project / "kernels" / "demo" / "v2_tile.cu").write_text("no front matter")
-    for text in ("demo", "v2..v3", "demo/v2..v3"):
-        assert len(ReportPlan.of((text,), None).build().broken) == 1
-
-
-def attempt(plan: ReportPlan, *, debug: bool = False) -> tuple[bool, list[str]]:
-    with click.Context(app, obj={"debug": debug}):
-        result, problems = report.attempt(plan)
-    return result is not None, problems
-
-
-def test_a_broken_study_is_told_and_shown_without_its_words(project: Path) -> None:
-    plan = ReportPlan.of((), None)
-    study = project / "kernels" / "demo" / "study.py"
-    whole = study.read_text(encoding="utf-8")
-    study.write_text("title = ", encoding="utf-8")
-    built, problems = attempt(plan)
-    assert built and len(problems) == 1 and "study.py" in problems[0]
-    study.write_text(whole, encoding="utf-8")
-    assert attempt(plan) == (True, [])
-
-
-def test_a_damaged_profile_is_told_and_mended(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plan = ReportPlan.of((), None)
-    (path,) = (project / "profiles").rglob("v3/*.ncu.json.zst")
-    whole = path.read_bytes()
-    path.write_bytes(whole[:100])
-    _, problems = attempt(plan)
-    assert any("v3" in problem for problem in problems)
-    assert "error: " in capsys.readouterr().err
-    path.write_bytes(whole)
-    assert attempt(plan) == (True, [])
-
-
-def test_a_fault_of_our_own_ends_no_watch(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise ZeroDivisionError("division by zero")
-
-    monkeypatch.setattr(ReportPlan, "build", broken)
-    built, (problem,) = attempt(ReportPlan.of((), None))
-    assert not built and "an internal error of workbench: ZeroDivisionError" in problem
-    with pytest.raises(ZeroDivisionError):
-        attempt(ReportPlan.of((), None), debug=True)
-
-
-def test_changed_files_are_named_and_not_all_of_them() -> None:
-    assert report.named([Path("a/v3.cu")]) == "changed: v3.cu"
-    many = [Path(f"v{i}.cu") for i in range(5)]
-    assert report.named(many) == "changed: v0.cu, v1.cu, v2.cu and 2 more"
-
-
-class Watching:
-    """``workbench report --watch`` as a user starts it."""
-
-    def __init__(self, root: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-u", "-m", "workbench.cli", "report", "--watch"],
-            cwd=root,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.said: list[str] = []
-
-    def until(self, words: str) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.said.append(line)
-            if words in line:
-                return
-        raise AssertionError(f"{words!r} was never said: {self.said}")
-
-
-@pytest.fixture
-def watching(project: Path) -> Iterator[Watching]:
-    watch = Watching(project)
-    yield watch
-    watch.process.kill()
-    watch.process.wait()
-
-
-def test_a_watch_writes_what_changes_and_ends_quietly(project: Path, watching: Watching) -> None:
-    watching.until("Ctrl-C ends it")
-    path = project / "kernels" / "demo" / "v3_padded.cu"
-    path.write_text(path.read_text(encoding="utf-8").replace("Padded tile", "Wider rows"))
-    watching.until("changed: v3_padded.cu")
-    watching.until("pages written")
-    page = project / "reports/studies/demo/h200/n1024/v3.html"
-    assert "Wider rows" in page.read_text(encoding="utf-8")
-
-    path.write_text("/* ---\ntitle = \n--- */")
-    watching.until("error: ")
-    assert "v3_padded.cu" in watching.said[-1]
-
-    watching.process.send_signal(signal.SIGINT)
-    rest = watching.process.communicate(timeout=20)[0]
-    assert watching.process.returncode == 130
-    assert "Traceback" not in rest and "error" not in rest
-    assert not list((project / "reports").glob(".lock"))
-
-
-def test_watching_costs_next_to_nothing(project: Path, watching: Watching) -> None:
-    """A watch over an idle project must not warm a laptop: under a tenth of a core."""
-    watching.until("Ctrl-C ends it")
-    stat = Path(f"/proc/{watching.process.pid}/stat")
-    if not stat.exists():
-        pytest.skip("no /proc here to read a process's time from")
-
-    def ticks() -> int:
-        fields = stat.read_text().rpartition(")")[2].split()
-        return int(fields[11]) + int(fields[12])
-
-    before = ticks()
-    time.sleep(3)
-    assert (ticks() - before) / 100 < 0.3
 
 
 # --- what stands where a file should, and what is left alone -----------------------------

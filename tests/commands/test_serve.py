@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -15,18 +16,21 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from tests.factories import make_project
 from workbench import store
 from workbench.cli import app
-from workbench.commands.report import ReportPlan
+from workbench.commands import serve
 from workbench.commands.serve import _Rest
 from workbench.errors import MissingError, UsageError
 from workbench.model import Profile
 from workbench.serve import watch
 from workbench.serve.server import listening
+from workbench.session.api import Session
+from workbench.session.site import SitePlan
 
 
 class Serving:
@@ -114,8 +118,8 @@ def test_what_an_open_page_is_made_of_is_read_before_it_changes(
         return load(path, *state)
 
     monkeypatch.setattr(store, "_load", counting)
-    ReportPlan.of((), None).lasting().build()
-    plan = ReportPlan.of((), None).lasting()
+    Session().site(lasting=True).build()
+    plan = Session().site(lasting=True)
     read.clear()
     assert [*plan.recall({"studies/demo/h200/elsewhere"})] == read == []
     assert len([*plan.recall({"studies/demo/h200/n1024"})]) >= len(read)
@@ -128,7 +132,7 @@ def test_a_damaged_profile_is_no_news_of_a_page_that_is_opened(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project)
-    plan = ReportPlan.of((), None).lasting()
+    plan = Session().site(lasting=True)
     plan.build()
     for path in (project / "profiles").rglob("n1024.*.json.zst"):
         path.write_bytes(b"no profile")
@@ -150,7 +154,7 @@ def test_a_folder_is_recalled_once_while_a_page_of_it_is_open(
                 yield
 
     with listening(project, "127.0.0.1", 0) as server:
-        rest = _Rest(cast(ReportPlan, Plan()), server)
+        rest = _Rest(cast(SitePlan, Plan()), server)
         for name in ("a", "b"):
             (project / "s").mkdir(exist_ok=True)
             (project / "s" / f"{name}.html").write_text("page")
@@ -177,7 +181,7 @@ def test_what_cannot_be_read_ahead_does_not_end_the_watch(project: Path) -> None
 
     (project / "page.html").write_text("page")
     with listening(project, "127.0.0.1", 0) as server:
-        rest = _Rest(cast(ReportPlan, Plan()), server)
+        rest = _Rest(cast(SitePlan, Plan()), server)
         with server.opened("/page.html"):
             rest(0.05)
             rest(0.05)
@@ -229,10 +233,9 @@ def test_no_project_is_a_clear_word(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         CliRunner().invoke(app, ["serve"], catch_exceptions=False)
 
 
-@pytest.mark.parametrize("command", [["serve", "--port", "0"], ["report", "--watch"]])
 @pytest.mark.parametrize("target", ["dmeo", "dmeo/v2..v3"])
 def test_a_study_that_there_is_none_of_ends_it(
-    project: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], target: str
+    project: Path, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:
     """No change ever brings it: nothing is written, served or watched."""
 
@@ -242,7 +245,7 @@ def test_a_study_that_there_is_none_of_ends_it(
     monkeypatch.chdir(project)
     monkeypatch.setattr(watch, "changes", stayed)
     with pytest.raises(UsageError, match="there is no study `dmeo`") as error:
-        CliRunner().invoke(app, [*command, target], catch_exceptions=False)
+        CliRunner().invoke(app, ["serve", "--port", "0", target], catch_exceptions=False)
     assert error.value.exit_code == 2 and "demo" in error.value.hint
     assert not (project / "reports").exists()
 
@@ -255,9 +258,98 @@ def test_a_study_may_be_recorded_later_or_be_recorded_alone(
     (project / "kernels" / "later" / "study.py").touch()
     shutil.rmtree(project / "kernels" / "demo")
     names = ("demo", "later", "demo/v2..v3", "x.ncu-rep")
-    ReportPlan.of(names, None).check()
+    Session().site(names).check()
     with pytest.raises(UsageError, match="there is no study `ltaer`"):
-        ReportPlan.of((*names, "ltaer"), None).check()
+        Session().site((*names, "ltaer")).check()
+
+
+# --- what is built again and again --------------------------------------------------------
+
+
+def test_the_plan_watches_what_the_report_is_made_from(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = Session(project).site()
+    assert plan.sources() == (project / "kernels", project / "profiles")
+    assert plan.folder == project / "reports"
+    alone = Session(project).site(("x.ncu-rep::softmax",))
+    assert alone.sources() == (Path("x.ncu-rep"),)
+    both = Session(project).site(("demo", "x.ncu-rep"), Path("out"))
+    assert both.sources()[-1] == Path("x.ncu-rep") and len(both.sources()) == 3
+
+
+def test_a_pair_is_of_its_study(project: Path) -> None:
+    (project / "kernels" / "demo" / "v2_tile.cu").write_text("no front matter")
+    for text in ("demo", "v2..v3", "demo/v2..v3"):
+        assert len(Session(project).site((text,)).build().broken) == 1
+
+
+def attempt(plan: SitePlan, *, debug: bool = False) -> list[str]:
+    with click.Context(app, obj={"debug": debug}):
+        return serve.attempt(plan)
+
+
+def test_a_broken_study_is_told_and_shown_without_its_words(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = Session(project).site()
+    study = project / "kernels" / "demo" / "study.py"
+    whole = study.read_text(encoding="utf-8")
+    study.write_text("title = ", encoding="utf-8")
+    problems = attempt(plan)
+    assert (
+        (project / "reports" / "index.html").exists()
+        and len(problems) == 1
+        and "study.py" in problems[0]
+    )
+    study.write_text(whole, encoding="utf-8")
+    assert attempt(plan) == []
+
+
+def test_a_damaged_profile_is_told_and_mended(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = Session(project).site()
+    (path,) = (project / "profiles").rglob("v3/*.ncu.json.zst")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:100])
+    problems = attempt(plan)
+    assert any("v3" in problem for problem in problems)
+    assert "error: " in capsys.readouterr().err
+    path.write_bytes(whole)
+    assert attempt(plan) == []
+
+
+def test_a_fault_of_our_own_ends_no_watch(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(SitePlan, "build", broken)
+    (problem,) = attempt(Session(project).site())
+    assert "an internal error of workbench: ZeroDivisionError" in problem
+    with pytest.raises(ZeroDivisionError):
+        attempt(Session(project).site(), debug=True)
+
+
+def test_changed_files_are_named_and_not_all_of_them() -> None:
+    assert serve.named([Path("a/v3.cu")]) == "changed: v3.cu"
+    many = [Path(f"v{i}.cu") for i in range(5)]
+    assert serve.named(many) == "changed: v0.cu, v1.cu, v2.cu and 2 more"
+
+
+def test_watching_costs_next_to_nothing(serving: Serving) -> None:
+    """A watch over an idle project must not warm a laptop: under a tenth of a core."""
+    stat = Path(f"/proc/{serving.process.pid}/stat")
+    if not stat.exists():
+        pytest.skip("no /proc here to read a process's time from")
+
+    def ticks() -> int:
+        fields = stat.read_text().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    before = ticks()
+    time.sleep(3)
+    assert (ticks() - before) / 100 < 0.3
 
 
 # --- in a browser ----------------------------------------------------------------------

@@ -15,7 +15,6 @@ import pytest
 
 from tests.engines.stand_ins import Cli
 from tests.processes import until
-from workbench.commands.targets import Named
 from workbench.compile.build import BuildResult
 from workbench.engines import RunOptions
 from workbench.engines.gpu.nvml import Gpu
@@ -25,6 +24,7 @@ from workbench.engines.host.process import Halt, HaltedError, run_group
 from workbench.engines.ncu import engine
 from workbench.errors import UsageError
 from workbench.project import Project
+from workbench.session.targets import Named
 from workbench.specs import Version
 from workbench.store import Store
 from workbench.study.folder import run_study

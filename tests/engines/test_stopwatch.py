@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.engines.gpu import stopwatch
-from workbench.engines.gpu.device import DeviceArray, Session
+from workbench.engines.gpu.device import DeviceArray, DeviceContext
 from workbench.engines.gpu.stopwatch import (
     MAX_SETS,
     Contestant,
@@ -171,7 +171,7 @@ def test_a_kernel_runs_as_often_as_its_interval_needs(
     clock = Clockwork()
     monkeypatch.setattr(stopwatch, "time", clock)
     version, begun = clock.contestant(seconds)
-    watch = Stopwatch(cast(Session, clock), TimeOptions(limit_s=3.0))
+    watch = Stopwatch(cast(DeviceContext, clock), TimeOptions(limit_s=3.0))
 
     times = watch.measure(version, None)
 
@@ -195,7 +195,7 @@ def test_two_states_of_a_kernel_take_turns_so_that_neither_is_always_second(
         loads.append(len(new_begun))
 
     options = TimeOptions(pairs=True, min_samples=20, width=0.005)
-    times = Stopwatch(cast(Session, clock), options).measure(new, old, settle)
+    times = Stopwatch(cast(DeviceContext, clock), options).measure(new, old, settle)
 
     assert loads and loads[0] > 1  # once after the warm-up, with the work of both
     assert len(times.samples) == len(times.baseline_samples) == 20 and times.converged
@@ -210,5 +210,5 @@ def test_without_pairs_the_single_times_stay_where_they_were_taken(
     clock = Clockwork()
     monkeypatch.setattr(stopwatch, "time", clock)
     (new, _), (old, _) = clock.contestant(0.01), clock.contestant(0.01)
-    times = Stopwatch(cast(Session, clock), TimeOptions()).measure(new, old)
+    times = Stopwatch(cast(DeviceContext, clock), TimeOptions()).measure(new, old)
     assert times.samples == times.baseline_samples == ()

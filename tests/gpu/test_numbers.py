@@ -15,7 +15,7 @@ from tests.gpu.conftest import experiment_within
 from tests.ptxemu import test_video
 from tests.ptxemu.conftest import HEADER
 from workbench.engines import Where
-from workbench.engines.gpu.device import Session
+from workbench.engines.gpu.device import DeviceContext
 from workbench.engines.gpu.libcuda import Driver
 from workbench.engines.gpu.nvml import Gpu
 from workbench.engines.host import presence
@@ -50,13 +50,13 @@ def test_a_kernel_in_bfloat16_is_verified(
 
 
 @pytest.fixture
-def session(gpu: Gpu) -> Iterator[Session]:
-    with Session() as session:
+def session(gpu: Gpu) -> Iterator[DeviceContext]:
+    with DeviceContext() as session:
         yield session
 
 
 @pytest.mark.parametrize("op", test_video.OPCODES)
-def test_a_video_instruction_does_what_its_model_does(session: Session, op: str) -> None:
+def test_a_video_instruction_does_what_its_model_does(session: DeviceContext, op: str) -> None:
     """One kernel runs all variants of an opcode; the model is that of the emulator's tests."""
     rng = random.Random(f"{op} on a GPU")
     made = [test_video.variant(rng, op) for _ in range(VARIANTS)]

@@ -22,7 +22,7 @@ from ptxemu.tensormap import DescriptorError, Im2col, TensorMap
 from tests.ptxemu import conftest, test_bulk, test_cluster, test_wgmma
 from tests.ptxemu.conftest import Array, Compile
 from workbench.compile import compilers
-from workbench.engines.gpu.device import Session
+from workbench.engines.gpu.device import DeviceContext
 from workbench.engines.gpu.libcuda import Driver, DriverError
 from workbench.engines.gpu.nvml import Gpu
 from workbench.engines.host.job import BufferSpec
@@ -48,7 +48,7 @@ Extent = int | tuple[int, int, int]
 class Twin:
     """Runs kernels in the emulator and then on the GPU, whose results it gives."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: DeviceContext) -> None:
         self.session = session
         self.driver = Driver()
         self.cubins: dict[int, bytes] = {}
@@ -106,7 +106,7 @@ def _three(extent: Extent) -> tuple[int, int, int]:
 
 @pytest.fixture
 def twin(gpu: Gpu) -> Iterator[Twin]:
-    with Session() as session:
+    with DeviceContext() as session:
         twin = Twin(session)
         yield twin
         if not session.alive():  # the next test is to have a context of its own

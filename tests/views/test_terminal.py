@@ -35,13 +35,12 @@ from tests.factories import (
     with_metrics,
 )
 from workbench.analysis.compare import compare
-from workbench.commands.list_ import _study_list
-from workbench.errors import WorkbenchError
+from workbench.errors import DataError
+from workbench.ladder.listing import StudyList, study_list
 from workbench.model import Device, Estimate, InstructionTable, Notice, Profile, SourceFile
 from workbench.store import Store
 from workbench.study.folder import run_study, source_hash, view_study
 from workbench.views.sheets import when
-from workbench.views.sheets.list import StudyList
 from workbench.views.terminal.console import (
     bar,
     clean,
@@ -95,9 +94,9 @@ def listed(root: Path) -> list[StudyList]:
             store.save_timing(make_timing(seconds, version=version, source_hash=digest))
             captured = "b" * 64 if version == "v3" else digest
             store.save(make_profile(version=version, source_hash=captured))
-    broken: list[WorkbenchError] = []
+    broken: list[DataError] = []
     studies = [view_study(project, name) for name in ("demo", "other")]
-    lists = [_study_list(project, study, None, None, broken) for study in studies]
+    lists = [study_list(project, study, None, None, broken) for study in studies]
     assert not broken
     return lists
 

@@ -20,9 +20,6 @@ from workbench.specs import Expectation
 class Step:
     """Two profiles that are compared.
 
-    Pages never refuse: what is not comparable is compared all the same, and the
-    reasons stand above the numbers (`Comparison.reasons`).
-
     Args:
         old: The profile before.
         new: The profile after.
@@ -30,6 +27,8 @@ class Step:
         times: Their recorded times, where there are any.
         expected: What the new version's author predicted of this very step.
         across: Two devices are meant to be compared: that they differ is no reason against it.
+        force: Pages never refuse: what is not comparable is compared all the same, and the
+            reasons stand above the numbers (`Comparison.reasons`).
     """
 
     def __init__(
@@ -41,24 +40,29 @@ class Step:
         expected: tuple[Expectation, ...] = (),
         *,
         across: bool = False,
+        force: bool = True,
     ) -> None:
         self._whole = old, new
         both = side_by_side(old, new)
         self.old, self.new = both.old, both.new
         self.labels = labels
         self.times = times
-        self.across = across
+        self.across, self._force = across, force
         self._expected = expected
         self.unread = ""
 
     @cached_property
     def comparison(self) -> Comparison:
-        """Whole-kernel counters and time."""
+        """Whole-kernel counters and time.
+
+        Raises:
+            InconclusiveError: the two are not comparable, and that is not forced.
+        """
         return compare(
             *self._whole,
             old_time=self.times[0],
             new_time=self.times[1],
-            force=True,
+            force=self._force,
             labels=self.labels,
             across=self.across,
         )

@@ -12,11 +12,10 @@ import click
 from workbench.commands.options import folded, force_option, run_options, selection_options
 
 if TYPE_CHECKING:
-    from workbench.analysis.gates import Gate, Rules
-    from workbench.commands.gating import Keeping, Past
-    from workbench.commands.targets import Selection
     from workbench.engines import RunOptions
     from workbench.measure.against import BothCounted
+    from workbench.session.asked import Selection
+    from workbench.session.gates import Keeping, Past
 
 
 class _Meant(NamedTuple):
@@ -31,7 +30,7 @@ _EXIT = {"pass": 0, "fail": 1, "inconclusive": 6}
 
 
 def _keeping(run_name: str, **given: Any) -> Keeping:
-    from workbench.commands.gating import Keeping
+    from workbench.session.gates import Keeping
 
     return Keeping(run=run_name, **given)
 
@@ -117,12 +116,11 @@ def command(
     past. The exit code is 1 if a gate fails and 6 if one cannot be judged. The
     rules are in [tool.workbench.check].
     """
-    import msgspec
-
-    from workbench.analysis.gates import overall, read_rules
-    from workbench.commands.gating import Past
+    from workbench.analysis.gates import overall
+    from workbench.commands.progress import Progress
     from workbench.errors import UsageError
-    from workbench.project import find_project
+    from workbench.session import gates
+    from workbench.session.api import Session
 
     if versions and all_:
         raise UsageError("--all checks every version", "Leave out the versions, or --all.")
@@ -133,14 +131,15 @@ def command(
     if (keeping.keep or keeping.accept) and not baseline:
         raise UsageError("--keep and --accept need --baseline", "Add --baseline.")
     files = [_target(each) for each in also]
-    project = find_project()
-    settings = project.settings if project is not None else {}
-    rules = msgspec.structs.replace(read_rules(settings), timed=timed)
-    if against or baseline:
-        names = _Meant(versions, all_)
-        past = _past(names, against, baseline, selection, run, rules, keeping)
+    session = Session(listener=Progress())
+    rules = gates.rules_of(session, timed=timed)
+    asked = gates.Asked(versions, selection, rules, every=all_)
+    if against:
+        past = gates.against(session, asked, against, run)
+    elif baseline:
+        past = gates.beside_baseline(session, asked, baseline, keeping)
     else:
-        past = Past(gates=tuple(_recorded(versions, selection, rules, force)))
+        past = gates.of_recorded(session, asked, force=force)
     for kind, path in files:
         _write(path, _text(past, kind))
     if format_ == "table":
@@ -151,31 +150,13 @@ def command(
     else:
         click.echo(_text(past, format_), nl=False)
     if not past.gates:
-        click.echo(f"  hint: {_nothing(selection, against or baseline)}", err=True)
+        study = selection.study or session.project.default_study
+        click.echo(f"  hint: {_nothing(study, against or baseline)}", err=True)
     sys.exit(_EXIT[overall(past.gates)])
 
 
-def _past(
-    names: _Meant,
-    against: str,
-    baseline: str,
-    selection: Selection,
-    run: RunOptions,
-    rules: Rules,
-    keeping: Keeping,
-) -> Past:
-    from workbench.commands import gating
-
-    if against:
-        return gating.against(names.given, against, selection, run, rules, every=names.every)
-    return gating.beside_baseline(names.given, baseline, selection, rules, keeping)
-
-
-def _nothing(selection: Selection, past: str) -> str:
-    """Why nothing was checked."""
-    from workbench.project import require_project
-
-    name = selection.study or require_project().default_study
+def _nothing(name: str, past: str) -> str:
+    """Why nothing of a study was checked."""
     if past:
         return (
             f"Nothing is recorded of {name} that could be compared; `workbench time --all` takes "
@@ -244,97 +225,3 @@ def _below_workspace() -> str:
         return ""
     folder = project.root.relative_to(Path(root).resolve()).as_posix()
     return "" if folder == "." else f"{folder}/"
-
-
-def _recorded(
-    versions: tuple[str, ...], selection: Selection, rules: Rules, force: bool
-) -> list[Gate]:
-    """The gates of what is recorded: versions and their parents, or two captures."""
-    from workbench.commands.captures import is_program, program_gates
-    from workbench.commands.targets import is_report
-    from workbench.errors import UsageError
-
-    if len(versions) > 2:
-        raise UsageError(
-            f"check takes OLD NEW or one version, not {len(versions)}", "Or use --all."
-        )
-    programs = len(versions) == 2 and all(map(is_program, versions))
-    for text in versions:
-        if is_program(text) and not programs:
-            raise UsageError(
-                f"{text} is a captured program, and is checked against another one",
-                "Name both, the older one first: `workbench check @base @new`.",
-            )
-        if is_report(text) and not programs:
-            raise UsageError(
-                f"{text} is a report, which states no expectations",
-                "`workbench diff` compares reports.",
-            )
-    if programs:
-        return program_gates(versions[0], versions[1], rules, force=force)
-    return _gates(versions, selection, rules, force)
-
-
-def _gates(
-    versions: tuple[str, ...], selection: Selection, rules: Rules, force: bool
-) -> list[Gate]:
-    from workbench.analysis.gates import inconclusive
-    from workbench.project import require_project
-    from workbench.store import Store
-    from workbench.study.folder import parse_target, view_study
-
-    project = require_project()
-    store = Store(project.profiles)
-    default = selection.study or project.default_study
-    if len(versions) == 2:
-        return _step(*versions, selection, rules, force)
-    wanted: list[tuple[str, str]] = []
-    for text in versions:
-        study_name, name = parse_target(text, default)
-        wanted.append((study_name, view_study(project, study_name).version(name).id))
-    if not versions:
-        loaded = view_study(project, default)
-        recorded = {entry.version for entry in store.find(study=loaded.name)}
-        wanted = [
-            (loaded.name, version.id)
-            for version in loaded.versions.values()
-            if version.id in recorded and version.parent in recorded
-        ]
-    gates: list[Gate] = []
-    for study_name, name in wanted:
-        version = view_study(project, study_name).version(name)
-        label = f"{study_name}/{version.id}"
-        if version.parent is None:
-            gates.append(inconclusive(label, version.path, "it has no parent to compare with"))
-            continue
-        gates += _step(f"{study_name}/{version.parent}", label, selection, rules, force)
-    return gates
-
-
-def _step(old: str, new: str, selection: Selection, rules: Rules, force: bool) -> list[Gate]:
-    from workbench.analysis.expectations import judge
-    from workbench.analysis.gates import check_step, inconclusive
-    from workbench.commands.targets import compared, resolve_all
-    from workbench.errors import InconclusiveError
-
-    before, after = resolve_all((old, new), selection)
-    version = after.version
-    assert version is not None  # reports were refused before
-    new = f"{version.study}/{version.id}"
-    try:
-        comparison = compared(before, after, force=force)
-    except InconclusiveError as error:
-        return [inconclusive(new, version.path, error.message)]
-    gates = list(
-        check_step(
-            comparison,
-            judge(version.expectations, comparison),
-            rules,
-            version=new,
-            file=version.path,
-        )
-    )
-    for side in (before, after):
-        if side.stale:
-            gates.append(inconclusive(new, version.path, f"{side.label}: {side.notes[0]}"))
-    return gates

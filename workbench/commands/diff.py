@@ -16,16 +16,10 @@ from workbench.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from workbench.commands.options import Detail
-    from workbench.commands.sources import Places
-    from workbench.commands.targets import Selection
-    from workbench.model import Profile
-    from workbench.specs import Version
-
-#: Counters in the table, those that weigh most, beside the ones of the strip.
-_COUNTERS = 12
+    from workbench.session.asked import Places, Selection
+    from workbench.session.programs import ProgramDiff
+    from workbench.session.step import Diff
 
 
 @click.command()
@@ -56,117 +50,96 @@ def command(
     First comes what was edited, what that did and where, on one screen; then the
     counters that tell most of it. --all prints every hunk and every counter.
     """
-    from workbench.commands.captures import diff_programs, is_program, refuse_for_program
+    from workbench.commands.progress import Progress
+    from workbench.session.api import Session
+    from workbench.session.asked import is_program, refuse_for_program
 
+    session = Session(listener=Progress())
     if is_program(old) and is_program(new) and selection.launch is None:
         refuse_for_program(new, sass=detail.sass, memory=detail.memory)
-        diff_programs(old, new, format_, everything=all_, force=force)
+        _print_programs(session.diff_programs(old, new, force=force), format_, all_)
         return
-    from workbench.commands.sources import with_sources
-    from workbench.commands.targets import compared, resolve_all
-
-    before, after = with_sources(resolve_all((old, new), selection), places)
-    comparison = compared(before, after, force=force)
+    step = session.diff(old, new, selection, places, force=force)
     if detail.memory:
-        from workbench.analysis.launches import side_by_side
         from workbench.views.sheets.memory import memory_sheet
         from workbench.views.terminal.tables import print_sheet
 
-        names = before.label, after.label
-        samples = side_by_side(before.profile, after.profile)
-        both = samples.old, samples.new
-        print_sheet(memory_sheet(f"Memory, {names[0]} → {names[1]}", both, names), format_)
+        title = "Memory, {} → {}".format(*step.labels)
+        print_sheet(memory_sheet(title, (step.old, step.new), step.labels), format_)
         return
-    notes = [f"{side.label}: {note}" for side in (before, after) for note in side.notes]
+    _print(step, format_, all_, detail.sass)
+
+
+def _print(step: Diff, format_: str, everything: bool, sass: bool) -> None:
     if format_ == "csv":
         from workbench.views.text.tables import diff_csv
 
-        click.echo(diff_csv(comparison), nl=False)
+        click.echo(diff_csv(step.comparison), nl=False)
         return
-    from workbench.analysis.story import explain
-
-    # What an author predicted speaks of the step from the parent on one chip, and of no other.
-    one_device = before.profile.device.name == after.profile.device.name
-    author = after.version if one_device and _is_step(before.version, after.version) else None
-    expected = author.expectations if author else ()
-    story = explain(before.profile, after.profile, comparison, expected)
-    codes = None
-    if detail.sass:
-        from workbench.analysis.listing import hunk_codes
-
-        codes = hunk_codes(before.profile, after.profile)
-        if not codes:
-            notes.append(_no_code(before.profile, after.profile))
-    title, change = (after.version.title, after.version.change) if after.version else ("", "")
-    if after.version == before.version:
-        change = ""  # of one version on two devices nothing was changed
+    codes, notes = step.codes if sass else None, step.notes
+    if codes == ():
+        notes.append(step.why_no_code)
     if format_ == "json":
         from workbench.views.shapes import dumps
         from workbench.views.text.documents import step_document
 
-        stale = (before.stale, after.stale)
-        document = step_document(comparison, story, notes=notes, stale=stale, codes=codes)
+        document = step_document(
+            step.comparison, step.story, notes=notes, stale=step.stale, codes=codes
+        )
         click.echo(dumps(document), nl=False)
     elif format_ == "markdown":
         from workbench.views.text.markdown import step_markdown
 
         text = step_markdown(
-            before.profile,
-            after.profile,
-            comparison,
-            story,
-            title=title,
-            change=change,
+            *(step.old, step.new, step.comparison, step.story),
+            title=step.title,
+            change=step.change,
             notes=notes,
         )
         click.echo(text, nl=False)
     else:
         from rich.console import Console
 
-        from workbench.analysis.story import telling
-        from workbench.analysis.weight import Scale
         from workbench.views.terminal.console import print_view
-        from workbench.views.terminal.diff import (
-            Told,
-            brief_view,
-            diff_view,
-            hunks_view,
-            verdicts_view,
-            words_view,
-        )
-
-        width = Console().width
-        sides = before.profile, after.profile
-
-        def hunks(rows: int) -> list[RenderableType]:
-            if all_ or codes is not None:
-                return hunks_view(*sides, story, width=width, codes=codes or ())
-            return brief_view(*sides, story, width=width, rows=rows)
+        from workbench.views.terminal.diff import step_view
 
         print_view(
-            diff_view(
-                comparison,
-                title=title,
-                change=change,
+            step_view(
+                step,
+                title=step.title,
+                change=step.change,
                 notes=notes,
-                told=Told(
-                    words=words_view(story),
-                    hunks=hunks,
-                    extras=verdicts_view(story),
-                    telling=telling(comparison, story, Scale(sides[0], comparison), _COUNTERS),
-                ),
-                everything=all_,
-                width=width,
+                codes=codes,
+                everything=everything,
+                width=Console().width,
             )
         )
 
 
-def _is_step(old: Version | None, new: Version | None) -> bool:
-    return old is not None and new is not None and (old.study, old.id) == (new.study, new.parent)
+def _print_programs(programs: ProgramDiff, format_: str, everything: bool) -> None:
+    from workbench.views.sheets.program import difference_document, difference_sheet
+    from workbench.views.terminal.tables import print_sheet
 
+    sheet = difference_sheet(programs.difference, everything=everything)
+    if format_ == "json":
+        from workbench.views.shapes import dumps
+        from workbench.views.text.documents import steps_of
 
-def _no_code(old: Profile, new: Profile) -> str:
-    """Why ``--sass`` shows nothing."""
-    if "emulator" in (old.engine, new.engine):
-        return "--sass: the emulator runs PTX, so no machine code is there to compare"
-    return "--sass: no hunk has machine code that is known on both sides"
+        document = difference_document(programs.difference, steps_of(programs.steps()))
+        click.echo(dumps(document.plain()), nl=False)
+    elif format_ == "markdown":
+        from workbench.views.text.markdown import steps_markdown
+        from workbench.views.text.tables import sheet_text
+
+        click.echo(sheet_text(sheet, format_) + steps_markdown(programs.steps()), nl=False)
+    else:
+        print_sheet(sheet, format_)
+        if format_ == "csv":
+            return
+        from rich.console import Console
+
+        from workbench.views.terminal.console import print_view
+        from workbench.views.terminal.diff import kernel_step_view
+
+        for step in programs.steps():
+            print_view(kernel_step_view(step, programs.difference, width=Console().width))

@@ -41,16 +41,17 @@ def command(
     """
     import msgspec
 
-    from workbench.commands.captures import is_capture, open_capture
     from workbench.engines.ncu.report import scrub
     from workbench.errors import DataError, UsageError
     from workbench.ncurep.files import read_raw, split_target
     from workbench.ncurep.read import read_report, select_kernels
-    from workbench.project import require_project
+    from workbench.session.api import Session
+    from workbench.session.asked import is_capture
     from workbench.store import Store, device_slug
     from workbench.study.folder import parse_target, run_study
 
-    project = require_project()
+    session = Session()
+    project = session.project
     study_name, version_id = parse_target(version_name, study or project.default_study)
     if study and study != study_name:
         raise UsageError(
@@ -63,7 +64,7 @@ def command(
     path, inner = split_target(report)
     captured = is_capture(report)
     if captured:
-        profile = select_kernels(open_capture(report).profile, kernel)
+        profile = select_kernels(session.program(report).profile, kernel)
     else:
         profile = select_kernels(read_report(path), kernel or inner)
     if not any(launch.profiled for launch in profile.launches):

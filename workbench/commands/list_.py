@@ -17,10 +17,7 @@ from workbench.commands.options import (
 
 if TYPE_CHECKING:
     from workbench.errors import DataError, WorkbenchError
-    from workbench.ladder import Ladder
-    from workbench.project import Project
-    from workbench.study.folder import SeenStudy, Study
-    from workbench.views.sheets.list import StudyList
+    from workbench.ladder.listing import StudyList
 
 
 @click.command()
@@ -42,8 +39,8 @@ def command(
     Files that cannot be read are named below the table; the rest is shown.
     """
     from workbench.errors import UsageError, together
-    from workbench.project import require_project
-    from workbench.study.folder import require_study, study_names, view_study
+    from workbench.session.api import Session
+    from workbench.study.folder import require_study
     from workbench.study.sources import count_versions
     from workbench.views.sheets.list import ListPage
 
@@ -51,13 +48,12 @@ def command(
         raise UsageError(
             f"--page is for tables; --format {format_} prints everything", "Use only one of them."
         )
-    project = require_project()
+    session = Session()
+    project = session.project
     broken: list[WorkbenchError] = []
     sizes: dict[str, int] = {}
-    # The default study first: it is what a version without a study means.
-    names = sorted(study_names(project), key=lambda name: name != project.default_study)
     with_errors = broken if not (study or problem or device) else None
-    for name in [study] if study else names:
+    for name in [study] if study else session.studies():
         with _kept(with_errors):
             require_study(project, name)
             sizes[name] = count_versions(project, name)
@@ -67,7 +63,11 @@ def command(
         # What stands on other pages is not read: thousands of versions take seconds.
         if format_ != "table" or part is not None:
             with _kept(with_errors):
-                found = _study_list(project, view_study(project, name), problem, device, broken)
+                damaged: list[DataError] = []
+                found = session.recorded(name, problem, device, damaged)
+                broken += damaged
+                if found.note:
+                    click.echo(f"note: {found.note}", err=True)
                 found.part = part if part is not None and format_ == "table" else slice(None)
                 lists.append(found)
     if broken and not lists:
@@ -104,80 +104,3 @@ def _kept(broken: list[WorkbenchError] | None) -> Iterator[None]:
         if broken is None:
             raise
         broken.append(error)
-
-
-def _study_list(
-    project: Project,
-    study: SeenStudy,
-    problem: str | None,
-    device: str | None,
-    broken: list[WorkbenchError],
-) -> StudyList:
-    """What is recorded of a study; `broken` takes the errors of damaged files."""
-    from workbench.errors import UsageError
-    from workbench.ladder import Family, Ladder, find_ladders
-    from workbench.ladder.summaries import Summaries
-    from workbench.store import Store, means_device
-    from workbench.views.sheets.list import StudyList
-
-    name = study.name
-    if problem is not None:
-        study.problem(problem)
-    store = Store(project.profiles)
-    damaged: list[DataError] = []
-    summaries = Summaries(str(store.root), name)
-    ladders = find_ladders(
-        store, project, (name,), loaded=study, damaged=damaged, summaries=summaries
-    )
-    wish = device if device is not None else project.default_device
-    meant = [ladder for ladder in ladders if means_device(wish, ladder.device)]
-    # Where the device is known, what was recorded on others is not read to find the newest.
-    devices = _devices(study, meant or ladders)
-    summaries.keep()
-    broken += damaged
-    if device is not None and not meant:
-        there = ", ".join(devices) or "none"
-        raise UsageError(
-            f"nothing of {name} is recorded on a device {device!r}",
-            f"Recorded devices: {there}.",
-        )
-    where, slug = next(iter(devices.items()), ("", ""))
-    recorded = _problems(study, [ladder for ladder in ladders if ladder.device == slug])
-    first = [p.name for p in study.problems_for("profile") if p.name in recorded]
-    wanted = problem or next(iter([*first, *recorded]), "")
-    here = (each for each in ladders if (each.device, each.problem) == (slug, wanted))
-    empty = Ladder(Family(store, project, name, slug, study), wanted)
-    if study.note:
-        click.echo(f"note: {study.note}", err=True)
-    return StudyList(study, ladders, recorded, next(here, empty), where)
-
-
-def _problems(study: Study, ladders: list[Ladder]) -> list[str]:
-    """Problems of a device that anything is recorded on, in their order; lost ones come last."""
-    names = {
-        ladder.problem
-        for ladder in ladders
-        if any(rung.records or rung.timed_on for rung in map(ladder.rung, study.versions))
-    }
-    place = {name: at for at, name in enumerate(study.problems)}
-    return sorted(names, key=lambda name: (place.get(name, len(place)), name))
-
-
-def _devices(study: Study, ladders: list[Ladder]) -> dict[str, str]:
-    """Recorded devices (name -> slug), the one with the newest profile first.
-
-    Hardware stands before the emulator, as for `show`: a laptop's first emulated
-    profile must not hide the ladder's times.
-    """
-    newest: dict[str, tuple[bool, str]] = {}
-    slugs: dict[str, str] = {}
-    every = [(ladder, ladder.rung(version)) for version in study.versions for ladder in ladders]
-    for ladder, rung in every:
-        for profile in rung.records:
-            rank = (profile.engine == "ncu", profile.captured)
-            newest[profile.device] = max(newest.get(profile.device, (False, "")), rank)
-            slugs.setdefault(profile.device, ladder.device)
-        if rung.timed_on:
-            newest.setdefault(rung.timed_on, (True, ""))
-            slugs.setdefault(rung.timed_on, ladder.device)
-    return {name: slugs[name] for name in sorted(newest, key=newest.__getitem__, reverse=True)}

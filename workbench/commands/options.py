@@ -15,10 +15,10 @@ import click
 from workbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from workbench.commands.sources import Places
-    from workbench.commands.targets import Named, Selection
     from workbench.engines import RunOptions
     from workbench.engines.host.job import TimeOptions
+    from workbench.session.asked import Places, Selection
+    from workbench.session.targets import Named
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -100,7 +100,7 @@ launch_option = click.option(
 
 
 def _selection(**given: Any) -> Selection:
-    from workbench.commands.targets import Selection
+    from workbench.session.asked import Selection
 
     return Selection(**given)
 
@@ -122,7 +122,7 @@ launch_selection_options = folded(
 
 
 def _places(**given: str | None) -> Places:
-    from workbench.commands.sources import Places
+    from workbench.session.asked import Places
 
     return Places(**given)
 
@@ -132,7 +132,7 @@ _source_option = click.option(
     metavar="DIR|REV",
     help="Source files that a report names but does not contain: a folder or a Git revision.",
 )
-#: Where the sources of one report are: `workbench.commands.sources.Places`.
+#: Where the sources of one report are: `workbench.session.asked.Places`.
 source_options = folded("places", _places, _source_option)
 #: The same of two reports.
 two_source_options = folded(
@@ -169,7 +169,7 @@ detail_options = folded(
 
 
 def _named(**given: Any) -> Named:
-    from workbench.commands.targets import Named
+    from workbench.session.targets import Named
 
     return Named(**given)
 

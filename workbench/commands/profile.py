@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from workbench.cluster.dispatch import PieceOutcome
     from workbench.commands.progress import Progress
-    from workbench.commands.targets import Named
     from workbench.engines import ProfileOptions, RunOptions
     from workbench.errors import CountersDeniedError
     from workbench.measure.experiment import Experiment, Failures
     from workbench.measure.plan import Combination
     from workbench.model import Notice
     from workbench.project import Project
+    from workbench.session.targets import Named
     from workbench.study.folder import Study
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from workbench.commands.report import ReportPlan, attempt, named
+from workbench.errors import WorkbenchError
 
 if TYPE_CHECKING:
     from workbench.serve.server import Server
+    from workbench.session.site import SitePlan
+    from workbench.views.html.site import Audience
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
@@ -52,8 +54,10 @@ def command(
     An open page reloads when what it shows has changed. Ctrl-C ends it.
     """
     from workbench.serve.server import listening
+    from workbench.session.asked import Workspace
+    from workbench.session.site import SitePlan
 
-    plan = ReportPlan.of(targets, out).lasting()
+    plan = SitePlan(Workspace(), targets, out, lasting=True)
     plan.check()
     try:
         # The port first: that it is taken should be known before pages are rendered.
@@ -64,7 +68,7 @@ def command(
         click.get_current_context().exit(130)
 
 
-def _stay(plan: ReportPlan, server: Server, watching: bool) -> None:
+def _stay(plan: SitePlan, server: Server, watching: bool) -> None:
     from workbench.serve.watch import changes
     from workbench.views.html.pool import get_ready
 
@@ -90,7 +94,7 @@ def _stay(plan: ReportPlan, server: Server, watching: bool) -> None:
 class _Rest:
     """Waits between two looks, and meanwhile reads what pages that were opened are made of."""
 
-    def __init__(self, plan: ReportPlan, server: Server) -> None:
+    def __init__(self, plan: SitePlan, server: Server) -> None:
         self._plan, self._server = plan, server
         self._known: frozenset[str] = frozenset()
         self._reading: Iterator[None] = iter(())
@@ -110,6 +114,38 @@ class _Rest:
         time.sleep(max(0.0, end - time.monotonic()))
 
 
-def _build(plan: ReportPlan, server: Server) -> None:
-    _, problems = attempt(plan, audience=server)
-    server.news.tell("\n".join(problems))
+def _build(plan: SitePlan, server: Server) -> None:
+    server.news.tell("\n".join(attempt(plan, server)))
+
+
+def attempt(plan: SitePlan, audience: Audience | None = None) -> list[str]:
+    """Build, and tell what is broken instead of ending: its repair is the next change.
+
+    Returns:
+        The messages of what was broken.
+    """
+    problems: list[WorkbenchError] = []
+    try:
+        result = plan.build(audience=audience)
+        problems += [*result.broken, *result.damaged]
+        click.echo(result.words)
+    except WorkbenchError as error:
+        problems.append(error)
+    except Exception as error:
+        # A fault of our own must not end a watch either, and is not to be overlooked.
+        if (click.get_current_context().find_root().obj or {}).get("debug"):
+            raise
+        words = f"an internal error of workbench: {type(error).__name__}: {error}"
+        problems.append(WorkbenchError(words, "`workbench --debug report` shows where."))
+    for problem in problems:
+        click.echo(f"error: {problem.message}", err=True)
+        if problem.hint:
+            click.echo(f"  hint: {problem.hint}", err=True)
+    return [problem.message for problem in problems]
+
+
+def named(changed: Iterable[Path]) -> str:
+    """``changed: v3_padded.cu, study.py and 2 more``."""
+    names = sorted({path.name for path in changed})
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"changed: {', '.join(names[:3])}{more}"

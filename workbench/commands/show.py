@@ -15,8 +15,8 @@ from workbench.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from workbench.commands.sources import Places
-    from workbench.commands.targets import Selection
+    from workbench.session.asked import Places, Selection
+    from workbench.session.targets import Target
 
 
 @click.command()
@@ -40,27 +40,37 @@ def command(
     x.ncu-rep::kernel, x.ncu-rep::kernel#2 (its second launch); or a capture: @before for
     the whole program, @before::kernel for what was profiled of it.
     """
-    from workbench.commands.captures import is_program, refuse_for_program, show_program
+    from workbench.commands.progress import Progress
+    from workbench.session.api import Session
+    from workbench.session.asked import is_program, refuse_for_program
+    from workbench.session.targets import whole_large_report
 
+    session = Session(listener=Progress())
     if is_program(target) and selection.launch is None:
-        refuse_for_program(target, memory=memory)
-        show_program(target, format_, everything=all_)
-        return
-    from workbench.commands.largereport import show_table, whole_large_report
-    from workbench.commands.sources import with_sources
-    from workbench.commands.targets import is_report, resolve
+        from workbench.views.sheets.program import program_sheet
+        from workbench.views.terminal.tables import print_sheet
 
-    large = whole_large_report(target) if is_report(target) else None
-    if large is not None and selection.launch is None and not all_:
-        show_table(large, format_)
+        refuse_for_program(target, memory=memory)
+        print_sheet(program_sheet(session.program(target).capture, everything=all_), format_)
         return
-    (found,) = with_sources([resolve(target, selection)], places)
+    large = whole_large_report(target)
+    if large is not None and selection.launch is None and not all_:
+        from workbench.session.programs import program_of_report
+        from workbench.views.sheets.program import report_sheet
+        from workbench.views.terminal.tables import print_sheet
+
+        print_sheet(report_sheet(program_of_report(large)), format_)
+        return
+    _print(session.show(target, selection, places), all_, memory, format_)
+
+
+def _print(found: Target, everything: bool, memory: bool, format_: str) -> None:
     profile = found.profile
+    label = f"{profile.study}/{found.label}" if found.version else found.label
     if memory:
         from workbench.views.sheets.memory import memory_sheet
         from workbench.views.terminal.tables import print_sheet
 
-        label = f"{profile.study}/{found.label}" if found.version else found.label
         print_sheet(memory_sheet(f"Memory of {label}", (profile,), (label,)), format_)
     elif format_ == "json":
         from workbench.views.shapes import dumps
@@ -82,12 +92,12 @@ def command(
         print_view(
             show_view(
                 profile,
-                label=f"{profile.study}/{found.label}" if found.version else found.label,
+                label=label,
                 title=found.version.title if found.version else "",
                 timing=found.timing,
                 baseline=found.baseline,
                 notes=found.notes,
-                everything=all_,
+                everything=everything,
                 width=Console().width,
             )
         )

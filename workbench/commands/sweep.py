@@ -246,9 +246,9 @@ def _seen(project: Project, name: str) -> Study:
 
 def _chosen(scope: SweepScope, *, run: bool) -> tuple[Project, Study, list[Version], bool]:
     """Project, study, versions, and whether versions were named."""
-    from workbench.commands.targets import Named
     from workbench.errors import UsageError, nearest
     from workbench.project import require_project
+    from workbench.session.targets import Named
     from workbench.study.folder import study_names
 
     words, study = list(scope.targets), scope.study

@@ -16,12 +16,12 @@ from workbench.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from workbench.commands.targets import Named
     from workbench.engines import RunOptions
     from workbench.engines.host.crew import Crew
     from workbench.engines.host.job import TimeOptions
     from workbench.measure.experiment import Failures
     from workbench.measure.plan import Combination
+    from workbench.session.targets import Named
     from workbench.specs import Version
     from workbench.study.folder import Study
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from workbench.cluster.dispatch import PieceOutcome
-    from workbench.commands.targets import Named
     from workbench.engines import RunOptions, Subject, Verdict
     from workbench.measure.experiment import Experiment, Failures
     from workbench.measure.sanitizer import Finding
+    from workbench.session.targets import Named
     from workbench.specs import Version
     from workbench.study.folder import Study
     from workbench.views.sheets.verify import VerifyRow

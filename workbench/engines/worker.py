@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from workbench.engines.gpu.bench import Bench, Benches, Run, load_library
-from workbench.engines.gpu.device import DeviceArray, Session, WorkerError, set_bytes
+from workbench.engines.gpu.device import DeviceArray, DeviceContext, WorkerError, set_bytes
 from workbench.engines.gpu.libcuda import DriverError, open_device
 from workbench.engines.host.job import (
     Executable,
@@ -48,14 +48,14 @@ def _wrong(executable: Executable) -> Failure:
     )
 
 
-def _wake_for(session: Session, executable: Executable) -> None:
+def _wake_for(session: DeviceContext, executable: Executable) -> None:
     """What calls a library may choose among kernels by trying them."""
     if executable.kind == "python":
         with session.doing(f"waking the device for {executable.version}"):
             session.wake()
 
 
-def _upload(session: Session, bench: Bench) -> dict[str, DeviceArray]:
+def _upload(session: DeviceContext, bench: Bench) -> dict[str, DeviceArray]:
     with session.doing("allocating inputs and outputs"):
         arrays = {spec.name: session.allocate(spec) for spec in bench.specs}
         for name, values in bench.inputs.items():
@@ -81,7 +81,11 @@ def _profile(run: Run, job: Job) -> None:
 
 
 def _baseline(
-    session: Session, bench: Bench, job: Job, arrays: dict[str, DeviceArray], notices: list[Notice]
+    session: DeviceContext,
+    bench: Bench,
+    job: Job,
+    arrays: dict[str, DeviceArray],
+    notices: list[Notice],
 ) -> Run | None:
     """The baseline, verified as well; a baseline that cannot run is no failure of the version."""
     if job.baseline is None:
@@ -103,7 +107,7 @@ def _baseline(
 
 
 def _time(
-    session: Session, bench: Bench, job: Job, run: Run, notices: list[Notice]
+    session: DeviceContext, bench: Bench, job: Job, run: Run, notices: list[Notice]
 ) -> dict[str, Any]:
     from workbench.engines.gpu.stopwatch import (
         Conditions,
@@ -201,7 +205,7 @@ def work(jobs: Iterator[Job], answers: Answers) -> None:
     There are fewer where a fault took the context with it. Where the first is to make ready, the
     device is opened before the next is asked for, and the library loads on beside that one.
     """
-    session = Session()
+    session = DeviceContext()
     benches = Benches()
     first = list(itertools.islice(jobs, 1))
     loading = _prepare(benches, first[0]) if first and first[0].task == "prepare" else None
@@ -241,7 +245,9 @@ def _claimed(job: Job) -> bool:
     return True
 
 
-def _one(session: Session, benches: Benches, job: Job, loading: threading.Thread | None) -> Result:
+def _one(
+    session: DeviceContext, benches: Benches, job: Job, loading: threading.Thread | None
+) -> Result:
     """One job; every failure that can be foreseen is in the result."""
     result = Result(task=job.task)
     if job.task == "describe":
@@ -317,7 +323,7 @@ def _bench(benches: Benches, job: Job, loading: threading.Thread | None) -> Benc
             loading.join()
 
 
-def _on_device(session: Session, bench: Bench, job: Job, result: Result) -> Result:
+def _on_device(session: DeviceContext, bench: Bench, job: Job, result: Result) -> Result:
     result = msgspec.structs.replace(result, device=session.describe(), tools=session.versions())
     notices: list[Notice] = []
     arrays = _upload(session, bench)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.engines.gpu.device import DeviceArray, Session, WorkerError
+from workbench.engines.gpu.device import DeviceArray, DeviceContext, WorkerError
 from workbench.engines.gpu.libcuda import Driver, DriverError
 from workbench.engines.host.buffers import (
     check_copy,
@@ -66,7 +66,7 @@ class Loaded(Protocol):
 class CudaVersion:
     """Kernels of a cubin."""
 
-    def __init__(self, session: Session, executable: Executable) -> None:
+    def __init__(self, session: DeviceContext, executable: Executable) -> None:
         self.collect: Callable[[], None] | None = None
         self._session = session
         self._executable = executable
@@ -227,7 +227,11 @@ class PythonVersion:
     """A ``.py`` version: ``prepare(problem, parameters, buffers) -> callable``."""
 
     def __init__(
-        self, session: Session, executable: Executable, problem: Problem, parameters: dict[str, int]
+        self,
+        session: DeviceContext,
+        executable: Executable,
+        problem: Problem,
+        parameters: dict[str, int],
     ) -> None:
         self.collect: Callable[[], None] | None = None
         self._session = session
@@ -266,7 +270,7 @@ class PythonVersion:
 
 
 def load(
-    session: Session, executable: Executable, problem: Problem, parameters: dict[str, int]
+    session: DeviceContext, executable: Executable, problem: Problem, parameters: dict[str, int]
 ) -> Loaded:
     """Load a version of either kind."""
     if executable.kind != "python":
@@ -274,7 +278,7 @@ def load(
     return PythonVersion(session, executable, problem, parameters)
 
 
-def on_stream(call: Callable[[], Any], session: Session) -> Callable[[], Any]:
+def on_stream(call: Callable[[], Any], session: DeviceContext) -> Callable[[], Any]:
     """Make `call` put its work on the session's stream, where PyTorch is in use.
 
     Triton launches on PyTorch's current stream too. A library that does neither
@@ -450,7 +454,7 @@ class Run:
 
     def __init__(
         self,
-        session: Session,
+        session: DeviceContext,
         bench: Bench,
         executable: Executable,
         arrays: dict[str, DeviceArray],

@@ -27,7 +27,7 @@ from workbench.store import device_slug
 GUARD = 4096
 _GUARD_BYTE = 0xFF
 _ALIGN = 512
-#: What `Session.wake` does: memsets of this size, so many between two waits, for so long.
+#: What `DeviceContext.wake` does: memsets of this size, so many between two waits, for so long.
 _WAKE_BYTES = 64 * 2**20
 _WAKE_BATCH = 100
 _WAKE_S = 0.2
@@ -100,7 +100,7 @@ class DeviceArray:
         }
 
 
-class Session:
+class DeviceContext:
     """An open device: allocate, copy, poison, synchronize. Use as a context manager.
 
     Raises:
@@ -113,7 +113,7 @@ class Session:
         self._memory: list[Any] = []
         self._guarded: dict[str, tuple[int, int]] = {}
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> DeviceContext:
         try:
             import pycuda.driver as cuda
         except ImportError as error:

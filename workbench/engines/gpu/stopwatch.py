@@ -29,7 +29,7 @@ from workbench.analysis.timing import (
     relative_width,
 )
 from workbench.engines.gpu.bench import Loaded, Step
-from workbench.engines.gpu.device import DeviceArray, Session, aligned, set_bytes
+from workbench.engines.gpu.device import DeviceArray, DeviceContext, aligned, set_bytes
 from workbench.engines.gpu.libcuda import CudaGraph, Driver, DriverError
 from workbench.engines.gpu.nvml import Sampler
 from workbench.engines.host.job import BufferSpec, TimeOptions, Times
@@ -195,7 +195,7 @@ def rotation(l2_bytes: int, one_set: int, room: int) -> tuple[int, bool]:
 
 
 def make_sets(
-    session: Session,
+    session: DeviceContext,
     specs: Sequence[BufferSpec],
     first: dict[str, DeviceArray],
     count: int,
@@ -255,7 +255,7 @@ def wants_graph(estimates: Sequence[tuple[float, float]], below_s: float) -> boo
 class Stopwatch:
     """Times one version, and a baseline beside it."""
 
-    def __init__(self, session: Session, options: TimeOptions) -> None:
+    def __init__(self, session: DeviceContext, options: TimeOptions) -> None:
         self._session = session
         self._options = options
         self._stream = session.stream

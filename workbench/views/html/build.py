@@ -148,6 +148,14 @@ class BuiltReport(Record, frozen=True):
     broken: tuple[WorkbenchError, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @property
+    def words(self) -> str:
+        """``3 pages written, 12 unchanged, 1 removed``."""
+        done = self.pages
+        removed = f", {done.removed} removed" if done.removed else ""
+        pages = "page" if done.written == 1 else "pages"
+        return f"{done.written} {pages} written, {done.unchanged} unchanged{removed}"
+
 
 def build_report(
     out: Path,

@@ -6,16 +6,14 @@ The JSON document, CSV, Markdown and the terminal's table are made from these.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import accumulate
 
 from msgspec import UNSET
 
 from workbench.errors import UsageError
-from workbench.ladder import Ladder, Rung
+from workbench.ladder import Rung
+from workbench.ladder.listing import StudyList
 from workbench.ladder.summaries import RecordedProfile
-from workbench.model import Timing
-from workbench.study.folder import Study
 from workbench.views.shapes import Json
 from workbench.views.shapes.listed import (
     ListDocument,
@@ -60,47 +58,6 @@ class ListPage:
         if size == 0:  # its heading belongs somewhere, too
             return slice(0) if min(start // PAGE, self.pages - 1) == self.number - 1 else None
         return slice(low, high) if low < high else None
-
-
-class StudyList:
-    """A study as it is now, with one of its ladders in full.
-
-    Attributes:
-        study: The study.
-        ladders: All that is recorded of it.
-        recorded: The problems that anything is recorded on, in the study's order.
-        shown: The ladder that tables show; it may be empty.
-        device: What that ladder's device calls itself; "" where nothing is recorded.
-        part: The versions that a table shows.
-    """
-
-    def __init__(
-        self, study: Study, ladders: list[Ladder], recorded: list[str], shown: Ladder, device: str
-    ) -> None:
-        self.study, self.ladders, self.recorded = study, ladders, recorded
-        self.shown, self.device = shown, device
-        self.part = slice(None)
-
-    @property
-    def problem(self) -> str:
-        """The problem of the ladder that tables show; "" where nothing is recorded."""
-        return self.shown.problem if self.device else ""
-
-    @cached_property
-    def rungs(self) -> list[Rung]:
-        """The study's versions on the ladder that is shown, recorded there or not."""
-        return [self.shown.rung(version) for version in self.study.versions]
-
-    def profiles(self, version: str) -> list[RecordedProfile]:
-        """What is recorded of a version under a profiler, on every ladder."""
-        return [record for rung in self._everywhere(version) for record in rung.records]
-
-    def timings(self, version: str) -> list[Timing]:
-        """The times that are recorded of a version, on every ladder."""
-        return [rung.timing for rung in self._everywhere(version) if rung.timing]
-
-    def _everywhere(self, version: str) -> list[Rung]:
-        return [ladder.rungs[version] for ladder in self.ladders if version in ladder.rungs]
 
 
 def list_document(lists: list[StudyList], default_study: str) -> Json:

@@ -63,6 +63,20 @@ def render(view: RenderableType, width: int = 80) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
+def fragment(view: RenderableType, width: int = 100) -> str:
+    """A view as one element of HTML that brings its own style, for a notebook's cell."""
+    console = Console(
+        file=io.StringIO(), record=True, width=width, force_terminal=True, color_system="truecolor"
+    )
+    console.print(view)
+    style = "font-family:ui-monospace,Menlo,Consolas,monospace;line-height:1.3;overflow-x:auto"
+    text = console.export_html(
+        inline_styles=True,
+        code_format=f'<pre class="workbench" style="{style}">{{code}}</pre>',
+    )
+    return text.replace(_TIE, " ")
+
+
 def height(view: RenderableType, width: int) -> int:
     """Rows that a view takes in so many columns."""
     return len(Console(width=width, file=io.StringIO()).render_lines(view, pad=False))

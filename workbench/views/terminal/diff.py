@@ -21,6 +21,7 @@ from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.launches import NO_PAIR, KernelChange, values_words
 from workbench.analysis.listing import CodeClass, HunkCode, MachineDiff
 from workbench.analysis.program import KernelStep, ProgramDifference, as_fast
+from workbench.analysis.step import Step
 from workbench.analysis.story import Story, beyond, excerpt, leading, telling
 from workbench.analysis.weight import TELLING, Scale
 from workbench.analysis.wording import Chapter, LeftOut, Row, Tie, silence, title_of
@@ -76,6 +77,52 @@ class Told(NamedTuple):
 
 
 _NOTHING = Told()
+#: Counters in the table, those that weigh most, beside the ones of the strip.
+_COUNTERS = 12
+
+
+def step_view(
+    step: Step,
+    *,
+    title: str = "",
+    change: str = "",
+    notes: Sequence[str] = (),
+    codes: Sequence[HunkCode] | None = None,
+    everything: bool = False,
+    width: int = 80,
+) -> RenderableType:
+    """A step: what was edited, what that did and where on one screen, then its counters.
+
+    Args:
+        step: The step.
+        title: The new version's title.
+        change: What its author says was changed.
+        notes: Warnings beside those of the comparison (a stale source).
+        codes: What the compiler made of the hunks, where that was asked for: all hunks are shown.
+        everything: All hunks, and all counters.
+        width: Columns of the terminal.
+    """
+    story, sides = step.story, (step.old, step.new)
+
+    def hunks(rows: int) -> Sequence[RenderableType]:
+        if everything or codes is not None:
+            return hunks_view(*sides, story, width=width, codes=codes or ())
+        return brief_view(*sides, story, width=width, rows=rows)
+
+    return diff_view(
+        step.comparison,
+        title=title,
+        change=change,
+        notes=notes,
+        told=Told(
+            words=words_view(story),
+            hunks=hunks,
+            extras=verdicts_view(story),
+            telling=telling(step.comparison, story, step.scale, _COUNTERS),
+        ),
+        everything=everything,
+        width=width,
+    )
 
 
 def diff_view(
@@ -676,10 +723,12 @@ def _seconds(value: float) -> str:
 # --- a program's kernel ---
 
 #: Counters that are named of a kernel, besides the strip's.
-_COUNTERS = 6
+_KERNEL_COUNTERS = 6
 
 
-def step_view(step: KernelStep, difference: ProgramDifference, *, width: int) -> RenderableType:
+def kernel_step_view(
+    step: KernelStep, difference: ProgramDifference, *, width: int
+) -> RenderableType:
     """What became of a kernel: its time in the program, the sentence, counters, lines.
 
     Args:
@@ -728,7 +777,7 @@ def _step_launch(comparison: Comparison) -> Text:
 def _step_counters(old: Profile, comparison: Comparison, story: Story) -> RenderableType:
     """The counters to read first, as `diff` of two versions has them."""
     table = grid("l", "r", "r", "l")
-    for delta in telling(comparison, story, Scale(old, comparison), _COUNTERS):
+    for delta in telling(comparison, story, Scale(old, comparison), _KERNEL_COUNTERS):
         table.add_row(
             f"  {delta.title}",
             quantity(delta.old, delta.unit),

@@ -6,9 +6,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from workbench.ladder import Rung
+from workbench.ladder.listing import StudyList
 from workbench.ladder.summaries import COUNTED
 from workbench.units import factor, listed, quantity
-from workbench.views.sheets.list import ListPage, StudyList
+from workbench.views.sheets.list import ListPage
 from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, bar, clean, grid
 
 #: Problems that are named beside the one that is shown.

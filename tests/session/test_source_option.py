@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from tests.factories import make_profile
 from workbench.cli import app
-from workbench.commands.sources import Places, with_sources
-from workbench.commands.targets import Target
 from workbench.errors import UsageError
 from workbench.model import SourceFile
+from workbench.session.asked import Places
+from workbench.session.targets import Target, with_sources
 
 
 def target(*sources: SourceFile) -> Target:

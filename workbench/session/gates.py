@@ -1,30 +1,48 @@
-"""What ``check`` compares a version with besides its parent: its own past.
+"""Gates: a version beside its parent, two programs, or a version beside its own past.
 
-``--against DIR|REV`` measures or counts both states now; ``--baseline NAME`` reads the recorded
-time beside the runs that were kept.
+`of_recorded` judges what is recorded. `against` measures or counts a version and its earlier
+state now; `beside_baseline` reads its recorded time beside the runs that were kept.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.analysis.gates import Gate, Rules, inconclusive, unchanged
-from workbench.errors import UsageError, WorkbenchError
+from msgspec.structs import replace
+
+from workbench.analysis.expectations import judge
+from workbench.analysis.gates import (
+    Gate,
+    Rules,
+    broken,
+    check_step,
+    inconclusive,
+    read_rules,
+    run_gate,
+    turns_gate,
+    unchanged,
+)
+from workbench.analysis.program import check_programs
+from workbench.analysis.regression import Turns
+from workbench.errors import InconclusiveError, KernelError, UsageError, WorkbenchError
 from workbench.model import Record, Timing
+from workbench.project import Project, find_project
+from workbench.session.asked import Selection, Workspace, is_program, is_report
+from workbench.session.programs import ProgramDiff, open_capture
+from workbench.session.step import Diff
+from workbench.session.targets import Named, resolve
+from workbench.specs import Version
+from workbench.store import Store, device_slug
+from workbench.store.baselines import BaselineRun, Baselines, disturbed
+from workbench.study.folder import parse_target, source_hash, view_study
 
 if TYPE_CHECKING:
-    from workbench.analysis.regression import Turns
-    from workbench.commands.targets import Selection
     from workbench.engines import RunOptions
     from workbench.measure.against import Before, BothCounted, Edited, Outcome
-    from workbench.project import Project
-    from workbench.specs import Version
-    from workbench.store import Store
-    from workbench.store.baselines import Baselines
 
 #: Counters that are gated without a clock where the project names none: what the emulator knows
 #: exactly, and a slower kernel mostly has more of.
@@ -39,6 +57,25 @@ class Keeping(NamedTuple):
     run: str
 
 
+class Asked(Record, frozen=True):
+    """Which versions are judged, of which recorded profiles, by which rules.
+
+    `names` are as they were typed; without any, those that the gate takes by itself, or with
+    `every` all that it can.
+    """
+
+    names: tuple[str, ...]
+    selection: Selection
+    rules: Rules
+    every: bool = False
+
+    @property
+    def named(self) -> Named:
+        """The versions that are meant; all of the study where none is named."""
+        where = self.selection
+        return Named(self.names, every=not self.names, study=where.study, problem=where.problem)
+
+
 class Past(Record, frozen=True):
     """The gates of versions against their past, and what was measured for them."""
 
@@ -47,46 +84,129 @@ class Past(Record, frozen=True):
     counted: tuple[BothCounted, ...] = ()
 
 
+# --- what is recorded ------------------------------------------------------------------------
+
+
+def rules_of(place: Workspace, *, timed: bool = True) -> Rules:
+    """What the project allows (``[tool.workbench.check]``); captures need no project.
+
+    Raises:
+        UsageError: rules that cannot be read.
+    """
+    project = find_project(place.start)
+    settings = project.settings if project is not None else {}
+    return replace(read_rules(settings), timed=timed)
+
+
+def of_recorded(place: Workspace, asked: Asked, *, force: bool = False) -> Past:
+    """Versions and their parents, one step, or two captured programs.
+
+    Args:
+        place: Where we are.
+        asked: OLD NEW, versions or captures; one version; none: all with a recorded parent.
+        force: Compare what is not comparable as well.
+
+    Raises:
+        UsageError: targets that cannot be checked, or nothing is recorded of them.
+        DataError: a damaged file.
+    """
+    targets, rules = asked.names, asked.rules
+    if len(targets) > 2:
+        raise UsageError(f"check takes OLD NEW or one version, not {len(targets)}", "Or use --all.")
+    if len(targets) == 2 and all(map(is_program, targets)):
+        return Past(gates=_of_programs(place, targets[0], targets[1], rules, force))
+    for text in targets:
+        if is_program(text):
+            raise UsageError(
+                f"{text} is a captured program, and is checked against another one",
+                "Name both, the older one first: `workbench check @base @new`.",
+            )
+        if is_report(text):
+            raise UsageError(
+                f"{text} is a report, which states no expectations",
+                "`workbench diff` compares reports.",
+            )
+    if len(targets) == 2:
+        return Past(gates=tuple(_of_step(place, (targets[0], targets[1]), asked, force)))
+    gates: list[Gate] = []
+    for version in _meant(place, asked):
+        label = f"{version.study}/{version.id}"
+        if version.parent is None:
+            gates.append(inconclusive(label, version.path, "it has no parent to compare with"))
+            continue
+        both = f"{version.study}/{version.parent}", label
+        gates += _of_step(place, both, asked, force)
+    return Past(gates=tuple(gates))
+
+
+def _meant(place: Workspace, asked: Asked) -> list[Version]:
+    """The versions that are named; else all that are recorded together with their parents."""
+    default = asked.selection.study or place.project.default_study
+    if asked.names:
+        pairs = [parse_target(text, default) for text in asked.names]
+        return [view_study(place.project, study).version(name) for study, name in pairs]
+    study = view_study(place.project, default)
+    recorded = {entry.version for entry in place.store.find(study=study.name)}
+    return [
+        version
+        for version in study.versions.values()
+        if version.id in recorded and version.parent in recorded
+    ]
+
+
+def _of_step(place: Workspace, targets: tuple[str, str], asked: Asked, force: bool) -> list[Gate]:
+    before, after = resolve(place, targets, asked.selection)
+    version = after.version
+    assert version is not None  # reports were refused before
+    label = f"{version.study}/{version.id}"
+    try:
+        comparison = Diff(before, after, force=force).comparison
+    except InconclusiveError as error:
+        return [inconclusive(label, version.path, error.message)]
+    judgements = judge(version.expectations, comparison)
+    gates = [*check_step(comparison, judgements, asked.rules, version=label, file=version.path)]
+    for side in (before, after):
+        if side.stale:
+            gates.append(inconclusive(label, version.path, f"{side.label}: {side.notes[0]}"))
+    return gates
+
+
+def _of_programs(
+    place: Workspace, old: str, new: str, rules: Rules, force: bool
+) -> tuple[Gate, ...]:
+    """The gates of the step from one capture to another."""
+    before, after = (open_capture(place.shelf, text) for text in (old, new))
+    try:
+        programs = ProgramDiff(before, after, force=force)
+    except InconclusiveError as error:
+        return (inconclusive(new, "", error.message),)
+    return tuple(check_programs(programs.difference, programs.steps(), rules))
+
+
 # --- a revision ----------------------------------------------------------------------------
 
 
-def against(
-    names: Sequence[str],
-    where: str,
-    selection: Selection,
-    run: RunOptions,
-    rules: Rules,
-    *,
-    every: bool,
-) -> Past:
+def against(place: Workspace, asked: Asked, where: str, run: RunOptions) -> Past:
     """Versions against their state elsewhere; without names, those that were changed.
 
     Args:
-        names: As they were typed.
+        place: Where we are, and who is told which engine runs.
+        asked: The versions; with `every` and no names, those too that nobody changed.
         where: A folder that holds the project as it was, or a Git revision.
-        selection: Study, problem and engine.
         run: Where and how versions run.
-        rules: What is allowed.
-        every: Without names, those too that nobody changed.
 
     Raises:
         UsageError: no such folder or revision, an unknown version, versions of several studies.
         MissingError: neither a GPU nor a compiler for the emulator is here.
     """
-    from msgspec.structs import replace
-
-    from workbench.analysis.regression import Turns
-    from workbench.commands.progress import Progress
-    from workbench.commands.targets import Named
-    from workbench.engines import fresh_seed
+    from workbench.engines import fresh_seed  # what measures is not for what is recorded
     from workbench.engines.choice import choose
     from workbench.measure.against import BothCounted, changes, measure
 
-    named = Named(tuple(names), every=not names, study=selection.study, problem=selection.problem)
-    project, study, versions = named.pick()
+    rules, selection = asked.rules, asked.selection
+    project, study, versions = asked.named.pick(place.project)
     if run.seed is None:
         run = replace(run, seed=fresh_seed())  # both states on the same inputs
-    say = Progress().say
     with _before(project, where) as before:
         found = {each.version.id: each for each in changes(project, study, before)}
         wanted = [found[each.id] for each in versions if each.id in found]
@@ -95,19 +215,19 @@ def against(
         counted: list[BothCounted] = []
         pairs: list[tuple[Version, Version]] = []
         for each in wanted:
-            if each.old is not None and (names or every or not each.same):
+            if each.old is not None and (asked.names or asked.every or not each.same):
                 pairs.append((each.old, each.version))
             else:
                 gates.append(_quiet(each, before))
         if pairs:
             wish = selection.engine or ("auto" if rules.timed else "emulator")
-            engine = choose(wish, project, run, say)
-            say(
+            engine = choose(wish, project, run, place.say)
+            place.say(
                 engine.profile_line
                 if engine.gpu is None
                 else "engine: the GPU, both states in turns"
             )
-            engines = (choose(engine.name, before.project, run, say), engine)
+            engines = (choose(engine.name, before.project, run, place.say), engine)
             for version, outcome in measure(engines, study, pairs, before, selection.problem):
                 line = _first_change(found[version.id])
                 gates += (replace(each, line=line) for each in _judged(version, outcome, rules))
@@ -146,8 +266,6 @@ def _before(project: Project, where: str) -> Iterator[Before]:
 
 
 def _project(place: Path, where: str) -> Project:
-    from workbench.project import find_project
-
     found = find_project(place) if place.is_dir() else None
     if found is None or found.root != place.resolve():
         raise UsageError(
@@ -168,10 +286,6 @@ def _quiet(change: Edited, before: Before) -> Gate:
 
 
 def _judged(version: Version, outcome: Outcome, rules: Rules) -> list[Gate]:
-    from msgspec.structs import replace
-
-    from workbench.analysis.gates import broken, check_step, turns_gate
-    from workbench.errors import KernelError
     from workbench.measure.against import BothCounted
 
     label, file = f"{version.study}/{version.id}", version.path
@@ -189,9 +303,7 @@ def _judged(version: Version, outcome: Outcome, rules: Rules) -> list[Gate]:
 # --- a baseline ----------------------------------------------------------------------------
 
 
-def beside_baseline(
-    names: Sequence[str], baseline: str, selection: Selection, rules: Rules, keeping: Keeping
-) -> Past:
+def beside_baseline(place: Workspace, asked: Asked, baseline: str, keeping: Keeping) -> Past:
     """Recorded times beside the kept runs of their version, problem and device.
 
     Raises:
@@ -199,27 +311,22 @@ def beside_baseline(
         DataError: the baseline is damaged.
         MissingError: a run cannot be kept.
     """
-    from msgspec.structs import replace
-
     from workbench.capture.shelf import FOLDER
-    from workbench.commands.targets import Named
-    from workbench.store import Store
-    from workbench.store.baselines import Baselines
 
-    named = Named(tuple(names), every=not names, study=selection.study, problem=selection.problem)
-    project, study, versions = named.pick(run=False)
+    selection, rules = asked.selection, asked.rules
+    project, study, versions = asked.named.pick(place.project, run=False)
     store, kept = Store(project.profiles), Baselines(project.root / FOLDER / "baselines", baseline)
     wish = replace(selection, problem=study.problem(selection.problem).name)
     found = {
         version.id: _of_device(store, study.name, version.id, wish)
         for version in versions
-        if names or not version.baseline
+        if asked.names or not version.baseline
     }
     newest = max((each for times in found.values() for each in times), key=_age, default=None)
     gates: list[Gate] = []
     for version in versions:
         times = found.get(version.id, [])
-        if names and not times:
+        if asked.names and not times:
             raise UsageError(
                 f"no time of {study.name}/{version.id} on {wish.problem} is recorded",
                 f"`workbench time {study.name}/{version.id} --problem {wish.problem}` takes it.",
@@ -232,8 +339,6 @@ def beside_baseline(
 
 
 def _of_device(store: Store, study: str, version: str, wish: Selection) -> list[Timing]:
-    from workbench.store import device_slug
-
     slug = device_slug(wish.device) if wish.device else None
     return store.timings(study=study, version=version, problem=wish.problem, device=slug)
 
@@ -250,10 +355,6 @@ def _beside(
     rules: Rules,
     keeping: Keeping,
 ) -> Gate:
-    from workbench.analysis.gates import run_gate
-    from workbench.store.baselines import BaselineRun, disturbed
-    from workbench.study.sources import source_hash
-
     run = BaselineRun.of(timing, keeping.run)
     runs = [each for each in kept.runs(timing) if run.like(each) and not run.again(each)]
     label = f"{version.study}/{version.id}"

@@ -1,33 +1,163 @@
-"""Which page of the report ``report --single-file`` means, written and ready to be packed."""
+"""The report: which site is meant and what it is made of, or which one page of it.
+
+This is where the session calls a view: pages are written by `workbench.views.html`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench.commands.captures import captured_program, is_program
-from workbench.commands.targets import Selection, Target, is_report, resolve_all
+from workbench.capture.shelf import Shelf
 from workbench.errors import MissingError, UsageError, did_you_mean
 from workbench.ladder import Ladder, find_ladders
-from workbench.model import Record
-from workbench.ncurep.files import stem
-from workbench.project import require_project
-from workbench.views.html.build import ReportFile, build_devices_page, build_page, build_report
-from workbench.views.html.page import page_part, step_page, version_page
-from workbench.views.html.programs import program_folder
+from workbench.model import Profile, Record
+from workbench.ncurep.files import split_target, stem
+from workbench.project import Project, find_project
+from workbench.session.asked import Selection, Workspace, is_capture, is_program, is_report
+from workbench.store import Store, means_device
+from workbench.views.html.build import (
+    BuiltReport,
+    build_devices_page,
+    build_page,
+    build_report,
+    check_studies,
+    recall,
+)
+from workbench.views.html.page import (
+    CapturedProgram,
+    ReportFile,
+    page_part,
+    step_page,
+    version_page,
+)
 
 if TYPE_CHECKING:
-    from workbench.model import Profile
-    from workbench.project import Project
+    from workbench.session.targets import Target
+    from workbench.views.html.site import Audience
 
+#: Profiles that are remembered while the report is watched: of a long ladder, and of its
+#: study on other problems, which an edit of a source asks for as well.
+_REMEMBERED = 64
 _USAGE = (
     "Name one page: a version (v3), a step (v2 v3), two devices (v3@h100 v3@h200), a study "
     "(sgemm), a report file (x.ncu-rep::kernel), a captured program (@before, @before @after) "
     "or a page of the site (reports/glossary.html)."
 )
+
+
+class SitePlan:
+    """Which site to write where.
+
+    Args:
+        place: Where we are.
+        targets: Studies, steps (``v1..v4``), report files and captures; none: all that the
+            project has recorded.
+        out: The folder; None: the project's ``reports/``.
+        lasting: It is built again and again: what did not change is not read again.
+
+    Raises:
+        UsageError: there is no project, and a study (or everything) was asked for.
+    """
+
+    def __init__(
+        self,
+        place: Workspace,
+        targets: tuple[str, ...] = (),
+        out: Path | None = None,
+        *,
+        lasting: bool = False,
+    ) -> None:
+        self._place = place
+        self._programs = tuple(text for text in targets if is_program(text))
+        self._reports = tuple(t for t in targets if is_report(t) and t not in self._programs)
+        self._studies = tuple(text for text in targets if not is_report(text))
+        # Neither report files nor captures need a project: the tool serves whoever has none.
+        alone = (self._reports or self._programs) and not self._studies
+        self._project = find_project(place.start) if alone else place.project
+        self.folder = out or (self._project.reports if self._project else Path("reports"))
+        #: The project, where its profiles are part of what was asked for.
+        self._recorded = None if alone else self._project
+        self._store = None
+        if lasting and self._project is not None:
+            self._store = Store(self._project.profiles, remembers=_REMEMBERED)
+
+    def build(self, *, force: bool = False, audience: Audience | None = None) -> BuiltReport:
+        """Write the site, or bring it up to date; see `build_report`."""
+        return build_report(
+            self.folder,
+            project=self._project,
+            studies=self._studies,
+            reports=tuple(self._report_files()),
+            programs=tuple(self._captured()),
+            force=force,
+            audience=audience,
+            store=self._store,
+        )
+
+    def recall(self, folders: Container[str]) -> Iterator[None]:
+        """Read what the pages in some folders of the site are made of, a profile at a time."""
+        if self._recorded is not None and self._store is not None:
+            yield from recall(self._recorded, self._store, self._studies, folders)
+
+    def check(self) -> None:
+        """Refuse what no change will ever bring, before something is watched.
+
+        Raises:
+            UsageError: a study is neither there nor recorded.
+        """
+        if self._project is not None:
+            check_studies(self._project, self._studies)
+
+    def sources(self) -> tuple[Path, ...]:
+        """The folders and files that the report is made from."""
+        files = [file.path for file in self._report_files()]
+        files += [Shelf(program.root).home(program.name) for program in self._captured()]
+        project = self._recorded
+        return (project.kernels, project.profiles, *files) if project else tuple(files)
+
+    def _report_files(self) -> Iterator[ReportFile]:
+        return (_report_file(self._place, text) for text in self._reports)
+
+    def _captured(self) -> Iterator[CapturedProgram]:
+        return (_captured_program(self._place, text) for text in self._programs)
+
+
+def _report_file(place: Workspace, text: str) -> ReportFile:
+    """The file that a report's pages are made of: ``x.ncu-rep::softmax``, ``@before::softmax``.
+
+    Raises:
+        UsageError: there is no such capture, or nothing of it was looked at closely.
+    """
+    if not is_capture(text):
+        return ReportFile(*split_target(text))
+    from workbench.session.programs import open_capture  # reads reports
+
+    shelf = place.shelf
+    found = open_capture(shelf, text)
+    assert found.profile is not None  # raises where there is none
+    return ReportFile(
+        path=shelf.detail_path(found.capture),
+        kernel=found.kernel,
+        label=f"@{found.capture.name}",
+    )
+
+
+def _captured_program(place: Workspace, text: str) -> CapturedProgram:
+    """The capture that a report's pages are made of: ``@before``, ``@HEAD~1``.
+
+    Raises:
+        UsageError: there is none; the hint says how to make it.
+        DataError: it is damaged.
+    """
+    shelf = place.shelf
+    return CapturedProgram(root=shelf.root, name=shelf.find(text.removeprefix("@")).name)
+
+
+# --- one page ----------------------------------------------------------------------------------
 
 
 class FoundPage(Record, frozen=True):
@@ -39,7 +169,9 @@ class FoundPage(Record, frozen=True):
 
 
 @contextlib.contextmanager
-def found_page(targets: tuple[str, ...], selection: Selection) -> Iterator[FoundPage]:
+def found_page(
+    place: Workspace, targets: tuple[str, ...], selection: Selection
+) -> Iterator[FoundPage]:
     """The page that `targets` mean, up to date for the length of the block.
 
     It is written alone, to a temporary folder: the project's own report stays as it is.
@@ -53,15 +185,15 @@ def found_page(targets: tuple[str, ...], selection: Selection) -> Iterator[Found
         raise UsageError(f"--single-file writes one page, not {len(texts)}", _USAGE)
     if len(texts) == 1 and Path(texts[0]).suffix == ".html":
         yield _existing(Path(texts[0]))
-    elif all(map(is_program, texts)):
-        with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
-            yield _of_programs(texts, Path(folder) / "site")
-    elif any(is_report(text) for text in texts):
-        with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
-            yield _of_report(texts, Path(folder) / "site")
-    else:
-        with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
-            yield _of_project(texts, selection, Path(folder) / "site")
+        return
+    with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+        site = Path(folder) / "site"
+        if all(map(is_program, texts)):
+            yield _of_programs(place, texts, site)
+        elif any(is_report(text) for text in texts):
+            yield _of_report(place, texts, site)
+        else:
+            yield _of_project(place, texts, selection, site)
 
 
 def _sides(text: str) -> tuple[str, ...]:
@@ -80,15 +212,13 @@ def _existing(path: Path) -> FoundPage:
     raise UsageError(f"{path} is not a page of a report", _USAGE)
 
 
-def _of_report(texts: tuple[str, ...], folder: Path) -> FoundPage:
-    from workbench.commands.captures import report_file
-
+def _of_report(place: Workspace, texts: tuple[str, ...], folder: Path) -> FoundPage:
     if not all(is_report(text) for text in texts):
         raise UsageError(
             "there is no page for a version and a report together",
             "`workbench import` keeps the report as a version; `workbench diff` takes both.",
         )
-    reports = tuple(map(report_file, texts))
+    reports = tuple(_report_file(place, text) for text in texts)
     build_report(folder, reports=reports)
     pages = {home: list(home.glob("launch*.html")) for home in (folder / "files").iterdir()}
     if len(reports) == 2:
@@ -101,8 +231,10 @@ def _of_report(texts: tuple[str, ...], folder: Path) -> FoundPage:
     return FoundPage(path=page, root=folder, name=f"{name}.html")
 
 
-def _of_programs(texts: tuple[str, ...], folder: Path) -> FoundPage:
-    programs = tuple(dict.fromkeys(map(captured_program, texts)))
+def _of_programs(place: Workspace, texts: tuple[str, ...], folder: Path) -> FoundPage:
+    from workbench.views.html.programs import program_folder  # for a page of programs alone
+
+    programs = tuple(dict.fromkeys(_captured_program(place, text) for text in texts))
     build_report(folder, programs=programs)
     name = page_part("-".join(program.name for program in programs))
     page = folder / program_folder(*programs) / "index.html"
@@ -114,15 +246,17 @@ def _plain(report: ReportFile) -> str:
     return f"{name}-{report.kernel}" if report.kernel else name
 
 
-def _of_project(texts: tuple[str, ...], selection: Selection, folder: Path) -> FoundPage:
-    from workbench.store import Store
+def _of_project(
+    place: Workspace, texts: tuple[str, ...], selection: Selection, folder: Path
+) -> FoundPage:
+    from workbench.session.targets import resolve  # what reads studies is not for a site
 
-    project = require_project()
-    recorded = find_ladders(Store(project.profiles), project)
+    project = place.project
+    recorded = find_ladders(place.store, project)
     if len(texts) == 1 and texts[0] in {ladder.name for ladder in recorded}:
         ladder = _ladder(project, recorded, texts[0], selection)
         return _page(folder, ladder, "index.html", "ladder")
-    found = resolve_all(texts, selection)
+    found = resolve(place, texts, selection)
     ladders = [_ladder_of(target.profile, recorded) for target in found]
     if len(found) == 2:
         return _step(folder, ladders, found)
@@ -189,8 +323,6 @@ def _ladder(project: Project, recorded: list[Ladder], name: str, selection: Sele
     Where nothing else is said: of its default problem, and measured on hardware rather
     than counted in the emulator.
     """
-    from workbench.store import means_device
-
     own = [ladder for ladder in recorded if ladder.name == name]
     for field, text in (("problem", selection.problem), ("device", selection.device)):
         if text is None:

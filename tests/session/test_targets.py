@@ -9,10 +9,21 @@ import msgspec
 import pytest
 
 from tests.factories import H200, make_project
-from workbench.commands.targets import Selection, is_report, resolve, resolve_all
 from workbench.errors import DataError, UsageError
 from workbench.model import Device, Profile
+from workbench.session.api import Session
+from workbench.session.asked import Selection, is_report
+from workbench.session.targets import Target
+from workbench.session.targets import resolve as resolve_targets
 from workbench.store import Store
+
+
+def resolve(text: str, selection: Selection | None = None) -> Target:
+    return Session().show(text, selection)
+
+
+def resolve_all(texts: tuple[str, ...], selection: Selection) -> list[Target]:
+    return resolve_targets(Session(), texts, selection)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What a user typed, resolved to a profile: ``v3``, ``sgemm/v3@h100``, ``x.ncu-rep::kernel``.
+"""What was typed, resolved to a profile: ``v3``, ``sgemm/v3@h100``, ``x.ncu-rep::kernel``.
 
 Nothing heavy is imported before it is needed: a report brings the report reader, a
 version its study and the store.
@@ -9,31 +9,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec.structs import replace
 
-from workbench.commands.captures import is_capture, open_capture
 from workbench.errors import DataError, MissingError, UsageError, did_you_mean
 from workbench.model import Profile, Record, Timing
-from workbench.ncurep.files import SUFFIXES, split_target, stem
+from workbench.ncurep.files import holds_at_least, split_target, stem
+from workbench.project import Project, require_project
+from workbench.session.asked import (
+    VERSION_SUFFIXES,
+    Places,
+    Selection,
+    Workspace,
+    is_capture,
+    is_report,
+)
 from workbench.specs import Version
+from workbench.store import Entry, means_device
+from workbench.study.folder import parse_target, run_study, source_hash, view_study
 
 if TYPE_CHECKING:
-    from workbench.analysis.compare import Comparison
-    from workbench.project import Project
-    from workbench.store import Entry
+    from workbench.capture.texts import Texts
     from workbench.study.folder import Study
 
-_VERSION_SUFFIXES = (".cu", ".py")
-
-
-class Selection(Record, frozen=True):
-    """Which of the recorded profiles is meant: the shared command line options."""
-
-    study: str | None = None
-    problem: str | None = None
-    device: str | None = None
-    engine: str | None = None
-    launch: int | None = None
+#: Launches between two lines that say how far reading is, where there is no terminal.
+_SAY_EVERY = 1000
 
 
 class Named(Record, frozen=True):
@@ -44,19 +43,19 @@ class Named(Record, frozen=True):
     study: str | None = None
     problem: str | None = None
 
-    def pick(self, *, run: bool = True) -> tuple[Project, Study, list[Version]]:
+    def pick(
+        self, project: Project | None = None, *, run: bool = True
+    ) -> tuple[Project, Study, list[Version]]:
         """The project, the study and the versions that are meant.
 
         Args:
+            project: The project; None: that of the current folder.
             run: Run ``study.py``, because the versions are going to be run as well.
 
         Raises:
             UsageError: no version named, versions of several studies, an unknown name.
         """
-        from workbench.project import require_project
-        from workbench.study.folder import parse_target, run_study, view_study
-
-        project = require_project()
+        project = project or require_project()
         load = run_study if run else view_study
         default = self.study or project.default_study
         if self.every and self.versions:
@@ -101,102 +100,137 @@ class Target(Record, frozen=True):
     placed: bool = False
 
 
-def is_report(text: str) -> bool:
-    """Whether `text` names a report file (with or without ``::kernel``), there or not."""
-    head = text.partition("::")[0]
-    if is_capture(text):
-        return True  # the profiled launches of a program, as a report holds them
-    return text.endswith(SUFFIXES) or head.endswith(SUFFIXES) or _is_file(head)
-
-
-def _is_file(text: str) -> bool:
-    # "sgemm/v3" could be a folder of that name, but a version's id never has a suffix.
-    try:
-        path = Path(text)
-        return path.suffix not in ("", *_VERSION_SUFFIXES) and path.exists()
-    except (OSError, ValueError):
-        return False
-
-
 def _without_path(text: str) -> str:
     """``kernels/sgemm/v3_padded.cu``, as a shell completes it -> ``sgemm/v3_padded``."""
-    if not text.endswith(_VERSION_SUFFIXES):
+    if not text.endswith(VERSION_SUFFIXES):
         return text
     path = Path(text)
     return f"{path.parent.name}/{path.stem}" if path.parent.name else path.stem
 
 
-def resolve(text: str, selection: Selection = Selection()) -> Target:  # noqa: B008 - frozen
-    """One target. See `resolve_all`."""
-    return resolve_all((text,), selection)[0]
-
-
-def resolve_all(texts: tuple[str, ...], selection: Selection) -> list[Target]:
+def resolve(
+    place: Workspace,
+    texts: tuple[str, ...],
+    selection: Selection = Selection(),  # noqa: B008 - frozen
+    places: Places = Places(),  # noqa: B008
+) -> list[Target]:
     """The profiles that `texts` mean, all on one device and problem where that is possible.
+
+    Args:
+        place: Where we are.
+        texts: As they were typed.
+        selection: Which of the recorded profiles are meant.
+        places: Where the sources are that reports name and do not hold.
 
     Raises:
         UsageError: unknown study, version, problem, kernel or file; or nothing is
             recorded of it (the hint says what is, and how to record it).
         DataError: a damaged report or store file.
     """
-    wanted = [(text, None if is_report(text) else _candidates(text, selection)) for text in texts]
+    wanted = [
+        (text, None if is_report(text) else _candidates(place, text, selection)) for text in texts
+    ]
     choices = [recorded for _, recorded in wanted if recorded is not None]
     for each in choices if len({each.study_name for each in choices}) > 1 else ():
         each.label = f"{each.study_name}/{each.label}"
     _agree(choices, selection)
     labels = _report_labels([text for text, recorded in wanted if recorded is None])
     found = [
-        _report(text, labels[text], selection) if recorded is None else recorded.target()
+        _report(place, text, labels[text], selection) if recorded is None else recorded.target()
         for text, recorded in wanted
     ]
-    if selection.launch is None:
-        return found
-    return [target if target.picked else _one_launch(target, selection.launch) for target in found]
+    if selection.launch is not None:
+        number = selection.launch
+        found = [each if each.picked else _one_launch(each, number) for each in found]
+    return with_sources(found, places)
 
 
-def compared(before: Target, after: Target, *, force: bool) -> Comparison:
-    """What moved from one to the other, times included; on two devices where both are named.
+def with_sources(targets: list[Target], places: Places) -> list[Target]:
+    """Targets whose profiles hold the texts that were named for them.
 
     Raises:
-        InconclusiveError: they are not comparable, and `force` is not set.
+        UsageError: a place is no folder and no revision, or no file of it fits.
     """
-    from workbench.analysis.compare import compare
+    known: dict[str, Texts] = {}
+    out = []
+    for side, target in enumerate(targets):
+        where = places.of(side)
+        if where is not None:
+            from workbench.capture.texts import supplied, texts_at
 
-    return compare(
-        before.profile,
-        after.profile,
-        old_time=before.timing,
-        new_time=after.timing,
-        force=force,
-        labels=(before.label, after.label),
-        across=before.placed and after.placed,
-    )
+            if where not in known:
+                known[where] = texts_at(where)
+            target = replace(target, profile=supplied(target.label, target.profile, known[where]))
+        out.append(target)
+    return out
 
 
-def _report(text: str, label: str, selection: Selection) -> Target:
+def whole_large_report(text: str) -> Path | None:
+    """The path of a large report that `text` names as a whole; None for everything else."""
+    if is_capture(text) or not is_report(text):
+        return None
+    path, kernel = split_target(text)
+    return path if kernel is None and is_large(path) else None
+
+
+def is_large(path: Path) -> bool:
+    """Whether a report is read in parts; one that is compressed by what it unpacks to."""
+    from workbench.ncurep.large import LARGE  # what reads reports is not for versions
+
+    return holds_at_least(path, LARGE)
+
+
+def _report(place: Workspace, text: str, label: str, selection: Selection) -> Target:
     if is_capture(text):
-        return Target(label=text, profile=open_capture(text).profile)
-    from workbench.commands.largereport import is_large
+        from workbench.session.programs import open_capture  # of captures alone
+
+        return Target(label=text, profile=open_capture(place.shelf, text).profile)
     from workbench.ncurep.read import read_report, select_kernels
 
     path, kernel = split_target(text)
     if is_large(path):
-        return _of_large(path, label, kernel, selection.launch)
+        return _of_large(place, path, label, kernel, selection.launch)
     profile = select_kernels(read_report(path), kernel)
     if selection.engine == "emulator":
         raise UsageError(f"{path} is an ncu report, not one of the emulator", "Leave out --engine.")
     return Target(label=label, profile=profile)
 
 
-def _of_large(path: Path, label: str, kernel: str | None, launch: int | None) -> Target:
-    """Of a large report only what is meant is read."""
-    from workbench.commands.largereport import read_chosen
+def _of_large(
+    place: Workspace, path: Path, label: str, kernel: str | None, launch: int | None
+) -> Target:
+    """Of a large report only what is meant is read.
+
+    Raises:
+        UsageError: no launch matches.
+        DataError: damaged.
+    """
+    from workbench.ncurep.large import choice
+    from workbench.ncurep.read import read_report
 
     if launch is not None and "#" in (kernel or ""):
         raise UsageError(f"--launch and {kernel} both name a launch", "Use only one of them.")
     name = f"{kernel or ''}#{launch}" if launch is not None else kernel
     own = label if launch is None else f"{label}#{launch}"
-    return Target(label=own, profile=read_chosen(path, name), picked=launch is not None)
+    listener, said = place.listener, 0
+
+    def progress(done: int, of: int) -> None:
+        nonlocal said
+        if listener is None:
+            return
+        line = f"{path.name}: {done:,} of {of:,} launches are read"
+        if done - said >= _SAY_EVERY:
+            said = done
+            listener.say(line)
+        else:
+            listener.step(line)
+
+    try:
+        profile = read_report(path, progress=progress, choose=choice(name) if name else None)
+    finally:
+        if listener is not None:
+            listener.clear()
+    return Target(label=own, profile=profile, picked=launch is not None)
 
 
 def _report_labels(texts: list[str]) -> dict[str, str]:
@@ -221,43 +255,38 @@ def _one_launch(target: Target, number: int) -> Target:
     profile = select_launch(target.profile, number, of=target.label)
     if len(target.profile.launches) == 1:
         return target
-    return msgspec.structs.replace(
+    return replace(
         target, label=f"{target.label}#{number}", profile=profile, timing=None, baseline=None
     )
 
 
-def _candidates(text: str, selection: Selection) -> _Candidates:
-    from workbench.capture.shelf import without_sign
-
+def _candidates(place: Workspace, text: str, selection: Selection) -> _Candidates:
     try:
-        return _Candidates(text, selection)
+        return _Candidates(place, text, selection)
     except UsageError as error:
+        from workbench.capture.shelf import without_sign
+
         raise UsageError(error.message, without_sign(text) or error.hint) from error
 
 
 class _Candidates:
     """A version's recorded profiles, and the one among them that is meant."""
 
-    def __init__(self, text: str, selection: Selection) -> None:
-        from workbench.project import require_project
-        from workbench.store import Store
-        from workbench.study.folder import parse_target, view_study
-
-        self.project: Project = require_project()
+    def __init__(self, place: Workspace, text: str, selection: Selection) -> None:
+        self.project, self.store = place.project, place.store
         default = selection.study or self.project.default_study
         text, placed, device = text.partition("@")
         self.where = placed + device
         if placed and not device:
             raise UsageError(f"`{text}@` names no device", "Write v5@h100, or v5 alone.")
         if device:
-            selection = msgspec.structs.replace(selection, device=device)
+            selection = replace(selection, device=device)
         self.study_name, name = parse_target(_without_path(text), default)
         self.study = view_study(self.project, self.study_name)
         self.version = self.study.version(name)
         self.label = f"{self.version.id}{self.where}"
         if selection.problem is not None:
             self.study.problem(selection.problem)
-        self.store = Store(self.project.profiles)
         self.all: list[Entry] = self.store.find(study=self.study_name, version=self.version.id)
         self.entries = [entry for entry in self.all if _matches(entry, selection)]
         if not self.entries:
@@ -291,8 +320,6 @@ class _Candidates:
 
     def target(self) -> Target:
         """Load the chosen profile, its timing and the baseline's."""
-        from workbench.study.folder import source_hash
-
         profile = self.store.load(self.chosen.path)
         now = source_hash(self.project, self.version)
         stale = bool(profile.source_hash) and profile.source_hash != now
@@ -344,8 +371,6 @@ class _Candidates:
 
 
 def _matches(entry: Entry, selection: Selection) -> bool:
-    from workbench.store import means_device
-
     if selection.device and not means_device(selection.device, entry.device):
         return False
     return (selection.problem or entry.problem, selection.engine or entry.engine) == (
@@ -362,7 +387,6 @@ def _agree(recorded: list[_Candidates], selection: Selection) -> None:
     """
     if not recorded:
         return
-    from workbench.store import means_device
 
     def key(each: _Candidates, entry: Entry) -> tuple[str, str, str]:
         return entry.problem, "" if each.where else entry.device, entry.engine

@@ -1,0 +1,139 @@
+"""What is recorded of one study, and which of its ladders stands for it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from workbench.errors import DataError, UsageError
+from workbench.ladder import Family, Ladder, Rung, find_ladders
+from workbench.ladder.summaries import RecordedProfile, Summaries
+from workbench.model import Timing
+from workbench.project import Project
+from workbench.store import Store, means_device
+from workbench.study.folder import SeenStudy, Study
+
+
+class StudyList:
+    """A study as it is now, with one of its ladders in full.
+
+    Attributes:
+        study: The study.
+        ladders: All that is recorded of it.
+        recorded: The problems that anything is recorded on, in the study's order.
+        shown: The ladder that tables show; it may be empty.
+        device: What that ladder's device calls itself; "" where nothing is recorded.
+        note: Why what is told of the study may not hold; "" where it does.
+        part: The versions that a table shows.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        ladders: list[Ladder],
+        recorded: list[str],
+        shown: Ladder,
+        device: str,
+        note: str = "",
+    ) -> None:
+        self.study, self.ladders, self.recorded = study, ladders, recorded
+        self.shown, self.device, self.note = shown, device, note
+        self.part = slice(None)
+
+    @property
+    def problem(self) -> str:
+        """The problem of the ladder that tables show; "" where nothing is recorded."""
+        return self.shown.problem if self.device else ""
+
+    @cached_property
+    def rungs(self) -> list[Rung]:
+        """The study's versions on the ladder that is shown, recorded there or not."""
+        return [self.shown.rung(version) for version in self.study.versions]
+
+    def profiles(self, version: str) -> list[RecordedProfile]:
+        """What is recorded of a version under a profiler, on every ladder."""
+        return [record for rung in self._everywhere(version) for record in rung.records]
+
+    def timings(self, version: str) -> list[Timing]:
+        """The times that are recorded of a version, on every ladder."""
+        return [rung.timing for rung in self._everywhere(version) if rung.timing]
+
+    def _everywhere(self, version: str) -> list[Rung]:
+        return [ladder.rungs[version] for ladder in self.ladders if version in ladder.rungs]
+
+
+def study_list(
+    project: Project,
+    study: SeenStudy,
+    problem: str | None,
+    device: str | None,
+    damaged: list[DataError],
+) -> StudyList:
+    """What is recorded of a study.
+
+    Args:
+        project: Where the study is.
+        study: It, as it is now.
+        problem: The problem to show; None: its first one with anything recorded.
+        device: The device to show; None: the project's, or that of the newest profile.
+        damaged: Takes the errors of files that cannot be read.
+
+    Raises:
+        UsageError: no such problem, or nothing is recorded on the device.
+    """
+    name = study.name
+    if problem is not None:
+        study.problem(problem)
+    store = Store(project.profiles)
+    summaries = Summaries(str(store.root), name)
+    ladders = find_ladders(
+        store, project, (name,), loaded=study, damaged=damaged, summaries=summaries
+    )
+    wish = device if device is not None else project.default_device
+    meant = [ladder for ladder in ladders if means_device(wish, ladder.device)]
+    # Where the device is known, what was recorded on others is not read to find the newest.
+    devices = _devices(study, meant or ladders)
+    summaries.keep()
+    if device is not None and not meant:
+        there = ", ".join(devices) or "none"
+        raise UsageError(
+            f"nothing of {name} is recorded on a device {device!r}",
+            f"Recorded devices: {there}.",
+        )
+    where, slug = next(iter(devices.items()), ("", ""))
+    recorded = _problems(study, [ladder for ladder in ladders if ladder.device == slug])
+    first = [p.name for p in study.problems_for("profile") if p.name in recorded]
+    wanted = problem or next(iter([*first, *recorded]), "")
+    here = (each for each in ladders if (each.device, each.problem) == (slug, wanted))
+    empty = Ladder(Family(store, project, name, slug, study), wanted)
+    return StudyList(study, ladders, recorded, next(here, empty), where, study.note)
+
+
+def _problems(study: Study, ladders: list[Ladder]) -> list[str]:
+    """Problems of a device that anything is recorded on, in their order; lost ones come last."""
+    names = {
+        ladder.problem
+        for ladder in ladders
+        if any(rung.records or rung.timed_on for rung in map(ladder.rung, study.versions))
+    }
+    place = {name: at for at, name in enumerate(study.problems)}
+    return sorted(names, key=lambda name: (place.get(name, len(place)), name))
+
+
+def _devices(study: Study, ladders: list[Ladder]) -> dict[str, str]:
+    """Recorded devices (name -> slug), the one with the newest profile first.
+
+    Hardware stands before the emulator, as for `show`: a laptop's first emulated
+    profile must not hide the ladder's times.
+    """
+    newest: dict[str, tuple[bool, str]] = {}
+    slugs: dict[str, str] = {}
+    every = [(ladder, ladder.rung(version)) for version in study.versions for ladder in ladders]
+    for ladder, rung in every:
+        for profile in rung.records:
+            rank = (profile.engine == "ncu", profile.captured)
+            newest[profile.device] = max(newest.get(profile.device, (False, "")), rank)
+            slugs.setdefault(profile.device, ladder.device)
+        if rung.timed_on:
+            newest.setdefault(rung.timed_on, (True, ""))
+            slugs.setdefault(rung.timed_on, ladder.device)
+    return {name: slugs[name] for name in sorted(newest, key=newest.__getitem__, reverse=True)}

@@ -1,0 +1,227 @@
+"""`Session`: what can be asked of a project, of report files and of captured programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+from workbench.errors import DataError
+from workbench.model import Profile
+from workbench.session.asked import Places, Selection, Workspace
+from workbench.session.targets import Target, resolve
+from workbench.specs import Version
+from workbench.study.folder import SeenStudy, study_names, view_study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.ladder import Ladder
+    from workbench.ladder.listing import StudyList
+    from workbench.session.programs import ProgramDiff, Recalled
+    from workbench.session.site import SitePlan
+    from workbench.session.step import Diff
+
+_NO_PLACES = Places()
+
+
+class Chosen(TypedDict, total=False):
+    """Which of the recorded profiles is meant, by the names of the command line's options."""
+
+    study: str | None
+    problem: str | None
+    device: str | None
+    engine: str | None
+    launch: int | None
+
+
+class Session(Workspace):
+    """A project (or none, for report files and captures), and what can be asked of it.
+
+    A *target* is what a command takes: a version (``v3``, ``sgemm/v3``, ``v3@h100`` on one
+    device), a report file (``x.ncu-rep``, ``x.ncu-rep::kernel#2``) or kernels of a captured
+    program (``@before::softmax``).
+
+    Attributes:
+        start: The folder; None: the current one.
+        listener: Who is told how far reading is.
+    """
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.project.root}>"
+
+    # --- studies ---------------------------------------------------------------------------
+
+    def studies(self) -> list[str]:
+        """Names of the studies, the default one first: a version without a study is of that."""
+        default = self.project.default_study
+        return sorted(study_names(self.project), key=lambda name: name != default)
+
+    def study(self, name: str | None = None) -> SeenStudy:
+        """A study as it is now, without running anything of it; None: the default one.
+
+        Raises:
+            UsageError: there is none of that name, or its files are wrong.
+        """
+        return view_study(self.project, name or self.project.default_study)
+
+    def versions(self, study: str | None = None) -> list[Version]:
+        """The versions of a study, in ladder order.
+
+        Raises:
+            UsageError: as `study`.
+        """
+        return list(self.study(study).versions.values())
+
+    # --- one profile -----------------------------------------------------------------------
+
+    def show(
+        self,
+        target: str,
+        selection: Selection | None = None,
+        places: Places = _NO_PLACES,
+        **chosen: Unpack[Chosen],
+    ) -> Target:
+        """What is recorded of a version, or stands in a report: profile, time, notes.
+
+        Args:
+            target: What is meant.
+            selection: Which of the recorded profiles.
+            places: Where the sources are that a report names and does not hold.
+            chosen: The same as `selection`, by name: ``problem="n1024"``.
+
+        Raises:
+            UsageError: it is unknown, or nothing is recorded of it; the hint says what is.
+            DataError: a damaged report or store file.
+        """
+        (found,) = resolve(self, (target,), selection or Selection(**chosen), places)
+        return found
+
+    def profile(self, target: str, **chosen: Unpack[Chosen]) -> Profile:
+        """The profile alone of `show`. To record one is `workbench profile`'s affair.
+
+        Raises:
+            UsageError, DataError: as `show`.
+        """
+        return self.show(target, **chosen).profile
+
+    # --- a step ----------------------------------------------------------------------------
+
+    def diff(
+        self,
+        old: str,
+        new: str,
+        selection: Selection | None = None,
+        places: Places = _NO_PLACES,
+        *,
+        force: bool = False,
+        **chosen: Unpack[Chosen],
+    ) -> Diff:
+        """What moved from one target to another, and the code that moved it.
+
+        Both are taken on one problem, engine and device where that is possible.
+
+        Args:
+            old: The target before.
+            new: The target after.
+            selection: Which of the recorded profiles.
+            places: Where the sources are that reports name and do not hold.
+            force: Compare what is not comparable as well.
+            chosen: The same as `selection`, by name: ``problem="n1024"``.
+
+        Raises:
+            UsageError, DataError: as `show`.
+            InconclusiveError: they are not comparable, and `force` is not set.
+        """
+        from workbench.session.step import Diff  # what compares is not for `show`
+
+        both = resolve(self, (old, new), selection or Selection(**chosen), places)
+        return Diff(both[0], both[1], force=force)
+
+    # --- captured programs -------------------------------------------------------------------
+
+    def program(self, name: str) -> Recalled:
+        """A captured program: ``@before``, ``@HEAD~1``.
+
+        Raises:
+            UsageError: there is none; the hint says how to make it.
+            DataError: it is damaged.
+        """
+        from workbench.session.programs import open_capture
+
+        return open_capture(self.shelf, name)
+
+    def diff_programs(self, old: str, new: str, *, force: bool = False) -> ProgramDiff:
+        """Two captured programs, kernel by kernel.
+
+        Raises:
+            UsageError, DataError: as `program`.
+            InconclusiveError: they are not comparable, and `force` is not set.
+        """
+        from workbench.session.programs import ProgramDiff
+
+        return ProgramDiff(self.program(old), self.program(new), force=force)
+
+    # --- what is recorded ----------------------------------------------------------------------
+
+    def recorded(
+        self,
+        study: str | None = None,
+        problem: str | None = None,
+        device: str | None = None,
+        damaged: list[DataError] | None = None,
+    ) -> StudyList:
+        """All that is recorded of a study, and the ladder that stands for it.
+
+        Args:
+            study: The study; None: the default one.
+            problem: Its ladder's problem; None: the first profiled one that is recorded.
+            device: Its ladder's device; None: the project's, or that of the newest profile.
+            damaged: Takes the errors of files that cannot be read; None: the first is raised.
+
+        Raises:
+            UsageError: no such study or problem, or nothing is recorded on the device.
+            DataError: a damaged file.
+        """
+        from workbench.ladder.listing import study_list
+
+        wrong: list[DataError] = []
+        found = study_list(self.project, self.study(study), problem, device, wrong)
+        if damaged is not None:
+            damaged += wrong
+        elif wrong:
+            raise wrong[0]
+        return found
+
+    def ladder(
+        self, study: str | None = None, problem: str | None = None, device: str | None = None
+    ) -> Ladder:
+        """The ladder of `recorded`: the study's versions on one problem and device.
+
+        Raises:
+            UsageError, DataError: as `recorded`.
+        """
+        return self.recorded(study, problem, device).shown
+
+    def times(self, study: str | None = None) -> pd.DataFrame:
+        """Every recorded time of a study, as `workbench.frames.times` has them."""
+        from workbench.frames import times
+
+        return times(self.store.timings(study=study or self.project.default_study))
+
+    def site(
+        self, targets: tuple[str, ...] = (), out: Path | None = None, *, lasting: bool = False
+    ) -> SitePlan:
+        """The HTML report; its `build` writes it.
+
+        Args:
+            targets: Studies, steps (``v1..v4``), report files and captures; none: all that
+                the project has recorded.
+            out: The folder; None: the project's ``reports/``.
+            lasting: It is built again and again: what did not change is not read again.
+
+        Raises:
+            UsageError: there is no project, and a study (or everything) was asked for.
+        """
+        from workbench.session.site import SitePlan
+
+        return SitePlan(self, targets, out, lasting=lasting)

@@ -1,0 +1,136 @@
+"""What was asked, and where: a folder to work in, words that mean something, and options.
+
+Nothing is read here, and nothing heavy imported: a page that is up to date needs no study.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from workbench.errors import UsageError
+from workbench.model import Record
+from workbench.ncurep.files import SUFFIXES
+from workbench.project import Project, require_project
+from workbench.store import Store
+
+if TYPE_CHECKING:
+    from workbench.capture.shelf import Shelf
+
+#: Suffixes of versions' files, as a shell completes them.
+VERSION_SUFFIXES = (".cu", ".py")
+
+
+class Listener(Protocol):
+    """Who is told how far something is that takes long."""
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+
+    def step(self, text: str) -> None:
+        """A line that the next one replaces."""
+
+    def clear(self) -> None:
+        """Take back the line that would be replaced."""
+
+
+class Workspace:
+    """A folder to work in; a report file needs no project, so none is looked for before.
+
+    Args:
+        start: The folder, or one above which the project lies; None: the current one.
+        listener: Who is told how far reading is; None: nobody.
+    """
+
+    def __init__(self, start: Path | None = None, listener: Listener | None = None) -> None:
+        self.start, self.listener = start, listener
+
+    @cached_property
+    def project(self) -> Project:
+        """The project.
+
+        Raises:
+            UsageError: there is none at or above the folder.
+        """
+        return require_project(self.start)
+
+    @cached_property
+    def store(self) -> Store:
+        """What is recorded in the project."""
+        return Store(self.project.profiles)
+
+    def say(self, line: str) -> None:
+        """Tell whoever listens."""
+        if self.listener is not None:
+            self.listener.say(line)
+
+    @property
+    def shelf(self) -> Shelf:
+        """The captures of the folder."""
+        from workbench.capture.shelf import find_shelf  # of captures alone
+
+        return find_shelf(self.start)
+
+
+class Selection(Record, frozen=True):
+    """Which of the recorded profiles is meant: the shared command line options."""
+
+    study: str | None = None
+    problem: str | None = None
+    device: str | None = None
+    engine: str | None = None
+    launch: int | None = None
+
+
+class Places(Record, frozen=True):
+    """Where the sources are, as they were typed: of both sides, of the old one, of the new one."""
+
+    source: str | None = None
+    source_old: str | None = None
+    source_new: str | None = None
+
+    def of(self, side: int) -> str | None:
+        """The place of the old side's sources (0), or of the new side's (1)."""
+        return (self.source_new if side else self.source_old) or self.source
+
+
+def is_capture(text: str) -> bool:
+    """Whether `text` means a capture: ``@before``, ``@HEAD~1``, ``@before::softmax``."""
+    return text.startswith("@")
+
+
+def is_program(text: str) -> bool:
+    """Whether it means a whole program, and not some of its kernels."""
+    return is_capture(text) and "::" not in text
+
+
+def refuse_for_program(text: str, **flags: bool) -> None:
+    """Refuse what is said of kernels alone, where a whole program is meant.
+
+    Raises:
+        UsageError: one of the flags is set.
+    """
+    for flag, given in flags.items():
+        if given:
+            raise UsageError(
+                f"--{flag} is of one kernel, and {text} is a whole program",
+                f"Name the kernel: {text}::KERNEL. `workbench show {text}` lists them.",
+            )
+
+
+def is_report(text: str) -> bool:
+    """Whether `text` names a report file (with or without ``::kernel``), there or not."""
+    head = text.partition("::")[0]
+    if is_capture(text):
+        return True  # the profiled launches of a program, as a report holds them
+    return text.endswith(SUFFIXES) or head.endswith(SUFFIXES) or _is_file(head)
+
+
+def _is_file(text: str) -> bool:
+    # "sgemm/v3" could be a folder of that name, but a version's id never has a suffix.
+    try:
+        path = Path(text)
+        return path.suffix not in ("", *VERSION_SUFFIXES) and path.exists()
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,161 @@
+"""A step that was asked for: two targets, compared and explained once for whoever shows them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from workbench.analysis.listing import HunkCode, hunk_codes
+from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.step import Step
+from workbench.analysis.story import Story, explain
+from workbench.analysis.timing import TimeChange
+from workbench.session.targets import Target
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Diff(Step):
+    """What moved from one target to another, by how much, and the code that moved it.
+
+    Args:
+        before: The old side.
+        after: The new side.
+        force: Compare what is not comparable as well; `comparison.reasons` then says why not.
+
+    Raises:
+        InconclusiveError: they are not comparable, and `force` is not set.
+    """
+
+    def __init__(self, before: Target, after: Target, *, force: bool = False) -> None:
+        self.sides = before, after
+        # What an author predicted speaks of the step from the parent on one chip, no other.
+        author = after.version if self._on_one_device and self._is_from_parent else None
+        super().__init__(
+            before.profile,
+            after.profile,
+            (before.label, after.label),
+            (before.timing, after.timing),
+            author.expectations if author is not None else (),
+            across=before.placed and after.placed,
+            force=force,
+        )
+        _ = self.comparison
+
+    @property
+    def _on_one_device(self) -> bool:
+        before, after = self.sides
+        return before.profile.device.name == after.profile.device.name
+
+    @property
+    def _is_from_parent(self) -> bool:
+        old, new = (side.version for side in self.sides)
+        return bool(old and new and (old.study, old.id) == (new.study, new.parent))
+
+    @property
+    def title(self) -> str:
+        """The new version's title; "" of what is no version."""
+        version = self.sides[1].version
+        return version.title if version is not None else ""
+
+    @property
+    def change(self) -> str:
+        """What the new version's author says was changed; "" where that is not known."""
+        old, new = (side.version for side in self.sides)
+        # Of one version on two devices nothing was changed.
+        return new.change if new is not None and new != old else ""
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences that must stand beside any number, such as that a side is stale."""
+        return [f"{side.label}: {note}" for side in self.sides for note in side.notes]
+
+    @property
+    def stale(self) -> tuple[bool, bool]:
+        """Whether each side's source was edited after its capture."""
+        return self.sides[0].stale, self.sides[1].stale
+
+    @cached_property
+    def story(self) -> Story:
+        """What is worth telling of the step, in order: hunks, links, time, verdicts, sentence.
+
+        Raises:
+            UsageError: an expectation cannot be read.
+        """
+        return explain(*self._whole, self.comparison, self._expected, self.diff, self.placing)
+
+    @cached_property
+    def codes(self) -> tuple[HunkCode, ...]:
+        """What the compiler made of every hunk, kernel by kernel."""
+        return hunk_codes(self.old, self.new, self.diff, self.placing)
+
+    @property
+    def why_no_code(self) -> str:
+        """Why `codes` has nothing."""
+        if "emulator" in (self.old.engine, self.new.engine):
+            return "--sass: the emulator runs PTX, so no machine code is there to compare"
+        return "--sass: no hunk has machine code that is known on both sides"
+
+    # --- for notebooks -----------------------------------------------------------------------
+
+    @property
+    def sentence(self) -> str:
+        """The step in words."""
+        return self.story.sentence
+
+    @property
+    def hunks(self) -> tuple[Hunk, ...]:
+        """The blocks of the source diff, as they stand in the source."""
+        return self.story.attribution.hunks
+
+    @property
+    def time(self) -> TimeChange | None:
+        """The recorded times in seconds, old over new with its interval; None without both."""
+        return self.comparison.time
+
+    @cached_property
+    def counters(self) -> pd.DataFrame:
+        """A row for each counter of the catalog, by its id.
+
+        Returns:
+            Columns ``title``, ``group``, ``unit``, ``old``, ``new``, ``delta``, ``relative`` (of
+            the old value), ``moved`` (beyond its noise), ``verdict`` (better, worse, changed,
+            same, missing) and ``reason`` (why a side is missing). Numbers are in base units, and
+            NaN where a side is missing.
+        """
+        import pandas as pd  # half a second, which no command has to spend
+
+        numbers = ["old", "new", "delta", "relative"]
+        names = ["title", "group", "unit", *numbers, "moved", "verdict", "reason"]
+        rows = [[getattr(delta, name) for name in names] for delta in self.comparison.counters]
+        ids = pd.Index([delta.id for delta in self.comparison.counters], name="counter")
+        frame = pd.DataFrame(rows, index=ids, columns=names)
+        return frame.astype(dict.fromkeys(numbers, "float64"))
+
+    @cached_property
+    def links(self) -> pd.DataFrame:
+        """A row for each part of a counter's change that is linked to code; parts add up.
+
+        Returns:
+            Columns ``counter``, ``ncu``, ``link`` (hunk, symbol, launch, elsewhere, unknown),
+            ``hunks`` (their numbers), ``symbols`` and ``delta``.
+        """
+        import pandas as pd
+
+        rows = [
+            (split.id, split.counter, part.link, part.hunks, part.symbols, part.delta)
+            for split in self.story.attribution.counters
+            for part in split.parts
+        ]
+        columns = ["counter", "ncu", "link", "hunks", "symbols", "delta"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def _repr_html_(self) -> str:
+        """The first screen of `workbench diff`, for notebooks: one element, no scripts."""
+        from workbench.views.terminal.console import fragment
+        from workbench.views.terminal.diff import step_view
+
+        return fragment(
+            step_view(self, title=self.title, change=self.change, notes=self.notes, width=100), 100
+        )
