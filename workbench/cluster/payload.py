@@ -17,6 +17,7 @@ import msgspec
 from workbench.cluster.dispatch import Begun, Dispatch, Fault, JobOrder, PieceOutcome
 from workbench.engines import Engine, Subject, Verdict
 from workbench.engines.choice import choose, on_gpu
+from workbench.engines.host import presence
 from workbench.errors import WorkbenchError
 from workbench.measure.experiment import Experiment, report_lines
 from workbench.measure.plan import Combination, recorded
@@ -144,10 +145,8 @@ class Payload:
 
     def _stored(self, one: Combination) -> str:
         """Slug of the GPU here, if a time of it is stored that holds."""
-        from workbench.engines.host.presence import need_gpu
-
         order = self._order
-        slug = device_slug(need_gpu().name)
+        slug = device_slug(presence.need_gpu().name)
         cache = order.timing.cache
         found = recorded(self._project, self._runner.study, [one.key], slug, cache, order.since)
         return slug if found.current else ""

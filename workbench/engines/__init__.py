@@ -3,7 +3,7 @@
 In come `Subject`s, which are compiled versions on problems that they can do, and what is
 asked of them; out go `Verdict`s and `Profile`s. `choice` decides which engine is taken.
 
-The worker below a profiler imports this module as well: no more than records at its top.
+The worker below a profiler imports this module as well: no engine, no compiler at its top.
 """
 
 from __future__ import annotations
@@ -18,6 +18,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from workbench.engines.ncu.collection import Collection, Keep
 from workbench.errors import WorkbenchError
 from workbench.model import EngineName, Record
+from workbench.study.launches import (
+    ResolvedFill,
+    ResolvedLaunch,
+    ResolvedScratch,
+    complete,
+    resolve_fills,
+    resolve_launches,
+    resolve_scratch,
+)
+from workbench.study.signatures import check_arguments
 
 if TYPE_CHECKING:
     from workbench.compile.build import BuildResult
@@ -26,7 +36,6 @@ if TYPE_CHECKING:
     from workbench.model import Problem, Profile, Timing
     from workbench.specs import Version
     from workbench.study.folder import Study
-    from workbench.study.launches import ResolvedFill, ResolvedLaunch, ResolvedScratch
 
 Say = Callable[[str], None]
 
@@ -116,14 +125,6 @@ class Subject(Record, frozen=True):
             UsageError: a launch that no chip can run or whose arguments are not the kernel's
                 parameters, or a fill that cannot be.
         """
-        from workbench.study.launches import (
-            complete,
-            resolve_fills,
-            resolve_launches,
-            resolve_scratch,
-        )
-        from workbench.study.signatures import check_arguments
-
         resources = built.build.resources if built else ()
         ours = version.kind != "python"  # what a library launches is its own affair
         launches = complete(resolve_launches(study, version, problem), resources) if ours else ()

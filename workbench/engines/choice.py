@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import workbench.processes.following  # noqa: F401 - the emulator's processes end with us
+from workbench.compile import compilers
 from workbench.engines import Engine, RunOptions, Say, silent
+from workbench.engines.host import presence
 from workbench.errors import MissingError
 from workbench.project import Project
 
@@ -68,8 +70,6 @@ def on_gpu(
         MissingError: no GPU, no PyCUDA, no ncu, and something is to be run here.
         UsageError: see `workbench.engines.host.presence.choose_where`.
     """
-    from workbench.engines.host import presence
-
     ncu = ""
     if profiling and not options.launcher and not known:
         presence.need_gpu()
@@ -93,7 +93,6 @@ def on_gpus(
     Raises:
         MissingError, UsageError: see `workbench.engines.host.presence.choose_hosts`.
     """
-    from workbench.engines.host import presence
     from workbench.engines.ncu.engine import GpuEngine
 
     wheres = presence.choose_hosts(options)
@@ -114,8 +113,6 @@ def on_gpus(
 
 
 def _can_compile() -> bool:
-    from workbench.compile import compilers
-
     try:
         compilers.choose("auto")
     except MissingError:

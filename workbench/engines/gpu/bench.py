@@ -16,7 +16,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,8 @@ from workbench.engines.host.buffers import (
 from workbench.engines.host.job import BufferSpec, Check, Executable, Job
 from workbench.errors import UsageError, WorkbenchError
 from workbench.model import Number, Problem
+from workbench.project import require_project
+from workbench.study.folder import Study, load_study
 from workbench.study.launches import (
     ResolvedFill,
     ResolvedLaunch,
@@ -44,9 +46,6 @@ from workbench.study.launches import (
     format_of,
     members_of,
 )
-
-if TYPE_CHECKING:
-    from workbench.study.folder import Study
 
 Step = tuple[str, Callable[[], None]]
 Buffers = Mapping[str, DeviceArray]
@@ -427,9 +426,6 @@ class Benches:
         Raises:
             WorkerError: ``bad-study``, in the study's own words.
         """
-        from workbench.project import require_project
-        from workbench.study.folder import load_study
-
         if job.study not in self._studies:
             with _as_bad_study():
                 self._studies[job.study] = load_study(require_project(Path.cwd()), job.study)

@@ -9,10 +9,13 @@ import subprocess
 from collections.abc import Callable, Iterator
 from typing import Literal
 
+from workbench.compile import compilers
 from workbench.engines.host import presence
+from workbench.engines.ncu.faults import permission
 from workbench.errors import MissingError, WorkbenchError
 from workbench.model import Record
 from workbench.project import Project
+from workbench.store import Store
 
 State = Literal["ok", "missing", "limited"]
 
@@ -108,10 +111,8 @@ def _package(absent: Equipment, name: str, module: str, prefix: str = "") -> Ite
 
 
 def _compiler() -> Iterator[Equipment]:
-    from workbench.compile.compilers import choose
-
     try:
-        tool = choose()
+        tool = compilers.choose()
     except WorkbenchError as error:
         lacks = "show, diff, list and report on recorded profiles and on any .ncu-rep file."
         yield Equipment(
@@ -185,8 +186,6 @@ def _counters() -> Iterator[Equipment]:
             without=presence.WITHOUT_GPU,
         )
     elif locked:
-        from workbench.engines.ncu.faults import permission
-
         error = permission()
         yield Equipment(
             what="counters",
@@ -218,8 +217,6 @@ def _store(project: Project | None) -> Iterator[Equipment]:
             without="show, diff and report on .ncu-rep files.",
         )
         return
-    from workbench.store import Store
-
     store = Store(project.profiles)
     entries = store.find()
     bad = []
