@@ -74,7 +74,7 @@ def test_every_table_stands_on_a_page_and_every_mark_is_closed() -> None:
 def test_a_cell_that_drifted_is_written_anew() -> None:
     page = "a\n<!-- table: results -->\n\n| 1.18 × |\n\n<!-- end of table -->\nb\n"
     text = tables.written(page)
-    assert "1.18" not in text and "| `sgemm` | n8192 | v9 21.1 ms |" in text
+    assert "1.18" not in text and re.search(r"\| `sgemm` \| n8192 \| v\d+ [\d.]+ ms \|", text)
     assert text.startswith("a\n<!--") and text.endswith("\n\n<!-- end of table -->\nb\n")
     assert tables.written(text) == text
 

@@ -6,6 +6,8 @@ five steps whose pages were longest when every hunk stood open.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -13,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from workbench import units
+from workbench.cli import app
 from workbench.project import find_project
 from workbench.views.html.build import build_report
 
@@ -92,13 +97,35 @@ def first_screen(page: Any) -> str:
     return re.sub(r"\s+", " ", " ".join(words))
 
 
+def said(*words: str) -> Any:
+    """What a command says of this repository's records, as data."""
+    with contextlib.chdir(ROOT):
+        result = CliRunner().invoke(app, [*words, "--device", "h200", "--format", "json"])
+    return json.loads(result.stdout)
+
+
+def time_of(version: str) -> Any:
+    return said("show", f"sgemm/{version}", "--problem", "n4096")["time"]
+
+
+def step() -> Any:
+    return said("diff", "sgemm/v2", "sgemm/v3", "--problem", "n4096")
+
+
 def test_the_index_says_how_far_each_study_came_and_what_limits_it(
     site_of_records: Path, open_page: Open
 ) -> None:
     text = first_screen(open_page(site_of_records / "index.html", width=1600))
     assert "M = 4096, N = 4096, K = 4096" in text  # the problem with the most work
-    assert re.search(r"sgemm SGEMM.* 14\.3× v2 26\.7 ms → v10 1\.86 ms the tensor cores, 70%", text)
-    assert re.search(r"143% here; [\d.]+% to 143% of cublas over 3 problems", text)
+    first, best = time_of("v2"), time_of("v10")
+    times = " → ".join(
+        f"{name} {units.quantity(time['seconds'], 's')}"
+        for name, time in (("v2", first), ("v10", best))
+    )
+    gained = f"{first['seconds'] / best['seconds']:.1f}× {times}"
+    assert re.search(rf"sgemm SGEMM.* {gained} the tensor cores, \d+%", text)
+    share = round(100 * best["ratio"])
+    assert re.search(rf"{share}% here; [\d.]+% to {share}% of cublas over 3 problems", text)
     for study, _, _ in RECORDED:
         assert study in text
     spark = open_page(site_of_records / "index.html").get_by_role("img").first
@@ -112,9 +139,8 @@ def test_a_ladder_is_a_stack_of_strips_with_its_branches(
     text = first_screen(page)
     # What changed, what that did, how much, and what limits now.
     assert "Padded tile, no bank conflicts" in text
-    assert "hunk 1 (line 38) shared wavefronts 6.51 G → 4.43 G (−32.0%)" in text
-    assert "MIO throttle stalls −5.10 ms 1.36× faster still the L1 data stage, 90%" in text
-    assert "now the tensor cores, 70%" in text
+    assert " ".join(stop["text"] for stop in step()["strip"]) in text
+    assert re.search(r"now the tensor cores, \d+%", text)
     indented = page.locator("tr.branch")
     assert [row.get_attribute("id") for row in indented.all()] == ["v5"]
     assert "from v3" in indented.inner_text()
@@ -124,25 +150,28 @@ def test_a_ladder_is_a_stack_of_strips_with_its_branches(
 
 def test_a_step_says_what_why_how_much_and_what_now(site_of_records: Path, open_page: Open) -> None:
     text = first_screen(open_page(site_of_records / SGEMM / "v2..v3.html", width=1600))
+    told, now = step(), said("show", "sgemm/v3", "--problem", "n4096")["headroom"]
     # What changed, why, how much, and what limits now.
     assert "v2 → v3 Padded tile, no bank conflicts" in text
-    assert "hunk 1 (line 38) shared wavefronts 6.51 G → 4.43 G (−32.0%)" in text
-    assert "MIO throttle stalls −5.10 ms 1.36× faster still the L1 data stage, 90%" in text
-    assert "v3 is 1.36× faster than v2." in text
-    assert "Time 19.6 ms" in text
-    assert "Now limited by the L1 data stage, 90%" in text
-    hottest = (
-        r"Hottest line: line 51 , 72.7% of the samples, [\d.]+% of them in MIO throttle stalls"
-    )
-    assert re.search(hottest, text)
+    assert " ".join(stop["text"] for stop in told["strip"]) in text
+    assert told["sentence"].partition(". ")[0] in text
+    assert f"Time {units.quantity(told['time']['new_s'], 's')}" in text
+    assert f"Now limited by {now['limit']['words']}" in text
+    line, share = now["hottest"]["line"], now["hottest"]["share"]
+    hottest = rf"line {line} , {share:.1f}% of the samples, [\d.]+% of them in MIO throttle stalls"
+    assert re.search(f"Hottest line: {hottest}", text)
     assert "Try: Load less per operation" in text
 
 
-def test_a_pair_of_reports_says_the_same(compared: Path, open_page: Open) -> None:
+def test_a_pair_of_reports_says_the_same(
+    compared: Path, open_page: Open, report: Callable[[str], Path]
+) -> None:
     text = first_screen(open_page(compared, width=1600))
-    assert "hunk 1 (line 38) shared wavefronts 102 M → 69.2 M (−32.0%)" in text
-    assert "1.39× faster still the L1 data stage, 91%" in text
-    assert re.search(r"Now limited by the L1 data stage, 91% Hottest line: \S* ?line \d+", text)
+    ladder = report("ladder_full")
+    told = said("diff", f"{ladder}::sgemm_v2", f"{ladder}::sgemm_v3")
+    assert " ".join(stop["text"] for stop in told["strip"]) in text
+    limit = told["strip"][-1]["text"].removeprefix("still ")
+    assert re.search(rf"Now limited by {limit} Hottest line: \S* ?line \d+", text)
     assert re.search(r"≤ [\d.]+× Try: ", text)
 
 
@@ -150,10 +179,12 @@ def test_a_version_says_what_to_try_and_what_came_of_it(
     site_of_records: Path, open_page: Open
 ) -> None:
     text = first_screen(open_page(site_of_records / SGEMM / "v2.html", width=1600))
-    assert "Now limited by the L1 data stage, 97%" in text
-    assert "≤ 1.43× Try: Pad or swizzle shared memory" in text
-    assert "2.08 G of 6.51 G shared wavefronts are excessive (32%)" in text
-    assert "v3 followed, 1.36×" in text
+    found = said("show", "sgemm/v2", "--problem", "n4096")["headroom"]
+    way = found["ways"][0]
+    assert f"Now limited by {found['limit']['words']}" in text
+    assert f"≤ {way['speedup']:.2f}× Try: Pad or swizzle shared memory" in text
+    assert way["because"].partition(";")[0] in text
+    assert f"v3 followed, {step()['time']['speedup']:.2f}×" in text
 
 
 def test_a_program_says_what_became_of_it_and_of_its_kernels(
