@@ -163,6 +163,27 @@ def factor(value: float) -> str:
     return f"{digits3(value)}×"
 
 
+def faster(speedup: float) -> str:
+    """``1.38× faster``, ``2.10× slower``; in per cent where the factor would round to one."""
+    ratio, word = (speedup, "faster") if speedup >= 1 else (1 / speedup, "slower")
+    if factor(ratio) == factor(1.0):
+        return f"{quantity(100 * (ratio - 1), '%')} {word}"
+    return f"{factor(ratio)} {word}"
+
+
+def when(captured: str) -> str:
+    """An ISO time for people: ``2026-11-20 23:51 UTC``; a word where it is unknown."""
+    if not captured:
+        return "at an unknown time"
+    return f"{captured[:10]} {captured[11:16]} UTC" if len(captured) >= 16 else captured
+
+
+def extent(size: Sequence[int], times: str = "×") -> str:
+    """A grid or block without its trailing ones, exact: ``32×32``, ``16,384``."""
+    last = max((place for place, part in enumerate(size) if part != 1), default=0)
+    return times.join(f"{part:,}" for part in size[: last + 1])
+
+
 def tick(value: Number, unit: str = "") -> str:
     """A round value on an axis, like `quantity` but without trailing zeros: ``10 TFLOP/s``."""
     number, space, symbol = quantity(value, unit).partition(" ")

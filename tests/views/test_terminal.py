@@ -40,7 +40,7 @@ from workbench.ladder.listing import StudyList, study_list
 from workbench.model import Device, Estimate, InstructionTable, Notice, Profile, SourceFile
 from workbench.store import Store
 from workbench.study.folder import run_study, source_hash, view_study
-from workbench.views.sheets import when
+from workbench.units import extent, when
 from workbench.views.terminal.console import (
     bar,
     clean,
@@ -48,7 +48,6 @@ from workbench.views.terminal.console import (
     heads,
     print_view,
     render,
-    shape,
     tied,
 )
 from workbench.views.terminal.diff import Told, diff_view
@@ -397,7 +396,7 @@ def test_bars(share: float, text: str) -> None:
 
 
 def test_pieces() -> None:
-    assert shape((32, 1, 1)) == "32" and shape((8, 1, 2)) == "8×1×2"
+    assert extent((32, 1, 1)) == "32" and extent((8, 1, 2)) == "8×1×2"
     assert when("2026-11-20T23:51:42Z") == "2026-11-20 23:51 UTC" and when("2021") == "2021"
     assert clean("a\tb\x1b[31m\r\u202e") == "a   b·[31m··"
     assert clean("abcdef", 4) == "abc…"

@@ -13,10 +13,10 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from typing import Literal
 
-from workbench.analysis.advice import Score, weigh
 from workbench.analysis.aggregate import main_launch, readings_of, value_of
 from workbench.analysis.cause.hypotheses import WAITS, Behaviour, behaviour_of, shared_part
 from workbench.analysis.code import code_of, issues
+from workbench.analysis.expectations import Score, weigh
 from workbench.analysis.limit import (
     FULL,
     HotLine,

@@ -29,7 +29,7 @@ from workbench.model import (
     Record,
     Spread,
 )
-from workbench.units import factor, quantity
+from workbench.units import faster, quantity
 
 #: What a launch of one configuration has in common, besides grid, block and dynamic memory.
 _FIXED = (
@@ -626,7 +626,7 @@ def kernel_words(change: KernelChange) -> str:
     ratio = change.old_s / change.new_s
     said = "equally fast within the noise"
     if change.moved:
-        said = f"{factor(max(ratio, 1 / ratio))} {'faster' if ratio >= 1 else 'slower'}"
+        said = faster(ratio)
     times = f"{quantity(change.old_s, 's')} → {quantity(change.new_s, 's')}"
     return f"{change.name} {times}, {said}"
 

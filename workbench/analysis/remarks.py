@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from workbench.model import Number, Profile
-from workbench.units import factor, quantity
+from workbench.units import faster, quantity
 
 #: Durations under the profiler may be this far off the interval of the recorded speed-up:
 #: twice the noise of one of them, rounded up.
@@ -106,14 +106,10 @@ def disagreement(
     if low * (1 - _DISAGREE) <= profiled <= high * (1 + _DISAGREE):
         return []
     text = (
-        f"the times and the profiler disagree: {_faster(middle)} by the recorded times, "
-        f"{_faster(profiled)} under the profiler"
+        f"the times and the profiler disagree: {faster(middle)} by the recorded times, "
+        f"{faster(profiled)} under the profiler"
     )
     if clocks:
         old, new = (quantity(clock, "hz") for clock in clocks)
         text += f" (where the SM clock was {old}, then {new})"
     return [text]
-
-
-def _faster(speedup: float) -> str:
-    return f"{factor(speedup)} faster" if speedup >= 1 else f"{factor(1 / speedup)} slower"

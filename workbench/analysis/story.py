@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from workbench.analysis.advice import Score, score
 from workbench.analysis.aggregate import pair_launches
 from workbench.analysis.attribution import (
     Attribution,
@@ -41,7 +40,7 @@ from workbench.analysis.cause.finding import Cause, find_cause
 from workbench.analysis.cause.words import Stop, strip, tell
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.duration import TimePart, TimeSplit, split_time
-from workbench.analysis.expectations import Judgement, judge, side_effects
+from workbench.analysis.expectations import Judgement, Score, judge, score, side_effects
 from workbench.analysis.headroom import Panel, panel_of, score_ways
 from workbench.analysis.launches import side_by_side
 from workbench.analysis.occupancy import OccupancySplit, split_launches

@@ -25,7 +25,7 @@ from workbench.analysis.sameness import headline
 from workbench.analysis.source.hunks import Hunk
 from workbench.counters import catalog
 from workbench.model import Record
-from workbench.units import factor, listed, quantity, signed
+from workbench.units import faster, listed, quantity, signed
 
 #: Time that no edit explains is told from this part of the longer duration on.
 _UNEXPLAINED = 0.05
@@ -113,7 +113,7 @@ def _speed(comparison: Comparison) -> str:
         return f"{old} and {new} do not both have a time."
     where = "Under the profiler " if speed.profiled else ""
     if speed.moved:
-        return f"{where}{new} is {speed_words(speed.speedup)} than {old}."
+        return f"{where}{new} is {faster(speed.speedup)} than {old}."
     within = "within the noise" if speed.profiled else "within their intervals"
     return f"{where}{new} and {old} are equally fast {within}."
 
@@ -124,7 +124,7 @@ def _unseen(comparison: Comparison) -> str:
     if speed is None or speed.profiled or speed.moved == duration.moved:
         return ""
     if duration.moved and duration.old and duration.new:
-        words = speed_words(duration.old / duration.new)
+        words = faster(duration.old / duration.new)
         return f"Under the profiler {comparison.new.label} is {words}."
     known = duration.old and duration.new
     others = any(delta.moved for delta in comparison.counters)
@@ -174,14 +174,6 @@ def _one_without_the_other(comparison: Comparison) -> str:
     if speed.moved:
         return "No counter moved with it."
     return f"{number} counter{'s' if number > 1 else ''} moved nevertheless."
-
-
-def speed_words(speedup: float) -> str:
-    """``1.38× faster``, ``2.10× slower``; in per cent where the factor would round to one."""
-    ratio, word = (speedup, "faster") if speedup >= 1 else (1 / speedup, "slower")
-    if factor(ratio) == factor(1.0):
-        return f"{quantity(100 * (ratio - 1), '%')} {word}"
-    return f"{factor(ratio)} {word}"
 
 
 def _nothing(comparison: Comparison) -> str:
@@ -389,7 +381,7 @@ def _time_stop(comparison: Comparison) -> tuple[Stop, ...]:
         return ()
     if not speed.moved:
         return (Stop(text="equally fast", counter="duration", kind="time"),)
-    return (Stop(text=speed_words(speed.speedup), counter="duration", kind="time"),)
+    return (Stop(text=faster(speed.speedup), counter="duration", kind="time"),)
 
 
 def limit_stop(limit: Limit, when: str = "now ") -> Stop:

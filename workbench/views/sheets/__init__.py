@@ -29,13 +29,6 @@ class Sheet(Record, frozen=True):
     columns: tuple[str, ...] = ()
 
 
-def when(captured: str) -> str:
-    """An ISO time for people: ``2026-11-20 23:51 UTC``; a word where it is unknown."""
-    if not captured:
-        return "at an unknown time"
-    return f"{captured[:10]} {captured[11:16]} UTC" if len(captured) >= 16 else captured
-
-
 def notices_text(notices: Sequence[Notice], label: str = "") -> list[str]:
     """Notices as lines under a table."""
     prefix = f"{label}: " if label else ""

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from msgspec.structs import asdict
 
 from workbench.cluster import Standing
+from workbench.units import when
 from workbench.views.shapes import shaped
 from workbench.views.shapes.listed import DoctorDocument, EquipmentFacts
 from workbench.views.shapes.measured import JobsDocument, SentJobs
-from workbench.views.sheets import Sheet, when
+from workbench.views.sheets import Sheet
 
 _COUNTS = ("queued", "running", "done", "failed", "lost")
 _LEGEND = (

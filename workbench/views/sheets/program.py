@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from workbench.analysis.launches import shortened
 from workbench.analysis.program import ProgramDifference, WorkChange, total
 from workbench.capture.records import ProgramCapture, Work
-from workbench.model import Dim3, Estimate
-from workbench.units import count, listed, quantity, relative, several, signed
+from workbench.model import Estimate
+from workbench.units import count, extent, faster, listed, quantity, relative, several, signed, when
 from workbench.views.shapes import shaped
 from workbench.views.shapes.program import (
     KernelFate,
@@ -26,7 +26,7 @@ from workbench.views.shapes.program import (
     ProgramTime,
     RunFacts,
 )
-from workbench.views.sheets import Sheet, when
+from workbench.views.sheets import Sheet
 
 #: Rows that people are shown unless they ask for all; programs get every row.
 ROWS = 20
@@ -56,8 +56,8 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
             count_words(row["launches"]),
             quantity(row["mean_s"], "s"),
             f"{quantity(row['shortest_s'], 's')} – {quantity(row['longest_s'], 's')}",
-            _shape(row["grid"]),
-            _shape(row["block"]),
+            extent(row["grid"] or ()),
+            extent(row["block"] or ()),
             *([_range(row)] if ranged else []),
             count(row["profiled"]) if row["profiled"] else "",
         )
@@ -251,15 +251,6 @@ def count_words(value: float) -> str:
     return count(round(value)) if abs(value - round(value)) < 1e-9 else f"{value:.1f}"
 
 
-def _shape(size: Dim3 | None) -> str:
-    if size is None:
-        return ""
-    parts = list(size)
-    while len(parts) > 1 and parts[-1] == 1:
-        parts.pop()
-    return "×".join(f"{part:,}" for part in parts)  # an extent is exact: 16,384 and not 16.4 k
-
-
 # --- two programs ---
 
 _FATES = {
@@ -322,9 +313,7 @@ def change_words(difference: ProgramDifference) -> str:
         noise = "its interval holds zero" if change.n > 1 else "within a duration's usual noise"
         text += f"no change that can be told ({signed(change.value, 's')}, {noise})"
     else:
-        ratio = max(old.value, new.value) / max(min(old.value, new.value), 1e-12)
-        word = "faster" if new.value < old.value else "slower"
-        text += f"{ratio:.3g}× {word}, {signed(change.value, 's')}"
+        text += f"{faster(old.value / max(new.value, 1e-12))}, {signed(change.value, 's')}"
         if change.n > 1:
             text += f" ({signed(change.low, 's')} to {signed(change.high, 's')})"
     return text

@@ -9,7 +9,7 @@ from workbench.analysis import growth
 from workbench.analysis.roofline import Work, rate, rate_unit
 from workbench.measure.plan import Gap, Key
 from workbench.model import Record, Timing
-from workbench.units import digits3, factor, quantity, symbol
+from workbench.units import digits3, factor, quantity, symbol, when
 from workbench.views.shapes import Json
 from workbench.views.shapes.measured import (
     SweepDocument,
@@ -18,7 +18,6 @@ from workbench.views.shapes.measured import (
     SweptTime,
     SweptVersion,
 )
-from workbench.views.sheets import when
 from workbench.views.sheets.time import flat, timed_fields
 
 _BEST, _STALE, _WIDE = "*", "†", "±"

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from workbench.analysis import growth
 from workbench.model import Estimate, Timing
-from workbench.units import count, factor, quantity, symbol
+from workbench.units import count, factor, quantity, symbol, when
 from workbench.views.shapes import shaped
 from workbench.views.shapes.measured import (
     ClockState,
@@ -16,7 +16,7 @@ from workbench.views.shapes.measured import (
     TimedVersion,
 )
 from workbench.views.shapes.program import NoticeFacts
-from workbench.views.sheets import Sheet, notices_text, when
+from workbench.views.sheets import Sheet, notices_text
 
 _METHODS = {"events": "CUDA events", "graph": "CUDA graph replay"}
 

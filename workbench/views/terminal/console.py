@@ -19,8 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from workbench.model import Profile
-from workbench.units import count, quantity
-from workbench.views.sheets import when
+from workbench.units import quantity, when
 
 #: Below this width views stack what they otherwise set side by side.
 WIDE = 116
@@ -112,14 +111,6 @@ def with_unit(value: int | float | None, unit: str) -> str:
     """A formatted value with its unit, whichever of the two ways the unit is printed."""
     text = quantity(value, unit)
     return text if value is None else f"{text} {unit_beside(unit)}".rstrip()
-
-
-def shape(size: tuple[int, int, int]) -> str:
-    """A grid or block without its trailing ones: ``32×32``."""
-    parts = list(size)
-    while len(parts) > 1 and parts[-1] == 1:
-        parts.pop()
-    return "×".join(count(part) for part in parts)
 
 
 def section(title: str, body: RenderableType, note: str = "") -> RenderableType:

@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from workbench.analysis.cause.words import line, speed_words
+from workbench.analysis.cause.words import line
 from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.launches import NO_PAIR, KernelChange, values_words
 from workbench.analysis.listing import CodeClass, HunkCode, MachineDiff
@@ -27,8 +27,7 @@ from workbench.analysis.weight import TELLING, Scale
 from workbench.analysis.wording import Chapter, LeftOut, Row, Tie, silence, title_of
 from workbench.counters import catalog
 from workbench.model import Number, Profile
-from workbench.units import count, factor, lines_changed, quantity, several, signed
-from workbench.views.sheets import when
+from workbench.units import count, factor, faster, lines_changed, quantity, several, signed, when
 from workbench.views.terminal.console import (
     BAD,
     DIM,
@@ -213,10 +212,10 @@ def _time(comparison: Comparison) -> RenderableType:
     if speed is None:
         return Text("No time: neither a timing nor a duration on both sides", style=DIM)
     speedup = speed.speedup
-    faster, label, style = speedup >= 1, "as fast", "bold"
+    label, style = "as fast", "bold"
     if speed.moved:
-        label = speed_words(speedup)
-        style = f"bold {GOOD if faster else BAD}"
+        label = faster(speedup)
+        style = f"bold {GOOD if speedup >= 1 else BAD}"
     text = Text().append(label, style=style)
     text.append(f"  {quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')}")
     note = "under the profiler; no time is recorded"
@@ -252,7 +251,7 @@ def _kernel(kernel: KernelChange, least: float) -> list[Text]:
         change = Text("same time", style=DIM)
     elif kernel.old_s and kernel.new_s and abs(kernel.new_s - kernel.old_s) >= least:
         speedup = kernel.old_s / kernel.new_s
-        change = Text(speed_words(speedup), style=GOOD if speedup >= 1 else BAD)
+        change = Text(faster(speedup), style=GOOD if speedup >= 1 else BAD)
     times = [f"{n}×" for n in dict.fromkeys(kernel.samples) if n]
     return [
         Text(clean(kernel.name)),
@@ -765,9 +764,7 @@ def _step_launch(comparison: Comparison) -> Text:
     speed = comparison.speed
     if speed is None:
         return Text("no duration on both sides", style=DIM)
-    ratio = factor(max(speed.speedup, 1 / speed.speedup))
-    word = f"{ratio} {'faster' if speed.speedup >= 1 else 'slower'}" if speed.moved else "as fast"
-    text = Text(f"a launch: {word}")
+    text = Text(f"a launch: {faster(speed.speedup) if speed.moved else 'as fast'}")
     return text.append(
         f"  {quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')} under the profiler",
         style=DIM,

@@ -34,7 +34,7 @@ from workbench.counters import (
 )
 from workbench.gpus import chip_for
 from workbench.model import Device, Launch, LineKey, Number, Profile, Rule, Timing, line_counters
-from workbench.units import count, factor, quantity, several
+from workbench.units import count, extent, factor, quantity, several
 from workbench.views.terminal.console import (
     DIM,
     GOOD,
@@ -48,7 +48,6 @@ from workbench.views.terminal.console import (
     notes_block,
     provenance,
     section,
-    shape,
     with_unit,
 )
 
@@ -136,7 +135,7 @@ def _overview(profile: Profile, longest: Launch, width: int) -> RenderableType:
         name = Text(clean(title, 60), style=HEAD if launch is longest else "")
         if not launch.profiled:
             name.append("  never profiled", style=DIM)
-        sizes = [shape(launch.grid), shape(launch.block)] if wide else []
+        sizes = [extent(launch.grid), extent(launch.block)] if wide else []
         table.add_row(
             str(launch.index),
             mark,
@@ -153,7 +152,7 @@ def _overview(profile: Profile, longest: Launch, width: int) -> RenderableType:
 def _details(
     profile: Profile, launch: Launch, readings: Readings, everything: bool, width: int
 ) -> list[RenderableType]:
-    facts = [f"grid {shape(launch.grid)}", f"block {shape(launch.block)}"]
+    facts = [f"grid {extent(launch.grid)}", f"block {extent(launch.block)}"]
     if launch.dynamic_shared:
         facts.append(f"{quantity(launch.dynamic_shared, 'byte')} dynamic shared memory")
     duration = value_of(readings, "duration")

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from workbench import units
-from workbench.analysis.advice import Score
 from workbench.analysis.attribution import LineShare
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.course import courses
+from workbench.analysis.expectations import Score
 from workbench.analysis.launches import KERNELS_HEAD, kernel_rows
 from workbench.analysis.memory import memory
 from workbench.analysis.source.hunks import Hunk

@@ -8,7 +8,6 @@ import msgspec
 
 from workbench import units
 from workbench.analysis.aggregate import kernel_seconds, main_launch, value_of
-from workbench.analysis.cause.words import speed_words
 from workbench.analysis.headroom import panel_of, score_ways
 from workbench.analysis.limit import limit_of
 from workbench.analysis.remarks import remarks
@@ -129,7 +128,7 @@ def _compared(here: Timing | None, there: Timing | None) -> tuple[str, Tone]:
         return "", ""
     if not change.moved:
         return "equally fast", ""
-    return speed_words(change.speedup), "good" if change.speedup > 1 else "bad"
+    return units.faster(change.speedup), "good" if change.speedup > 1 else "bad"
 
 
 #: Launches of a page that has room for a source from end to end.

@@ -172,21 +172,13 @@ def width(amount: float, whole: float = 1.0) -> str:
     return f"{min(max(amount / whole, 0.0), 1.0) * 100:.1f}"
 
 
-def dims(size: tuple[int, int, int]) -> str:
-    """A grid or block without its trailing ones: ``32 × 32``, ``16,384``."""
-    parts = list(size)
-    while len(parts) > 1 and parts[-1] == 1:
-        parts.pop()
-    return " × ".join(f"{part:,}" for part in parts)
-
-
 def shape(launch: Launch) -> str:
     """``32 × 32 blocks of 32 × 32 threads``, or the kind of a workload that has no grid."""
     if not any(launch.grid):
         return launch.workload
     blocks, threads = (
-        f"{dims(extent)} {noun}{'' if extent == (1, 1, 1) else 's'}"
-        for extent, noun in ((launch.grid, "block"), (launch.block, "thread"))
+        f"{units.extent(size, ' × ')} {noun}{'' if size == (1, 1, 1) else 's'}"
+        for size, noun in ((launch.grid, "block"), (launch.block, "thread"))
     )
     return f"{blocks} of {threads}"
 

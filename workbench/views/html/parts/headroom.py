@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from workbench import units
-from workbench.analysis.advice import Score
+from workbench.analysis.expectations import Score
 from workbench.analysis.headroom import Panel, Way, line_at, statement_at, waited_most
 from workbench.analysis.limit import RESOURCES, Limit, stall_words
 from workbench.model import LineKey, Profile, Record
