@@ -15,9 +15,8 @@ from rich.cells import cell_len
 from tests import goldens
 from tests.factories import make_timing
 from workbench.analysis.roofline import rate_unit
-from workbench.measure.plan import Gap
+from workbench.measure.plan import Gap, Sweep
 from workbench.model import Device, Estimate, Timing
-from workbench.views.sheets.sweep import Sweep
 from workbench.views.terminal.console import render as to_text
 from workbench.views.terminal.tables import sweep_view
 from workbench.views.text.tables import sweep_text

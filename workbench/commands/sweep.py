@@ -22,12 +22,10 @@ if TYPE_CHECKING:
     from workbench.engines import RunOptions
     from workbench.engines.host.crew import Crew
     from workbench.engines.host.job import TimeOptions
-    from workbench.measure.plan import Gap, Key, Plan
-    from workbench.model import Timing
+    from workbench.measure.plan import Sweep
     from workbench.project import Project
     from workbench.specs import Version
     from workbench.study.folder import Study
-    from workbench.views.sheets.sweep import Sweep
 
 
 class SweepScope(NamedTuple):
@@ -100,12 +98,13 @@ def command(
 
 
 def _show_recorded(scope: SweepScope, device: str | None, cache: str, format_: str) -> None:
-    from workbench.measure.plan import plan, sweep_problems
+    from workbench.session.sweep import recorded_sweep, swept_study
 
-    project, study, versions, _ = _chosen(scope, run=False)
-    study = _seen(project, study.name)
-    combinations = plan(study, versions, sweep_problems(study, scope.patterns))
-    _print(_recorded(project, study, versions, combinations, device, cache), format_)
+    project, chosen, versions, _ = _chosen(scope, run=False)
+    study = swept_study(project, chosen.name)
+    if study.note:
+        click.echo(f"note: {study.note}", err=True)
+    _print(recorded_sweep(project, study, versions, scope.patterns, device, cache), format_)
 
 
 def _study_of(scope: SweepScope) -> tuple[str | None, str | None]:
@@ -131,6 +130,7 @@ def _measure(
     from workbench.errors import MissingError
     from workbench.measure.experiment import Failures
     from workbench.measure.plan import plan, sweep_problems
+    from workbench.session.sweep import sweep_of
 
     project, study, versions, named = _chosen(scope, run=True)
     combinations = plan(study, versions, sweep_problems(study, scope.patterns))
@@ -160,7 +160,7 @@ def _measure(
     for timings, gaps in found:
         if timings:
             every = {**combinations.refused, **gaps}
-            found_all = _sweep(study, versions, combinations, timings, every, timing.cache)
+            found_all = sweep_of(study, versions, combinations, timings, every, timing.cache)
             _print(found_all, format_)
     failures.finish()
     if not any(each.timings for each in found):
@@ -219,31 +219,6 @@ def _command_line(targets: tuple[str, ...], options: Mapping[str, object]) -> st
     return shlex.join(words)
 
 
-def _seen(project: Project, name: str) -> Study:
-    """The study unrun; without a record of it, with the problems that its times are of."""
-    from workbench.model import Problem
-    from workbench.store import Store
-    from workbench.study.folder import ProblemFacts, view_study
-
-    study = view_study(project, name)
-    if study.note:
-        click.echo(f"note: {study.note}", err=True)
-    if study.problems:
-        return study
-    times = {each.problem: each for each in Store(project.profiles).timings(study=name)}
-    known = [
-        ProblemFacts(
-            problem=Problem(name=each.problem, parameters=each.parameters, uses=("sweep",)),
-            derived=each.parameters,
-            outputs={},
-            flops=each.flops,
-            bytes=each.bytes,
-        )
-        for each in times.values()
-    ]
-    return view_study(project, name, known)
-
-
 def _chosen(scope: SweepScope, *, run: bool) -> tuple[Project, Study, list[Version], bool]:
     """Project, study, versions, and whether versions were named."""
     from workbench.errors import UsageError, nearest
@@ -268,72 +243,3 @@ def _chosen(scope: SweepScope, *, run: bool) -> tuple[Project, Study, list[Versi
             raise UsageError(error.message, meant if close else known) from error
         raise
     return project, loaded, versions, bool(words)
-
-
-def _sweep(
-    study: Study,
-    versions: list[Version],
-    combinations: Plan,
-    timings: dict[Key, Timing],
-    gaps: dict[Key, Gap],
-    cache: str,
-    stale: frozenset[Key] = frozenset(),
-) -> Sweep:
-    """The table's record; a combination without time or reason is not recorded."""
-    from workbench.measure.plan import Gap
-    from workbench.views.sheets.sweep import Sweep
-
-    missing = Gap(kind="missing", why="not recorded")
-    return Sweep(
-        study=study.name,
-        device=next(iter(timings.values())).device.name,
-        cache=cache,
-        versions=tuple(version.id for version in versions),
-        baselines=tuple(version.id for version in versions if version.baseline),
-        problems=combinations.problems,
-        timings=timings,
-        gaps=dict.fromkeys(combinations.keys - timings.keys(), missing) | gaps,
-        stale=stale,
-        work=study.work,
-    )
-
-
-def _recorded(
-    project: Project,
-    study: Study,
-    versions: list[Version],
-    combinations: Plan,
-    device: str | None,
-    cache: str,
-) -> Sweep:
-    """The sweep as it is stored.
-
-    Raises:
-        UsageError: nothing is stored of the study, or of the device.
-    """
-    from workbench.errors import MissingError, UsageError
-    from workbench.measure.plan import recorded, recorded_devices
-    from workbench.store import means_device
-
-    devices = recorded_devices(project, study.name)
-    if not devices:
-        raise MissingError(
-            f"no time of {study.name} is recorded below {project.profiles}",
-            f"Record some: `workbench sweep {study.name}` on a machine with a GPU.",
-        )
-    slug = next((each for each in devices if device is None or means_device(device, each)), None)
-    if slug is None:
-        raise UsageError(
-            f"no time of {study.name} is recorded on a device {device!r}",
-            f"Recorded devices: {', '.join(devices.values())}.",
-        )
-    found = recorded(project, study, combinations.keys, slug, cache)
-    timings = found.stale | found.current
-    if not timings:
-        raise MissingError(
-            f"none of these times of {study.name} is recorded on {devices[slug]}",
-            "Leave out --problem and the versions to see what is, or measure them on a "
-            "machine with a GPU.",
-        )
-    stale = frozenset(found.stale)
-    return _sweep(study, versions, combinations, timings, combinations.refused, cache, stale)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
+from workbench.analysis.roofline import Work
 from workbench.errors import UsageError, did_you_mean
 from workbench.model import Problem, Record, Timing
 from workbench.project import Project
@@ -237,3 +238,50 @@ def recorded_devices(project: Project, study: str) -> dict[str, str]:
     order = sorted(newest, key=newest.__getitem__, reverse=True)
     order.sort(key=lambda slug: not means_device(project.default_device, slug))
     return {slug: newest[slug][1] for slug in order}
+
+
+class Sweep(Record, frozen=True):
+    """The times of versions on problems, and why others are missing. Keys are (version, problem).
+
+    `problems` stand from the least work to the most, `versions` in ladder order, the
+    baselines (the names in `baselines`) last. Every key has a timing or a gap. `stale`
+    names timings of older sources, `work` is what `Timing.flops` counts.
+    """
+
+    study: str
+    device: str
+    cache: str
+    versions: tuple[str, ...]
+    baselines: tuple[str, ...]
+    problems: tuple[str, ...]
+    timings: dict[Key, Timing]
+    gaps: dict[Key, Gap]
+    stale: frozenset[Key] = frozenset()
+    work: Work = "flop"
+
+    @property
+    def ordered(self) -> list[Timing]:
+        """The timings, version by version."""
+        keys = ((version, problem) for version in self.versions for problem in self.problems)
+        return [self.timings[key] for key in keys if key in self.timings]
+
+    @property
+    def best(self) -> dict[str, str]:
+        """Problem -> its fastest version; baselines and stale times do not count."""
+        out = {}
+        for problem in self.problems:
+            times = {
+                version: self.timings[version, problem].time.value
+                for version in self.versions
+                if version not in self.baselines
+                and (version, problem) in self.timings
+                and (version, problem) not in self.stale
+            }
+            if times:
+                out[problem] = min(times, key=lambda version: times[version])
+        return out
+
+    @property
+    def rival(self) -> str:
+        """The baseline that ratios are to."""
+        return next((timing.baseline for timing in self.ordered if timing.baseline), "")

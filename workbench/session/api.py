@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from workbench.ladder import Ladder
     from workbench.ladder.listing import StudyList
+    from workbench.measure.plan import Sweep
     from workbench.session.programs import ProgramDiff, Recalled
     from workbench.session.site import SitePlan
     from workbench.session.step import Diff
@@ -201,6 +202,25 @@ class Session(Workspace):
             UsageError, DataError: as `recorded`.
         """
         return self.recorded(study, problem, device).shown
+
+    def sweep(self, study: str | None = None, *problems: str, device: str | None = None) -> Sweep:
+        """The recorded times of a study's versions at every size.
+
+        Args:
+            study: The study; None: the default one.
+            problems: Names of problems, or patterns of names; none: all that are swept.
+            device: The device; None: the project's, or that of the newest time.
+
+        Raises:
+            UsageError: no such study or problem, or nothing is recorded on the device.
+            MissingError: nothing is recorded.
+            DataError: a damaged file.
+        """
+        from workbench.session.sweep import recorded_sweep, swept_study
+
+        found = swept_study(self.project, study or self.project.default_study)
+        versions = list(found.versions.values())
+        return recorded_sweep(self.project, found, versions, problems, device)
 
     def times(self, study: str | None = None) -> pd.DataFrame:
         """Every recorded time of a study, as `workbench.frames.times` has them."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from workbench.analysis import growth
-from workbench.analysis.roofline import Work, rate, rate_unit
-from workbench.measure.plan import Gap, Key
-from workbench.model import Record, Timing
+from workbench.analysis.roofline import rate, rate_unit
+from workbench.measure.plan import Gap, Key, Sweep
+from workbench.model import Timing
 from workbench.units import digits3, factor, quantity, symbol, when
 from workbench.views.shapes import Json
 from workbench.views.shapes.measured import (
@@ -22,53 +22,6 @@ from workbench.views.sheets.time import flat, timed_fields
 
 _BEST, _STALE, _WIDE = "*", "†", "±"
 _HOLE = {"refused": "—", "unavailable": "—", "failed": "failed", "missing": "·"}
-
-
-class Sweep(Record, frozen=True):
-    """Everything that the table shows. Keys are (version, problem).
-
-    `problems` stand from the least work to the most, `versions` in ladder order, the
-    baselines (the names in `baselines`) last. Every key has a timing or a gap. `stale`
-    names timings of older sources, `work` is what `Timing.flops` counts.
-    """
-
-    study: str
-    device: str
-    cache: str
-    versions: tuple[str, ...]
-    baselines: tuple[str, ...]
-    problems: tuple[str, ...]
-    timings: dict[Key, Timing]
-    gaps: dict[Key, Gap]
-    stale: frozenset[Key] = frozenset()
-    work: Work = "flop"
-
-    @property
-    def ordered(self) -> list[Timing]:
-        """The timings, version by version."""
-        keys = ((version, problem) for version in self.versions for problem in self.problems)
-        return [self.timings[key] for key in keys if key in self.timings]
-
-    @property
-    def best(self) -> dict[str, str]:
-        """Problem -> its fastest version; baselines and stale times do not count."""
-        out = {}
-        for problem in self.problems:
-            times = {
-                version: self.timings[version, problem].time.value
-                for version in self.versions
-                if version not in self.baselines
-                and (version, problem) in self.timings
-                and (version, problem) not in self.stale
-            }
-            if times:
-                out[problem] = min(times, key=lambda version: times[version])
-        return out
-
-    @property
-    def rival(self) -> str:
-        """The baseline that ratios are to."""
-        return next((timing.baseline for timing in self.ordered if timing.baseline), "")
 
 
 # --- cells -----------------------------------------------------------------------------

@@ -12,8 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from workbench.analysis.gates import Gate, overall
+from workbench.measure.plan import Sweep
 from workbench.views.sheets import Sheet, check, sweep
-from workbench.views.sheets.sweep import Quantity, Sweep
+from workbench.views.sheets.sweep import Quantity
 from workbench.views.terminal.console import (
     BAD,
     DIM,

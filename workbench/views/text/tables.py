@@ -15,11 +15,11 @@ from workbench.analysis.compare import Comparison
 from workbench.counters import Missing, catalog, read_all
 from workbench.errors import MissingError
 from workbench.ladder.listing import StudyList
+from workbench.measure.plan import Sweep
 from workbench.model import Profile
 from workbench.units import quantity
 from workbench.views.shapes import dumps
 from workbench.views.sheets import Sheet, sweep
-from workbench.views.sheets.sweep import Sweep
 from workbench.views.text.escaping import inline, visible
 
 if TYPE_CHECKING:
