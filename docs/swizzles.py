@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ptxemu.ops.bulk.tiles import swizzled
+from ptxemu.ops.tiles import swizzled
 
 BANKS, BANK_BYTES, CHUNK_BYTES, ROWS = 32, 4, 16, 8
 #: Where the bytes of a chunk of a row lie: (row, chunk) -> an address from the tile's start.

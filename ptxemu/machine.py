@@ -28,17 +28,16 @@ from ptxemu.faults.words import (
     who,
 )
 from ptxemu.ops.asynccopy import Pipeline
-from ptxemu.ops.bulk.flights import Flights
 from ptxemu.ops.cluster import ClusterBarrier
+from ptxemu.ops.copies import Flights
 from ptxemu.ops.exact import floating_state
-from ptxemu.ops.tensor.sums import Sums
+from ptxemu.ops.wgmma import Sums
 from ptxemu.pieces import LoopPieces
 from ptxemu.polling import Resting, end_of
 from ptxemu.program import Code, Program
 from ptxemu.state.context import Limits
-from ptxemu.state.integers import invert
-from ptxemu.state.lanes import WARP, Bools, Lanes, Mask
-from ptxemu.state.values import unsigned
+from ptxemu.state.lanes import WARP, Lanes, Mask
+from ptxemu.state.values import Bools, invert, unsigned
 from ptxemu.suspended import Suspended
 
 #: Instructions between two looks at the clock.

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ptxemu.ptx.blocks import BasicBlock
 from ptxemu.ptx.flow import (
+    BasicBlock,
     ControlFlow,
     arguments,
     makers,

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 from ptxemu.errors import Unsupported
 from ptxemu.faults.asynchrony import is_asynchronous
-from ptxemu.faults.mates import ordering, orders_warp
 from ptxemu.faults.stores import WriterLog, meeting, orders_blocks
+from ptxemu.faults.watching import ordering, orders_warp
 from ptxemu.ops import fuse
 from ptxemu.ops.table import closure, wait
 from ptxemu.ops.warp import Reduction
 from ptxemu.pieces import LoopTurns
 from ptxemu.polling import polls_of, untold
-from ptxemu.ptx.blocks import BasicBlock
-from ptxemu.ptx.flow import ControlFlow, arguments, chosen, results, unsure, walk
+from ptxemu.ptx.flow import BasicBlock, ControlFlow, arguments, chosen, results, unsure, walk
 from ptxemu.ptx.inlining import FlatKernel
 from ptxemu.ptx.instructions import Instr, Reg
 from ptxemu.state.context import (
@@ -26,9 +25,8 @@ from ptxemu.state.context import (
     Runtime,
     Wait,
 )
-from ptxemu.state.integers import invert
 from ptxemu.state.lanes import Lanes, Mask, select
-from ptxemu.state.values import Value
+from ptxemu.state.values import Value, invert
 
 
 @dataclass(slots=True)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from ptxemu.program import Code
 from ptxemu.state.context import Registers, Runtime, Wait, put
-from ptxemu.state.integers import invert
 from ptxemu.state.lanes import Lanes, Mask
+from ptxemu.state.values import invert
 
 #: How often in a row waits give up together before they are taken to be without end.
 _PATIENCE = 4

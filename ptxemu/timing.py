@@ -17,8 +17,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from ptxemu.ptx.blocks import BasicBlock, passed_after
-from ptxemu.ptx.flow import ControlFlow, arguments, makers, results, walk
+from ptxemu.ptx.flow import BasicBlock, ControlFlow, arguments, makers, passed_after, results, walk
 from ptxemu.ptx.instructions import Addr, Imm, Instr, Operand, Reg, Sym, space_of
 
 #: Loads that see what other threads write meanwhile.

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxemu.state.lanes import WARP, Lanes, Mask
+from ptxemu.state.values import Bools
 
 Ints = NDArray[np.signedinteger[Any]]
-Bools = NDArray[np.bool_]
 _GROUP = 4  # warps
 #: mbarriers of a cluster that there is room for at first.
 _ROOM = 16

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from ptxemu.ptx.flow import results
 from ptxemu.ptx.instructions import SIZES, Instr, Loc, Module, Vec, registers_of
 from ptxemu.state.context import Context, Registers, Run
-from ptxemu.state.integers import invert
 from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.spaces import GLOBAL_BASE, Arena
-from ptxemu.state.values import Array, truth
+from ptxemu.state.values import Array, invert, truth
 
 Bits = NDArray[np.uint64]
 _WORD = 4

@@ -17,18 +17,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ptxemu.errors import Fault
-from ptxemu.faults.mates import is_weak
+from ptxemu.faults.watching import is_weak
 from ptxemu.faults.words import triple, who
 from ptxemu.ptx.instructions import Instr
 from ptxemu.state.context import CodeSite, Context, Registers, Run, Runtime
 from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.spaces import GLOBAL_BASE
-from ptxemu.state.values import Array
+from ptxemu.state.values import Array, Ints
 
-Ints = NDArray[np.int64]
 #: A mark is a block, a warp, a lane and a place in the code, each plus one; all ones are several.
 _SITE, _LANE, _WARP = 16, 22, 28
 _SITES, _SEVERAL, _ALL = (1 << _SITE) - 1, 63, (1 << 25) - 1

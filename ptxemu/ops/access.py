@@ -24,7 +24,7 @@ from ptxemu.cost.addresses import (
 )
 from ptxemu.faults.watching import check_written
 from ptxemu.faults.words import check_access
-from ptxemu.ops.bulk.places import RANK, Spots, check_spots, ended, owner_of
+from ptxemu.ops.cluster import RANK, Spots, check_spots, ended, owner_of
 from ptxemu.ptx.instructions import SIZES, Instr, Operand, Vec, space_of
 from ptxemu.state.context import CodeSite, Context, Registers, Run, put, writes_itself
 from ptxemu.state.lanes import WARP, Lanes, Mask

@@ -22,8 +22,8 @@ from ptxemu.cost.addresses import (
 )
 from ptxemu.ops.access import Access, Cost, items_of
 from ptxemu.ops.exact import canonical, flushed
-from ptxemu.ops.halves import KINDS as HALVES
-from ptxemu.ops.halves import function_of, join, split
+from ptxemu.ops.floats import KINDS as HALVES
+from ptxemu.ops.floats import function_of, join, split
 from ptxemu.ptx.instructions import SIZES, Addr, Instr, Reg
 from ptxemu.state.context import CodeSite, Context, Registers, Run, put, writes_itself
 from ptxemu.state.lanes import WARP, Mask

@@ -7,13 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from ptxemu.ops.floats import getter
-from ptxemu.ops.halves import KINDS, join, split
+from ptxemu.ops.floats import KINDS, getter, join, split
 from ptxemu.ptx.instructions import SIZES, Instr, Pair
 from ptxemu.state.context import Context, Registers, Run, writes_both
-from ptxemu.state.integers import COMPARISONS, TRUTH, boxed, compare, flags, invert
 from ptxemu.state.lanes import Mask
-from ptxemu.state.values import F32, F64, MASK, UNSIGNED, Array, Value, truth
+from ptxemu.state.values import (
+    COMPARISONS,
+    F32,
+    F64,
+    MASK,
+    TRUTH,
+    UNSIGNED,
+    Array,
+    Value,
+    boxed,
+    compare,
+    flags,
+    invert,
+    truth,
+)
 
 _ORDERED: dict[str, Callable[[Array, Array], Array]] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ptxemu.ops.conversions import pack, unpack
 from ptxemu.ops.exact import (
     canonical,
     directed,
@@ -21,12 +22,14 @@ from ptxemu.ops.exact import (
     fma32_wide,
     fma64,
     rounded32,
+    to_odd,
     two_product,
     two_sum,
 )
+from ptxemu.ops.warp import active
 from ptxemu.ptx.instructions import SIZES, Instr
-from ptxemu.state.context import Context, Registers, Run
-from ptxemu.state.lanes import Mask
+from ptxemu.state.context import CodeSite, Context, Registers, Run
+from ptxemu.state.lanes import WARP, Mask
 from ptxemu.state.values import (
     F32,
     F64,
@@ -260,4 +263,139 @@ BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {
     "fma": _fma, "mad": _fma, "min": _extremes, "max": _extremes, "abs": _sign, "neg": _sign,
     **dict.fromkeys(_PLAIN, _binary), **dict.fromkeys(("sqrt", *_FUNCTIONS), _unary),
     "copysign": _copysign,
+}  # fmt: skip
+
+
+# --- Quotients that leave the common path: ptxas makes a call where FCHK says so ---
+# FCHK looks at exponents alone: it is true of zeros, subnormal numbers, infinities and NaN, of very
+# large divisors, of small dividends, and of quotients near the ends of the range. Its bounds were
+# read off an H200, by the cycles of quotients of all pairs of exponents. A warp calls if one lane
+# must.
+
+
+def calls(instr: Instr) -> bool:
+    """Is it a quotient whose routine has a path for rare operands?"""
+    return instr.op == "div" and instr.parts[-1] == "f32" and instr.parts[1] == "rn"
+
+
+def counted(run: Run, instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    """The same closure, which counts the warps that call: `CodeSite.calls`."""
+    a, b = ctx.sources(instr, 2, 4, "f32")
+    get = getter("f32", False)
+
+    def divide(R: Registers, M: Mask) -> Value | None:
+        rare = leaves(get(R[a]), get(R[b]))
+        if rare.any():
+            lanes = ctx.rt.lanes
+            rows = np.broadcast_to(rare, lanes.shape).reshape(lanes.B, lanes.W, WARP)
+            site.calls += int((rows & active(M, lanes)).any(axis=-1).sum())
+        quotient: Value | None = run(R, M)
+        return quotient
+
+    return divide
+
+
+def leaves(x: Array, y: Array) -> Array:
+    """Whether quotients leave the common path.
+
+    Args:
+        x: Dividends, float32 of any shape.
+        y: Divisors, of the same shape or one that goes with it.
+    """
+    of_x, of_y = _exponent(x), _exponent(y)
+    scale = of_x - of_y
+    odd = (of_x <= 24) | (of_x == 255) | (of_y <= 1) | (of_y >= 252)
+    found: Array = odd | (scale >= 127) | (scale <= -125)
+    return found
+
+
+def _exponent(x: Array) -> Array:
+    """The exponent as it is stored, 0 to 255."""
+    bits: Array = np.ascontiguousarray(x).view(np.uint32) >> np.uint32(23)
+    return (bits & np.uint32(255)).astype(np.int32)
+
+
+# --- Arithmetic of float16, bfloat16 and their packed pairs ---
+
+KINDS = ("f16", "f16x2", "bf16", "bf16x2")
+_LEAST = {"f16": 2.0**-14, "bf16": 2.0**-126}
+
+
+def split(value: Value, kind: str) -> Array:
+    """A register as float64 numbers, its halves along the last axis."""
+    bits = np.ascontiguousarray(unsigned(value, SIZES[kind]))
+    halves = bits.view(np.uint16).reshape(*bits.shape, SIZES[kind] // 2)
+    return unpack(halves, kind)
+
+
+def join(x: Array, kind: str) -> Array:
+    """float64 numbers, halves along the last axis, as the bits of registers."""
+    bits = np.ascontiguousarray(pack(x, kind))
+    return bits.view(UNSIGNED[SIZES[kind]])[..., 0]
+
+
+def _flush(x: Array, kind: str) -> Array:
+    small = np.abs(x) < _LEAST[kind.removesuffix("x2")]
+    return np.where(small, np.copysign(0.0, x), x)
+
+
+def _fma_rounded(x: Array, y: Array, z: Array) -> Array:
+    total, rest = two_sum(x * y, z)
+    return to_odd(total, np.where(np.isfinite(total), rest, 0))
+
+
+def function_of(op: str, *, nan: bool = False) -> Callable[..., Array]:
+    """An operation on float64 numbers that are halves; its result is to be rounded once.
+
+    With `nan`, ``min`` and ``max`` of NaN and a number are NaN.
+    """
+    table: dict[str, Callable[..., Array]] = {
+        "add": lambda x, y: to_odd(*two_sum(x, y)),
+        "sub": lambda x, y: to_odd(*two_sum(x, -y)),
+        "mul": np.multiply,
+        "fma": _fma_rounded,
+        "min": lambda x, y: extreme(x, y, largest=False, nan=nan),
+        "max": lambda x, y: extreme(x, y, largest=True, nan=nan),
+        "ex2": np.exp2,
+        "tanh": np.tanh,
+    }
+    return table[op]
+
+
+def _arithmetic(instr: Instr, ctx: Context) -> Run:
+    kind, op = instr.parts[-1], instr.op
+    size = SIZES[kind]
+    slots = [ctx.slot(operand, size) for operand in instr.operands[1:]]
+    ftz, sat, relu = "ftz" in instr.parts, "sat" in instr.parts, "relu" in instr.parts
+    function = function_of(op, nan="NaN" in instr.parts)
+
+    def run(R: Registers, M: Mask) -> Value:
+        values = [split(R[slot], kind) for slot in slots]
+        if ftz:
+            values = [_flush(value, kind) for value in values]
+        out = np.asarray(function(*np.broadcast_arrays(*values)), F64)
+        if sat:
+            out = saturated(out)
+        if relu:
+            out = np.where(np.isnan(out), out, np.maximum(out, 0))
+        if ftz:
+            out = _flush(out, kind)
+        return join(out, kind)
+
+    return run
+
+
+def _sign_of_halves(instr: Instr, ctx: Context) -> Run:
+    size = SIZES[instr.parts[-1]]
+    a = ctx.slot(instr.operands[1], size)
+    word = UNSIGNED[size].type
+    sign = word(0x8000 if size == 2 else 0x80008000)
+    if instr.op == "neg":
+        return lambda R, M: unsigned(R[a], size) ^ sign
+    return lambda R, M: unsigned(R[a], size) & ~sign
+
+
+HALVES: dict[str, Callable[[Instr, Context], Run]] = {
+    **dict.fromkeys(("add", "sub", "mul", "fma", "min", "max", "ex2", "tanh"), _arithmetic),
+    "neg": _sign_of_halves, "abs": _sign_of_halves,
 }  # fmt: skip

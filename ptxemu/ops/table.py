@@ -12,17 +12,16 @@ from ptxemu.ops import (
     cluster,
     comparisons,
     conversions,
-    dynamic,
-    float8,
+    copies,
     floats,
-    halves,
+    mbarrier,
+    mma,
     moves,
-    quotients,
+    tensors,
     video,
     warp,
+    wgmma,
 )
-from ptxemu.ops.bulk import copies, mbarrier, tensors
-from ptxemu.ops.tensor import mma, wgmma, wmma
 from ptxemu.ptx.instructions import Instr
 from ptxemu.state.context import CodeSite, Context, Run, Wait
 
@@ -41,7 +40,7 @@ def _copy(instr: Instr, ctx: Context, site: CodeSite) -> Run:
 #: Builders of what is counted beyond how often it runs.
 _COUNTED: dict[str, Callable[[Instr, Context, CodeSite], Run]] = {
     "ld": access.load, "ldu": access.load, "st": access.store, "atom": atomics.build,
-    "red": atomics.build, "ldmatrix": mma.ldmatrix, "wmma": wmma.build, "cp": _copy,
+    "red": atomics.build, "ldmatrix": mma.ldmatrix, "wmma": mma.wmma, "cp": _copy,
     "mbarrier": mbarrier.build,
     "wgmma": wgmma.build, "stmatrix": mma.stmatrix,
 }  # fmt: skip
@@ -55,7 +54,7 @@ OPCODES = frozenset(
     (
         *_COUNTED, "mma", "mapa", "getctarank", "addc", "subc", "madc", "bra", "brx", "call", "ret",
         "exit",
-        *(op for table in (*_TABLES, halves.BUILDERS, floats.BUILDERS) for op in table),
+        *(op for table in (*_TABLES, floats.HALVES, floats.BUILDERS) for op in table),
     )
 )  # fmt: skip
 
@@ -82,8 +81,8 @@ def wait(instr: Instr, ctx: Context) -> Wait:
 
 def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     op, kind = instr.op, instr.parts[-1]
-    if op == "cvt" and not set(float8.PAIRS).isdisjoint(instr.parts[-2:]):
-        return float8.convert(instr, ctx)
+    if op == "cvt" and not set(conversions.PAIRS).isdisjoint(instr.parts[-2:]):
+        return conversions.convert(instr, ctx)
     if op in ("st", "red") and "async" in instr.parts:
         raise ctx.unsupported(instr)
     if op in _COUNTED:
@@ -94,17 +93,17 @@ def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         return (cluster.mapa if op == "mapa" else cluster.getctarank)(instr, ctx)
     if op == "mma":
         return mma.mma(instr, ctx)
-    if dynamic.applies(instr):
-        return dynamic.build(instr, ctx)
+    if arithmetic.applies(instr):
+        return arithmetic.build(instr, ctx)
     if arithmetic.uses_carry(instr):
         return arithmetic.with_carry(instr, ctx)
     tables = list(_TABLES)
-    if kind in halves.KINDS:
-        tables.insert(0, halves.BUILDERS)
+    if kind in floats.KINDS:
+        tables.insert(0, floats.HALVES)
     elif kind in _FLOATS:
         tables.insert(0, floats.BUILDERS)
     for table in tables:
         if op in table:
             run = table[op](instr, ctx)
-            return quotients.counted(run, instr, ctx, site) if quotients.calls(instr) else run
+            return floats.counted(run, instr, ctx, site) if floats.calls(instr) else run
     raise ctx.unsupported(instr)

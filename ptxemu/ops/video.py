@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from ptxemu.ptx.instructions import Instr
 from ptxemu.state.context import Context, Registers, Run
-from ptxemu.state.integers import boxed
 from ptxemu.state.lanes import Mask
-from ptxemu.state.values import Array, Value, unsigned
+from ptxemu.state.values import Array, Value, boxed, unsigned
 
 Numbers = NDArray[np.int64]
 _TYPES = ("u32", "s32")

@@ -10,9 +10,8 @@ from ptxemu.errors import Fault
 from ptxemu.faults.words import who
 from ptxemu.ptx.instructions import Instr, Pair
 from ptxemu.state.context import Context, Registers, Run, put, writes_both
-from ptxemu.state.integers import boxed
 from ptxemu.state.lanes import WARP, Lanes, Mask
-from ptxemu.state.values import UNSIGNED, Array, Value, signed, truth, unsigned
+from ptxemu.state.values import UNSIGNED, Array, Value, boxed, signed, truth, unsigned
 
 _LANE = np.arange(WARP, dtype=np.int64)
 _ALL = np.uint32(0xFFFFFFFF)

@@ -10,20 +10,233 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 from ptxemu.errors import PtxError
-from ptxemu.ptx.blocks import (
-    BasicBlock,
-    came_from,
-    dominators,
-    note_loops,
-    ranked,
-    reachable,
-)
 from ptxemu.ptx.inlining import FlatKernel
 from ptxemu.ptx.instructions import Instr, Label, Reg, Sym
-from ptxemu.ptx.meeting import meeting_again
+
+# --- Loops with several ways back to one head: where their lanes meet ---
+# What decides that a way back is taken is the last branch before it that may lead elsewhere.
+# Where elsewhere goes back to the head as well (``continue``), ptxas lets the lanes meet before they
+# go back; so it does where every way back may leave the loop for good instead. Where elsewhere
+# may do either, as in a search that goes down as far as it can and then leaves or comes back up, the
+# way back ends a loop of its own, inside of the other. Read off kernels compiled by ptxas 13.0
+# for 9.0.
+
+
+class _Loops:
+    """The ways back to heads of loops in a graph as it is."""
+
+    def __init__(self, blocks: list[BasicBlock]) -> None:
+        self.blocks = blocks
+        self.before = came_from(blocks)
+        self.order = ranked(blocks)
+        self.over = dominators(blocks, self.order, self.before)
+        self.back: dict[int, list[int]] = defaultdict(list)
+        for index in self.order:
+            for head in sorted(set(blocks[index].targets) & self.over[index]):
+                self.back[head].append(index)
+
+    def decided(self, head: int, latch: int, after: dict[int, set[int]]) -> tuple[int, list[int]]:
+        """The branch that decides on a way back, and where else it may lead."""
+        for at in sorted(self.over[latch], key=lambda each: -len(self.over[each])):
+            if head not in self.over[at]:
+                break
+            targets = self.blocks[at].targets
+            goals = [head] if at == latch else [goal for goal in targets if latch in after[goal]]
+            ways = [goal for goal in targets if goal not in goals]
+            if ways:
+                return at, ways
+        return head, []
+
+    def between(self, start: list[int], head: int) -> set[int]:
+        """Blocks on ways from some blocks to a head."""
+        seen, stack = {head}, list(start)
+        while stack:
+            index = stack.pop()
+            if index not in seen:
+                seen.add(index)
+                stack.extend(self.blocks[index].targets)
+        return seen - {head}
+
+
+def meeting_again(blocks: list[BasicBlock]) -> None:
+    """Give ways back to one head what ptxas makes of them: a meeting, or loops in each other.
+
+    Blocks without instructions are added, to which branches lead instead.
+    """
+    while True:
+        loops = _Loops(blocks)
+        several = {head: ways for head, ways in loops.back.items() if len(ways) > 1}
+        if not several:
+            return
+        after, reach = passed_after(blocks, loops.order), reachable(blocks)
+        if not any(_parted(loops, head, after, reach) for head in several):
+            return
+
+
+def _parted(loops: _Loops, head: int, after: dict[int, set[int]], reach: list[set[int]]) -> bool:
+    """One step for one head: does it change anything?"""
+    latches = loops.back[head]
+    own: list[tuple[int, int]] = []
+    continued: list[tuple[int, set[int]]] = []
+    for latch in latches:
+        at, ways = loops.decided(head, latch, after)
+        depth = len(loops.over[at])
+        if ways and all(head in after[way] for way in ways):
+            meeting = {latch} | (set(latches) & loops.between(ways, head))
+            continued.append((depth, meeting))
+        elif any(head == way or head in reach[way] for way in ways):
+            own.append((depth, latch))
+    innermost = max(continued, default=(0, set()), key=lambda each: each[0])[1]
+    if len(innermost) > 1:
+        _lead(loops.blocks, head, sorted(innermost))
+    elif not own and not continued:
+        _lead(loops.blocks, head, latches)
+    elif own and len(own) < len(latches) and head != loops.order[0]:
+        inner = {latch for depth, latch in own if depth == min(own)[0]}
+        _lead(loops.blocks, head, [each for each in loops.before[head] if each not in inner])
+    else:
+        return False
+    return True
+
+
+def _lead(blocks: list[BasicBlock], head: int, sources: list[int]) -> None:
+    """Let the ways from some blocks to a head go through one new block."""
+    new = BasicBlock(len(blocks), targets=(head,))
+    blocks.append(new)
+    for at in sources:
+        targets = blocks[at].targets
+        blocks[at].targets = tuple(new.index if goal == head else goal for goal in targets)
+
+
+# --- The basic blocks of a kernel as a graph: what comes before, after and around each ---
+# Blocks are named by their index; those that nothing leads to have no rank.
+
+#: What ends a block: a wait is for something else than the threads of a block.
+Ending = Literal["jump", "branch", "exit", "barrier", "switch", "wait"]
+
+
+@dataclass(slots=True)
+class BasicBlock:
+    """Straight-line code and how it ends.
+
+    `targets` are block indices: branch -> (taken, not taken); barrier, wait -> (next,).
+    """
+
+    index: int
+    instrs: list[Instr] = field(default_factory=list)
+    kind: Ending = "jump"
+    last: Instr | None = None  # the branch, barrier or exit itself
+    targets: tuple[int, ...] = ()
+    rank: int = -1  # position in ControlFlow.order; -1: unreachable
+    loops: frozenset[int] = frozenset()  # headers of the loops around it
+    nounroll: bool = False
+
+    @property
+    def every(self) -> list[Instr]:
+        """All instructions, the last one included."""
+        return self.instrs if self.last is None else [*self.instrs, self.last]
+
+
+def came_from(blocks: list[BasicBlock]) -> list[list[int]]:
+    """Block -> the blocks that lead to it."""
+    before: list[list[int]] = [[] for _ in blocks]
+    for block in blocks:
+        for goal in block.targets:
+            before[goal].append(block.index)
+    return before
+
+
+def passed_after(blocks: list[BasicBlock], order: list[int]) -> dict[int, set[int]]:
+    """Block -> the blocks that every way from it to an end goes through, itself included."""
+    after = {index: set(order) for index in order}
+    changed = True
+    while changed:
+        changed = False
+        for index in reversed(order):
+            ways = [after[goal] for goal in blocks[index].targets]
+            new = set.intersection(*ways) | {index} if ways else {index}
+            if new != after[index]:
+                after[index], changed = new, True
+    return after
+
+
+def reachable(blocks: list[BasicBlock]) -> list[set[int]]:
+    """Block -> the blocks that can be reached after it."""
+    out = []
+    for block in blocks:
+        seen: set[int] = set()
+        stack = list(block.targets)
+        while stack:
+            index = stack.pop()
+            if index not in seen:
+                seen.add(index)
+                stack.extend(blocks[index].targets)
+        out.append(seen)
+    return out
+
+
+def dominators(
+    blocks: list[BasicBlock], order: list[int], before: list[list[int]]
+) -> list[set[int]]:
+    """For each block those that every way to it goes through, itself included."""
+    everything = set(order)
+    dominators = [set(everything) for _ in blocks]
+    dominators[order[0]] = {order[0]}
+    changed = True
+    while changed:
+        changed = False
+        for index in order[1:]:
+            sets = [dominators[p] for p in before[index] if p in everything]
+            new = set.intersection(*sets) | {index} if sets else {index}
+            if new != dominators[index]:
+                dominators[index], changed = new, True
+    return dominators
+
+
+def ranked(blocks: list[BasicBlock]) -> list[int]:
+    """Reverse postorder, noted in the blocks; successors that leave more loops come later."""
+    seen, out = {0}, []
+
+    def successors(index: int) -> list[int]:
+        loops = blocks[index].loops
+        return sorted(set(blocks[index].targets), key=lambda t: (len(loops & blocks[t].loops), -t))
+
+    stack = [(0, iter(successors(0)))]
+    while stack:
+        index, pending = stack[-1]
+        for goal in pending:
+            if goal not in seen:
+                seen.add(goal)
+                stack.append((goal, iter(successors(goal))))
+                break
+        else:
+            out.append(index)
+            stack.pop()
+    out.reverse()
+    for rank, index in enumerate(out):
+        blocks[index].rank = rank
+    return out
+
+
+def note_loops(blocks: list[BasicBlock], over: list[set[int]], before: list[list[int]]) -> None:
+    """Note in each block the heads of the natural loops around it."""
+    for block in blocks:
+        for head in block.targets:
+            if head not in over[block.index] or block.rank < 0:
+                continue
+            body, stack = {head}, [block.index]
+            while stack:
+                index = stack.pop()
+                if index not in body:
+                    body.add(index)
+                    stack.extend(before[index])
+            for index in body:
+                blocks[index].loops |= {head}
+
 
 _BARRIERS = ("bar", "barrier")
 #: What gives each lane a value of its own.

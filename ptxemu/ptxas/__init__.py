@@ -5,7 +5,6 @@ No result of a kernel depends on it, and it can be replaced as one piece: `issue
 are its doors.
 """
 
-from ptxemu.ptxas.machinecode import MachineCode, issued
-from ptxemu.ptxas.unrolling import in_pieces
+from ptxemu.ptxas.counts import MachineCode, in_pieces, issued
 
 __all__ = ["MachineCode", "in_pieces", "issued"]

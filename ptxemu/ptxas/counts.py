@@ -14,12 +14,194 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Protocol
 
 import numpy as np
 
-from ptxemu.ptxas.blocks import MachineBlocks
-from ptxemu.ptxas.ran import PtxRuns
-from ptxemu.sass.opcodes import BRA, CALL, EXIT, Sign
+from ptxemu.pieces import PIECES, LoopTurns
+from ptxemu.program import Program
+from ptxemu.ptx.flow import (
+    BasicBlock,
+    ControlFlow,
+    arguments,
+    came_from,
+    dominators,
+    note_loops,
+    passed_after,
+    ranked,
+    results,
+)
+from ptxemu.ptx.instructions import Imm, Instr, Reg
+from ptxemu.sass.cubin import Functions
+from ptxemu.sass.opcodes import BRA, BSYNC, CALL, EXIT, RET, MachineInstr, Sign
+from ptxemu.state.context import CodeSite
+
+# --- How often the PTX of a launch ran, by lines of PTX, as the machine's counts follow from it ---
+
+
+class Ran(Protocol):
+    """What is known of one instruction of a launch: `ptxemu.run.Executed`."""
+
+    instr: Instr
+    block: int
+    warps: int
+    site: CodeSite
+
+    @property
+    def on(self) -> int:
+        """Threads whose guard was true."""
+
+
+@dataclass(frozen=True, slots=True)
+class PtxRuns:
+    """What happened on each line of PTX, summed where a function was inlined several times.
+
+    Attributes:
+        warps: How often warps ran it.
+        depth: Loops around it.
+        block: A block that it stands in.
+        op: Its opcode.
+        calls: Warps that leave the common path of its routine.
+        turns: Turns of the loop that it is on the machine, over warps or lanes.
+        parted: Warps of which it is a branch that parts them.
+        entries: Head of a loop -> warps that came to it from outside.
+        loops: Block -> the heads of the loops around it, the outermost first.
+    """
+
+    warps: Counter[int]
+    depth: dict[int, int]
+    block: dict[int, int]
+    op: dict[int, str]
+    calls: Counter[int]
+    turns: Counter[int]
+    parted: Counter[int]
+    entries: Counter[int]
+    loops: dict[int, list[int]]
+
+
+def ptx_runs(graph: ControlFlow, rows: Iterable[Ran]) -> PtxRuns:
+    """Gather the rows of a launch by their lines."""
+    warps, calls, turns, parted = Counter[int](), Counter[int](), Counter[int](), Counter[int]()
+    depth, block, op = dict[int, int](), dict[int, int](), dict[int, str]()
+    edges: defaultdict[tuple[int, int], int] = defaultdict(int)
+    inside = {
+        head: {each.index for each in graph.blocks if head in each.loops}
+        for each in graph.blocks
+        for head in each.loops
+    }
+    loops = {
+        each.index: sorted(each.loops, key=lambda head: -len(inside[head])) for each in graph.blocks
+    }
+    for row in rows:
+        line, instr = row.instr.ptx_line, row.instr
+        warps[line] += row.warps
+        depth[line] = min(depth.get(line, len(loops[row.block])), len(loops[row.block]))
+        block[line], op[line] = row.block, instr.op
+        calls[line] += row.site.calls
+        turns[line] += row.site.spins or (row.on if _by_lane(instr) else 0)
+        parted[line] += row.site.divergent
+        here = graph.blocks[row.block]
+        if here.last is instr and here.kind == "branch":
+            taken = row.site.taken
+            edges[row.block, here.targets[0]] += taken
+            edges[row.block, here.targets[1]] += row.warps - taken + row.site.divergent
+        elif here.every[-1] is instr:
+            for goal in here.targets:
+                edges[row.block, goal] += row.warps
+    entries = Counter[int]()
+    for (start, goal), often in edges.items():
+        if goal in inside and start not in inside[goal]:
+            entries[goal] += often
+    return PtxRuns(warps, depth, block, op, calls, turns, parted, entries, loops)
+
+
+def _by_lane(instr: Instr) -> bool:
+    """Bulk copies take uniform operands: where lanes may differ, a loop goes lane by lane."""
+    return instr.op == "cp" and "bulk" in instr.parts
+
+
+# --- The basic blocks of machine code, and which of them run as often as each other ---
+
+
+@dataclass(frozen=True, slots=True)
+class MachineBlocks:
+    """The blocks of a function by number.
+
+    Attributes:
+        code: All instructions of the function.
+        spans: Numbers of each block's instructions.
+        order: Those that are reached from the start, in reverse postorder; what only calls or
+            lanes that have parted come to is not among them.
+        before: Block -> the blocks that lead to it.
+        after: Block -> those that it leads to.
+        loops: Block -> the heads of the loops around it.
+        over: Block -> those that every way to it goes through, itself included.
+        under: Block -> those that every way from it goes through, itself included.
+    """
+
+    code: Sequence[MachineInstr]
+    spans: list[range]
+    order: list[int]
+    before: list[list[int]]
+    after: list[tuple[int, ...]]
+    loops: list[frozenset[int]]
+    over: list[set[int]]
+    under: dict[int, set[int]]
+
+    def alike(self, one: int, two: int) -> bool:
+        """Does whatever runs one of two blocks run the other as well, and as often?"""
+        return self.loops[one] == self.loops[two] and (
+            (one in self.over[two] and two in self.under[one])
+            or (two in self.over[one] and one in self.under[two])
+        )
+
+
+def machine_blocks(code: Sequence[MachineInstr]) -> MachineBlocks:
+    """The control flow of a function."""
+    starts = {0}
+    for number, each in enumerate(code):
+        if each.target >= 0:
+            starts.add(each.target)
+        if each.ends:
+            starts.add(number + 1)
+        elif each.opcode == BSYNC:
+            starts.add(number)  # where parts of a warp come together
+    firsts = sorted(start for start in starts if 0 <= start < len(code))
+    spans = [range(a, b) for a, b in zip(firsts, [*firsts[1:], len(code)], strict=True)]
+    index = {span.start: number for number, span in enumerate(spans)}
+    end = len(spans)  # where the kernel ends, a block of its own
+    blocks = [
+        BasicBlock(number, targets=_targets(code[span.stop - 1], number + 1, index, end))
+        for number, span in enumerate(spans)
+    ]
+    blocks.append(BasicBlock(end))
+    before = came_from(blocks)
+    order = ranked(blocks)
+    over = dominators(blocks, order, before)
+    note_loops(blocks, over, before)
+    under = passed_after(blocks, order)
+    after = [tuple(goal for goal in block.targets if goal != end) for block in blocks]
+    reached = [number for number in order if number != end]
+    known = set(reached)
+    before = [[each for each in comes if each in known] for comes in before]
+    return MachineBlocks(
+        code, spans, reached, before, after, [block.loops for block in blocks], over, under
+    )
+
+
+def _targets(
+    last: MachineInstr, following: int, index: dict[int, int], end: int
+) -> tuple[int, ...]:
+    """Where a block with this last instruction leads to."""
+    goals = []
+    if last.target in index and last.opcode != CALL and not last.apart:
+        goals.append(index[last.target])
+    if last.opcode in (EXIT, RET):
+        goals.append(end)
+    if last.conditional or last.apart or not last.ends or last.opcode == CALL:
+        goals.append(following)
+    return tuple(dict.fromkeys(goals))
+
 
 #: Rounds in which counts are shared out among blocks that hold the same lines.
 _ROUNDS = 300
@@ -250,3 +432,200 @@ def _part(blocks: MachineBlocks, known: Mapping[int, float], start: int, goal: i
     if all(each in known and len(blocks.before[each]) == 1 for each in others):
         return max(0.0, known[start] - math.fsum(known[each] for each in others))
     return known[start] if blocks.loops[goal] < blocks.loops[start] else known[start] / 2
+
+
+# --- The machine instructions that a launch issues, row of PTX by row ---
+
+#: Instructions of the routine for rare quotients: zeros on an H200, whose way through it is the
+#: commonest.
+_ROUTINE = 34.0
+
+
+@dataclass(frozen=True, slots=True)
+class MachineCode:
+    """Machine instructions that a launch would issue.
+
+    Attributes:
+        issued: Warp instructions for each row that was asked about, in their order.
+    """
+
+    issued: tuple[float, ...]
+
+    @property
+    def total(self) -> float:
+        """Warp instructions of the launch."""
+        return math.fsum(self.issued)
+
+
+def issued(
+    functions: Functions, kernel: str, graph: ControlFlow, rows: Iterable[Ran]
+) -> MachineCode | None:
+    """The machine instructions of a launch; None where its kernel's code is not known.
+
+    Args:
+        functions: The cubin's.
+        kernel: The kernel's name there.
+        graph: Its control flow in PTX.
+        rows: Every instruction of PTX with what it did.
+    """
+    if kernel not in functions:
+        return None
+    every = list(rows)
+    runs = ptx_runs(graph, every)
+    lines: defaultdict[int, float] = defaultdict(float)
+    for name in (kernel, *_called(functions, kernel, runs)):
+        for line, count in _of(functions[name], runs).items():
+            lines[line] += count
+    for line, calls in runs.calls.items():
+        lines[line] += _ROUTINE * calls
+    shares: defaultdict[int, float] = defaultdict(float)
+    for row in every:
+        shares[row.instr.ptx_line] += row.warps
+    # What is no row's that ran (the stack pointer, descriptors, what was made in advance) stands at
+    # the first one.
+    rest = math.fsum(count for line, count in lines.items() if not shares[line])
+    first = next((number for number, row in enumerate(every) if row.warps), 0)
+    out = [
+        lines[row.instr.ptx_line] * row.warps / shares[row.instr.ptx_line] if row.warps else 0.0
+        for row in every
+    ]
+    out[first] += rest
+    return MachineCode(tuple(out))
+
+
+def _called(functions: Functions, kernel: str, runs: PtxRuns) -> list[str]:
+    """Functions of their own (those that are not inlined) in which lines that ran stand."""
+    own = {each.ptx_line for each in functions[kernel]}
+    elsewhere = {line for line, count in runs.warps.items() if count and line not in own}
+    return [
+        name
+        for name, code in functions.items()
+        if name != kernel and any(each.ptx_line in elsewhere for each in code)
+    ]
+
+
+def _of(code: Sequence[MachineInstr], runs: PtxRuns) -> dict[int, float]:
+    """Line of PTX -> machine instructions that were issued for it."""
+    blocks = machine_blocks(code)
+    out: defaultdict[int, float] = defaultdict(float)
+    meets = any(each.opcode == BSYNC for each in code)
+    for span, count in zip(blocks.spans, block_counts(blocks, runs), strict=True):
+        for at in span:
+            out[code[at].ptx_line] += count
+    for line in {each.ptx_line for each in code if each.opcode == BRA and each.guarded}:
+        # Each part of a warp comes to the BSYNC where they meet.
+        out[line] += runs.parted[line] if meets else 0
+    return out
+
+
+# --- Loops that ptxas makes in pieces, and how lanes whose turns differ go through them ---
+# A loop of one block that counts by a literal towards something that stays is unrolled by four:
+# where the number of turns is only known to the launch, a loop of four turns comes first, then a
+# block of two, then the loop as it was. Which loops are, the machine code says.
+
+_ADDS = ("add", "sub")
+#: Comparisons of a counter that grows, and of one that falls.
+_UP, _DOWN = ("lt", "lo", "le", "ls", "ne"), ("gt", "hi", "ge", "hs", "ne")
+
+
+def in_pieces(program: Program, code: Sequence[MachineInstr]) -> None:
+    """Note the loops that ptxas makes in pieces and whose lanes may differ in their turns.
+
+    Args:
+        program: The kernel as it was compiled for a launch.
+        code: Its machine code; empty where that is not known.
+    """
+    ends = [each for each in program.codes if each.block.index in each.block.targets]
+    if not code or not any(each.guard >= 0 for each in ends):
+        return
+    copies = _copies(code, {i.ptx_line: i.op for each in ends for i in each.block.instrs})
+    for each in ends:
+        held = [copies[i.ptx_line] for i in each.block.instrs if i.ptx_line in copies]
+        if not held or not _is_cut(held):
+            continue
+        test = _test(each.block)
+        step = _counter(test, each.block.instrs) if test is not None else None
+        if test is not None and step is not None:
+            names = {operand.name for operand in test.operands[1:] if isinstance(operand, Reg)}
+            if not names.isdisjoint(program.ctx.varying):
+                each.turns = _turns_of(program, each.block.index, test, step)
+
+
+def _copies(code: Sequence[MachineInstr], ops: dict[int, str]) -> dict[int, Counter[int]]:
+    """Line of PTX -> how often each block of the machine code makes it, of lines with an effect."""
+    found: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    for number, span in enumerate(machine_blocks(code).spans):
+        for at in span:
+            each = code[at]
+            if each.sign(ops.get(each.ptx_line, "")) in (Sign.EFFECT, Sign.ARITHMETIC):
+                found[each.ptx_line][number] += 1
+    return dict(found)
+
+
+def _is_cut(held: Sequence[Counter[int]]) -> bool:
+    """Are there copies in as many blocks as there are pieces, as many in each as it has turns?"""
+    sizes = [sorted(each.values(), reverse=True) for each in held]
+    return all(
+        median(each[place] if place < len(each) else 0 for each in sizes) == piece
+        for place, piece in enumerate(PIECES)
+    )
+
+
+def _test(block: BasicBlock) -> Instr | None:
+    """The comparison that decides on another turn, if it is one and nothing else."""
+    guard = block.last.guard.name if block.last is not None and block.last.guard else ""
+    found = [instr for instr in block.instrs if guard in results(instr)]
+    return found[0] if len(found) == 1 and found[0].op == "setp" else None
+
+
+def _counter(test: Instr, inside: Sequence[Instr]) -> Instr | None:
+    """What moves the register on that counts the turns, if the loop counts at all."""
+    made = Counter(name for instr in inside for name in results(instr))
+    names = [each.name for each in test.operands[1:] if isinstance(each, Reg)]
+    if not names or made[names[0]] != 1 or any(made[name] for name in names[1:]):
+        return None
+    step = next(instr for instr in inside if names[0] in results(instr))
+    return step if _steps(step) and step.guard is None else None
+
+
+def _steps(instr: Instr) -> bool:
+    """Does an instruction move a register on by a literal?"""
+    names = results(instr)
+    return (
+        instr.op in _ADDS
+        and len(names) == 1
+        and names[0] in arguments(instr)
+        and any(isinstance(operand, Imm) for operand in instr.operands[1:])
+    )
+
+
+def _turns_of(program: Program, index: int, test: Instr, step: Instr) -> LoopTurns | None:
+    """How the turns of a loop of one block are counted, if they can be."""
+    code, ctx = program.codes[index], program.ctx
+    block = code.block
+    counter, limit = test.operands[1:3]
+    kind = test.parts[-1]
+    places = [id(instr) for instr in block.instrs]
+    if (
+        code.polls
+        or kind not in ("s32", "u32", "s64", "u64")
+        or not isinstance(counter, Reg)
+        or places.index(id(step)) > places.index(id(test))
+    ):
+        return None
+    # The jump back may be asked for by what the comparison denies: such a loop is left alone.
+    asked = next((part for part in test.parts if part in (*_UP, *_DOWN)), "")
+    moved = _moved(step, int(kind[1:]))
+    if code.negated or block.targets[0] != index or asked not in (_UP if moved > 0 else _DOWN):
+        return None
+    fixed = isinstance(limit, Imm)
+    where = limit.bits if isinstance(limit, Imm) else ctx.slot(limit, int(kind[1:]) // 8)
+    return LoopTurns(
+        ctx.register(counter.name), where, fixed, moved, asked, kind[0] == "s", int(kind[1:]) // 8
+    )
+
+
+def _moved(instr: Instr, width: int) -> int:
+    number = next(each.bits for each in instr.operands[1:] if isinstance(each, Imm))
+    signed = (number + (1 << (width - 1))) % (1 << width) - (1 << (width - 1))
+    return -signed if instr.op == "sub" else signed

@@ -20,9 +20,9 @@ from ptxemu.errors import Fault, PtxError, Unsupported
 from ptxemu.ptx.flow import ControlFlow, arguments, makers, varying, walk
 from ptxemu.ptx.inlining import FlatKernel
 from ptxemu.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Pair, Reg, Sym
-from ptxemu.state.lanes import WARP, Bools, Lanes, Mask, select
+from ptxemu.state.lanes import WARP, Lanes, Mask, select
 from ptxemu.state.spaces import RESERVED, Arena, Reach
-from ptxemu.state.values import MASK, Array, Value
+from ptxemu.state.values import MASK, Array, Bools, Value
 
 Registers = list[Any]
 Run = Callable[[Registers, Mask], Any]

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxemu.state.values import Affine, Array, Base, Value, truth, unsigned
+from ptxemu.state.values import Affine, Array, Base, Bools, Value, truth, unsigned
 
-Bools = NDArray[np.bool_]
 Dim3 = tuple[int, int, int]
 WARP = 32
 

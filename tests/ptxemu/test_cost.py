@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from ptxemu.cost.addresses import (
     SharedCost,
     atomic_cost,
+    bypass_cost,
+    copy_cost,
     global_cost,
     local_cost,
     matrix_cost,
@@ -18,7 +20,6 @@ from ptxemu.cost.addresses import (
     spin_cost,
     swap_cost,
 )
-from ptxemu.cost.transfers import bypass_cost, copy_cost
 
 WIDTHS = st.sampled_from([1, 2, 4, 8, 16])
 

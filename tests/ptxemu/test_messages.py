@@ -35,9 +35,9 @@ def test_printf_prints_as_c_does(cuda: Compile, capfd: pytest.CaptureFixture[str
 def test_a_kernel_cannot_flood_the_terminal(
     cuda: Compile, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ptxemu.ops import messages
+    from ptxemu.ops import moves
 
-    monkeypatch.setattr(messages, "_MOST", 200)
+    monkeypatch.setattr(moves, "_MOST", 200)
     text = PRINTF.replace("t < 2", "t < 30").replace("f[t]", "f[0]").replace("taken[t]", "*taken")
     execute(cuda(text), "k", {"f": np.ones(2, "f4"), "n": np.zeros(2, "i4")}, ["f", "n"])
     lines = capfd.readouterr().err.splitlines()

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from benchmarks.agreement.lines import assembled as recorded_module
 from ptxemu.ptx.parser import parse
-from ptxemu.sass.cubin import functions_of
-from ptxemu.sass.linetable import Row, line_table
+from ptxemu.sass.cubin import Row, functions_of, line_table
 from ptxemu.sass.opcodes import BRA, EXIT, decode
 from tests.ptxemu.conftest import HEADER, Compile, assembled, execute
 from workbench.compile import compilers

@@ -11,12 +11,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ptxemu.state.values import Bools, Ints
 from ptxemu.tensormap import Im2col, TensorMap
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 #: Bytes that swizzling keeps together.
 CHUNK = 16
 

@@ -6,22 +6,20 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ptxemu.errors import Fault
-from ptxemu.ops.bulk import copies
-from ptxemu.ops.bulk.copies import Global, Landing, Outgoing, Shared, pick
-from ptxemu.ops.bulk.mbarrier import barrier_operand, check_barriers
-from ptxemu.ops.bulk.places import Spots, check_spots, lanes_of, shared_operand
-from ptxemu.ops.bulk.tiles import TileUnits, swizzled, tile
+from ptxemu.ops import copies
+from ptxemu.ops.cluster import Spots, check_spots, lanes_of, shared_operand
+from ptxemu.ops.copies import Global, Landing, Outgoing, Shared, pick
+from ptxemu.ops.mbarrier import barrier_operand, check_barriers
+from ptxemu.ops.tiles import TileUnits, swizzled, tile
 from ptxemu.ptx.instructions import Instr, Operand, Vec
 from ptxemu.state.context import CodeSite, Context, Registers, Run
 from ptxemu.state.lanes import Mask
 from ptxemu.state.spaces import GLOBAL_BASE
-from ptxemu.state.values import UNSIGNED, Array
+from ptxemu.state.values import UNSIGNED, Array, Ints
 from ptxemu.tensormap import BYTES, TensorMap, decode
 
-Ints = NDArray[np.int64]
 #: What a tile's address in shared memory must be a multiple of.
 _ALIGN = 128
 _NANS = {2: 0x7FFF, 4: 0x7FFFFFFF, 8: 0x7FFFFFFFFFFFFFFF}
