@@ -27,7 +27,7 @@ from ptxemu.ptx.instructions import (
     space_of,
 )
 from ptxemu.ptx.shapes import check_shapes
-from ptxemu.sass.cubin import Assembled
+from ptxemu.sass import Assembled
 from ptxemu.state.context import Context, Limits, Placement, Runtime
 from ptxemu.state.lanes import Dim3, Geometry
 from ptxemu.state.spaces import GLOBAL_BASE, RESERVED, Arena

@@ -33,8 +33,9 @@ from ptxemu.ops.copies import Flights
 from ptxemu.ops.exact import floating_state
 from ptxemu.ops.wgmma import Sums
 from ptxemu.pieces import LoopPieces
-from ptxemu.polling import Resting, end_of
+from ptxemu.polling import Resting
 from ptxemu.program import Code, Program
+from ptxemu.ptx.waits import end_of
 from ptxemu.state.context import Limits
 from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.values import Bools, invert, unsigned

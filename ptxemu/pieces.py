@@ -10,54 +10,19 @@ and wavefronts. Read off ptxas 13.0; which loops are meant, `ptxemu.ptxas` knows
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxemu.program import PIECES
 from ptxemu.state.context import Registers
 from ptxemu.state.lanes import WARP, Lanes, Mask
-from ptxemu.state.values import Value, unsigned
 
 if TYPE_CHECKING:
     from ptxemu.program import Code
 
-#: Turns of the pieces, in the order in which they run.
-PIECES = (4, 2, 1)
 Push = Callable[[int, Mask], None]
-
-
-@dataclass(frozen=True, slots=True)
-class LoopTurns:
-    """How many turns of a loop a lane has left, told at the start of one.
-
-    `counter` and `limit` are slots, or numbers where `fixed`; the loop goes on while
-    ``counter + step`` compares with the limit as `asked`.
-    """
-
-    counter: int
-    limit: int
-    fixed: bool
-    step: int
-    asked: str
-    signed: bool
-    size: int
-
-    def left(self, R: Registers) -> NDArray[np.int64] | None:
-        """The turns of each lane; None where all have as many."""
-        counter, limit = R[self.counter], self.limit if self.fixed else R[self.limit]
-        if isinstance(counter, int) and isinstance(limit, int):
-            return None
-        way = self._number(limit) - self._number(counter)
-        if self.asked in ("le", "ls", "ge", "hs"):
-            way = way + (1 if self.step > 0 else -1)
-        left: NDArray[np.int64] = np.maximum(-(-way // self.step), 1)
-        return left
-
-    def _number(self, value: Value) -> NDArray[np.int64]:
-        bits = unsigned(value, self.size)
-        return (bits.view(f"i{self.size}") if self.signed else bits).astype(np.int64)
 
 
 class LoopPieces:

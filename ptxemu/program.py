@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ptxemu.errors import Unsupported
 from ptxemu.faults.asynchrony import is_asynchronous
 from ptxemu.faults.stores import WriterLog, meeting, orders_blocks
@@ -11,11 +14,10 @@ from ptxemu.faults.watching import ordering, orders_warp
 from ptxemu.ops import fuse
 from ptxemu.ops.table import closure, wait
 from ptxemu.ops.warp import Reduction
-from ptxemu.pieces import LoopTurns
-from ptxemu.polling import polls_of, untold
 from ptxemu.ptx.flow import BasicBlock, ControlFlow, arguments, chosen, results, unsure, walk
 from ptxemu.ptx.inlining import FlatKernel
 from ptxemu.ptx.instructions import Instr, Reg
+from ptxemu.ptx.waits import polls_of, untold
 from ptxemu.state.context import (
     CodeSite,
     Context,
@@ -26,7 +28,42 @@ from ptxemu.state.context import (
     Wait,
 )
 from ptxemu.state.lanes import Lanes, Mask, select
-from ptxemu.state.values import Value, invert
+from ptxemu.state.values import Value, invert, unsigned
+
+#: Turns of the pieces, in the order in which they run.
+PIECES = (4, 2, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopTurns:
+    """How many turns of a loop a lane has left, told at the start of one.
+
+    `counter` and `limit` are slots, or numbers where `fixed`; the loop goes on while
+    ``counter + step`` compares with the limit as `asked`.
+    """
+
+    counter: int
+    limit: int
+    fixed: bool
+    step: int
+    asked: str
+    signed: bool
+    size: int
+
+    def left(self, R: Registers) -> NDArray[np.int64] | None:
+        """The turns of each lane; None where all have as many."""
+        counter, limit = R[self.counter], self.limit if self.fixed else R[self.limit]
+        if isinstance(counter, int) and isinstance(limit, int):
+            return None
+        way = self._number(limit) - self._number(counter)
+        if self.asked in ("le", "ls", "ge", "hs"):
+            way = way + (1 if self.step > 0 else -1)
+        left: NDArray[np.int64] = np.maximum(-(-way // self.step), 1)
+        return left
+
+    def _number(self, value: Value) -> NDArray[np.int64]:
+        bits = unsigned(value, self.size)
+        return (bits.view(f"i{self.size}") if self.signed else bits).astype(np.int64)
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from ptxemu.pool import deal, workers_here
 from ptxemu.program import Program
 from ptxemu.ptx.instructions import Instr, Module
 from ptxemu.ptxas import MachineCode, in_pieces, issued
-from ptxemu.sass.cubin import Functions
+from ptxemu.sass import Functions
 from ptxemu.state.context import CodeSite
 from ptxemu.state.lanes import WARP, Geometry, Lanes
 from ptxemu.state.spaces import Arena

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ptxemu.cost.addresses import (
+from ptxemu.cost import (
     LINE,
     GlobalCost,
     SharedCost,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ptxemu.cost.addresses import LINE, bypass_cost, copy_cost
+from ptxemu.cost import LINE, bypass_cost, copy_cost
 from ptxemu.ops.access import Access, scatter
 from ptxemu.ptx.instructions import Imm, Instr, Operand, Reg
 from ptxemu.state.context import CodeSite, Context, Registers, Run, Runtime

@@ -12,14 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ptxemu.cost.addresses import (
-    atomic_cost,
-    led,
-    shared_load_cost,
-    spin_cost,
-    swap_cost,
-    turns,
-)
+from ptxemu.cost import atomic_cost, led, shared_load_cost, spin_cost, swap_cost, turns
 from ptxemu.ops.access import Access, Cost, items_of
 from ptxemu.ops.exact import canonical, flushed
 from ptxemu.ops.floats import KINDS as HALVES

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ptxemu.cost.addresses import matrix_cost
+from ptxemu.cost import matrix_cost
 from ptxemu.errors import Fault
 from ptxemu.ops.access import Access, Located, cost_of, scatter, where_of
 from ptxemu.ops.conversions import pack, unpack

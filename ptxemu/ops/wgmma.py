@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxemu.cost.addresses import LINE, SharedCost
+from ptxemu.cost import LINE, SharedCost
 from ptxemu.errors import Fault
 from ptxemu.faults.words import who
 from ptxemu.ops.conversions import from_bf16, numbers_of

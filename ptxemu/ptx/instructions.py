@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ptxemu.callers import Foreign
-from ptxemu.sass.cubin import Assembled
+from ptxemu.sass import Assembled
 
 #: Bytes of each fundamental type, by the suffix that instructions carry.
 SIZES = {

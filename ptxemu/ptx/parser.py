@@ -33,7 +33,7 @@ from ptxemu.ptx.instructions import (
     Vec,
     signature_of,
 )
-from ptxemu.sass.cubin import Assembled, Functions
+from ptxemu.sass import Assembled, Functions
 
 # --- PTX text -> tokens, and a cursor over them ---
 

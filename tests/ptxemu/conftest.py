@@ -13,7 +13,7 @@ from ptxemu.launch import Argument, Buffer, KernelLaunch, Scalar, arena_for
 from ptxemu.ptx.instructions import Module
 from ptxemu.ptx.parser import parse
 from ptxemu.run import Outcome, run
-from ptxemu.sass.cubin import functions_of
+from ptxemu.sass import functions_of
 from ptxemu.state.context import Limits
 from workbench.callers import foreign
 from workbench.compile import compilers

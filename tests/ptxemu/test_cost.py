@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxemu.cost.addresses import (
+from ptxemu.cost import (
     SharedCost,
     atomic_cost,
     bypass_cost,

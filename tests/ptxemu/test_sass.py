@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from benchmarks.agreement.lines import assembled as recorded_module
 from ptxemu.ptx.parser import parse
-from ptxemu.sass.cubin import Row, functions_of, line_table
-from ptxemu.sass.opcodes import BRA, EXIT, decode
+from ptxemu.sass import BRA, EXIT, Row, decode, functions_of, line_table
 from tests.ptxemu.conftest import HEADER, Compile, assembled, execute
 from workbench.compile import compilers
 from workbench.errors import MissingError

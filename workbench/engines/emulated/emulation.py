@@ -27,7 +27,7 @@ from ptxemu.launch import (
 from ptxemu.ptx.instructions import Module
 from ptxemu.ptx.parser import parse
 from ptxemu.run import Outcome, run, sample
-from ptxemu.sass.cubin import functions_of
+from ptxemu.sass import functions_of
 from ptxemu.state.context import Limits
 from ptxemu.state.spaces import Arena
 from workbench.callers import foreign

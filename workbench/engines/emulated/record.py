@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ptxemu.cost.addresses import SECTOR
+from ptxemu.cost import SECTOR
 from ptxemu.launch import KernelLaunch
 from ptxemu.ptx.instructions import Module
 from ptxemu.run import Executed, Outcome

@@ -18,8 +18,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ptxemu.pieces import PIECES, LoopTurns
-from ptxemu.program import Program
+from ptxemu.program import PIECES, LoopTurns, Program
 from ptxemu.ptx.flow import (
     BasicBlock,
     ControlFlow,
@@ -32,8 +31,7 @@ from ptxemu.ptx.flow import (
     results,
 )
 from ptxemu.ptx.instructions import Imm, Instr, Reg
-from ptxemu.sass.cubin import Functions
-from ptxemu.sass.opcodes import BRA, BSYNC, CALL, EXIT, RET, MachineInstr, Sign
+from ptxemu.sass import BRA, BSYNC, CALL, EXIT, RET, Functions, MachineInstr, Sign
 from ptxemu.state.context import CodeSite
 
 # --- How often the PTX of a launch ran, by lines of PTX, as the machine's counts follow from it ---
