@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ptxemu.compiled import CompiledKernel
 from ptxemu.errors import Fault, LaunchError, ResourceError
 from ptxemu.faults.origins import Origins
-from ptxemu.program import Program
 from ptxemu.ptx.flow import ControlFlow, control_flow, walk
 from ptxemu.ptx.inlining import FlatKernel, flatten
 from ptxemu.ptx.instructions import (
@@ -219,7 +219,7 @@ def prepare(
     *,
     check: bool = False,
     origins: Origins | None = None,
-) -> Program:
+) -> CompiledKernel:
     """Compile a kernel for one launch over an arena.
 
     Args:
@@ -262,7 +262,7 @@ def prepare(
         lambda instr: module.where(instr.loc),
         Runtime(arena, shared_bytes, kernel.local_bytes, check=check, origins=origins),
     )
-    return Program(flat, graph, ctx, launch.limits)
+    return CompiledKernel(flat, graph, ctx, launch.limits)
 
 
 def _environment(launch: KernelLaunch, arena: Arena) -> dict[str, int]:

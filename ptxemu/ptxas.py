@@ -18,17 +18,15 @@ from typing import Protocol
 
 import numpy as np
 
-from ptxemu.program import PIECES, LoopTurns, Program
+from ptxemu.compiled import PIECES, CompiledKernel, LoopTrips
 from ptxemu.ptx.flow import (
     BasicBlock,
     ControlFlow,
-    arguments,
     came_from,
     dominators,
     note_loops,
     passed_after,
     ranked,
-    results,
 )
 from ptxemu.ptx.instructions import Imm, Instr, Reg
 from ptxemu.sass import BRA, BSYNC, CALL, EXIT, RET, Functions, MachineInstr, Sign
@@ -526,14 +524,14 @@ _ADDS = ("add", "sub")
 _UP, _DOWN = ("lt", "lo", "le", "ls", "ne"), ("gt", "hi", "ge", "hs", "ne")
 
 
-def in_pieces(program: Program, code: Sequence[MachineInstr]) -> None:
+def in_pieces(compiled: CompiledKernel, code: Sequence[MachineInstr]) -> None:
     """Note the loops that ptxas makes in pieces and whose lanes may differ in their turns.
 
     Args:
-        program: The kernel as it was compiled for a launch.
+        compiled: The kernel as it was compiled for a launch.
         code: Its machine code; empty where that is not known.
     """
-    ends = [each for each in program.codes if each.block.index in each.block.targets]
+    ends = [each for each in compiled.codes if each.block.index in each.block.targets]
     if not code or not any(each.guard >= 0 for each in ends):
         return
     copies = _copies(code, {i.ptx_line: i.op for each in ends for i in each.block.instrs})
@@ -545,8 +543,8 @@ def in_pieces(program: Program, code: Sequence[MachineInstr]) -> None:
         step = _counter(test, each.block.instrs) if test is not None else None
         if test is not None and step is not None:
             names = {operand.name for operand in test.operands[1:] if isinstance(operand, Reg)}
-            if not names.isdisjoint(program.ctx.varying):
-                each.turns = _turns_of(program, each.block.index, test, step)
+            if not names.isdisjoint(compiled.ctx.varying):
+                each.trips = _turns_of(compiled, each.block.index, test, step)
 
 
 def _copies(code: Sequence[MachineInstr], ops: dict[int, str]) -> dict[int, Counter[int]]:
@@ -572,34 +570,34 @@ def _is_cut(held: Sequence[Counter[int]]) -> bool:
 def _test(block: BasicBlock) -> Instr | None:
     """The comparison that decides on another turn, if it is one and nothing else."""
     guard = block.last.guard.name if block.last is not None and block.last.guard else ""
-    found = [instr for instr in block.instrs if guard in results(instr)]
+    found = [instr for instr in block.instrs if guard in instr.writes]
     return found[0] if len(found) == 1 and found[0].op == "setp" else None
 
 
 def _counter(test: Instr, inside: Sequence[Instr]) -> Instr | None:
     """What moves the register on that counts the turns, if the loop counts at all."""
-    made = Counter(name for instr in inside for name in results(instr))
+    made = Counter(name for instr in inside for name in instr.writes)
     names = [each.name for each in test.operands[1:] if isinstance(each, Reg)]
     if not names or made[names[0]] != 1 or any(made[name] for name in names[1:]):
         return None
-    step = next(instr for instr in inside if names[0] in results(instr))
+    step = next(instr for instr in inside if names[0] in instr.writes)
     return step if _steps(step) and step.guard is None else None
 
 
 def _steps(instr: Instr) -> bool:
     """Does an instruction move a register on by a literal?"""
-    names = results(instr)
+    names = instr.writes
     return (
         instr.op in _ADDS
         and len(names) == 1
-        and names[0] in arguments(instr)
+        and names[0] in instr.reads
         and any(isinstance(operand, Imm) for operand in instr.operands[1:])
     )
 
 
-def _turns_of(program: Program, index: int, test: Instr, step: Instr) -> LoopTurns | None:
+def _turns_of(compiled: CompiledKernel, index: int, test: Instr, step: Instr) -> LoopTrips | None:
     """How the turns of a loop of one block are counted, if they can be."""
-    code, ctx = program.codes[index], program.ctx
+    code, ctx = compiled.codes[index], compiled.ctx
     block = code.block
     counter, limit = test.operands[1:3]
     kind = test.parts[-1]
@@ -618,7 +616,7 @@ def _turns_of(program: Program, index: int, test: Instr, step: Instr) -> LoopTur
         return None
     fixed = isinstance(limit, Imm)
     where = limit.bits if isinstance(limit, Imm) else ctx.slot(limit, int(kind[1:]) // 8)
-    return LoopTurns(
+    return LoopTrips(
         ctx.register(counter.name), where, fixed, moved, asked, kind[0] == "s", int(kind[1:]) // 8
     )
 

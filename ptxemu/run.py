@@ -7,97 +7,125 @@ each returns its counters. Global atomics are serialized by a lock.
 from __future__ import annotations
 
 import multiprocessing
-from dataclasses import dataclass, field
+from collections import deque
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxemu.batch import Batch, run_batch
+from ptxemu.compiled import CompiledKernel
+from ptxemu.counts import Counts, Executed
 from ptxemu.errors import ResourceError
 from ptxemu.faults.origins import Origins
 from ptxemu.launch import BATCH_LANES, KernelLaunch, clustered, prepare
-from ptxemu.machine import run_batch
+from ptxemu.ops.exact import floating_state
 from ptxemu.pool import deal, workers_here
-from ptxemu.program import Program
-from ptxemu.ptx.instructions import Instr, Module
-from ptxemu.ptxas import MachineCode, in_pieces, issued
-from ptxemu.sass import Functions
+from ptxemu.ptx.instructions import Module
+from ptxemu.ptxas import in_pieces
 from ptxemu.state.context import CodeSite
 from ptxemu.state.lanes import WARP, Geometry, Lanes
 from ptxemu.state.spaces import Arena
-from ptxemu.timing import timed_blocks, timed_places
-from ptxemu.turns import run_in_turns
+
+# --- Blocks that wait for other blocks: batches of them in flight, taking turns ---
+# A batch runs until all its threads have ended or rest in loops that only another block can
+# end. Then the others have their turn, and where that helps nobody, the next blocks of the
+# grid start, as many as a chip holds at once. Where that is no help either, no GPU would
+# come to an end.
+
+#: Lanes of a batch: fewer than where blocks do not wait, since a turn takes them all.
+_LANES = 4096
+
+
+class _Batches:
+    """The batches in flight; the runtime holds the one that runs."""
+
+    def __init__(self, compiled: CompiledKernel, geometry: Geometry) -> None:
+        self.compiled, self.geometry = compiled, geometry
+        self.batches: list[tuple[Batch, dict[str, Any]]] = []
+
+    @property
+    def blocks(self) -> int:
+        """Blocks with a thread that has not ended."""
+        return sum(batch.living for batch, _ in self.batches)
+
+    def start(self, blocks: NDArray[np.int64]) -> bool:
+        """Start a batch; False if it stops for others."""
+        batch = Batch(self.compiled, Lanes(self.geometry, blocks))
+        ended = batch.run(patient=True)
+        if not ended:
+            self.batches.append((batch, self.compiled.rt.suspend()))
+        return ended
+
+    def turn(self) -> bool:
+        """Let every batch go on as far as it can; False if none could."""
+        moved, left = False, []
+        for batch, held in self.batches:
+            self.compiled.rt.resume(held)
+            ended = batch.run(patient=True)
+            moved |= ended or batch.moved
+            if not ended:
+                left.append((batch, self.compiled.rt.suspend()))
+        self.batches = left
+        return moved
+
+    def expire(self) -> bool:
+        """Let waits that may give up do so; False if nobody waits but for other blocks."""
+        found = False
+        for at, (batch, held) in enumerate(self.batches):
+            if batch.suspended:
+                self.compiled.rt.resume(held)
+                found |= batch.suspended.expire(batch.push)
+                self.batches[at] = (batch, self.compiled.rt.suspend())
+        return found
+
+
+def run_interleaved(
+    compiled: CompiledKernel, geometry: Geometry, blocks: NDArray[np.int64], resident: int = 0
+) -> None:
+    """Run blocks that may wait for each other.
+
+    Args:
+        compiled: The kernel.
+        geometry: The launch's shape.
+        blocks: Their numbers, in the order in which they start.
+        resident: Blocks in flight at once, at most; 0: all.
+
+    Raises:
+        Fault: what the kernel does wrong; that its blocks wait for ever.
+    """
+    size = geometry.blocks_of_cluster
+    each = max(1, _LANES // (geometry.warps * WARP * size)) * size
+    waiting = deque(np.array_split(blocks, range(each, len(blocks), each)))
+    flight = _Batches(compiled, geometry)
+    with floating_state():
+        while waiting or flight.batches:
+            if flight.batches and flight.turn():
+                continue
+            room = resident - flight.blocks if resident else len(blocks)
+            room -= room % size
+            if not waiting or room <= 0:
+                if flight.expire():
+                    continue
+                batch, held = flight.batches[0]
+                compiled.rt.resume(held)
+                raise batch.forever(_no_room(resident) if waiting else "")
+            part = waiting.popleft()
+            if len(part) > room:
+                waiting.appendleft(part[room:])
+            flight.start(part[:room])
+
+
+def _no_room(resident: int) -> str:
+    return (
+        f"the chip holds {resident:,} blocks at once, and those that could end it start only when "
+        "these have exited"
+    )
+
 
 Blocks = NDArray[np.int64]
-
-
-@dataclass(slots=True)
-class Executed:
-    """One PTX instruction with what it did. `warps` and `threads`: how often it ran."""
-
-    instr: Instr
-    block: int
-    warps: int
-    threads: int
-    site: CodeSite
-
-    @property
-    def on(self) -> int:
-        """Threads whose guard was true."""
-        return self.site.on if self.instr.guard is not None else self.threads
-
-
-@dataclass(slots=True)
-class Outcome:
-    """The counters of one launch, scaled to the whole grid where only a sample ran.
-
-    `error` is then the relative standard error of the sums of `ERRORS`, from how much
-    the batches of each stratum differ.
-    """
-
-    launch: KernelLaunch
-    program: Program
-    functions: Functions = field(default_factory=dict)  # machine code of its module
-    rows: list[Executed] = field(default_factory=list)
-    blocks_run: int = 0
-    error: dict[str, float] = field(default_factory=dict)
-    margins: dict[int, list[float]] = field(default_factory=dict)
-
-    def margin(self, site: CodeSite, name: str) -> float:
-        """The standard error of one counter of one instruction; 0 where all blocks ran."""
-        found = self.margins.get(id(site))
-        return found[CodeSite.COUNTS.index(name)] if found else 0.0
-
-    @property
-    def sampled(self) -> float:
-        """Share of the grid's blocks that were run."""
-        return self.blocks_run / self.launch.geometry.blocks
-
-    @property
-    def timed(self) -> list[Executed]:
-        """What ran as often as one order of the warps has it, of which a chip has many."""
-        geometry = self.launch.geometry
-        if geometry.blocks * geometry.warps == 1:
-            return []
-        graph = self.program.graph
-        loops = timed_blocks(graph)
-        evenly = {id(row.instr) for row in self.rows if row.on in (row.warps, WARP * row.warps)}
-        places = timed_places(graph, evenly)
-        return [
-            row
-            for row in self.rows
-            if row.warps and (row.block in loops or row.site.meets or id(row.instr) in places)
-        ]
-
-    @property
-    def thread_instructions(self) -> int:
-        """PTX instructions executed, over threads."""
-        return sum(row.threads for row in self.rows)
-
-    def machine_code(self) -> MachineCode | None:
-        """The machine instructions that warps issued, row by row; None without its code."""
-        return issued(self.functions, self.launch.kernel, self.program.graph, self.rows)
 
 
 def sample(geometry: Geometry, wanted: int, seed: int = 0) -> Blocks:
@@ -176,7 +204,7 @@ def _cut(geometry: Geometry, blocks: Blocks, count: int) -> list[Blocks]:
     return [part.reshape(-1) for part in np.array_split(clusters, count) if len(part)]
 
 
-class _Counts(NamedTuple):
+class _Sums(NamedTuple):
     """What a batch counted.
 
     Attributes:
@@ -188,30 +216,30 @@ class _Counts(NamedTuple):
     sites: NDArray[np.int64]
 
 
-def _counts(program: Program) -> _Counts:
-    return _Counts(
-        np.array([(code.warps_run, code.lanes_run) for code in program.codes], np.int64),
-        np.array([site.counts() for site in program.sites], np.int64),
+def _counts(compiled: CompiledKernel) -> _Sums:
+    return _Sums(
+        np.array([(code.warps_run, code.lanes_run) for code in compiled.codes], np.int64),
+        np.array([site.counts() for site in compiled.sites], np.int64),
     )
 
 
-def _reset(program: Program) -> None:
-    for code in program.codes:
+def _reset(compiled: CompiledKernel) -> None:
+    for code in compiled.codes:
         code.warps_run = code.lanes_run = 0
-    for site in program.sites:
+    for site in compiled.sites:
         site.reset()
 
 
-def _work(program: Program, geometry: Geometry, blocks: Blocks) -> _Counts:
-    _reset(program)
+def _work(compiled: CompiledKernel, geometry: Geometry, blocks: Blocks) -> _Sums:
+    _reset(compiled)
     try:
-        run_batch(program, Lanes(geometry, blocks))
+        run_batch(compiled, Lanes(geometry, blocks))
     except MemoryError:
         raise ResourceError(
-            f"kernel {program.ctx.kernel}: the emulator ran out of memory",
+            f"kernel {compiled.ctx.kernel}: the emulator ran out of memory",
             "Choose a smaller problem.",
         ) from None
-    return _counts(program)
+    return _counts(compiled)
 
 
 def run(
@@ -223,7 +251,7 @@ def run(
     check: bool = False,
     workers: int | None = None,
     origins: Origins | None = None,
-) -> Outcome:
+) -> Counts:
     """Run one launch and count.
 
     Args:
@@ -239,58 +267,58 @@ def run(
         ResourceError: what the kernel does wrong or the emulator cannot do.
         LaunchError: the launch does not fit the kernel.
     """
-    program = prepare(module, launch, arena, check=check, origins=origins)
-    in_pieces(program, module.assembled.functions.get(launch.kernel, ()))
+    compiled = prepare(module, launch, arena, check=check, origins=origins)
+    in_pieces(compiled, module.assembled.functions.get(launch.kernel, ()))
     launch = clustered(module, launch)
     geometry = launch.geometry
     # Blocks that wait for others need them all.
-    whole = blocks is None or program.polls.others
+    whole = blocks is None or compiled.polls.others
     chosen = np.arange(geometry.blocks, dtype=np.int64) if whole else blocks
     assert chosen is not None
     chosen = geometry.by_cluster(chosen)
     if len(chosen) < geometry.blocks:
-        program.in_part()
+        compiled.in_part()
     workers = workers_here() if workers is None else workers
     if origins is not None:
         workers = 1
     parts = _portions(geometry, chosen, workers, len(chosen) == geometry.blocks)
     lists = [part.blocks for part in parts]
-    work = partial(_work, program, geometry)
-    if program.polls.others and len(parts) > 1:
-        run_in_turns(program, geometry, chosen, launch.resident)
-        parts, answers = [_Portion(chosen)], [_counts(program)]
+    work = partial(_work, compiled, geometry)
+    if compiled.polls.others and len(parts) > 1:
+        run_interleaved(compiled, geometry, chosen, launch.resident)
+        parts, answers = [_Portion(chosen)], [_counts(compiled)]
     elif workers == 1 or len(parts) == 1:
         answers = [work(blocks) for blocks in lists]
     else:
-        program.rt.lock = multiprocessing.get_context("fork").Lock()
+        compiled.rt.lock = multiprocessing.get_context("fork").Lock()
         answers = deal(work, lists, workers)
-    _reset(program)
+    _reset(compiled)
     functions = module.assembled.functions
-    outcome = Outcome(launch, program, functions, blocks_run=len(chosen))
+    outcome = Counts(launch, compiled, functions, blocks_run=len(chosen))
     _gather(outcome, answers, parts)
     return outcome
 
 
-def _gather(outcome: Outcome, answers: list[_Counts], parts: list[_Portion]) -> None:
-    program = outcome.program
+def _gather(outcome: Counts, answers: list[_Sums], parts: list[_Portion]) -> None:
+    compiled = outcome.compiled
     weights = [part.weight for part in parts]
     codes = sum(weight * each.codes for weight, each in zip(weights, answers, strict=True))
     sites = sum(weight * each.sites for weight, each in zip(weights, answers, strict=True))
-    for code, (warps, lanes) in zip(program.codes, _whole(codes), strict=True):
+    for code, (warps, lanes) in zip(compiled.codes, _whole(codes), strict=True):
         code.warps_run, code.lanes_run = warps, lanes
     ways = np.max([each.sites[:, -1] for each in answers], axis=0).tolist()
-    for site, totals, worst in zip(program.sites, _whole(sites), ways, strict=True):
+    for site, totals, worst in zip(compiled.sites, _whole(sites), ways, strict=True):
         site.add([*totals[:-1], worst])
     if any(weight != 1 for weight in weights):
-        outcome.error = _errors(program, answers, parts)
+        outcome.error = _errors(compiled, answers, parts)
         each = np.array([answer.sites for answer in answers], np.float64)
-        for site, row in zip(program.sites, np.sqrt(_variances(each, parts)), strict=True):
+        for site, row in zip(compiled.sites, np.sqrt(_variances(each, parts)), strict=True):
             if row.any():
                 outcome.margins[id(site)] = row.tolist()
-    found = iter(program.sites)
+    found = iter(compiled.sites)
     outcome.rows += [
         Executed(instr, code.block.index, code.warps_run, code.lanes_run, next(found))
-        for code in program.codes
+        for code in compiled.codes
         if code.block.rank >= 0
         for instr in code.block.every
     ]
@@ -323,9 +351,11 @@ def _variances(values: NDArray[np.float64], parts: list[_Portion]) -> NDArray[np
     return out
 
 
-def _errors(program: Program, answers: list[_Counts], parts: list[_Portion]) -> dict[str, float]:
+def _errors(
+    compiled: CompiledKernel, answers: list[_Sums], parts: list[_Portion]
+) -> dict[str, float]:
     """Relative standard errors of a stratified sample's totals."""
-    lengths = np.array([code.count for code in program.codes])
+    lengths = np.array([code.count for code in compiled.codes])
     weights = np.array([part.weight for part in parts])
     out = {}
     for name in ERRORS:

@@ -14,14 +14,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.agreement.misread import MISREAD, LeftOut, left_out
+from ptxemu.counts import Counts, Executed, operations
 from ptxemu.launch import KernelLaunch, arena_for
 from ptxemu.ptx.instructions import Module
 from ptxemu.ptx.parser import parse
-from ptxemu.run import Executed, Outcome, run, sample
+from ptxemu.run import run, sample
 from ptxemu.sass import functions_of
 from ptxemu.state.context import Limits
 from ptxemu.state.spaces import Arena
-from ptxemu.work import operations
 from workbench.callers import foreign
 from workbench.compile.compilers import Nvcc, choose
 from workbench.engines import Subject
@@ -125,7 +125,7 @@ def recorded_lines(
 
 
 def counted_lines(
-    outcome: Outcome, module: Module, column: str, without: LeftOut | None = None
+    outcome: Counts, module: Module, column: str, without: LeftOut | None = None
 ) -> tuple[dict[Place, float], dict[Place, float]]:
     """The same of an emulated launch, and each line's standard error."""
     name = COUNTERS[column]
@@ -209,13 +209,13 @@ def cost(row: Executed) -> int:
     return row.threads * (_TENSOR if row.instr.op in ("mma", "wmma") else 1)
 
 
-def _affordable(outcome: Outcome, budget: int) -> int:
+def _affordable(outcome: Counts, budget: int) -> int:
     """Blocks of a launch that fit in the budget, judged by a few of them."""
     each = sum(map(cost, outcome.rows)) / outcome.launch.geometry.blocks
     return int(budget / max(each, 1.0))
 
 
-def _run(module: Module, launch: KernelLaunch, arena: Arena, budget: int) -> Outcome:
+def _run(module: Module, launch: KernelLaunch, arena: Arena, budget: int) -> Counts:
     geometry = launch.geometry
     if geometry.blocks > _PILOT:
         # What it leaves behind (a ticket taken, a lock) is none of the launch's business.
@@ -228,7 +228,7 @@ def _run(module: Module, launch: KernelLaunch, arena: Arena, budget: int) -> Out
     return run(module, launch, arena)
 
 
-def _left_out(profile: Profile, launch: Launch, outcome: Outcome, module: Module) -> LeftOut:
+def _left_out(profile: Profile, launch: Launch, outcome: Counts, module: Module) -> LeftOut:
     return left_out(
         launch,
         outcome,
@@ -267,7 +267,7 @@ def agreement(
             called = launch_of(resolved, built.build, Limits(), memory)
             outcome = _run(module, called, arena, budget)
         missing = LeftOut() if misread else _left_out(profile, launch, outcome, module)
-        timed = frozenset(counted_place(module, row) for row in outcome.timed)
+        timed = frozenset(counted_place(module, row) for row in outcome.schedule_dependent)
         columns = {}
         for name in COUNTERS:
             without = missing if name in MISREAD else None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ptxemu.run import Executed, Outcome
+from ptxemu.counts import Counts, Executed
 from workbench.analysis.remarks import is_copy, is_misread
 from workbench.model import Launch
 
@@ -49,7 +49,7 @@ def _by_place(items: Iterable[Key], place_of: Callable[[Key], Place]) -> dict[Pl
 
 def left_out(
     launch: Launch,
-    outcome: Outcome,
+    outcome: Counts,
     recorded_place: Callable[[int], Place],
     counted_place: Callable[[Executed], Place],
 ) -> LeftOut:
@@ -96,7 +96,7 @@ def left_out(
     return out
 
 
-def _near(outcome: Outcome, row: Executed, tags: float) -> bool:
+def _near(outcome: Counts, row: Executed, tags: float) -> bool:
     """Whether a copy touches as many lines as was recorded, as far as a sample can tell."""
     ours = float(row.site.tags)
     slack = 0.5

@@ -19,7 +19,6 @@ from ptxemu.faults.clocks import Clocks, Ints
 from ptxemu.faults.words import who
 from ptxemu.ops.cluster import Spots, owner_of
 from ptxemu.ops.mbarrier import BYTES
-from ptxemu.ptx.flow import arguments, results
 from ptxemu.ptx.instructions import Instr
 from ptxemu.state.context import CodeSite, Context
 from ptxemu.state.lanes import WARP, Lanes, Mask
@@ -438,7 +437,7 @@ class ProductOrder(_Committed):
             for block, group, addresses in parts:
                 self._reads(site, block, group, addresses)
         mine = np.where(warps, self.groups + 1, 0)
-        for name in results(instr):
+        for name in instr.writes:
             before = self._flying.get(name)
             steps = mine if before is None else np.where(warps, mine, before[0])
             self._flying[name] = (steps, instr)
@@ -464,7 +463,7 @@ class ProductOrder(_Committed):
         bare = warps & (self._fences == 0)
         if bare.any():
             self._missing(instr, bare, "no wgmma.fence since the kernel began")
-        for name in arguments(instr):
+        for name in instr.reads:
             found = self._touched.get(name)
             if found is not None:
                 late = warps & (found[0] == self._fences)
@@ -483,8 +482,8 @@ class ProductOrder(_Committed):
     def touches(self, instr: Instr, mask: Mask) -> None:
         """Another instruction reads or writes registers of sums."""
         warps = self._clocks.warps_of(mask)
-        written = set(results(instr))
-        for name in {*arguments(instr), *written}:
+        written = set(instr.writes)
+        for name in {*instr.reads, *written}:
             found = self._flying.get(name)
             if found is not None:
                 early = warps & (found[0] > self.done)
@@ -502,7 +501,7 @@ class ProductOrder(_Committed):
 
     def _written(self, name: str, instr: Instr, warps: NDArray[np.bool_]) -> None:
         """A register of sums is written by something else than a product."""
-        sources = arguments(instr) if instr.op == "mov" else []
+        sources = instr.reads if instr.op == "mov" else []
         if len(sources) == 1 and sources[0] in self._sums:
             # A copy is written as its source was: the compiler may make it at any time.
             found = self._touched.get(sources[0])
@@ -519,7 +518,7 @@ class ProductOrder(_Committed):
         """A literal may be put into a register later than it was written down."""
         makers = self._ctx.makers
         return instr.op == "mov" and all(
-            self._constant(each) for name in arguments(instr) for each in makers.get(name, [instr])
+            self._constant(each) for name in instr.reads for each in makers.get(name, [instr])
             if each is not instr
         )  # fmt: skip
 

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxemu.ptx.flow import results
 from ptxemu.ptx.instructions import SIZES, Instr, Loc, Module, Vec, registers_of
 from ptxemu.state.context import Context, Registers, Run
 from ptxemu.state.lanes import WARP, Lanes, Mask
@@ -118,8 +117,8 @@ class Origins:
 
     def shadow(self, instr: Instr, ctx: Context) -> Run:
         """What to run after an instruction."""
-        targets = [ctx.register(name) for name in results(instr) if name != "_"]
-        written = set(results(instr)) if instr.op != "mma" else set()
+        targets = [ctx.register(name) for name in instr.writes if name != "_"]
+        written = set(instr.writes) if instr.op != "mma" else set()
         sources = [
             ctx.register(name)
             for operand in instr.operands

@@ -10,7 +10,6 @@ from typing import Protocol
 import numpy as np
 
 from ptxemu.errors import Fault, ResourceError, Unsupported
-from ptxemu.ptx.flow import arguments
 from ptxemu.ptx.instructions import Instr
 from ptxemu.ptx.shapes import plain
 from ptxemu.state.context import Context, Registers
@@ -177,7 +176,7 @@ def unfit(
 ) -> Fault | Unsupported:
     """Instructions that could not run: a register without a value, or operands that do not fit."""
     for instr in instrs:
-        for name in arguments(instr):
+        for name in instr.reads:
             slot = ctx.slots.get(name)
             if slot is not None and R[slot] is None:
                 return Fault(

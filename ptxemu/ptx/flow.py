@@ -17,101 +17,6 @@ from ptxemu.errors import PtxError
 from ptxemu.ptx.inlining import FlatKernel
 from ptxemu.ptx.instructions import Instr, Label, Reg, Sym
 
-# --- Loops with several ways back to one head: where their lanes meet ---
-# What decides that a way back is taken is the last branch before it that may lead elsewhere.
-# Where elsewhere goes back to the head as well (``continue``), ptxas lets the lanes meet before they
-# go back; so it does where every way back may leave the loop for good instead. Where elsewhere
-# may do either, as in a search that goes down as far as it can and then leaves or comes back up, the
-# way back ends a loop of its own, inside of the other. Read off kernels compiled by ptxas 13.0
-# for 9.0.
-
-
-class _Loops:
-    """The ways back to heads of loops in a graph as it is."""
-
-    def __init__(self, blocks: list[BasicBlock]) -> None:
-        self.blocks = blocks
-        self.before = came_from(blocks)
-        self.order = ranked(blocks)
-        self.over = dominators(blocks, self.order, self.before)
-        self.back: dict[int, list[int]] = defaultdict(list)
-        for index in self.order:
-            for head in sorted(set(blocks[index].targets) & self.over[index]):
-                self.back[head].append(index)
-
-    def decided(self, head: int, latch: int, after: dict[int, set[int]]) -> tuple[int, list[int]]:
-        """The branch that decides on a way back, and where else it may lead."""
-        for at in sorted(self.over[latch], key=lambda each: -len(self.over[each])):
-            if head not in self.over[at]:
-                break
-            targets = self.blocks[at].targets
-            goals = [head] if at == latch else [goal for goal in targets if latch in after[goal]]
-            ways = [goal for goal in targets if goal not in goals]
-            if ways:
-                return at, ways
-        return head, []
-
-    def between(self, start: list[int], head: int) -> set[int]:
-        """Blocks on ways from some blocks to a head."""
-        seen, stack = {head}, list(start)
-        while stack:
-            index = stack.pop()
-            if index not in seen:
-                seen.add(index)
-                stack.extend(self.blocks[index].targets)
-        return seen - {head}
-
-
-def meeting_again(blocks: list[BasicBlock]) -> None:
-    """Give ways back to one head what ptxas makes of them: a meeting, or loops in each other.
-
-    Blocks without instructions are added, to which branches lead instead.
-    """
-    while True:
-        loops = _Loops(blocks)
-        several = {head: ways for head, ways in loops.back.items() if len(ways) > 1}
-        if not several:
-            return
-        after, reach = passed_after(blocks, loops.order), reachable(blocks)
-        if not any(_parted(loops, head, after, reach) for head in several):
-            return
-
-
-def _parted(loops: _Loops, head: int, after: dict[int, set[int]], reach: list[set[int]]) -> bool:
-    """One step for one head: does it change anything?"""
-    latches = loops.back[head]
-    own: list[tuple[int, int]] = []
-    continued: list[tuple[int, set[int]]] = []
-    for latch in latches:
-        at, ways = loops.decided(head, latch, after)
-        depth = len(loops.over[at])
-        if ways and all(head in after[way] for way in ways):
-            meeting = {latch} | (set(latches) & loops.between(ways, head))
-            continued.append((depth, meeting))
-        elif any(head == way or head in reach[way] for way in ways):
-            own.append((depth, latch))
-    innermost = max(continued, default=(0, set()), key=lambda each: each[0])[1]
-    if len(innermost) > 1:
-        _lead(loops.blocks, head, sorted(innermost))
-    elif not own and not continued:
-        _lead(loops.blocks, head, latches)
-    elif own and len(own) < len(latches) and head != loops.order[0]:
-        inner = {latch for depth, latch in own if depth == min(own)[0]}
-        _lead(loops.blocks, head, [each for each in loops.before[head] if each not in inner])
-    else:
-        return False
-    return True
-
-
-def _lead(blocks: list[BasicBlock], head: int, sources: list[int]) -> None:
-    """Let the ways from some blocks to a head go through one new block."""
-    new = BasicBlock(len(blocks), targets=(head,))
-    blocks.append(new)
-    for at in sources:
-        targets = blocks[at].targets
-        blocks[at].targets = tuple(new.index if goal == head else goal for goal in targets)
-
-
 # --- The basic blocks of a kernel as a graph: what comes before, after and around each ---
 # Blocks are named by their index; those that nothing leads to have no rank.
 
@@ -133,7 +38,6 @@ class BasicBlock:
     targets: tuple[int, ...] = ()
     rank: int = -1  # position in ControlFlow.order; -1: unreachable
     loops: frozenset[int] = frozenset()  # headers of the loops around it
-    nounroll: bool = False
 
     @property
     def every(self) -> list[Instr]:
@@ -275,7 +179,7 @@ def makers(blocks: Iterable[BasicBlock]) -> dict[str, list[Instr]]:
     """Register -> the instructions that write it."""
     out: dict[str, list[Instr]] = defaultdict(list)
     for _, instr in walk(blocks):
-        for name in results(instr):
+        for name in instr.writes:
             out[name].append(instr)
     return out
 
@@ -286,14 +190,14 @@ def varying(blocks: Iterable[BasicBlock]) -> set[str]:
     users: dict[str, list[Instr]] = defaultdict(list)
     left: list[Instr] = []
     for _, instr in walk(blocks):
-        reads = arguments(instr)
+        reads = instr.reads
         own = instr.op in _PER_LANE and "param" not in instr.parts
         if own or any(name.startswith(_LANES) for name in reads):
             left.append(instr)
         for name in reads:
             users[name].append(instr)
     while left:
-        for name in results(left.pop()):
+        for name in left.pop().writes:
             if name not in found:
                 found.add(name)
                 left += users[name]
@@ -314,7 +218,7 @@ def chosen(graph: ControlFlow) -> set[str]:
     """
     users: dict[str, list[Instr]] = defaultdict(list)
     for _, instr in walk(graph.blocks):
-        for name in arguments(instr):
+        for name in instr.reads:
             users[name].append(instr)
     out = set()
     for start in unsure(graph):
@@ -323,7 +227,7 @@ def chosen(graph: ControlFlow) -> set[str]:
             name, user = left.pop()
             if _chooses(user, name):
                 continue
-            into = results(user)
+            into = user.writes
             if not _is_plain(user, name) or len(into) != 1:
                 break
             left += [(each, of) for each in into if each not in seen for of in users[each]]
@@ -342,9 +246,9 @@ def _unwritten(graph: ControlFlow, name: str) -> Iterator[Instr]:
             continue
         seen.add(index)
         for instr in graph.blocks[index].every:
-            if name in arguments(instr):
+            if name in instr.reads:
                 yield instr
-            if name in results(instr) and instr.guard is None:
+            if name in instr.writes and instr.guard is None:
                 break
         else:
             left += graph.blocks[index].targets
@@ -363,16 +267,6 @@ def _is_plain(instr: Instr, name: str) -> bool:
     """Does a register's value do nothing there but make another one?"""
     guard = instr.guard is not None and instr.guard.name == name
     return instr.op in _VALUES and not guard
-
-
-def results(instr: Instr) -> tuple[str, ...]:
-    """Registers that the instruction writes."""
-    return instr.writes
-
-
-def arguments(instr: Instr) -> tuple[str, ...]:
-    """Registers that the instruction reads, its guard included."""
-    return instr.reads
 
 
 def _is_barrier(instr: Instr) -> bool:
@@ -399,7 +293,6 @@ def _split(flat: FlatKernel) -> tuple[list[BasicBlock], dict[str, int]]:
             labels[item.name] = blocks[-1].index
             continue
         if item.op == "pragma":
-            blocks[-1].nounroll |= "nounroll" in item.text
             continue
         if (_is_barrier(item) or _is_wait(item)) and item.guard is not None:
             fresh()
@@ -448,6 +341,100 @@ def _link(flat: FlatKernel, blocks: list[BasicBlock], labels: dict[str, int]) ->
     blocks.append(BasicBlock(end, kind="exit"))  # falling off the end, and guarded returns
 
 
+# --- Loops with several ways back to one head: where their lanes meet ---
+# What decides that a way back is taken is the last branch before it that may lead elsewhere. Where
+# elsewhere goes back to the head as well (``continue``), ptxas lets the lanes meet before they go
+# back; so it does where every way back may leave the loop for good instead. Where elsewhere may do
+# either, as in a search that goes down as far as it can and then leaves or comes back up, the way
+# back ends a loop of its own, inside of the other. Read off kernels compiled by ptxas 13.0 for 9.0.
+
+
+class _Loops:
+    """The ways back to heads of loops in a graph as it is."""
+
+    def __init__(self, blocks: list[BasicBlock]) -> None:
+        self.blocks = blocks
+        self.before = came_from(blocks)
+        self.order = ranked(blocks)
+        self.over = dominators(blocks, self.order, self.before)
+        self.back: dict[int, list[int]] = defaultdict(list)
+        for index in self.order:
+            for head in sorted(set(blocks[index].targets) & self.over[index]):
+                self.back[head].append(index)
+
+    def decided(self, head: int, latch: int, after: dict[int, set[int]]) -> tuple[int, list[int]]:
+        """The branch that decides on a way back, and where else it may lead."""
+        for at in sorted(self.over[latch], key=lambda each: -len(self.over[each])):
+            if head not in self.over[at]:
+                break
+            targets = self.blocks[at].targets
+            goals = [head] if at == latch else [goal for goal in targets if latch in after[goal]]
+            ways = [goal for goal in targets if goal not in goals]
+            if ways:
+                return at, ways
+        return head, []
+
+    def between(self, start: list[int], head: int) -> set[int]:
+        """Blocks on ways from some blocks to a head."""
+        seen, stack = {head}, list(start)
+        while stack:
+            index = stack.pop()
+            if index not in seen:
+                seen.add(index)
+                stack.extend(self.blocks[index].targets)
+        return seen - {head}
+
+
+def meeting_again(blocks: list[BasicBlock]) -> None:
+    """Give ways back to one head what ptxas makes of them: a meeting, or loops in each other.
+
+    Blocks without instructions are added, to which branches lead instead.
+    """
+    while True:
+        loops = _Loops(blocks)
+        several = {head: ways for head, ways in loops.back.items() if len(ways) > 1}
+        if not several:
+            return
+        after, reach = passed_after(blocks, loops.order), reachable(blocks)
+        if not any(_parted(loops, head, after, reach) for head in several):
+            return
+
+
+def _parted(loops: _Loops, head: int, after: dict[int, set[int]], reach: list[set[int]]) -> bool:
+    """One step for one head: does it change anything?"""
+    latches = loops.back[head]
+    own: list[tuple[int, int]] = []
+    continued: list[tuple[int, set[int]]] = []
+    for latch in latches:
+        at, ways = loops.decided(head, latch, after)
+        depth = len(loops.over[at])
+        if ways and all(head in after[way] for way in ways):
+            meeting = {latch} | (set(latches) & loops.between(ways, head))
+            continued.append((depth, meeting))
+        elif any(head == way or head in reach[way] for way in ways):
+            own.append((depth, latch))
+    innermost = max(continued, default=(0, set()), key=lambda each: each[0])[1]
+    if len(innermost) > 1:
+        _lead(loops.blocks, head, sorted(innermost))
+    elif not own and not continued:
+        _lead(loops.blocks, head, latches)
+    elif own and len(own) < len(latches) and head != loops.order[0]:
+        inner = {latch for depth, latch in own if depth == min(own)[0]}
+        _lead(loops.blocks, head, [each for each in loops.before[head] if each not in inner])
+    else:
+        return False
+    return True
+
+
+def _lead(blocks: list[BasicBlock], head: int, sources: list[int]) -> None:
+    """Let the ways from some blocks to a head go through one new block."""
+    new = BasicBlock(len(blocks), targets=(head,))
+    blocks.append(new)
+    for at in sources:
+        targets = blocks[at].targets
+        blocks[at].targets = tuple(new.index if goal == head else goal for goal in targets)
+
+
 def needed(blocks: Sequence[BasicBlock], *, kept: bool) -> dict[int, set[str]]:
     """Block -> registers that are read from its start on before they are written.
 
@@ -461,11 +448,11 @@ def needed(blocks: Sequence[BasicBlock], *, kept: bool) -> dict[int, set[str]]:
         use: set[str] = set()
         kill: set[str] = set()
         for instr in block.every:
-            use.update(name for name in arguments(instr) if name not in kill)
+            use.update(name for name in instr.reads if name not in kill)
             if instr.guard is None:
-                kill.update(results(instr))
+                kill.update(instr.writes)
             elif kept:
-                use.update(name for name in results(instr) if name not in kill)
+                use.update(name for name in instr.writes if name not in kill)
         uses[block.index], kills[block.index] = use, kill
     alive = {index: set(use) for index, use in uses.items()}
     changed = True

@@ -6,16 +6,19 @@ that changes nothing while it fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from ptxemu.ptx.flow import (
     BasicBlock,
     ControlFlow,
-    arguments,
     makers,
+    passed_after,
+    walk,
 )
-from ptxemu.ptx.instructions import Imm, Instr, registers_of, space_of
+from ptxemu.ptx.instructions import Addr, Imm, Instr, Operand, Reg, Sym, registers_of, space_of
 
 #: Loads that may not be kept in a register, or that pass by the first cache.
 _FRESH = frozenset(("volatile", "relaxed", "acquire", "mmio", "cv", "cg"))
@@ -93,7 +96,7 @@ def _decides(body: list[BasicBlock], fresh: list[Instr]) -> bool:
     """Does the end of a loop depend on what it looks at, be it through other memory?"""
     inside = {block.index for block in body}
     ends = (block for block in body if block.last and not inside.issuperset(block.targets))
-    names = [name for block in ends if block.last for name in arguments(block.last)]
+    names = [name for block in ends if block.last for name in block.last.reads]
     return any(
         instr.op == "ld" or any(instr is each for each in fresh)
         for instr in _behind(names, makers(body))
@@ -109,4 +112,207 @@ def _behind(names: Iterable[str], makers_of: Makers) -> Iterator[Instr]:
             seen.add(name)
             for instr in makers_of.get(name, ()):
                 yield instr
-                left += arguments(instr)
+                left += instr.reads
+
+
+# --- Instructions that run as often as the timing of warps has it ---
+# Read off the code: loops whose end depends on what an atomic gave back (swaps that are tried
+# again, locks) or on a load that may not be kept in a register (waits, look-backs). Everything
+# in such a loop counts, and so does what a branch on such a load, or on what a swap or another
+# atomic that is no sum found, chooses: who comes first does it. How often it goes round on a chip
+# depends on which warps meet; the emulator runs one order of many. Tickets (sums) are left out of
+# this: who draws which is a matter of timing, but each is drawn once. Where a ticket is a place in
+# an array and warps draw unlike numbers of them, a warp's elements begin wherever those before it
+# ended, and how many sectors they touch is a matter of timing too, unless tickets lie a whole
+# number of sectors apart.
+
+#: Loads that see what other threads write meanwhile.
+_STRONG = frozenset(("volatile", "relaxed", "acquire", "mmio", "cv"))
+#: What gives on a sum or a multiple of what it is given, or chooses one of two.
+_CARRIES = frozenset(("mov", "cvt", "cvta", "add", "sub", "selp", "shfl", "mul", "mad", "shl"))
+_SECTOR = 32
+
+
+def schedule_dependent_blocks(graph: ControlFlow) -> set[int]:
+    """Basic blocks, by index, that run as often as timing has it: of loops, and behind branches."""
+    out = _chosen(graph)
+    for head in sorted({head for block in graph.ordered for head in block.loops}):
+        body = [block for block in graph.ordered if head in block.loops]
+        barrier = any(block.kind == "barrier" for block in body)
+        if any(_meets(instr, barrier) for instr in _deciding(body, head)):
+            out |= {block.index for block in body}
+    return out
+
+
+def schedule_dependent_places(graph: ControlFlow, evenly: AbstractSet[int]) -> set[int]:
+    """Accesses to global memory, by ``id``, at a place that a ticket decides.
+
+    Args:
+        graph: The kernel.
+        evenly: Atomics, by ``id``, that every warp comes to with as many lanes.
+    """
+    made = makers(graph.ordered)
+    alike = {
+        id(instr)
+        for _, instr in walk(graph.ordered)
+        if instr.op == "atom" and id(instr) in evenly and _constant(instr.operands[-1], made)
+    }
+    apart: dict[str | tuple[str, int], int] = {}  # what holds tickets: how far apart they lie
+    changed = True
+    while changed:
+        changed = False
+        for _, instr in walk(graph.ordered):
+            found = None if id(instr) in alike else _apart(instr, apart)
+            if found is None:
+                continue
+            for goal in _variables(instr) if instr.op == "st" else instr.writes:
+                now = math.gcd(apart.get(goal, 0), found)
+                changed |= goal not in apart or now != apart[goal]
+                apart[goal] = now
+    return {
+        id(instr)
+        for _, instr in walk(graph.ordered)
+        if instr.op in ("ld", "st", "atom", "red") and space_of(instr) in ("global", "")
+        for operand in instr.operands
+        if isinstance(operand, Addr) and isinstance(operand.base, Reg)
+        if apart.get(operand.base.name, 0) % _SECTOR
+    }
+
+
+def _constant(operand: Operand, made: Mapping[str, Sequence[Instr]]) -> bool:
+    """Is it a literal or a parameter?"""
+    by = made.get(operand.name, ()) if isinstance(operand, Reg) else ()
+    known = len(by) == 1 and (by[0].op == "mov" or by[0].parts[:2] == ("ld", "param"))
+    return isinstance(operand, Imm) or (known and not isinstance(by[0].operands[1], Reg))
+
+
+def _apart(instr: Instr, apart: dict[str | tuple[str, int], int]) -> int | None:
+    """How far apart the tickets in a result lie (0: any distance); None: it holds none."""
+    if instr.op == "atom" and _sums(instr):
+        step = instr.operands[-1]
+        return abs(step.bits) if isinstance(step, Imm) else 1
+    if instr.op == "ld":
+        return next((apart[each] for each in _variables(instr) if each in apart), None)
+    if instr.op == "st":
+        value = instr.operands[1]
+        return apart.get(value.name) if isinstance(value, Reg) else None
+    if instr.op not in _CARRIES:
+        return None
+    given = [apart.get(each.name) if isinstance(each, Reg) else None for each in instr.operands[1:]]
+    if all(each is None for each in given):
+        return None
+    if instr.op in ("mul", "mad", "shl"):
+        first, second = instr.operands[1:3]
+        factor = second.bits if isinstance(second, Imm) else 0
+        if instr.op == "shl":  # what is shifted by a ticket may lie anywhere
+            factor = 1 << min(factor, 64) if isinstance(second, Imm) else 0
+        elif isinstance(first, Imm):
+            factor = first.bits
+        product = math.gcd(*(each for each in given[:2] if each is not None)) * factor
+        held = any(each is not None for each in given[:2])
+        rest = [each for each in given[2:] if each is not None]
+        return math.gcd(*rest, *([product] if held else []))
+    return math.gcd(*(each for each in given if each is not None))
+
+
+def _variables(instr: Instr) -> list[tuple[str, int]]:
+    """What an access to shared memory names: a variable, and a place in it."""
+    return [
+        (operand.base.name, operand.offset)
+        for operand in instr.operands
+        if isinstance(operand, Addr) and isinstance(operand.base, Sym)
+        if space_of(instr) == "shared"
+    ]
+
+
+def _chosen(graph: ControlFlow) -> set[int]:
+    """Blocks that run or not by what another warp did before."""
+    barrier = any(block.kind == "barrier" for block in graph.ordered)
+    racing = [
+        instr for _, instr in walk(graph.ordered) if _meets(instr, barrier) and not _sums(instr)
+    ]
+    if not racing:
+        return set()
+    users: dict[str, list[Instr]] = {}
+    for _, instr in walk(graph.ordered):
+        for name in instr.reads:
+            users.setdefault(name, []).append(instr)
+    told, left = set[int](), racing
+    while left:
+        instr = left.pop()
+        if id(instr) not in told:
+            told.add(id(instr))
+            left += [user for name in instr.writes for user in users.get(name, ())]
+    after = passed_after(graph.blocks, graph.order)
+    out = set[int]()
+    for fork in graph.ordered:
+        if len(set(fork.targets)) < 2 or fork.last is None or id(fork.last) not in told:
+            continue
+        left_blocks = [goal for goal in fork.targets if goal not in after[fork.index]]
+        while left_blocks:
+            index = left_blocks.pop()
+            if index not in out:
+                out.add(index)
+                goals = graph.blocks[index].targets
+                left_blocks += [goal for goal in goals if goal not in after[fork.index]]
+    return out
+
+
+def _sums(instr: Instr) -> bool:
+    """Is it an atomic that counts, of which tickets are drawn?"""
+    return instr.op == "atom" and not {"add", "inc", "dec"}.isdisjoint(instr.parts)
+
+
+def _meets(instr: Instr, barrier: bool) -> bool:
+    """Does the result depend on what other warps did before?
+
+    What a block shares is read in a known state where its threads meet (in every turn of a loop).
+    """
+    if instr.op == "atom":
+        return True
+    strong = instr.op == "ld" and not _STRONG.isdisjoint(instr.parts)
+    return strong and space_of(instr) != "local" and not (barrier and space_of(instr) == "shared")
+
+
+def _deciding(body: list[BasicBlock], head: int) -> Iterator[Instr]:
+    """Instructions of a loop on which it depends whether it goes on."""
+    inside = {block.index: block for block in body}
+    makers: dict[str, list[tuple[BasicBlock, Instr]]] = {}
+    for block in body:
+        for instr in block.every:
+            for name in instr.writes:
+                makers.setdefault(name, []).append((block, instr))
+    parts = [
+        (block, [_within(inside, goal, head) for goal in block.targets])
+        for block in body
+        if len(set(block.targets)) > 1
+    ]
+    left = [
+        (block, block.last)
+        for block in body
+        if block.last is not None and not inside.keys() >= set(block.targets)
+    ]
+    seen = set[int]()
+    while left:
+        block, instr = left.pop()
+        if id(instr) in seen:
+            continue
+        seen.add(id(instr))
+        yield instr
+        for name in instr.reads:
+            left += makers.get(name, ())
+        for fork, ways in parts:  # and what chooses whether it runs at all
+            on = [block.index in way for way in ways]
+            if fork.last is not None and any(on) and not all(on):
+                left.append((fork, fork.last))
+
+
+def _within(inside: dict[int, BasicBlock], start: int, head: int) -> set[int]:
+    """Blocks of a loop that are reached from one of them in the same turn."""
+    seen, left = set[int](), [start]
+    while left:
+        index = left.pop()
+        if index in inside and index != head and index not in seen:
+            seen.add(index)
+            left += inside[index].targets
+    return seen

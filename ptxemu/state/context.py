@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ptxemu.errors import Fault, PtxError, Unsupported
-from ptxemu.ptx.flow import ControlFlow, arguments, makers, varying, walk
+from ptxemu.ptx.flow import ControlFlow, makers, varying, walk
 from ptxemu.ptx.inlining import FlatKernel
 from ptxemu.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Pair, Reg, Sym
 from ptxemu.state.lanes import WARP, Lanes, Mask, select
@@ -278,7 +278,7 @@ class Context:
         self.specials: dict[int, str] = {}  # slot -> special register
         self._of_bits: dict[int, int] = {}
         #: Registers that some instruction reads.
-        self.read = {name for _, instr in walk(graph.blocks) for name in arguments(instr)}
+        self.read = {name for _, instr in walk(graph.blocks) for name in instr.reads}
         self.makers = makers(graph.blocks)
         #: Registers that may differ between the lanes of a warp.
         self.varying = varying(graph.blocks)

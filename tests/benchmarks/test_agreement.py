@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.agreement.__main__ import GOALS, HEADINGS, INSTRUCTIONS, LAUNCHES, TOTAL, summary
 from benchmarks.agreement.lines import Agreement, Tally, agreement, compare, cost
+from ptxemu.counts import Executed
 from ptxemu.ptx.instructions import Instr, Loc
-from ptxemu.run import Executed
 from ptxemu.state.context import CodeSite
 from workbench.analysis.remarks import is_misread
 from workbench.project import Project, require_project

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from ptxemu.counts import Counts
 from ptxemu.launch import Argument, Scalar, TensorArgument
 from ptxemu.ptx.instructions import Module
 from ptxemu.ptx.parser import parse
-from ptxemu.run import Outcome
 from ptxemu.tensormap import DescriptorError, Im2col, TensorMap
 from tests.ptxemu import conftest, test_bulk, test_cluster, test_wgmma
 from tests.ptxemu.conftest import Array, Compile
@@ -64,7 +64,7 @@ class Twin:
         block: Extent = 32,
         shared: int = 0,
         **watched: Any,
-    ) -> tuple[dict[str, Array], Outcome]:
+    ) -> tuple[dict[str, Array], Counts]:
         _, outcome = conftest.execute(
             module, kernel, buffers, args, grid=grid, block=block, shared=shared, **watched
         )

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ptxemu.counts import Counts
 from ptxemu.launch import Argument, Buffer, KernelLaunch, Scalar, arena_for
 from ptxemu.ptx.instructions import Module
 from ptxemu.ptx.parser import parse
-from ptxemu.run import Outcome, run
+from ptxemu.run import run
 from ptxemu.sass import functions_of
 from ptxemu.state.context import Limits
 from workbench.callers import foreign
@@ -82,7 +83,7 @@ def execute(
     limit: int = 200_000,
     workers: int = 1,
     cooperative: bool = False,
-) -> tuple[dict[str, Array], Outcome]:
+) -> tuple[dict[str, Array], Counts]:
     """Run a kernel; strings are buffers, ints and floats are scalars of those types."""
     arena = arena_for(module, buffers, unwritten)
     arguments: list[Argument] = []

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptxemu.ops.fuse import fusable, schedule
-from ptxemu.ptx.flow import arguments, control_flow, results
+from ptxemu.compiled import fusable, schedule
+from ptxemu.ptx.flow import control_flow
 from ptxemu.ptx.inlining import flatten
 from ptxemu.ptx.instructions import Instr
 from ptxemu.ptx.parser import parse
@@ -38,8 +38,8 @@ lines = st.one_of(
 
 def ordered(first: Instr, second: Instr) -> bool:
     """Whether the second needs, changes or overwrites what the first gives or takes."""
-    takes, gives = set(arguments(first)), set(results(first))
-    uses, makes = set(arguments(second)), set(results(second))
+    takes, gives = set(first.reads), set(first.writes)
+    uses, makes = set(second.reads), set(second.writes)
     return bool(uses & gives or makes & gives or makes & takes)
 
 

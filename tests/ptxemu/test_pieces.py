@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 
-from ptxemu.run import Outcome
+from ptxemu.counts import Counts
 from tests.ptxemu.conftest import HEADER, assembled, execute
 
 LANES = 96
@@ -58,9 +58,7 @@ COUNTED = {
 }
 
 
-def counted(
-    turns: list[int], kind: str = "lt.s32", pragma: str = ""
-) -> tuple[list[float], Outcome]:
+def counted(turns: list[int], kind: str = "lt.s32", pragma: str = "") -> tuple[list[float], Counts]:
     start, step, test = COUNTED[kind]
     text = SUM.replace("START", start).replace("STEP", step).replace("TEST", test)
     whole = HEADER + text.replace("PRAGMA", pragma).replace(";", ";\n")
@@ -75,7 +73,7 @@ def counted(
     return out["y"].tolist(), outcome
 
 
-def requests(outcome: Outcome) -> int:
+def requests(outcome: Counts) -> int:
     """How often warps asked for an element, whatever lanes took part."""
     return sum(
         row.warps

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ptxemu.counts import Counts
 from ptxemu.launch import Buffer, KernelLaunch, Scalar, arena_for
 from ptxemu.ptx.instructions import Module
-from ptxemu.run import Outcome, run, sample
+from ptxemu.run import run, sample
 from tests.ptxemu.conftest import Compile
 
 pytestmark = pytest.mark.nvcc
@@ -48,7 +49,7 @@ def recorded(path: Path, index: int) -> tuple[Lines, float, str]:
     return lines, total, text
 
 
-def counted(outcome: Outcome) -> tuple[Lines, float]:
+def counted(outcome: Counts) -> tuple[Lines, float]:
     lines: Lines = defaultdict(lambda: defaultdict(float))
     for row in outcome.rows:
         for name, field in COUNTERS.items():

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ptxemu.compiled import OPCODES
 from ptxemu.errors import PtxError, ResourceError, Unsupported
 from ptxemu.launch import KernelLaunch
-from ptxemu.ops.table import OPCODES
 from ptxemu.ptx.parser import parse
 from tests.ptxemu.conftest import HEADER, execute
 

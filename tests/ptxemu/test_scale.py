@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from ptxemu import run as running
+from ptxemu.counts import Counts
 from ptxemu.launch import BATCH_LANES, Buffer, KernelLaunch, Scalar, arena_for
 from ptxemu.ptx.instructions import Module
 from ptxemu.ptx.parser import parse
-from ptxemu.run import Outcome, run, sample
+from ptxemu.run import run, sample
 from tests.ptxemu.conftest import HEADER, Compile
 
 TILES = """
@@ -60,7 +61,7 @@ def test_memory_follows_the_blocks_in_flight_not_the_grid(
     assert 2 * many < wide < 5 * many
 
 
-def sampled(module: Module, blocks: int, wanted: int) -> Outcome:
+def sampled(module: Module, blocks: int, wanted: int) -> Counts:
     data = np.ones(256 * 16, "f4")
     arena = arena_for(module, {"x": data, "y": data})
     launch = KernelLaunch("k", (blocks, 1, 1), (256, 1, 1), [Buffer("x"), Buffer("y"), Scalar(2)])

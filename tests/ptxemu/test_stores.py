@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ptxemu.counts import Counts
 from ptxemu.errors import Fault
-from ptxemu.run import Outcome
 from tests.ptxemu.conftest import Compile, execute
 
 pytestmark = pytest.mark.nvcc
@@ -87,7 +87,7 @@ RIGHT = {
 }
 
 
-def run(cuda: Compile, body: str, workers: int = 1) -> Outcome:
+def run(cuda: Compile, body: str, workers: int = 1) -> Counts:
     """Two blocks of 64 threads; `body` begins at line 2."""
     text = f'extern "C" __global__ void k(const float* x, float* y, int n) {{\n{body}\n}}'
     buffers = {"x": np.ones(128, "f4"), "y": np.zeros(128, "f4")}

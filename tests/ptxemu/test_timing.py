@@ -174,7 +174,7 @@ extern "C" __global__ void by_rows(int* a, int width) {
 def test_what_depends_on_timing(cuda: Compile, kernel: str, timed: set[str]) -> None:
     args: list[str | int] = ["a", 8] if kernel == "by_rows" else ["a"]
     _, found = execute(cuda(KERNELS), kernel, {"a": np.zeros(128, "i4")}, args, grid=4, block=64)
-    ops = {"atom" if row.instr.op == "red" else row.instr.op for row in found.timed}
+    ops = {"atom" if row.instr.op == "red" else row.instr.op for row in found.schedule_dependent}
     assert bool(ops) == bool(timed) and timed <= ops
 
 
@@ -226,4 +226,4 @@ def test_a_sum_that_is_a_loop_counts_its_turns(
 
 def test_one_warp_alone_meets_nobody(cuda: Compile) -> None:
     _, found = execute(cuda(KERNELS), "swaps", {"a": np.zeros(32, "i4")}, ["a"], block=32)
-    assert not found.timed
+    assert not found.schedule_dependent

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from ptxemu.counts import mix, operations
 from ptxemu.errors import Fault
 from ptxemu.launch import Scalar, TensorArgument
 from ptxemu.tensormap import TensorMap
-from ptxemu.work import mix, operations
 from tests.ptxemu.conftest import Array, Compile, execute
 from tests.ptxemu.ptxwords import PRELUDE
 from tests.ptxemu.test_bulk import unswizzled

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxemu.counts import Counts
 from ptxemu.errors import EmulatorError, LaunchError, PtxError
 from ptxemu.faults.origins import Origins
 from ptxemu.launch import (
@@ -26,7 +27,7 @@ from ptxemu.launch import (
 )
 from ptxemu.ptx.instructions import Module
 from ptxemu.ptx.parser import parse
-from ptxemu.run import Outcome, run, sample
+from ptxemu.run import run, sample
 from ptxemu.sass import functions_of
 from ptxemu.state.context import Limits
 from ptxemu.state.spaces import Arena
@@ -84,7 +85,7 @@ def in_our_words() -> Iterator[None]:
 class Emulation(NamedTuple):
     """One version on one problem, as it ran on the CPU."""
 
-    outcomes: list[Outcome]
+    outcomes: list[Counts]
     check: Check | None  # None: only a sample of the blocks ran
     module: Module
     seconds: float  # of its launches; comparing results comes on top

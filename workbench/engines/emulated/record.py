@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ptxemu.cost import SECTOR
+from ptxemu.counts import Counts, Executed, mix, operations, uncounted
 from ptxemu.launch import KernelLaunch
 from ptxemu.ptx.instructions import Module
-from ptxemu.run import Executed, Outcome
-from ptxemu.work import mix, operations, uncounted
 from workbench.analysis.occupancy import Occupancy, Resources, occupancy
 from workbench.compile.build import BuildResult
 from workbench.gpus import Chip, chip_for
@@ -111,7 +110,7 @@ def sources_of(module: Module, built: BuildResult) -> tuple[SourceFile, ...]:
 
 
 def instruction_table(
-    outcome: Outcome,
+    outcome: Counts,
     module: Module,
     sources: tuple[SourceFile, ...],
     issued: Sequence[float] | None,
@@ -203,10 +202,10 @@ def _metrics(rows: list[Executed], issued: Sequence[float] | None) -> dict[str, 
 
 
 def _by_timing(
-    outcome: Outcome, issued: Sequence[float] | None, metrics: Mapping[str, Metric]
+    outcome: Counts, issued: Sequence[float] | None, metrics: Mapping[str, Metric]
 ) -> ByTiming | None:
     """What of a launch's `metrics` hangs on the order in which warps met; None: nothing."""
-    marked = {id(row) for row in outcome.timed}
+    marked = {id(row) for row in outcome.schedule_dependent}
     if not marked:
         return None
     rest = [n for n, row in enumerate(outcome.rows) if id(row) not in marked]
@@ -292,7 +291,7 @@ class Bound:
 
 
 def bound(
-    outcome: Outcome, chip: Chip, machine_instructions: float | None, least_bytes: int
+    outcome: Counts, chip: Chip, machine_instructions: float | None, least_bytes: int
 ) -> Bound:
     """The least cycles that a launch can take on a chip, by each of its throughputs.
 
@@ -330,7 +329,7 @@ def bound(
 
 
 def _bounds(
-    outcome: Outcome, chip: Chip, machine: float | None, least_bytes: int
+    outcome: Counts, chip: Chip, machine: float | None, least_bytes: int
 ) -> dict[str, Metric]:
     found = bound(outcome, chip, machine, least_bytes)
     out = {}
@@ -343,7 +342,7 @@ def _bounds(
 
 
 def launch_records(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[Counts],
     built: BuildResult,
     module: Module,
     arch: str,

@@ -1,13 +1,20 @@
-"""What a launch's instructions are: their mix, and the arithmetic in them."""
+"""What a launch did, instruction by instruction: how often each ran, and what it cost."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
+from ptxemu.compiled import CompiledKernel
+from ptxemu.launch import KernelLaunch
 from ptxemu.ptx.instructions import Instr
-from ptxemu.run import Executed
+from ptxemu.ptx.waits import schedule_dependent_blocks, schedule_dependent_places
+from ptxemu.ptxas import MachineCode, issued
+from ptxemu.sass import Functions
+from ptxemu.state.context import CodeSite
+from ptxemu.state.lanes import WARP
 
 _HALF = ("f16", "f16x2", "bf16", "bf16x2")
 _BY_OPCODE = {
@@ -31,6 +38,74 @@ def class_of(instr: Instr) -> str:
     if instr.op == "wgmma":
         return "tensor" if instr.parts[1] == "mma_async" else "control"
     return _BY_OPCODE.get(instr.op) or _BY_TYPE.get(instr.parts[-1], "integer")
+
+
+@dataclass(slots=True)
+class Executed:
+    """One PTX instruction with what it did. `warps` and `threads`: how often it ran."""
+
+    instr: Instr
+    block: int
+    warps: int
+    threads: int
+    site: CodeSite
+
+    @property
+    def on(self) -> int:
+        """Threads whose guard was true."""
+        return self.site.on if self.instr.guard is not None else self.threads
+
+
+@dataclass(slots=True)
+class Counts:
+    """The counters of one launch, scaled to the whole grid where only a sample ran.
+
+    `error` is then the relative standard error of the sums of `ERRORS`, from how much
+    the batches of each stratum differ.
+    """
+
+    launch: KernelLaunch
+    compiled: CompiledKernel
+    functions: Functions = field(default_factory=dict)  # machine code of its module
+    rows: list[Executed] = field(default_factory=list)
+    blocks_run: int = 0
+    error: dict[str, float] = field(default_factory=dict)
+    margins: dict[int, list[float]] = field(default_factory=dict)
+
+    def margin(self, site: CodeSite, name: str) -> float:
+        """The standard error of one counter of one instruction; 0 where all blocks ran."""
+        found = self.margins.get(id(site))
+        return found[CodeSite.COUNTS.index(name)] if found else 0.0
+
+    @property
+    def sampled(self) -> float:
+        """Share of the grid's blocks that were run."""
+        return self.blocks_run / self.launch.geometry.blocks
+
+    @property
+    def schedule_dependent(self) -> list[Executed]:
+        """What ran as often as one order of the warps has it, of which a chip has many."""
+        geometry = self.launch.geometry
+        if geometry.blocks * geometry.warps == 1:
+            return []
+        graph = self.compiled.graph
+        loops = schedule_dependent_blocks(graph)
+        evenly = {id(row.instr) for row in self.rows if row.on in (row.warps, WARP * row.warps)}
+        places = schedule_dependent_places(graph, evenly)
+        return [
+            row
+            for row in self.rows
+            if row.warps and (row.block in loops or row.site.meets or id(row.instr) in places)
+        ]
+
+    @property
+    def thread_instructions(self) -> int:
+        """PTX instructions executed, over threads."""
+        return sum(row.threads for row in self.rows)
+
+    def machine_code(self) -> MachineCode | None:
+        """The machine instructions that warps issued, row by row; None without its code."""
+        return issued(self.functions, self.launch.kernel, self.compiled.graph, self.rows)
 
 
 def mix(rows: Iterable[Executed]) -> dict[str, int]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ptxemu.compiled import Code, CompiledKernel
 from ptxemu.errors import Fault
 from ptxemu.faults.asynchrony import AsyncWatcher
 from ptxemu.faults.stores import StoreWatcher
@@ -32,27 +33,24 @@ from ptxemu.ops.cluster import ClusterBarrier
 from ptxemu.ops.copies import Flights
 from ptxemu.ops.exact import floating_state
 from ptxemu.ops.wgmma import Sums
-from ptxemu.pieces import LoopPieces
-from ptxemu.polling import Resting
-from ptxemu.program import Code, Program
 from ptxemu.ptx.waits import end_of
 from ptxemu.state.context import Limits
 from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.values import Bools, invert, unsigned
-from ptxemu.suspended import Suspended
+from ptxemu.waiting import LoopPieces, Resting, Suspended
 
 #: Instructions between two looks at the clock.
 _CLOCK = 500
 
 
-def run_batch(program: Program, lanes: Lanes) -> None:
+def run_batch(compiled: CompiledKernel, lanes: Lanes) -> None:
     """Run a batch of blocks, which wait for no other block, to the end.
 
     Raises:
         Fault: what the kernel does wrong, with thread, block, file and line.
     """
     with floating_state():
-        batch = Batch(program, lanes)
+        batch = Batch(compiled, lanes)
         if not batch.run():
             raise batch.forever()
 
@@ -71,35 +69,35 @@ class _Parked:
 class Batch:
     """A batch of blocks as far as it has come. One at a time is the runtime's."""
 
-    def __init__(self, program: Program, lanes: Lanes) -> None:
-        self.program, self.lanes, rt = program, lanes, program.rt
-        rt.start(lanes, program.slots)
+    def __init__(self, compiled: CompiledKernel, lanes: Lanes) -> None:
+        self.compiled, self.lanes, rt = compiled, lanes, compiled.rt
+        rt.start(lanes, compiled.slots)
         rt.watcher = rt.order = rt.stores = None
-        if program.ledger is not None:
-            rt.stores = StoreWatcher(program.ctx, lanes, program.sites, program.ledger)
+        if compiled.ledger is not None:
+            rt.stores = StoreWatcher(compiled.ctx, lanes, compiled.sites, compiled.ledger)
         if rt.check and rt.shared_limit:
-            follows = AsyncWatcher if program.asynchronous else SharedWatcher
-            rt.watcher = follows(program.ctx, lanes, program.sites, rt.shared_limit)
-            rt.order = rt.watcher if program.asynchronous else None
-        rt.copies, rt.flights, rt.sums = Pipeline(), Flights(program.ctx), Sums(lanes)
+            follows = AsyncWatcher if compiled.asynchronous else SharedWatcher
+            rt.watcher = follows(compiled.ctx, lanes, compiled.sites, rt.shared_limit)
+            rt.order = rt.watcher if compiled.asynchronous else None
+        rt.copies, rt.flights, rt.sums = Pipeline(), Flights(compiled.ctx), Sums(lanes)
         rt.cluster = ClusterBarrier(lanes)
         rt.finding = None
         self.resting, self.pieces = Resting(rt), LoopPieces(lanes)
         self.moved = False  # did the last `run` get on?
-        self.R = program.fresh(lanes)
+        self.R = compiled.fresh(lanes)
         self.heap: list[int] = []
         self.waiting: dict[int, Mask] = {}
         self.parked: list[_Parked] = []
         self.suspended, self.alive = Suspended(lanes, self.R, rt), lanes.start
         self.steps = self.look = 0
         rt.alive = lambda: self.alive
-        self.push(program.graph.order[0], lanes.start)
+        self.push(compiled.graph.order[0], lanes.start)
 
     def push(self, index: int, mask: Mask) -> None:
         """Lanes wait at a basic block for their turn."""
         if mask.count == 0:
             return
-        rank = self.program.graph.blocks[index].rank
+        rank = self.compiled.graph.blocks[index].rank
         held = self.waiting.get(rank)
         if held is None:
             heapq.heappush(self.heap, rank)
@@ -121,8 +119,8 @@ class Batch:
         Raises:
             Fault: what the kernel does wrong.
         """
-        program, R, resting = self.program, self.R, self.resting
-        ranked, limits, heap = program.ranked, program.limits, self.heap
+        compiled, R, resting = self.compiled, self.R, self.resting
+        ranked, limits, heap = compiled.ranked, compiled.limits, self.heap
         first = True
         while True:
             if not heap:
@@ -142,7 +140,7 @@ class Batch:
             rank = heapq.heappop(heap)
             mask = self.waiting.pop(rank)
             code = ranked[rank]
-            if code.turns is not None:
+            if code.trips is not None:
                 mask = self.pieces.choose(code, mask, R, self.push)
             if self.parked:
                 self.check_bypass(code, mask)
@@ -158,29 +156,29 @@ class Batch:
                     R[target] = run(R, mask)
             except UNFIT as error:
                 failed = next(of for op, of in zip(code.ops, code.of, strict=True) if op[1] is run)
-                raise unfit(program.ctx, failed, R, error) from error
+                raise unfit(compiled.ctx, failed, R, error) from error
             self.steps += code.count
             if code.untold:
-                program.rt.changes += 1
+                compiled.rt.changes += 1
             if self.steps > self.look:
                 self.look = self.steps + _CLOCK
                 self.check_limits(code, limits)
             try:
                 self.leave(code, mask)
             except UNFIT as error:
-                raise unfit(program.ctx, code.block.every[-1:], R, error) from error
+                raise unfit(compiled.ctx, code.block.every[-1:], R, error) from error
         self.parked = [parked for parked in self.parked if not parked.passing]
         if self.parked:
             self.stuck()
-        order = program.rt.order
-        finding = program.rt.finding or (order.bulk.unread() if order is not None else None)
+        order = compiled.rt.order
+        finding = compiled.rt.finding or (order.bulk.unread() if order is not None else None)
         if finding is not None:
             raise finding
         return True
 
     def check_limits(self, code: Code, limits: Limits) -> None:
         """Give up where it has gone on for too long."""
-        ctx = self.program.ctx
+        ctx = self.compiled.ctx
         where = ctx.where(code.block.last or code.block.instrs[0])
         if self.steps > limits.instructions:
             raise endless(ctx.kernel, where, limits.instructions)
@@ -189,7 +187,7 @@ class Batch:
 
     def forever(self, why: str = "") -> Fault:
         """The error for a batch whose threads wait, and that nobody can help."""
-        ctx, graph = self.program.ctx, self.program.graph
+        ctx, graph = self.compiled.ctx, self.compiled.graph
         rank, mask = min(self.resting.asleep.items())
         instr = end_of(graph, graph.order[rank])
         row, thread = first_lane(self.lanes, self.lanes.full(mask))
@@ -250,7 +248,7 @@ class Batch:
         identity = self.R[code.barrier]
         parts = lanes.alike(mask, identity, expected)
         if sum(part.warps for _, _, part in parts) > mask.warps:
-            raise self.program.ctx.unsupported(
+            raise self.compiled.ctx.unsupported(
                 code.block.every[-1],
                 "a barrier whose number or count differs between the lanes of a warp",
             )
@@ -263,13 +261,13 @@ class Batch:
         if "arrive" in code.block.every[-1].parts:
             self.push(code.block.targets[0], mask)
             self.parked.append(_Parked(code, mask, identity, expected, passing=True))
-            if self.program.rt.order is not None:
-                self.program.rt.order.clocks.herald(mask, identity)
+            if self.compiled.rt.order is not None:
+                self.compiled.rt.order.clocks.herald(mask, identity)
             self.release_counted(identity, expected)
             return
         whole = mask.count == self.alive.count and not self.parked
         if whole and expected in (0, lanes.geometry.threads, lanes.T):
-            for watcher in (self.program.rt.watcher, self.program.rt.stores):
+            for watcher in (self.compiled.rt.watcher, self.compiled.rt.stores):
                 if watcher is not None:
                     watcher.barrier(mask)
             self.reduce([(code, mask)])
@@ -297,7 +295,7 @@ class Batch:
             return
         lanes = self.lanes
         left = [p for p in self.parked if p not in chosen]
-        rt, released, waited, gone = self.program.rt, lanes.empty, lanes.empty, []
+        rt, released, waited, gone = self.compiled.rt, lanes.empty, lanes.empty, []
         for parked in chosen:
             go = lanes.within(parked.mask, blocks[:, None])
             stay = lanes.without(parked.mask, go)
@@ -356,7 +354,7 @@ class Batch:
 
     def divergent_barrier(self, parked: _Parked, other: Code, mask: Mask, what: str) -> None:
         """A barrier that threads of one block do not all reach."""
-        ctx, lanes = self.program.ctx, self.lanes
+        ctx, lanes = self.compiled.ctx, self.lanes
         row, thread = first_lane(lanes, lanes.full(mask) & self._blocks(parked.mask)[:, None])
         assert parked.code.site is not None
         instr = other.block.last or other.block.instrs[0]
@@ -373,7 +371,7 @@ class Batch:
         if not code.ops and code.block.kind == "exit":
             return
         index = code.block.index
-        reach = self.program.graph.reach
+        reach = self.compiled.graph.reach
         for parked in self.parked:
             if parked.expected:
                 continue
@@ -386,7 +384,7 @@ class Batch:
 
     def stuck(self) -> None:
         """A counted barrier that too few threads reach."""
-        ctx, lanes = self.program.ctx, self.lanes
+        ctx, lanes = self.compiled.ctx, self.lanes
         parked = self.parked[0]
         row, thread = first_lane(lanes, lanes.full(parked.mask))
         here = int(lanes.full(parked.mask)[row].sum())

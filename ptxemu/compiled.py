@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +12,28 @@ from ptxemu.errors import Unsupported
 from ptxemu.faults.asynchrony import is_asynchronous
 from ptxemu.faults.stores import WriterLog, meeting, orders_blocks
 from ptxemu.faults.watching import ordering, orders_warp
-from ptxemu.ops import fuse
-from ptxemu.ops.table import closure, wait
+from ptxemu.ops import (
+    access,
+    arithmetic,
+    asynccopy,
+    atomics,
+    cluster,
+    comparisons,
+    conversions,
+    copies,
+    floats,
+    mbarrier,
+    mma,
+    moves,
+    tensors,
+    video,
+    warp,
+    wgmma,
+)
+from ptxemu.ops.exact import fma32_stacked
+from ptxemu.ops.floats import wide
 from ptxemu.ops.warp import Reduction
-from ptxemu.ptx.flow import BasicBlock, ControlFlow, arguments, chosen, results, unsure, walk
+from ptxemu.ptx.flow import BasicBlock, ControlFlow, chosen, unsure, walk
 from ptxemu.ptx.inlining import FlatKernel
 from ptxemu.ptx.instructions import Instr, Reg
 from ptxemu.ptx.waits import polls_of, untold
@@ -26,16 +45,178 @@ from ptxemu.state.context import (
     Run,
     Runtime,
     Wait,
+    writes_itself,
 )
 from ptxemu.state.lanes import Lanes, Mask, select
 from ptxemu.state.values import Value, invert, unsigned
+
+# --- Independent fused multiply-adds of a block are run together ---
+# A register tile is dozens of multiply-adds that do not depend on each other. One after
+# the other they cost eight NumPy calls each; together they share all but two. Where the
+# batch has few lanes the calls are what costs, and this makes the difference.
+
+#: float64 elements of one stack: two of them fit into a core's second-level cache.
+_STACK = 65_536
+
+
+def fusable(instr: Instr) -> bool:
+    """A plain float32 fused multiply-add."""
+    return instr.parts == ("fma", "rn", "f32") and instr.guard is None
+
+
+def schedule(instrs: list[Instr]) -> list[Instr | list[Instr]]:
+    """The block's instructions with independent multiply-adds gathered into lists.
+
+    Other instructions move ahead of a pending list unless they read or write what it
+    writes, or write what it reads.
+    """
+    out: list[Instr | list[Instr]] = []
+    pending: list[Instr] = []
+    reads: set[str] = set()
+    writes: set[str] = set()
+
+    def flush() -> None:
+        if pending:
+            out.append(pending[0] if len(pending) == 1 else list(pending))
+        pending.clear()
+        reads.clear()
+        writes.clear()
+
+    for instr in instrs:
+        uses, makes = set(instr.reads), set(instr.writes)
+        if uses & writes or makes & writes or makes & reads:
+            flush()
+        if fusable(instr):
+            pending.append(instr)
+            reads |= uses
+            writes |= makes
+        else:
+            out.append(instr)
+    flush()
+    return out
+
+
+def build(instrs: list[Instr], ctx: Context, outlives: Callable[[str], bool]) -> Run:
+    """One closure for a list of independent multiply-adds; it writes their results itself."""
+    rt = ctx.rt
+    plan = []
+    for instr in instrs:
+        target = ctx.target(instr.operands[0])
+        slots = [ctx.slot(operand, 4, "f32") for operand in instr.operands[1:4]]
+        plan.append((target, *slots, outlives(instr.writes[0])))
+
+    @writes_itself
+    def many(R: Registers, M: Mask) -> None:
+        cache = rt.wide
+        lanes = rt.lanes
+        step = max(1, _STACK // (lanes.B * lanes.T))
+        for start in range(0, len(plan), step):
+            part = plan[start : start + step]
+            operands = [
+                (wide(R, a, cache), wide(R, b, cache), wide(R, c, cache)) for _, a, b, c, _ in part
+            ]
+            stack = fma32_stacked(operands, lanes.shape)
+            for row, (target, _, _, _, outlive) in zip(stack, part, strict=True):
+                if M.partial and outlive:
+                    R[target] = select(M, row, R[target], 4)
+                else:
+                    R[target] = row
+
+    return many
+
+
+# --- The opcode table: which builder makes an instruction's closure ---
+
+_FLOATS = ("f32", "f64")
+
+
+def _copy(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    if "mbarrier" in instr.parts:
+        return mbarrier.arrive_with_copies(instr, ctx)
+    if "tensor" in instr.parts:
+        return tensors.build(instr, ctx, site)
+    bulk = "bulk" in instr.parts
+    return (copies.build if bulk else asynccopy.build)(instr, ctx, site)
+
+
+#: Builders of what is counted beyond how often it runs.
+_COUNTED: dict[str, Callable[[Instr, Context, CodeSite], Run]] = {
+    "ld": access.load, "ldu": access.load, "st": access.store, "atom": atomics.build,
+    "red": atomics.build, "ldmatrix": mma.ldmatrix, "wmma": mma.wmma, "cp": _copy,
+    "mbarrier": mbarrier.build,
+    "wgmma": wgmma.build, "stmatrix": mma.stmatrix,
+}  # fmt: skip
+
+_TABLES = (
+    moves.BUILDERS, conversions.BUILDERS, comparisons.BUILDERS, warp.BUILDERS,
+    arithmetic.BUILDERS, video.BUILDERS,
+)  # fmt: skip
+#: Opcodes of which some form runs; those of control flow end blocks and have no builder.
+OPCODES = frozenset(
+    (
+        *_COUNTED, "mma", "mapa", "getctarank", "addc", "subc", "madc", "bra", "brx", "call", "ret",
+        "exit",
+        *(op for table in (*_TABLES, floats.HALVES, floats.BUILDERS) for op in table),
+    )
+)  # fmt: skip
+
+
+def closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    """The closure that runs one instruction.
+
+    Raises:
+        Fault: the instruction is not supported; names it with file and line.
+    """
+    try:
+        return _closure(instr, ctx, site)
+    except (
+        KeyError, IndexError, ValueError, StopIteration, TypeError, AttributeError, AssertionError,
+    ) as error:  # fmt: skip
+        # A type, shape or modifier that the builder's tables do not know.
+        raise ctx.unsupported(instr) from error
+
+
+def wait_of(instr: Instr, ctx: Context) -> Wait:
+    """What a block ends with whose lanes wait for an mbarrier or for their cluster."""
+    return (mbarrier.PhaseWait if instr.op == "mbarrier" else cluster.ClusterWait)(instr, ctx)
+
+
+def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    op, kind = instr.op, instr.parts[-1]
+    if op == "cvt" and not set(conversions.PAIRS).isdisjoint(instr.parts[-2:]):
+        return conversions.convert(instr, ctx)
+    if op in ("st", "red") and "async" in instr.parts:
+        raise ctx.unsupported(instr)
+    if op in _COUNTED:
+        return _COUNTED[op](instr, ctx, site)
+    if instr.parts[:2] == ("barrier", "cluster"):
+        return cluster.barrier(instr, ctx)
+    if op in ("mapa", "getctarank"):
+        return (cluster.mapa if op == "mapa" else cluster.getctarank)(instr, ctx)
+    if op == "mma":
+        return mma.mma(instr, ctx)
+    if arithmetic.applies(instr):
+        return arithmetic.build(instr, ctx)
+    if arithmetic.uses_carry(instr):
+        return arithmetic.with_carry(instr, ctx)
+    tables = list(_TABLES)
+    if kind in floats.KINDS:
+        tables.insert(0, floats.HALVES)
+    elif kind in _FLOATS:
+        tables.insert(0, floats.BUILDERS)
+    for table in tables:
+        if op in table:
+            run = table[op](instr, ctx)
+            return floats.counted(run, instr, ctx, site) if floats.calls(instr) else run
+    raise ctx.unsupported(instr)
+
 
 #: Turns of the pieces, in the order in which they run.
 PIECES = (4, 2, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class LoopTurns:
+class LoopTrips:
     """How many turns of a loop a lane has left, told at the start of one.
 
     `counter` and `limit` are slots, or numbers where `fixed`; the loop goes on while
@@ -83,7 +264,7 @@ class Code:
     wait: Wait | None = None
     reduction: Reduction | None = None  # of a barrier that has a result
     alive: tuple[int, ...] | None = None  # slots that live on here; None: no loop's first block
-    turns: LoopTurns | None = None  # of a loop that ptxas makes in pieces
+    trips: LoopTrips | None = None  # of a loop that ptxas makes in pieces
     polls: bool = False  # such a block, of a loop that may wait for other threads
     untold: bool = False  # may change memory without a word to `Runtime.changes`
     warps_run: int = 0
@@ -129,7 +310,7 @@ def _settling(run: Run, rt: Runtime, instrs: list[Instr]) -> Run:
     return settling
 
 
-class Program:
+class CompiledKernel:
     """One kernel, compiled to closures for one launch."""
 
     def __init__(self, flat: FlatKernel, graph: ControlFlow, ctx: Context, limits: Limits) -> None:
@@ -138,7 +319,7 @@ class Program:
         self.sites: list[CodeSite] = []
         products = [instr for _, instr in walk(graph.blocks) if instr.op == "wgmma"]
         #: Registers of the running sums of asynchronous products.
-        self.sums = {name for instr in products for name in results(instr)}
+        self.sums = {name for instr in products for name in instr.writes}
         #: Does other work go on beside the threads', or blocks share their memory?
         self.asynchronous = any(is_asynchronous(instr) for _, instr in walk(graph.blocks))
         self.polls = polls_of(graph)
@@ -169,10 +350,10 @@ class Program:
             return code
         sites = {id(instr): self._site(instr) for instr in block.instrs}
         origins = self.rt.origins
-        for item in block.instrs if origins is not None else fuse.schedule(block.instrs):
+        for item in block.instrs if origins is not None else schedule(block.instrs):
             if isinstance(item, list):
                 alive = self.graph.shared_registers
-                fused = fuse.build(item, self.ctx, alive.__contains__)
+                fused = build(item, self.ctx, alive.__contains__)
                 touching = [instr for instr in item if self._touches_sums(instr)]
                 run = _settling(fused, self.rt, touching) if touching else fused
                 code.ops.append((-1, run))
@@ -185,7 +366,7 @@ class Program:
                 run = ordering(run, self.rt)
             if self.rt.check and orders_blocks(instr):
                 run = meeting(run, self.rt)
-            names = results(instr)
+            names = instr.writes
             target, size = -1, 4
             if len(names) == 1 and not hasattr(run, "writes_itself"):
                 target = self.ctx.target(Reg(names[0]))
@@ -214,14 +395,14 @@ class Program:
         sums = self.sums
         if not sums or instr.op == "wgmma":
             return False
-        return not sums.isdisjoint(arguments(instr)) or not sums.isdisjoint(results(instr))
+        return not sums.isdisjoint(instr.reads) or not sums.isdisjoint(instr.writes)
 
     def _last(self, code: Code, last: Instr) -> None:
         if last.guard is not None:
             code.guard = self.ctx.register(last.guard.name)
             code.negated = last.guard.negated
         if code.block.kind == "wait":
-            code.wait = wait(last, self.ctx)
+            code.wait = wait_of(last, self.ctx)
         if code.block.kind == "switch":
             code.selector = self.ctx.slot(last.operands[0], 4)
         if code.block.kind == "barrier":

@@ -1,0 +1,287 @@
+"""Loops that wait for what another thread does: which they are, and when they stand still.
+
+A loop stands still when an iteration left its registers, its lanes and all memory as they
+were. Only another thread can end it then, so it rests until every other thread has had its
+turn; where all rest and nobody has changed anything, they wait for ever. That needs no
+guess of what the loop is for. Which loops may wait for another block is read off the code:
+those whose end depends on a load that may not be kept in a register, or on an atomic that
+changes nothing while it fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxemu.compiled import PIECES, Code
+from ptxemu.state.context import Registers, Runtime, Wait, put
+from ptxemu.state.lanes import WARP, Lanes, Mask
+from ptxemu.state.values import Affine, Array, Value, invert
+
+# --- Lanes that wait for a phase of an mbarrier, or for their cluster ---
+# They are parked with what they asked for, and asked again as soon as nothing else can run.
+# Where that frees nobody, waits that may end early do, once or twice, as on the chip when
+# their time is over: a kernel that does something else meanwhile gets its chance, and one
+# that asks again without end is told what it waits for.
+
+#: How often in a row waits give up together before they are taken to be without end.
+_PATIENCE = 4
+
+
+#: Sends lanes on to a block of the control flow. It is passed, not kept: a batch that its own
+#: parts refer to would stay in memory for long.
+Push = Callable[[int, Mask], None]
+
+
+class _Sleeper(NamedTuple):
+    """Lanes that wait, with what they asked for."""
+
+    code: Code
+    wait: Wait
+    asked: Any
+    mask: Mask
+
+
+class Suspended:
+    """The waiting lanes of one batch.
+
+    Args:
+        lanes: The batch.
+        R: Its registers.
+        rt: What its closures share.
+    """
+
+    def __init__(self, lanes: Lanes, R: Registers, rt: Runtime) -> None:
+        self._lanes, self._R, self._rt = lanes, R, rt
+        self._waiting: list[_Sleeper] = []
+        self._idle = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def arrive(self, code: Code, mask: Mask, push: Push) -> None:
+        """Lanes come to a wait: those that need not wait go on."""
+        if code.guard >= 0:
+            condition = self._R[code.guard]
+            inner = self._lanes.within(mask, invert(condition) if code.negated else condition)
+            push(code.block.targets[0], self._lanes.without(mask, inner))
+            mask = inner
+            if mask.count == 0:
+                return
+        assert code.wait is not None
+        self._try(_Sleeper(code, code.wait, code.wait.ask(self._R, mask), mask), push)
+
+    def _try(self, waiting: _Sleeper, push: Push) -> bool:
+        """Let go who can; the others wait (again). Did anybody go?"""
+        code, wait, asked, mask = waiting
+        go = self._lanes.within(mask, wait.ready(asked, mask))
+        stay = self._lanes.without(mask, go)
+        if stay.count:
+            self._waiting.append(_Sleeper(code, wait, asked, stay))
+        if not go.count:
+            return False
+        wait.passed(asked, go)
+        if self._rt.stores is not None:
+            self._rt.stores.meet(go)
+        self._go(code, wait, (go, 1), push)
+        self._idle = 0
+        return True
+
+    def _go(self, code: Code, wait: Wait, answer: tuple[Mask, int], push: Push) -> None:
+        mask, over = answer
+        mask.partial = True
+        put(self._R, mask, wait.target, over, 0)
+        push(code.block.targets[0], mask)
+
+    def retry(self, push: Push) -> bool:
+        """Ask for all again; did anybody go?"""
+        before, self._waiting = self._waiting, []
+        went = [self._try(waiting, push) for waiting in before]
+        return any(went)
+
+    def expire(self, push: Push) -> bool:
+        """Nothing else can happen: waits that may end without their phase do.
+
+        Raises:
+            Fault: they have done so before, and nothing came of it.
+        """
+        timed = [waiting for waiting in self._waiting if waiting.wait.timed]
+        self._idle += 1
+        if self._idle > _PATIENCE or not timed:
+            first = min(self._waiting, key=lambda waiting: waiting.code.block.rank)
+            raise first.wait.stuck(first.asked, first.mask)
+        self._waiting = [waiting for waiting in self._waiting if not waiting.wait.timed]
+        for code, wait, _, mask in timed:
+            self._go(code, wait, (mask, 0), push)
+        return True
+
+
+#: Iterations before a loop is looked at, and between two looks at most.
+_FIRST, _RARELY = 64, 4096
+#: A look that finds no second arrival after so many instructions has missed the loop's end.
+_LOST = 20_000
+
+
+@dataclass(slots=True)
+class _Loop:
+    """Lanes that go round a loop together, and what they were when last looked at."""
+
+    mask: Mask
+    rounds: int = 0
+    look: int = _FIRST  # the round at which it is looked at next
+    values: list[Value | None] | None = None
+    changes: int = 0
+
+
+class Resting:
+    """The loops of one batch that stand still, by the rank of their first block."""
+
+    def __init__(self, rt: Runtime) -> None:
+        self.rt = rt
+        self.asleep: dict[int, Mask] = {}
+        #: Has any lane got on since this was last set to False?
+        self.moved = True
+        self._loops: dict[int, _Loop] = {}
+        self._looks, self._since = 0, 0  # how many, and the instructions at the first
+        self._woken: dict[int, Mask] | None = None
+        self._changes = 0
+
+    def arrive(self, code: Code, mask: Mask, R: Registers, steps: int, *, busy: bool) -> bool:
+        """Lanes come to a loop's first block: do they rest there?
+
+        Args:
+            code: The block.
+            mask: The lanes.
+            R: Registers.
+            steps: Instructions of the batch so far.
+            busy: Others could run.
+        """
+        rank, alive = code.block.rank, code.alive
+        assert alive is not None
+        loop = self._loops.get(rank)
+        if loop is None or loop.mask is not mask:
+            if loop is not None and loop.values is not None:
+                self._looked(loop)
+            self._loops[rank] = _Loop(mask, look=_FIRST if self._woken is None else 0)
+            return False
+        loop.rounds += 1
+        if loop.values is not None:
+            same = loop.changes == self.rt.changes and all(
+                _same(old, R[slot], mask) for old, slot in zip(loop.values, alive, strict=True)
+            )
+            self._looked(loop)
+            loop.look = loop.rounds + min(loop.rounds, _RARELY)
+            if same:
+                return self._rest(rank, mask)
+        if code.polls and loop.rounds >= _FIRST and (busy or self.asleep):
+            self.moved = True
+            return self._rest(rank, mask)
+        if loop.rounds >= loop.look:
+            loop.values, loop.changes = [R[slot] for slot in alive], self.rt.changes
+            self._looks += 1
+            self._since = steps if self._looks == 1 else self._since
+            self.rt.probing = True
+        elif self._looks and self._woken is None and steps > self._since + _LOST:
+            for each in self._loops.values():  # their lanes have left
+                each.values = None
+            self._looks, self.rt.probing = 0, False
+        return False
+
+    def _looked(self, loop: _Loop) -> None:
+        loop.values = None
+        self._looks -= 1
+        self.rt.probing = self._looks > 0 or self._woken is not None
+
+    def _rest(self, rank: int, mask: Mask) -> bool:
+        held = self.asleep.get(rank)
+        self.asleep[rank] = mask if held is None else self.rt.lanes.union(held, mask)
+        del self._loops[rank]
+        return True
+
+    def wake(self) -> dict[int, Mask]:
+        """Those that rest are to run again; empty where that has just been tried in vain."""
+        rt = self.rt
+        if self._woken == self.asleep and not self.moved and self._changes == rt.changes:
+            self._woken = None
+            return {}
+        woken, self.asleep = self.asleep, {}
+        self._woken, self._changes, self.moved = woken, rt.changes, False
+        self._loops.clear()
+        self._looks, rt.probing = 0, True
+        return woken
+
+
+def _same(old: Value | None, new: Value | None, mask: Mask) -> bool:
+    """Do two register values agree in the lanes of a mask?"""
+    if old is new:
+        return True
+    if old is None or new is None:
+        return False
+    if isinstance(old, int) and isinstance(new, int):
+        return old == new
+    one, two = _bits(old), _bits(new)
+    if isinstance(old, int):
+        one = one.astype(two.dtype)
+    elif isinstance(new, int):
+        two = two.astype(one.dtype)
+    if one.dtype != two.dtype:
+        return False
+    differ = one != two
+    return not (differ if mask.arr is None else differ & mask.arr).any()
+
+
+def _bits(value: Value) -> Array:
+    if isinstance(value, int):
+        return np.array([[value]], np.uint64)
+    array = value.array() if isinstance(value, Affine) else value
+    return array if array.dtype.kind in "bu" else array.view(f"u{array.itemsize}")
+
+
+# --- Loops of which ptxas makes pieces, and which lanes of a warp then run a turn together ---
+# A loop that counts towards a limit becomes a loop of four turns, a block of two and one turn,
+# and a warp comes together between them. So lanes that have other numbers of turns left do not
+# go through theirs side by side: all that have four left make them first, while the others
+# wait. Only then do two lanes ask for memory in one request, which is why it shows in sectors
+# and wavefronts. Read off ptxas 13.0; which loops are meant, `ptxemu.ptxas` knows.
+
+
+class LoopPieces:
+    """The loops of one batch that are in the middle of a piece, by the rank of their block."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self._lanes = lanes
+        self._going: dict[int, tuple[Mask, int]] = {}  # and how many turns they still have
+        self._even: dict[int, Mask] = {}  # in whose warps all lanes have as many turns
+
+    def choose(self, code: Code, mask: Mask, R: Registers, push: Push) -> Mask:
+        """The lanes of a loop's first block that run it now; the others wait there."""
+        lanes, rank, turns = self._lanes, code.block.rank, code.trips
+        assert turns is not None
+        if self._even.get(rank) is mask:
+            return mask
+        chosen, more = self._going.pop(rank, (lanes.empty, 0))
+        if more:
+            chosen = lanes.mask(lanes.full(chosen) & lanes.full(mask))
+        if not chosen.count:
+            left = turns.left(R)
+            if left is None or self._alike(left, mask):
+                self._even[rank] = mask
+                return mask
+            on = lanes.full(mask)
+            more = next(piece for piece in PIECES if (on & (left >= piece)).any())
+            chosen = lanes.mask(on & (left >= more))
+        if more > 1:
+            self._going[rank] = chosen, more - 1
+        push(code.block.index, lanes.without(mask, chosen))
+        return chosen
+
+    def _alike(self, left: NDArray[np.int64], mask: Mask) -> bool:
+        """Have all lanes of each warp as many turns left?"""
+        by_warp = np.broadcast_to(left, self._lanes.shape).reshape(-1, WARP)
+        on = self._lanes.full(mask).reshape(-1, WARP)
+        most = np.where(on, by_warp, 0).max(axis=1, keepdims=True)
+        return bool((~on | (by_warp == most)).all())
