@@ -1,5 +1,57 @@
-"""Run a kernel's PTX on the CPU over NumPy lanes, and count what follows from it.
+"""CUDA kernels on the CPU: PTX is run over NumPy arrays, checked and counted, without a GPU.
 
-In come PTX text, a launch and the bytes of its buffers; out go the bytes afterwards, and
-counters for every source line. No study, no device and no recorded profile is known here.
+In come PTX and arrays; out go the arrays, what the kernel did wrong with the line that did it,
+and what each instruction cost. This is the whole face: what lies below may change. Names are
+imported when they are first asked for, so that errors and tensor maps come without NumPy.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ptxemu.api import Given, Kernel, Module, Options, Result, load
+    from ptxemu.callers import Callers, Foreign, Position, files_of, shipped
+    from ptxemu.cost import SECTOR
+    from ptxemu.counts import Counts, Executed
+    from ptxemu.errors import (
+        EmulatorError,
+        Fault,
+        LaunchError,
+        PtxError,
+        ResourceError,
+        Unsupported,
+    )
+    from ptxemu.faults.origins import Origins
+    from ptxemu.launch import TensorArgument
+    from ptxemu.ptx.instructions import Instr
+    from ptxemu.state.context import Limits
+    from ptxemu.state.spaces import GlobalMemory
+    from ptxemu.tensormap import ELEMENT_BYTES, FILLS, DescriptorError, Im2col, TensorMap
+
+__all__ = [
+    "ELEMENT_BYTES", "FILLS", "SECTOR", "Callers", "Counts", "DescriptorError", "EmulatorError",
+    "Executed", "Fault", "Foreign", "Given", "GlobalMemory", "Im2col", "Instr", "Kernel",
+    "LaunchError", "Limits", "Module", "Options", "Origins", "Position", "PtxError",
+    "ResourceError", "Result", "TensorArgument", "TensorMap", "Unsupported", "files_of", "load",
+    "shipped",
+]  # fmt: skip
+#: Where what is named lies; the rest is in `api`.
+_HOMES = {
+    **dict.fromkeys(("Callers", "Foreign", "Position", "files_of", "shipped"), "callers"),
+    **dict.fromkeys(("Counts", "Executed"), "counts"),
+    **dict.fromkeys(("EmulatorError", "Fault", "LaunchError", "PtxError", "ResourceError",
+                     "Unsupported"), "errors"),
+    **dict.fromkeys(("DescriptorError", "ELEMENT_BYTES", "FILLS", "Im2col", "TensorMap"),
+                    "tensormap"),
+    "GlobalMemory": "state.spaces", "Instr": "ptx.instructions", "Limits": "state.context",
+    "Origins": "faults.origins", "SECTOR": "cost", "TensorArgument": "launch",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    """A name of the face, imported now."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'api')}"), name)
+    globals()[name] = found
+    return found

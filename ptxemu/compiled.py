@@ -437,7 +437,7 @@ class CompiledKernel:
             if value is None:
                 raise Unsupported(
                     f"kernel {self.ctx.kernel}: the emulator does not know %{name}",
-                    "It has no clock and no SMs to name; use --engine ncu on a machine with a GPU.",
+                    "It has no clock and no SMs to name; run it on a GPU.",
                 )
             R[slot] = value
         return R

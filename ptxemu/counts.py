@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ptxemu.compiled import CompiledKernel
@@ -31,15 +29,6 @@ _OPERATIONS = {"fma": 2, "mad": 2, "add": 1, "sub": 1, "mul": 1}
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)\Z")
 
 
-def class_of(instr: Instr) -> str:
-    """The class that an instruction counts to in the mix."""
-    if instr.op == "wmma":
-        return "tensor" if instr.parts[1] == "mma" else "memory"
-    if instr.op == "wgmma":
-        return "tensor" if instr.parts[1] == "mma_async" else "control"
-    return _BY_OPCODE.get(instr.op) or _BY_TYPE.get(instr.parts[-1], "integer")
-
-
 @dataclass(slots=True)
 class Executed:
     """One PTX instruction with what it did. `warps` and `threads`: how often it ran."""
@@ -54,6 +43,50 @@ class Executed:
     def on(self) -> int:
         """Threads whose guard was true."""
         return self.site.on if self.instr.guard is not None else self.threads
+
+    @property
+    def kind(self) -> str:
+        """The class that it counts to in a mix: memory, float32, integer, tensor, for example."""
+        instr = self.instr
+        if instr.op == "wmma":
+            return "tensor" if instr.parts[1] == "mma" else "memory"
+        if instr.op == "wgmma":
+            return "tensor" if instr.parts[1] == "mma_async" else "control"
+        return _BY_OPCODE.get(instr.op) or _BY_TYPE.get(instr.parts[-1], "integer")
+
+    @property
+    def operations(self) -> int:
+        """Multiplications and additions, of integers on tensor cores too."""
+        instr = self.instr
+        if self.kind == "tensor":
+            shape = next((found for p in instr.parts if (found := _SHAPE.match(p))), None)
+            if shape is None:
+                return 0
+            m, n, k = (int(size) for size in shape.groups())
+            # A product of a warpgroup is one of four warps.
+            return 2 * m * n * k * self.warps // (4 if instr.op == "wgmma" else 1)
+        kind = instr.parts[-1]
+        if kind not in ("f32", "f64", *_HALF):
+            return 0
+        return _OPERATIONS.get(instr.op, 0) * self.on * (2 if kind.endswith("x2") else 1)
+
+    @property
+    def uncounted(self) -> frozenset[str]:
+        """The spaces, global and shared, to which it went at a cost that is not known.
+
+        Totals of what accesses to them cost would leave it out.
+        """
+        parts = self.instr.parts
+        if not self.warps:
+            return frozenset()
+        if "bulk" in parts and not {"commit_group", "wait_group", "prefetch"} & set(parts):
+            return frozenset(("shared", *({"global"} & set(parts))))
+        if (
+            parts[:2] == ("wgmma", "mma_async") or parts[0] == "stmatrix"
+            or ("shared::cluster" in parts and parts[0] in ("ld", "st", "atom", "red"))
+        ):  # fmt: skip
+            return frozenset(("shared",))
+        return frozenset()
 
 
 @dataclass(slots=True)
@@ -76,6 +109,10 @@ class Counts:
         """The standard error of one counter of one instruction; 0 where all blocks ran."""
         found = self.margins.get(id(site))
         return found[CodeSite.COUNTS.index(name)] if found else 0.0
+
+    def total(self, counter: str) -> int:
+        """The sum of a counter of `CodeSite` over all instructions: ``sectors``, ``wavefronts``."""
+        return sum(getattr(row.site, counter) for row in self.rows)
 
     @property
     def sampled(self) -> float:
@@ -106,46 +143,3 @@ class Counts:
     def machine_code(self) -> MachineCode | None:
         """The machine instructions that warps issued, row by row; None without its code."""
         return issued(self.functions, self.launch.kernel, self.compiled.graph, self.rows)
-
-
-def mix(rows: Iterable[Executed]) -> dict[str, int]:
-    """Warp instructions of each class."""
-    out: Counter[str] = Counter()
-    for row in rows:
-        out[class_of(row.instr)] += row.warps
-    return dict(sorted(out.items()))
-
-
-def uncounted(rows: Iterable[Executed]) -> frozenset[str]:
-    """The spaces, global and shared, that instructions went to of which no cost is known.
-
-    Totals of what accesses to them cost would leave those out.
-    """
-    out: set[str] = set()
-    for row in rows:
-        parts = row.instr.parts
-        moves = "bulk" in parts and not {"commit_group", "wait_group", "prefetch"} & set(parts)
-        if row.warps and moves:
-            out |= {"shared", *({"global"} & set(parts))}
-        elif row.warps and (
-            parts[:2] == ("wgmma", "mma_async") or parts[0] == "stmatrix"
-            or ("shared::cluster" in parts and parts[0] in ("ld", "st", "atom", "red"))
-        ):  # fmt: skip
-            out.add("shared")
-    return frozenset(out)
-
-
-def operations(row: Executed) -> int:
-    """Operations of a row: multiplications and additions, of integers on tensor cores too."""
-    instr = row.instr
-    if class_of(instr) == "tensor":
-        shape = next((found for p in instr.parts if (found := _SHAPE.match(p))), None)
-        if shape is None:
-            return 0
-        m, n, k = (int(size) for size in shape.groups())
-        # A product of a warpgroup is one of four warps.
-        return 2 * m * n * k * row.warps // (4 if instr.op == "wgmma" else 1)
-    kind = instr.parts[-1]
-    if kind not in ("f32", "f64", *_HALF):
-        return 0
-    return _OPERATIONS.get(instr.op, 0) * row.on * (2 if kind.endswith("x2") else 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -19,7 +18,7 @@ from ptxemu.ptx.instructions import (
     Addr,
     Function,
     Instr,
-    Module,
+    Ptx,
     Sym,
     Variable,
     atoms,
@@ -30,7 +29,7 @@ from ptxemu.ptx.shapes import check_shapes
 from ptxemu.sass import Assembled
 from ptxemu.state.context import Context, Limits, Placement, Runtime
 from ptxemu.state.lanes import Dim3, Geometry
-from ptxemu.state.spaces import GLOBAL_BASE, RESERVED, Arena
+from ptxemu.state.spaces import GLOBAL_BASE, RESERVED, GlobalMemory
 from ptxemu.state.values import Array
 from ptxemu.tensormap import TensorMap, encode
 
@@ -46,10 +45,6 @@ PARAMETERS = "(parameters)"
 WORKSPACE = "(grid workspace)"
 _WORKSPACE_BYTES, _ENVIRONMENT = 8, 32
 _OF_MODULE = ("global", "const")
-_LETTERS = {
-    "int": "i", "uint": "I", "long": "q", "ulong": "Q", "float": "f", "double": "d",
-    "char": "b", "uchar": "B", "short": "h", "ushort": "H", "pointer": "P",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,29 +55,18 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar:
-    """A kernel argument by value; `kind` is its C type."""
-
-    value: int | float
-    kind: str = "int"
-
-
-@dataclass(frozen=True, slots=True)
 class TensorArgument:
-    """A kernel argument: the tensor map of a named array, for a ``__grid_constant__`` parameter."""
+    """A kernel argument: the tensor map of an array, for a ``__grid_constant__`` parameter.
 
-    name: str
+    `of` is the array, or the name of one that lies in memory.
+    """
+
+    of: str | Array
     map: TensorMap
 
 
-@dataclass(frozen=True, slots=True)
-class Struct:
-    """A kernel argument: a C struct by value, its members in order."""
-
-    members: tuple[Buffer | Scalar, ...]
-
-
-Argument = Buffer | Scalar | Struct | TensorArgument
+#: What a parameter gets; numbers and structs as their bytes.
+Argument = Buffer | bytes | TensorArgument
 
 
 @dataclass(slots=True)
@@ -108,7 +92,7 @@ class KernelLaunch:
             raise ResourceError(
                 f"kernel {self.kernel}: a grid of {self.geometry.blocks:,} blocks; the emulator "
                 f"runs {_MOST_BLOCKS:,} at most",
-                "Choose a smaller problem, or use --engine ncu on a machine with a GPU.",
+                "Choose a smaller problem, or run it on a GPU.",
             )
 
     @property
@@ -117,7 +101,7 @@ class KernelLaunch:
         return Geometry(self.grid, self.block, self.cluster)
 
 
-def clustered(module: Module, launch: KernelLaunch) -> KernelLaunch:
+def clustered(module: Ptx, launch: KernelLaunch) -> KernelLaunch:
     """The launch with the cluster that its kernel is compiled for (``__cluster_dims__``)."""
     function = module.functions.get(launch.kernel)
     wanted = function.directives.get("reqnctapercluster") if function is not None else None
@@ -164,7 +148,7 @@ def _check(launch: KernelLaunch, function: Function) -> None:
             )
 
 
-def _pack(params: list[Variable], launch: KernelLaunch, arena: Arena) -> bytes:
+def _pack(params: list[Variable], launch: KernelLaunch, arena: GlobalMemory) -> bytes:
     """The kernel's arguments, each where its parameter lies."""
     if len(params) != len(launch.args):
         raise LaunchError(
@@ -175,9 +159,11 @@ def _pack(params: list[Variable], launch: KernelLaunch, arena: Arena) -> bytes:
     data = bytearray(size)
     for number, (variable, argument) in enumerate(zip(params, launch.args, strict=True), 1):
         if isinstance(argument, TensorArgument):
-            raw = encode(argument.map, arena.address(argument.name))
+            raw = encode(argument.map, arena.address(str(argument.of)))
+        elif isinstance(argument, Buffer):
+            raw = arena.address(argument.name).to_bytes(8, "little")
         else:
-            raw = _bytes(argument, arena)
+            raw = argument
         if len(raw) != variable.size:
             raise LaunchError(
                 f"kernel {launch.kernel}: argument {number} has {len(raw)} bytes, but the kernel "
@@ -189,19 +175,7 @@ def _pack(params: list[Variable], launch: KernelLaunch, arena: Arena) -> bytes:
     return bytes(data)
 
 
-def _bytes(argument: Buffer | Scalar | Struct, arena: Arena) -> bytes:
-    members = argument.members if isinstance(argument, Struct) else (argument,)
-    kinds = [each.kind if isinstance(each, Scalar) else "pointer" for each in members]
-    values = [
-        each.value if isinstance(each, Scalar) else arena.address(each.name) for each in members
-    ]
-    # As C lays it out: it begins and ends at a multiple of its widest member's size.
-    letters = "".join(_LETTERS[kind] for kind in kinds)
-    widest = max(letters, key=struct.calcsize)
-    return struct.pack(f"@0{widest}{letters}0{widest}", *values)
-
-
-def module_buffers(module: Module) -> dict[str, Array]:
+def module_buffers(module: Ptx) -> dict[str, Array]:
     """Module-level ``.global`` and ``.const`` variables as arrays."""
     out: dict[str, Array] = {}
     for variable in module.variables.values():
@@ -213,9 +187,9 @@ def module_buffers(module: Module) -> dict[str, Array]:
 
 
 def prepare(
-    module: Module,
+    module: Ptx,
     launch: KernelLaunch,
-    arena: Arena,
+    arena: GlobalMemory,
     *,
     check: bool = False,
     origins: Origins | None = None,
@@ -265,7 +239,7 @@ def prepare(
     return CompiledKernel(flat, graph, ctx, launch.limits)
 
 
-def _environment(launch: KernelLaunch, arena: Arena) -> dict[str, int]:
+def _environment(launch: KernelLaunch, arena: GlobalMemory) -> dict[str, int]:
     """``%envreg``: where the driver tells a cooperative launch of its workspace, else zeros."""
     out = {f"envreg{number}": 0 for number in range(_ENVIRONMENT)}
     if launch.cooperative:
@@ -299,7 +273,7 @@ class _Kernel(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def _kernel(module: Module, name: str) -> _Kernel:
+def _kernel(module: Ptx, name: str) -> _Kernel:
     """One problem after another is run with it."""
     flat = flatten(module, name)
     instrs = (item for item in flat.body if isinstance(item, Instr))
@@ -362,9 +336,9 @@ def _plain(name: str) -> str:
     return name
 
 
-def arena_for(
-    module: Module, buffers: Mapping[str, Array], unwritten: Collection[str] = ()
-) -> Arena:
-    """An arena with the caller's arrays, the module's variables and what the driver brings."""
+def memory_for(
+    module: Ptx, buffers: Mapping[str, Array], unwritten: Collection[str] = ()
+) -> GlobalMemory:
+    """Global memory with the caller's arrays, the module's variables and what the driver brings."""
     own = {PARAMETERS: np.zeros(4352, np.uint8), WORKSPACE: np.zeros(_WORKSPACE_BYTES, np.uint8)}
-    return Arena({**buffers, **module_buffers(module), **own}, unwritten)
+    return GlobalMemory(buffers, unwritten, {**module_buffers(module), **own})

@@ -23,11 +23,11 @@ from ptxemu.faults.origins import Origins
 from ptxemu.launch import BATCH_LANES, KernelLaunch, clustered, prepare
 from ptxemu.ops.exact import floating_state
 from ptxemu.pool import deal, workers_here
-from ptxemu.ptx.instructions import Module
+from ptxemu.ptx.instructions import Ptx
 from ptxemu.ptxas import in_pieces
 from ptxemu.state.context import CodeSite
 from ptxemu.state.lanes import WARP, Geometry, Lanes
-from ptxemu.state.spaces import Arena
+from ptxemu.state.spaces import GlobalMemory
 
 # --- Blocks that wait for other blocks: batches of them in flight, taking turns ---
 # A batch runs until all its threads have ended or rest in loops that only another block can
@@ -243,9 +243,9 @@ def _work(compiled: CompiledKernel, geometry: Geometry, blocks: Blocks) -> _Sums
 
 
 def run(
-    module: Module,
+    module: Ptx,
     launch: KernelLaunch,
-    arena: Arena,
+    memory: GlobalMemory,
     *,
     blocks: Blocks | None = None,
     check: bool = False,
@@ -257,7 +257,7 @@ def run(
     Args:
         module: The parsed PTX.
         launch: Kernel, shape and arguments.
-        arena: Global memory; the results are left in it.
+        memory: Where the results are left; the results are left in it.
         blocks: Block numbers to run; None: all, as where blocks may wait for each other.
         check: Watch for races and uninitialized shared memory (slower).
         workers: Processes; None: one for each core.
@@ -267,7 +267,7 @@ def run(
         ResourceError: what the kernel does wrong or the emulator cannot do.
         LaunchError: the launch does not fit the kernel.
     """
-    compiled = prepare(module, launch, arena, check=check, origins=origins)
+    compiled = prepare(module, launch, memory, check=check, origins=origins)
     in_pieces(compiled, module.assembled.functions.get(launch.kernel, ()))
     launch = clustered(module, launch)
     geometry = launch.geometry

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from ptxemu.callers import Callers, Position, files_of
+from ptxemu import Callers, Position, files_of
 from workbench.model import InstructionTable, Launch, Profile
 
 #: Kernels and whole files of PTX that are remembered: those of a ladder of thirty versions.

@@ -8,28 +8,24 @@ three standard errors of what the sample suggests, or within one percent.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import ptxemu
 from benchmarks.agreement.misread import MISREAD, LeftOut, left_out
-from ptxemu.counts import Counts, Executed, operations
-from ptxemu.launch import KernelLaunch, arena_for
-from ptxemu.ptx.instructions import Module
-from ptxemu.ptx.parser import parse
-from ptxemu.run import run, sample
-from ptxemu.sass import functions_of
-from ptxemu.state.context import Limits
-from ptxemu.state.spaces import Arena
+from ptxemu import Counts, Executed, GlobalMemory, Module
 from workbench.callers import foreign
 from workbench.compile.compilers import Nvcc, choose
 from workbench.engines import Subject
-from workbench.engines.emulated.emulation import arrays_of, fill, in_our_words, launch_of
+from workbench.engines.emulated.emulation import arrays_of, launched, memory_of
 from workbench.engines.emulated.engine import recorded_build
 from workbench.errors import KernelError
 from workbench.model import Build, Launch, Profile
 from workbench.study.folder import Study
+from workbench.study.launches import ResolvedLaunch
 
 #: Line counters of ncu -> the emulator's counter of an instruction.
 COUNTERS = {
@@ -162,7 +158,7 @@ def assembled(build: Build) -> Module:
         made = tool.assemble(Path(folder), build.ptx, build.arch, build.flags)
     if made.failed:
         raise KernelError(f"nvcc does not assemble the recorded PTX: {made.log}")
-    return parse(build.ptx, functions_of(made.cubin, build.arch), foreign)
+    return ptxemu.load(build.ptx, made.cubin, arch=build.arch, foreign=foreign)
 
 
 def compare(
@@ -205,7 +201,7 @@ def compare(
 def cost(row: Executed) -> int:
     """Thread instructions that take as long to emulate as a row took."""
     if row.instr.op == "wgmma":
-        return operations(row) // 2
+        return row.operations // 2
     return row.threads * (_TENSOR if row.instr.op in ("mma", "wmma") else 1)
 
 
@@ -215,17 +211,18 @@ def _affordable(outcome: Counts, budget: int) -> int:
     return int(budget / max(each, 1.0))
 
 
-def _run(module: Module, launch: KernelLaunch, arena: Arena, budget: int) -> Counts:
-    geometry = launch.geometry
-    if geometry.blocks > _PILOT:
+def _run(
+    module: Module, resolved: ResolvedLaunch, build: Build, memory: GlobalMemory, budget: int
+) -> Counts:
+    blocks, chosen = math.prod(resolved.grid), 0
+    if blocks > _PILOT:
         # What it leaves behind (a ticket taken, a lock) is none of the launch's business.
-        before = arena.bytes.copy()
-        pilot = run(module, launch, arena, blocks=sample(geometry, _PILOT))
-        arena.bytes[:] = before
+        before = memory.bytes.copy()
+        pilot = launched(module, resolved, build, memory, blocks=_PILOT, check=False)
+        memory.bytes[:] = before
         wanted = max(_affordable(pilot, budget), 4 * _PILOT)
-        if wanted < geometry.blocks:
-            return run(module, launch, arena, blocks=sample(geometry, wanted))
-    return run(module, launch, arena)
+        chosen = wanted if wanted < blocks else 0
+    return launched(module, resolved, build, memory, blocks=chosen, check=False)
 
 
 def _left_out(profile: Profile, launch: Launch, outcome: Counts, module: Module) -> LeftOut:
@@ -258,14 +255,11 @@ def agreement(
     subject = Subject.of(study, version, problem, built)
     module = assembled(built.build)
     # What a line costs may hang on the data: the inputs are those that were profiled.
-    memory = arrays_of(subject, profile.verification.seed if profile.verification else 1)
-    arena = arena_for(module, memory.all)
-    fill(subject, memory, module, arena)
+    arrays = arrays_of(subject, profile.verification.seed if profile.verification else 1)
+    memory = memory_of(subject, arrays, module)
     out = []
     for resolved, launch in zip(subject.launches, profile.launches, strict=True):
-        with in_our_words():
-            called = launch_of(resolved, built.build, Limits(), memory)
-            outcome = _run(module, called, arena, budget)
+        outcome = _run(module, resolved, built.build, memory, budget)
         missing = LeftOut() if misread else _left_out(profile, launch, outcome, module)
         timed = frozenset(counted_place(module, row) for row in outcome.schedule_dependent)
         columns = {}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ptxemu.counts import Counts, Executed
+from ptxemu import Counts, Executed
 from workbench.analysis.remarks import is_copy, is_misread
 from workbench.model import Launch
 

@@ -14,10 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxemu.ptx.instructions import SIZES, Instr, Loc, Module, Vec, registers_of
+from ptxemu.faults.words import triple
+from ptxemu.ptx.instructions import SIZES, Instr, Loc, Ptx, Vec, registers_of
 from ptxemu.state.context import Context, Registers, Run
 from ptxemu.state.lanes import WARP, Lanes, Mask
-from ptxemu.state.spaces import GLOBAL_BASE, Arena
+from ptxemu.state.spaces import GLOBAL_BASE, GlobalMemory
 from ptxemu.state.values import Array, invert, truth
 
 Bits = NDArray[np.uint64]
@@ -33,6 +34,11 @@ class Writer(NamedTuple):
     thread: int
     grid: tuple[int, int, int]
     shape: tuple[int, int, int]
+
+    @property
+    def who(self) -> str:
+        """``thread (3, 0, 0) of block (1, 0, 0)``."""
+        return f"thread {triple(self.thread, self.shape)} of block {triple(self.block, self.grid)}"
 
 
 class _Touch(NamedTuple):
@@ -54,7 +60,7 @@ class Origins:
         arena: Global memory.
     """
 
-    def __init__(self, module: Module, arena: Arena) -> None:
+    def __init__(self, module: Ptx, arena: GlobalMemory) -> None:
         locs = {
             item.loc.home
             for function in module.functions.values()

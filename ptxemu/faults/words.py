@@ -14,7 +14,7 @@ from ptxemu.ptx.instructions import Instr
 from ptxemu.ptx.shapes import plain
 from ptxemu.state.context import Context, Registers
 from ptxemu.state.lanes import Dim3, Lanes
-from ptxemu.state.spaces import RESERVED, Arena, Reach
+from ptxemu.state.spaces import RESERVED, GlobalMemory, Reach
 from ptxemu.state.values import Array
 
 #: What NumPy and Python raise where values do not fit an instruction.
@@ -128,7 +128,7 @@ def check_span(
         )
 
 
-def _missed(arena: Arena, address: int, width: int = 1) -> str:
+def _missed(arena: GlobalMemory, address: int, width: int = 1) -> str:
     """How far an access to global memory is off, with what parts it from the words before it."""
     if address < 4096:
         return f" at address {hex(address)} (a null pointer?)"
@@ -147,7 +147,7 @@ def endless(kernel: str, where: str, limit: int) -> Fault:
     return Fault(
         f"{where}: kernel {kernel} is still running after {limit:,} instructions of one thread: "
         "an endless loop, or a wait for a block that cannot run",
-        "Check the loop's end condition; --instruction-limit raises the limit.",
+        "Check the loop's end condition; `Limits.instructions` raises the limit.",
     )
 
 
@@ -155,7 +155,7 @@ def overdue(kernel: str, where: str, seconds: float) -> ResourceError:
     """The time limit was reached."""
     return ResourceError(
         f"{where}: kernel {kernel} did not end within {seconds:g} s in the emulator",
-        "If it is only slow, allow more with --timeout SECONDS, or choose a smaller problem; a "
+        "If it is only slow, allow more with `Limits.within`, or choose a smaller problem; a "
         "loop that never ends looks the same.",
     )
 

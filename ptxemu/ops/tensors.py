@@ -222,7 +222,7 @@ def _decoded(
     if found is None:
         raise Fault(
             f"{ctx.where(instr)}: this argument does not point to a tensor map",
-            "Pass the name of a [[tensor_map]] as this argument.",
+            "Pass a `TensorArgument` as this argument.",
         )
     m = found[0]
     if m.rank != rank or (m.im2col is not None) != im2col:

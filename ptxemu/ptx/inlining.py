@@ -21,9 +21,9 @@ from ptxemu.ptx.instructions import (
     Instr,
     Label,
     Loc,
-    Module,
     Operand,
     Pair,
+    Ptx,
     Reg,
     Signature,
     Sym,
@@ -54,7 +54,7 @@ def aligned(size: int) -> int:
     return -(-size // _ALIGN) * _ALIGN
 
 
-def pointed_to(module: Module) -> list[Function]:
+def pointed_to(module: Ptx) -> list[Function]:
     """The functions of which an address is taken."""
     names = {name for variable in module.variables.values() for _, name in variable.symbols}
     for function in module.functions.values():
@@ -65,12 +65,12 @@ def pointed_to(module: Module) -> list[Function]:
     return [each for name, each in module.functions.items() if name in names and each.body]
 
 
-def candidates(module: Module, signature: Signature | None) -> list[Function]:
+def candidates(module: Ptx, signature: Signature | None) -> list[Function]:
     """What a call through a pointer may reach: pointed-to functions of the signature."""
     return [each for each in pointed_to(module) if each.signature == signature]
 
 
-def _callees(module: Module, function: Function) -> set[str]:
+def _callees(module: Ptx, function: Function) -> set[str]:
     out: set[str] = set()
     for item in function.body:
         if not isinstance(item, Instr) or item.op != "call":
@@ -83,7 +83,7 @@ def _callees(module: Module, function: Function) -> set[str]:
     return out
 
 
-def recursive(module: Module) -> set[str]:
+def recursive(module: Ptx) -> set[str]:
     """The functions that can come to themselves."""
     calls = {name: _callees(module, each) for name, each in module.functions.items()}
     found = set()
@@ -265,7 +265,7 @@ class _CallSite(NamedTuple):
 
 
 class _Inliner:
-    def __init__(self, module: Module, entry: Function) -> None:
+    def __init__(self, module: Ptx, entry: Function) -> None:
         self.module = module
         self.flat = FlatKernel(entry.name, entry.params, target=module.target)
         self.calls = 0
@@ -540,17 +540,27 @@ class _Inliner:
                     self.flat.body.append(replace(instr, parts=("mov", kind), operands=pair))
 
 
-def flatten(module: Module, kernel: str) -> FlatKernel:
+def entry_of(module: Ptx, kernel: str) -> Function:
+    """A kernel by its name in the PTX.
+
+    Raises:
+        PtxError: there is none.
+    """
+    entry = module.functions.get(kernel)
+    if entry is None or not entry.entry:
+        known = ", ".join(f.name for f in module.functions.values() if f.entry)
+        raise PtxError(f"the PTX has no kernel {kernel!r}", f"It has: {known or 'none'}.")
+    return entry
+
+
+def flatten(module: Ptx, kernel: str) -> FlatKernel:
     """The kernel's body with every device function inlined.
 
     Raises:
         PtxError: there is no such kernel.
         Unsupported: a call that cannot be resolved.
     """
-    entry = module.functions.get(kernel)
-    if entry is None or not entry.entry:
-        known = ", ".join(f.name for f in module.functions.values() if f.entry)
-        raise PtxError(f"the PTX has no kernel {kernel!r}", f"It has: {known or 'none'}.")
+    entry = entry_of(module, kernel)
     inliner = _Inliner(module, entry)
     inliner.expand(_Inlined(entry))
     inliner.framed_bodies()

@@ -20,7 +20,7 @@ SIZES = {
 
 @dataclass(frozen=True, slots=True)
 class Loc:
-    """A source position: `file` indexes `Module.files`; `inlined_at` is the caller's.
+    """A source position: `file` indexes `Ptx.files`; `inlined_at` is the caller's.
 
     `called_from` is a header's outermost caller, to which its cost belongs.
     """
@@ -189,6 +189,7 @@ class Variable:
     align: int
     init: bytes = b""
     symbols: tuple[tuple[int, str], ...] = ()  # offset -> symbol whose address stands there
+    kind: str = ""  # of its elements: ``f32``
 
 
 def layout(variables: Iterable[Variable]) -> tuple[dict[str, int], int]:
@@ -234,7 +235,7 @@ class Function:
 
 
 @dataclass(slots=True, eq=False)
-class Module:
+class Ptx:
     """A parsed PTX module; `assembled` is what ptxas made of it, where that is known."""
 
     foreign: Foreign

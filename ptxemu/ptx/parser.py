@@ -24,9 +24,9 @@ from ptxemu.ptx.instructions import (
     Instr,
     Label,
     Loc,
-    Module,
     Operand,
     Pair,
+    Ptx,
     Reg,
     Sym,
     Variable,
@@ -112,7 +112,7 @@ class Cursor:
         self.tokens = tokens_of(text)
         self.at = 0
         self.lines = text.split("\n")
-        self.module = Module(foreign, assembled=assembled)
+        self.module = Ptx(foreign, assembled=assembled)
         self.loc = Loc(0, 0)
         self.callers = Callers(files_of(self.lines), foreign)
         self.scopes: list[dict[str, str]] = []  # registers of nested scopes
@@ -226,7 +226,7 @@ _ONE_MODULE = "Only the kernel's own file is compiled: define it there."
 
 
 class _Parser(Cursor):
-    def parse(self) -> Module:
+    def parse(self) -> Ptx:
         """The whole module."""
         linkage = ""
         while self.at < len(self.tokens):
@@ -305,7 +305,7 @@ class _Parser(Cursor):
 
     def variable(self, space: str, *, extern: bool = False) -> list[Variable]:
         """Everything after the state space, through the semicolon (or , or ) of parameters)."""
-        align, element, vector, opaque = 0, 0, 1, False
+        align, element, vector, opaque, kind = 0, 0, 1, False, ""
         while self.peek().startswith("."):
             word = self.next()[1:]
             if word == "align":
@@ -318,7 +318,7 @@ class _Parser(Cursor):
                 if self.peek() in (".global", ".const", ".shared", ".local"):
                     self.next()
             elif word in SIZES:
-                element = SIZES[word]
+                element, kind = SIZES[word], word
             elif word in ("texref", "surfref", "samplerref"):
                 element, opaque = 8, True
         out = []
@@ -343,7 +343,7 @@ class _Parser(Cursor):
             size = element * count if extent_known else 0
             if extern and space != "shared" and not init:
                 raise self.error(f"{name} is defined in another module", _ONE_MODULE)
-            out.append(Variable(name, space, size, align or element, init, symbols))
+            out.append(Variable(name, space, size, align or element, init, symbols, kind))
             if self.peek() != "," or space == "param":
                 break
             self.next()
@@ -577,7 +577,7 @@ class _Parser(Cursor):
         return Vec(tuple(items)) if items[1:] else Addr(base, offset)
 
 
-def parse(text: str, functions: Functions | None = None, foreign: Foreign = shipped) -> Module:
+def parse(text: str, functions: Functions | None = None, foreign: Foreign = shipped) -> Ptx:
     """Parse a PTX module.
 
     Args:

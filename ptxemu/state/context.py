@@ -21,7 +21,7 @@ from ptxemu.ptx.flow import ControlFlow, makers, varying, walk
 from ptxemu.ptx.inlining import FlatKernel
 from ptxemu.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Pair, Reg, Sym
 from ptxemu.state.lanes import WARP, Lanes, Mask, select
-from ptxemu.state.spaces import RESERVED, Arena, Reach
+from ptxemu.state.spaces import RESERVED, GlobalMemory, Reach
 from ptxemu.state.values import MASK, Array, Bools, Value
 
 Registers = list[Any]
@@ -157,7 +157,7 @@ class Runtime:
 
     def __init__(
         self,
-        arena: Arena,
+        arena: GlobalMemory,
         shared_bytes: int,
         local_bytes: int,
         *,
@@ -293,7 +293,7 @@ class Context:
         return Unsupported(
             f"{self.where(instr)}: kernel {self.kernel}: the emulator does not support "
             f"`{instr.text}`{f' ({what})' if what else ''}",
-            "docs/emulator.md lists what it supports; use --engine ncu on a machine with a GPU.",
+            "docs/ptxemu.md lists what it supports; run it on a GPU.",
         )
 
     def size(self, operand: Operand, default: int = 0) -> int:

@@ -8,6 +8,7 @@ local memory have windows of their own in the generic address space, as on the c
 from __future__ import annotations
 
 import bisect
+import math
 import mmap
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxemu.errors import LaunchError
 from ptxemu.state.lanes import Lanes, Mask
 from ptxemu.state.values import F32, F64, SIGNED, UNSIGNED, Array, Base
 
@@ -46,13 +48,27 @@ class Allocation:
     name: str
     start: int
     size: int
-    writable: bool = True
 
 
-class Arena:
-    """All of a launch's global memory, shared with the worker processes."""
+class GlobalMemory:
+    """All of a launch's global memory, shared with the worker processes.
 
-    def __init__(self, buffers: Mapping[str, Array], unwritten: Collection[str] = ()) -> None:
+    Args:
+        buffers: The caller's arrays, which are copied.
+        unwritten: Names of those that hold nothing yet.
+        own: Arrays of the module and the driver.
+    """
+
+    def __init__(
+        self,
+        buffers: Mapping[str, Array],
+        unwritten: Collection[str] = (),
+        own: Mapping[str, Array] | None = None,
+    ) -> None:
+        #: The caller's arrays; behind them lie the module's and the driver's.
+        self.names = tuple(buffers)
+        buffers = {**buffers, **(own or {})}
+        self._like = {name: (array.dtype, array.shape) for name, array in buffers.items()}
         places: list[tuple[str, Array, int]] = []
         at = _ALIGN
         sizes = [array.nbytes for array in buffers.values()]
@@ -63,6 +79,7 @@ class Arena:
         self._map = mmap.mmap(-1, at + _ALIGN)
         self.bytes: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
         self.allocations = [Allocation(n, GLOBAL_BASE + where, a.nbytes) for n, a, where in places]
+        self._address = {allocation.name: allocation.start for allocation in self.allocations}
         self._starts = [allocation.start for allocation in self.allocations]
         self._views: dict[Any, Array] = {}
         #: One byte for each byte: 1 where it holds something. None: not followed.
@@ -77,8 +94,16 @@ class Arena:
             self.bytes[where : where + array.nbytes] = flat
 
     def address(self, name: str) -> int:
-        """Where an array starts."""
-        return next(allocation.start for allocation in self.allocations if allocation.name == name)
+        """Where an array starts.
+
+        Raises:
+            LaunchError: there is none of that name.
+        """
+        found = self._address.get(name)
+        if found is None:
+            known = ", ".join(self.names)
+            raise LaunchError(f"there is no array {name!r}", f"There are: {known or 'none'}.")
+        return found
 
     def fill(self, name: str, content: NDArray[np.uint8]) -> None:
         """Write the first bytes of an array."""
@@ -87,11 +112,12 @@ class Arena:
         if self.written is not None:
             self.written[start : start + len(content)] = 1
 
-    def read(self, name: str, like: Array) -> Array:
+    def read(self, name: str) -> Array:
         """A copy of an array's present content."""
         start = self.address(name) - GLOBAL_BASE
-        flat = self.bytes[start : start + like.nbytes].copy()
-        return flat.view(like.dtype).reshape(like.shape)
+        dtype, shape = self._like[name]
+        flat = self.bytes[start : start + math.prod(shape) * dtype.itemsize].copy()
+        return flat.view(dtype).reshape(shape)
 
     def view(self, dtype: np.dtype[Any]) -> Array:
         """The arena as elements of this type."""

@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptxemu.errors import Fault
-from ptxemu.launch import Scalar
-from ptxemu.ptx.instructions import Module
+from ptxemu import Fault, Module
+from ptxemu.ptx.instructions import Ptx
 from ptxemu.ptx.parser import parse
 from tests.factories import make_profile
-from tests.ptxemu.conftest import Array, Compile, cuda, execute
+from tests.ptxemu.conftest import Array, Compile, cuda, execute, scalar
 from workbench.compile.build import BuildResult
 from workbench.counters import Reading, read
 from workbench.engines.emulated.record import launch_records
@@ -35,13 +34,13 @@ extern "C" __global__ void plain(const float* x, float* y) {
 
 
 def launched(
-    module: Module, kernel: str, buffers: dict[str, Array], args: Sequence[str | Scalar]
+    module: Ptx, kernel: str, buffers: dict[str, Array], args: Sequence[str | bytes]
 ) -> Launch:
     _, outcome = execute(module, kernel, buffers, args, block=128)
     build = make_profile().build
     assert build is not None
     built = BuildResult(cubin=Path(), build=build, sources=(), cached=True)
-    (launch,) = launch_records([outcome], built, module, "sm_90", 0)
+    (launch,) = launch_records([outcome], built, Module(module), "sm_90", 0)
     return launch
 
 
@@ -118,7 +117,7 @@ INDEXED = """.version 8.4
 
 
 def test_parameters_at_an_index_are_constants() -> None:
-    args: list[str | Scalar] = ["y", Scalar(7 + (9 << 32), "long")]
+    args: list[str | bytes] = ["y", scalar(7 + (9 << 32), "long")]
     launch = launched(parse(INDEXED), "k", {"y": np.zeros(128, "u4")}, args)
     assert value(launch, "global_loads") == value(launch, "global_load_sectors") == 0
     assert launch.metrics["ptx__inst_executed_op_const"].value == 4

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ptxemu.tensormap import Im2col, TensorMap
+from ptxemu import Im2col, TensorMap
 from workbench.engines.gpu.libcuda import Driver, attributes_of, open_device
 from workbench.model import Dim3
 from workbench.study.launches import ResolvedLaunch

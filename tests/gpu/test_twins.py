@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from ptxemu import DescriptorError, Im2col, TensorMap
 from ptxemu.counts import Counts
-from ptxemu.launch import Argument, Scalar, TensorArgument
-from ptxemu.ptx.instructions import Module
+from ptxemu.launch import Argument, TensorArgument
+from ptxemu.ptx.instructions import Ptx
 from ptxemu.ptx.parser import parse
-from ptxemu.tensormap import DescriptorError, Im2col, TensorMap
 from tests.ptxemu import conftest, test_bulk, test_cluster, test_wgmma
 from tests.ptxemu.conftest import Array, Compile
 from workbench.compile import compilers
@@ -26,7 +26,7 @@ from workbench.engines.gpu.device import DeviceContext
 from workbench.engines.gpu.libcuda import Driver, DriverError
 from workbench.engines.gpu.nvml import Gpu
 from workbench.engines.host.job import BufferSpec
-from workbench.study.launches import ResolvedLaunch, format_of
+from workbench.study.launches import ResolvedLaunch
 
 # Under these names pytest runs them here, with the fixtures of this module.
 test_a_ring_of_stages = test_bulk.test_a_ring_of_stages
@@ -55,7 +55,7 @@ class Twin:
 
     def execute(
         self,
-        module: Module,
+        module: Ptx,
         kernel: str,
         buffers: Mapping[str, Array],
         args: Sequence[str | int | float | Argument],
@@ -79,9 +79,9 @@ class Twin:
             if isinstance(each, str):
                 values.append(struct.pack("@P", arrays[each].address))
             elif isinstance(each, TensorArgument):
-                values.append(self.driver.tensor_map(each.map, arrays[each.name].address))
-            elif isinstance(each, Scalar):
-                values.append(struct.pack(f"@{format_of([each.kind])}", each.value))
+                values.append(self.driver.tensor_map(each.map, arrays[str(each.of)].address))
+            elif isinstance(each, bytes):
+                values.append(each)
             elif isinstance(each, float):
                 values.append(struct.pack("@f", each))
             else:
@@ -118,7 +118,7 @@ def hopper(twin: Twin, tmp_path: Path) -> Compile:
     """As the emulator's, but the cubin is kept for the GPU."""
     tool = compilers.choose("auto")
 
-    def get(text: str) -> Module:
+    def get(text: str) -> Ptx:
         (tmp_path / "k.cu").write_text(text, encoding="utf-8")
         output = tool.compile(tmp_path, "k.cu", "sm_90a", ("-std=c++17", "-lineinfo"))
         assert not output.failed, output.log

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ import numpy as np
 import pytest
 
 from ptxemu.counts import Counts
-from ptxemu.launch import Argument, Buffer, KernelLaunch, Scalar, arena_for
-from ptxemu.ptx.instructions import Module
+from ptxemu.launch import Argument, Buffer, KernelLaunch, memory_for
+from ptxemu.ptx.instructions import Ptx
 from ptxemu.ptx.parser import parse
 from ptxemu.run import run
 from ptxemu.sass import functions_of
@@ -19,9 +20,10 @@ from ptxemu.state.context import Limits
 from workbench.callers import foreign
 from workbench.compile import compilers
 from workbench.errors import MissingError
+from workbench.study.launches import format_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Compile = Callable[[str], Module]
+Compile = Callable[[str], Ptx]
 
 HEADER = ".version 8.4\n.target sm_90\n.address_size 64\n"
 
@@ -31,9 +33,9 @@ def _compiling(tmp_path_factory: pytest.TempPathFactory, arch: str) -> Compile:
         tool = compilers.choose("auto")
     except MissingError as error:
         pytest.skip(error.message)
-    known: dict[str, Module] = {}
+    known: dict[str, Ptx] = {}
 
-    def get(text: str) -> Module:
+    def get(text: str) -> Ptx:
         if text not in known:
             folder = tmp_path_factory.mktemp("cuda")
             (folder / "k.cu").write_text(text, encoding="utf-8")
@@ -57,7 +59,7 @@ def hopper(tmp_path_factory: pytest.TempPathFactory) -> Compile:
     return _compiling(tmp_path_factory, "sm_90a")
 
 
-def assembled(ptx: str, folder: Path, arch: str = "sm_90") -> Module:
+def assembled(ptx: str, folder: Path, arch: str = "sm_90") -> Ptx:
     """PTX with the machine code that ptxas makes of it; skips without nvcc."""
     try:
         tool = compilers.choose("nvcc")
@@ -69,8 +71,13 @@ def assembled(ptx: str, folder: Path, arch: str = "sm_90") -> Module:
     return parse(ptx, functions_of(made.cubin, arch), foreign)
 
 
+def scalar(value: int | float, kind: str = "int") -> bytes:
+    """A kernel argument by value, of a C type."""
+    return struct.pack(f"@{format_of([kind])}", value)
+
+
 def execute(
-    module: Module,
+    module: Ptx,
     kernel: str,
     buffers: Mapping[str, Array],
     args: Sequence[str | int | float | Argument],
@@ -85,15 +92,15 @@ def execute(
     cooperative: bool = False,
 ) -> tuple[dict[str, Array], Counts]:
     """Run a kernel; strings are buffers, ints and floats are scalars of those types."""
-    arena = arena_for(module, buffers, unwritten)
+    arena = memory_for(module, buffers, unwritten)
     arguments: list[Argument] = []
     for each in args:
         if isinstance(each, str):
             arguments.append(Buffer(each))
         elif isinstance(each, int):
-            arguments.append(Scalar(each))
+            arguments.append(scalar(each))
         elif isinstance(each, float):
-            arguments.append(Scalar(each, "float"))
+            arguments.append(scalar(each, "float"))
         else:
             arguments.append(each)
     launch = KernelLaunch(
@@ -106,7 +113,7 @@ def execute(
         cooperative=cooperative,
     )
     outcome = run(module, launch, arena, check=check, workers=workers)
-    return {name: arena.read(name, like) for name, like in buffers.items()}, outcome
+    return {name: arena.read(name) for name in buffers}, outcome
 
 
 def elementwise(
@@ -154,6 +161,6 @@ def elementwise(
 
 
 @pytest.fixture(scope="session")
-def ladder(reference: Path, cuda: Compile) -> Module:
+def ladder(reference: Path, cuda: Compile) -> Ptx:
     """The reference ladder's PTX, compiled here."""
     return cuda((reference / "ncu" / "ladder.cu").read_text(encoding="utf-8"))

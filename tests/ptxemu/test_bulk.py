@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from ptxemu.errors import Fault, LaunchError, Unsupported
-from ptxemu.launch import Scalar, TensorArgument
+from ptxemu.launch import TensorArgument
 from ptxemu.tensormap import Im2col, TensorMap
-from tests.ptxemu.conftest import Array, Compile, execute
+from tests.ptxemu.conftest import Array, Compile, execute, scalar
 from tests.ptxemu.ptxwords import PRELUDE
 
 pytestmark = pytest.mark.nvcc
@@ -364,7 +364,7 @@ def test_an_argument_that_is_no_map(hopper: Compile) -> None:
     with pytest.raises(Fault, match=r"k\.cu:\d+: the tensor map is tiled with 3 axes"):
         execute(module, "tiles", buffers, [TensorArgument("x", m), "y", 512, 0, 0, 8], shared=512)
     with pytest.raises(LaunchError, match="argument 1 has 4 bytes"):
-        execute(module, "tiles", buffers, [Scalar(3), "y", 512, 0, 0, 8], shared=512)
+        execute(module, "tiles", buffers, [scalar(3), "y", 512, 0, 0, 8], shared=512)
 
 
 @pytest.mark.parametrize(

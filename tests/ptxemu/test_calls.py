@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from ptxemu.errors import Fault
-from ptxemu.launch import Scalar
 from ptxemu.ptx.parser import parse
-from tests.ptxemu.conftest import HEADER, Compile, execute
+from tests.ptxemu.conftest import HEADER, Compile, execute, scalar
 
 RECURSION = """
 __device__ __noinline__ int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
@@ -190,5 +189,5 @@ def test_a_guarded_call_is_made_by_those_who_pass() -> None:
     ret;
 }}
 """
-    got, _ = execute(parse(text), "k", {"p": np.zeros(32, np.uint32)}, ["p", Scalar(5, "uint")])
+    got, _ = execute(parse(text), "k", {"p": np.zeros(32, np.uint32)}, ["p", scalar(5, "uint")])
     assert got["p"].tolist() == [2 * t if t < 5 else 5 for t in range(32)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ptxemu.faults.origins import Origins
-from ptxemu.launch import Buffer, KernelLaunch, arena_for
-from ptxemu.ptx.instructions import Module
+from ptxemu.launch import Buffer, KernelLaunch, memory_for
+from ptxemu.ptx.instructions import Ptx
 from ptxemu.run import run
 from tests.ptxemu.conftest import Compile
 
@@ -52,9 +52,9 @@ extern "C" __global__ void k(const float4* x, float4* y, unsigned* count) {
 """
 
 
-def traced(module: Module, blocks: int) -> Origins:
+def traced(module: Ptx, blocks: int) -> Origins:
     x = np.arange(blocks * 256, dtype="f4")
-    arena = arena_for(module, {"x": x, "y": np.zeros_like(x), "count": np.zeros(2, "u4")})
+    arena = memory_for(module, {"x": x, "y": np.zeros_like(x), "count": np.zeros(2, "u4")})
     origins = Origins(module, arena)
     launch = KernelLaunch(
         "k", (blocks, 1, 1), (64, 1, 1), [Buffer("x"), Buffer("y"), Buffer("count")]

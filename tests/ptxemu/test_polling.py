@@ -9,11 +9,11 @@ import pytest
 
 from ptxemu.errors import Fault, LaunchError, ResourceError
 from ptxemu.launch import Buffer as Pointer
-from ptxemu.launch import KernelLaunch, Scalar, arena_for, prepare
-from ptxemu.ptx.instructions import Module
+from ptxemu.launch import KernelLaunch, memory_for, prepare
+from ptxemu.ptx.instructions import Ptx
 from ptxemu.run import run
 from ptxemu.state.context import Limits
-from tests.ptxemu.conftest import Array, Compile, execute
+from tests.ptxemu.conftest import Array, Compile, execute, scalar
 from tests.ptxemu.ptxwords import PRELUDE
 from workbench.compile.compilers import find_nvcc
 
@@ -89,13 +89,13 @@ def test_every_block_may_wait_for_the_one_that_starts_after_it(cuda: Compile) ->
     assert got["o"].tolist() == list(range(n, 0, -1))
 
 
-def launched(module: Module, kernel: str, buffers: dict[str, Array], n: int, **more: int) -> None:
+def launched(module: Ptx, kernel: str, buffers: dict[str, Array], n: int, **more: int) -> None:
     grid, block, resident = (more.get(name, 0) for name in ("grid", "block", "resident"))
     launch = KernelLaunch(
-        kernel, (grid, 1, 1), (block, 1, 1), [*map(Pointer, buffers), Scalar(n)],
+        kernel, (grid, 1, 1), (block, 1, 1), [*map(Pointer, buffers), scalar(n)],
         resident=resident,
     )  # fmt: skip
-    run(module, launch, arena_for(module, buffers), workers=1)
+    run(module, launch, memory_for(module, buffers), workers=1)
 
 
 def test_a_cooperative_launch_that_does_not_fit_is_refused(cuda: Compile) -> None:
@@ -104,7 +104,7 @@ def test_a_cooperative_launch_that_does_not_fit_is_refused(cuda: Compile) -> Non
     with pytest.raises(
         LaunchError, match=r"a cooperative launch of 9 blocks, .* holds at most 8 at once"
     ):
-        run(module, launch, arena_for(module, {}))
+        run(module, launch, memory_for(module, {}))
 
 
 def test_blocks_that_do_not_fit_on_the_chip_cannot_be_waited_for(cuda: Compile) -> None:
@@ -327,13 +327,13 @@ def test_the_time_limit_ends_a_run(cuda: Compile, workers: int) -> None:
         "k",
         (64, 1, 1),
         (1024, 1, 1),
-        [Pointer("x"), Scalar(1 << 30)],
+        [Pointer("x"), scalar(1 << 30)],
         0,
         Limits.within(1.0, 1 << 40),
     )
     with pytest.raises(ResourceError, match=r"k\.cu:4: kernel k did not end within 1 s") as raised:
-        run(module, launch, arena_for(module, buffers), workers=workers)
-    assert 0.9 < time.perf_counter() - begin < 15 and "--timeout" in raised.value.hint
+        run(module, launch, memory_for(module, buffers), workers=workers)
+    assert 0.9 < time.perf_counter() - begin < 15 and "`Limits.within`" in raised.value.hint
 
 
 LOOPS = {
@@ -361,8 +361,8 @@ def test_which_loops_may_wait_for_another_block(cuda: Compile, name: str) -> Non
     body, waits = LOOPS[name]
     module = cuda(f'extern "C" __global__ void k(int* p, int n) {{\n{body}\n}}')
     buffers = {"p": np.zeros(8, "i4")}
-    launch = KernelLaunch("k", (1, 1, 1), (32, 1, 1), [Pointer("p"), Scalar(9)])
-    program = prepare(module, launch, arena_for(module, buffers))
+    launch = KernelLaunch("k", (1, 1, 1), (32, 1, 1), [Pointer("p"), scalar(9)])
+    program = prepare(module, launch, memory_for(module, buffers))
     assert program.polls.others is waits
 
 

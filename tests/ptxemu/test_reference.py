@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from ptxemu.counts import Counts
-from ptxemu.launch import Buffer, KernelLaunch, Scalar, arena_for
-from ptxemu.ptx.instructions import Module
+from ptxemu.launch import Buffer, KernelLaunch, memory_for
+from ptxemu.ptx.instructions import Ptx
 from ptxemu.run import run, sample
-from tests.ptxemu.conftest import Compile
+from tests.ptxemu.conftest import Compile, scalar
 
 pytestmark = pytest.mark.nvcc
 
@@ -66,16 +66,16 @@ def check(seen: Lines, want: Lines) -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_the_reference_ladder(ladder: Module, report: Report, version: int) -> None:
+def test_the_reference_ladder(ladder: Ptx, report: Report, version: int) -> None:
     """Every line's sectors, tags and wavefronts are exact; instructions are near."""
     n = 1024
     tile, block = (128, (256, 1, 1)) if version == 4 else (32, (32, 32, 1))
     launch = KernelLaunch(
         f"sgemm_v{version}", (n // tile, n // tile, 1), block,
-        [Buffer("A"), Buffer("B"), Buffer("C"), Scalar(n)],
+        [Buffer("A"), Buffer("B"), Buffer("C"), scalar(n)],
     )  # fmt: skip
     zeros = np.zeros((n, n), "f4")
-    arena = arena_for(ladder, {"A": zeros, "B": zeros, "C": zeros})
+    arena = memory_for(ladder, {"A": zeros, "B": zeros, "C": zeros})
     # Every block of these kernels does the same, so a sample scales exactly.
     outcome = run(ladder, launch, arena, blocks=sample(launch.geometry, 16))
     seen, instructions = counted(outcome)
@@ -94,15 +94,15 @@ def test_somebody_elses_transposes(cuda: Compile, report: Report, index: int) ->
     n = 4096
     launch = KernelLaunch(
         names[index], (n // (64 if index == 4 else 32), n // 16, 1), (32, 16, 1),
-        [Buffer("A"), Buffer("C"), Scalar(n), Scalar(n)],
+        [Buffer("A"), Buffer("C"), scalar(n), scalar(n)],
     )  # fmt: skip
     zeros = np.zeros((n, n), "f4")
-    arena = arena_for(module, {"A": zeros, "C": zeros})
+    arena = memory_for(module, {"A": zeros, "C": zeros})
     seen, _ = counted(run(module, launch, arena, blocks=sample(launch.geometry, 64)))
     check(seen, want)
 
 
-def test_the_prototypes_counts(ladder: Module) -> None:
+def test_the_prototypes_counts(ladder: Ptx) -> None:
     """The counts of the reference page at n = 128; at n = 1024 they are 512 times as many."""
     n = 128
     rng = np.random.default_rng(0)
@@ -110,13 +110,13 @@ def test_the_prototypes_counts(ladder: Module) -> None:
     counts: dict[tuple[int, int], Lines] = {}
     for version in range(5):
         tile, block = (128, (256, 1, 1)) if version == 4 else (32, (32, 32, 1))
-        arena = arena_for(ladder, {"A": a, "B": b, "C": np.full((n, n), np.nan, "f4")})
+        arena = memory_for(ladder, {"A": a, "B": b, "C": np.full((n, n), np.nan, "f4")})
         launch = KernelLaunch(
             f"sgemm_v{version}", (n // tile, n // tile, 1), block,
-            [Buffer("A"), Buffer("B"), Buffer("C"), Scalar(n)],
+            [Buffer("A"), Buffer("B"), Buffer("C"), scalar(n)],
         )  # fmt: skip
         seen, _ = counted(run(ladder, launch, arena))
-        product = arena.read("C", a)
+        product = arena.read("C")
         want = a.astype("f8") @ b
         assert np.linalg.norm(product - want) / np.linalg.norm(want) < 1e-6
         counts[version, 0] = seen

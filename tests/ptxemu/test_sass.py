@@ -170,7 +170,7 @@ def same_ptx(folder: str, keys: Collection[tuple[str, str]] = ()) -> int:
         made = recorded_module(profile.build)
         lines = ["".join(line.split()) for line in profile.build.ptx.split("\n")]
         for launch in profile.launches:
-            code = made.assembled.functions[launch.kernel]
+            code = made.ptx.assembled.functions[launch.kernel]
             for each, said in zip(code, launch.instructions.ptx, strict=False):
                 assert lines[each.ptx_line - 1].rstrip(";") == "".join(said.split()).rstrip(";")
                 same += 1

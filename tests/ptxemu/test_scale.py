@@ -9,11 +9,11 @@ import pytest
 
 from ptxemu import run as running
 from ptxemu.counts import Counts
-from ptxemu.launch import BATCH_LANES, Buffer, KernelLaunch, Scalar, arena_for
-from ptxemu.ptx.instructions import Module
+from ptxemu.launch import BATCH_LANES, Buffer, KernelLaunch, memory_for
+from ptxemu.ptx.instructions import Ptx
 from ptxemu.ptx.parser import parse
 from ptxemu.run import run, sample
-from tests.ptxemu.conftest import HEADER, Compile
+from tests.ptxemu.conftest import HEADER, Compile, scalar
 
 TILES = """
 extern "C" __global__ void k(const float* x, float* y, int steps) {
@@ -32,12 +32,12 @@ extern "C" __global__ void k(const float* x, float* y, int steps) {
 """
 
 
-def peak(module: Module, blocks: int, steps: int) -> int:
+def peak(module: Ptx, blocks: int, steps: int) -> int:
     """Bytes that a run allocates at most, beyond the arrays of the launch."""
     data = np.ones(256 * 16, "f4")
-    arena = arena_for(module, {"x": data, "y": data})
+    arena = memory_for(module, {"x": data, "y": data})
     launch = KernelLaunch(
-        "k", (blocks, 1, 1), (256, 1, 1), [Buffer("x"), Buffer("y"), Scalar(steps)]
+        "k", (blocks, 1, 1), (256, 1, 1), [Buffer("x"), Buffer("y"), scalar(steps)]
     )
     tracemalloc.start()
     try:
@@ -61,10 +61,10 @@ def test_memory_follows_the_blocks_in_flight_not_the_grid(
     assert 2 * many < wide < 5 * many
 
 
-def sampled(module: Module, blocks: int, wanted: int) -> Counts:
+def sampled(module: Ptx, blocks: int, wanted: int) -> Counts:
     data = np.ones(256 * 16, "f4")
-    arena = arena_for(module, {"x": data, "y": data})
-    launch = KernelLaunch("k", (blocks, 1, 1), (256, 1, 1), [Buffer("x"), Buffer("y"), Scalar(2)])
+    arena = memory_for(module, {"x": data, "y": data})
+    launch = KernelLaunch("k", (blocks, 1, 1), (256, 1, 1), [Buffer("x"), Buffer("y"), scalar(2)])
     chosen = None if wanted >= blocks else sample(launch.geometry, wanted)
     return run(module, launch, arena, blocks=chosen, workers=1)
 
@@ -114,8 +114,8 @@ def test_blocks_that_run_alone_read_what_others_write_as_beside_them() -> None:
     )
     launch = KernelLaunch("k", (2, 1, 1), (32, 1, 1), [Buffer("x")])
     for blocks in (None, np.array([1])):
-        arena = arena_for(module, {"x": np.arange(64, dtype="u4")})
+        arena = memory_for(module, {"x": np.arange(64, dtype="u4")})
         run(module, launch, arena, blocks=blocks, workers=1)
-        after = arena.read("x", np.zeros(64, "u4"))
+        after = arena.read("x")
         assert (after[:32] == np.arange(32) + (blocks is None)).all()
         assert (after[32:] == np.arange(32, 64)).all()

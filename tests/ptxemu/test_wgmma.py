@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from ptxemu.counts import mix, operations
 from ptxemu.errors import Fault
-from ptxemu.launch import Scalar, TensorArgument
+from ptxemu.launch import TensorArgument
 from ptxemu.tensormap import TensorMap
-from tests.ptxemu.conftest import Array, Compile, execute
+from tests.ptxemu.conftest import Array, Compile, execute, scalar
 from tests.ptxemu.ptxwords import PRELUDE
 from tests.ptxemu.test_bulk import unswizzled
 
@@ -211,7 +210,7 @@ def test_product(hopper: Compile, case: Case) -> None:
     frag = fragments(stored_a, steps) if registers else np.zeros(4, "u4")
     got, _ = execute(
         hopper(text), "product", {"image": image, "frag": frag, "c": c, "y": np.zeros_like(c)},
-        ["image", "frag", "c", "y", *(Scalar(each, "ulong") for each in descriptors),
+        ["image", "frag", "c", "y", *(scalar(each, "ulong") for each in descriptors),
          image_a.next >> 4, image_b.next >> 4, steps, len(image) // 16, keep],
         block=128, shared=len(image),
     )  # fmt: skip
@@ -317,6 +316,8 @@ def test_a_specialized_kernel(hopper: Compile, threads: int) -> None:
         grid=(3, 2, 1), block=threads, shared=49152, check=True, unwritten=["c"],
     )  # fmt: skip
     assert np.abs(got["c"] - a.astype("f8") @ b.astype("f8").T).max() < 1e-3
-    assert sum(operations(row) for row in outcome.rows if row.instr.op == "wgmma") == 2 * m * n * k
-    kinds = mix(outcome.rows)
-    assert kinds["tensor"] == 6 * 8 * (k // 16) and kinds["memory"] > 0
+    assert sum(row.operations for row in outcome.rows if row.instr.op == "wgmma") == 2 * m * n * k
+    tensor, memory = (
+        sum(row.warps for row in outcome.rows if row.kind == kind) for kind in ("tensor", "memory")
+    )
+    assert tensor == 6 * 8 * (k // 16) and memory > 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ptxemu.tensormap import Im2col, TensorMap
+from ptxemu import Im2col, TensorMap
 from tests.study_maker import VERSION, Maker
 from workbench.errors import UsageError
 from workbench.study.launches import ResolvedLaunch, TensorMapArg, resolve_launches

@@ -14,7 +14,7 @@ import warnings
 from functools import lru_cache
 from typing import Literal
 
-from ptxemu.tensormap import ELEMENT_BYTES, FILLS
+from ptxemu import ELEMENT_BYTES, FILLS
 from workbench.disk.limits import FRONT_MATTER, read_toml
 from workbench.errors import UsageError, did_you_mean
 from workbench.model import Record

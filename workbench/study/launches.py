@@ -18,7 +18,7 @@ from typing import Protocol
 
 import msgspec
 
-from ptxemu.tensormap import ELEMENT_BYTES, DescriptorError, Im2col, TensorMap
+from ptxemu import ELEMENT_BYTES, DescriptorError, Im2col, TensorMap
 from workbench.errors import UsageError, did_you_mean
 from workbench.model import Dim3, KernelResources, Number, Problem, Record
 from workbench.specs import FillSpec, LaunchSpec, TensorMapSpec, Version

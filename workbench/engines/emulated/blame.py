@@ -1,7 +1,7 @@
 """A wrong result, explained: which element, who wrote it, and which line stands out.
 
 The kernel runs once more with the lines behind every value followed
-(`ptxemu.faults.origins`). A line stands out if it takes part in the wrong elements
+(`ptxemu.Origins`). A line stands out if it takes part in the wrong elements
 more than in the right ones, by Ochiai's measure, and no other line does so as much.
 """
 
@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxemu.faults.origins import Origins
-from ptxemu.faults.words import triple
-from ptxemu.ptx.instructions import Instr, Module
+from ptxemu import Module, Origins
 from workbench.engines.host.buffers import FAR_OFF, unwritten
 
 Array = NDArray[Any]
@@ -32,12 +30,8 @@ class Blame:
     words: str
 
 
-def _line(module: Module, instr: Instr) -> str:
-    return module.where(instr.loc)
-
-
 def _stores(module: Module, origins: Origins, name: str) -> list[str]:
-    return list(dict.fromkeys(_line(module, instr) for instr in origins.stores[name]))
+    return list(dict.fromkeys(module.where(instr) for instr in origins.stores[name]))
 
 
 def _shown(name: str, shape: tuple[int, ...], flat: int) -> str:
@@ -127,11 +121,8 @@ def wrong(
         place = ""
         writer = origins.writer(name, flat, size)
         if writer is not None:
-            place = _line(module, writer.instr)
-            words += (
-                f", last written at {place} by thread {triple(writer.thread, writer.shape)} of "
-                f"block {triple(writer.block, writer.grid)}"
-            )
+            place = module.where(writer.instr)
+            words += f", last written at {place} by {writer.who}"
         found = _standing_out(origins, name, off, size)
         if found is not None:
             line, bad, all_bad, good, all_good = found

@@ -4,38 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import math
+import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxemu.counts import Counts
-from ptxemu.errors import EmulatorError, LaunchError, PtxError
-from ptxemu.faults.origins import Origins
-from ptxemu.launch import (
-    Argument,
-    Buffer,
-    KernelLaunch,
-    Scalar,
-    Struct,
-    TensorArgument,
-    arena_for,
-)
-from ptxemu.ptx.instructions import Module
-from ptxemu.ptx.parser import parse
-from ptxemu.run import run, sample
-from ptxemu.sass import functions_of
-from ptxemu.state.context import Limits
-from ptxemu.state.spaces import Arena
+import ptxemu
 from workbench.callers import foreign
 from workbench.compile.build import BuildResult
-from workbench.engines import (
-    Subject,
-)
+from workbench.engines import Subject
 from workbench.engines.emulated import blame
 from workbench.engines.emulated.blame import Blame
 from workbench.engines.emulated.record import resident
@@ -53,7 +35,15 @@ from workbench.engines.host.failures import describe_check
 from workbench.engines.host.job import Check
 from workbench.errors import DataError, KernelError, UsageError
 from workbench.model import Build
-from workbench.study.launches import BufferArg, ResolvedLaunch, ScalarArg, StructArg, TensorMapArg
+from workbench.study.launches import (
+    Argument,
+    BufferArg,
+    ResolvedLaunch,
+    ScalarArg,
+    TensorMapArg,
+    format_of,
+    members_of,
+)
 from workbench.study.signatures import misread
 
 #: Outputs are compared in full below this many operations, by `reference_at` above it.
@@ -66,6 +56,16 @@ _EXPLAINED_BELOW = 200_000_000
 Array = NDArray[Any]
 
 
+#: How the emulator's hints name what has an option or a page of ours.
+_OURS = {
+    "`Limits.within`": "--timeout SECONDS",
+    "`Limits.instructions`": "--instruction-limit",
+    "run it on a GPU": "use --engine ncu on a machine with a GPU",
+    "docs/ptxemu.md": "docs/emulator.md",
+    "a `TensorArgument`": "the name of a [[tensor_map]]",
+}
+
+
 @contextlib.contextmanager
 def in_our_words() -> Iterator[None]:
     """The emulator's errors as those of the program, which have an exit code.
@@ -76,18 +76,20 @@ def in_our_words() -> Iterator[None]:
     """
     try:
         yield
-    except LaunchError as error:
-        raise UsageError(error.message, error.hint) from error
-    except EmulatorError as error:
-        raise KernelError(error.message, error.hint) from error
+    except ptxemu.EmulatorError as error:
+        hint = error.hint
+        for theirs, ours in _OURS.items():
+            hint = hint.replace(theirs, ours)
+        kind = UsageError if isinstance(error, ptxemu.LaunchError) else KernelError
+        raise kind(error.message, hint) from error
 
 
 class Emulation(NamedTuple):
     """One version on one problem, as it ran on the CPU."""
 
-    outcomes: list[Counts]
+    counts: list[ptxemu.Counts]
     check: Check | None  # None: only a sample of the blocks ran
-    module: Module
+    module: ptxemu.Module
     seconds: float  # of its launches; comparing results comes on top
     #: Runs once more to say what made a result wrong; None where that cannot be said.
     explain: Callable[[], Blame | None] = lambda: None
@@ -124,75 +126,83 @@ def arrays_of(subject: Subject, seed: int) -> Arrays:
     )
 
 
-def launch_of(
-    resolved: ResolvedLaunch, build: Build, limits: Limits, memory: Arrays
-) -> KernelLaunch:
-    """A study's launch as the emulator takes it.
+def launched(
+    module: ptxemu.Module,
+    resolved: ResolvedLaunch,
+    build: Build,
+    memory: ptxemu.GlobalMemory,
+    **options: Unpack[ptxemu.Options],
+) -> ptxemu.Counts:
+    """Run a study's launch over its arrays in memory.
 
     Raises:
-        UsageError: a tensor map that reaches beyond its array.
+        UsageError: the launch does not fit the kernel, or a tensor map reaches beyond its array.
+        KernelError: the kernel does wrong, or needs what is not supported.
     """
-    arguments: list[Argument] = []
-    for each in resolved.args:
-        if isinstance(each, TensorMapArg):
-            each.check(memory.all[each.buffer].nbytes)
-            arguments.append(TensorArgument(each.buffer, each.map))
-        elif isinstance(each, StructArg):
-            arguments.append(Struct(tuple(map(_plain, each.members))))
-        else:
-            arguments.append(_plain(each))
-    return KernelLaunch(
-        resolved.kernel,
-        resolved.grid,
-        resolved.block,
-        arguments,
-        resolved.dynamic_shared,
-        limits,
-        resident(resolved, build),
-        resolved.cooperative,
-        resolved.cluster or (1, 1, 1),
-    )
+    shape: ptxemu.Options = {
+        "cluster": resolved.cluster or (1, 1, 1),
+        "cooperative": resolved.cooperative,
+        "resident": resident(resolved, build),
+        **options,
+    }
+    with in_our_words():
+        ran = ptxemu.Kernel(module, resolved.kernel).run(
+            resolved.grid,
+            resolved.block,
+            [_given(each, memory) for each in resolved.args],
+            resolved.dynamic_shared,
+            memory=memory,
+            **shape,
+        )
+        return ran.counts
 
 
-def _plain(argument: BufferArg | ScalarArg) -> Buffer | Scalar:
+def _given(argument: Argument, memory: ptxemu.GlobalMemory) -> ptxemu.Given:
+    if isinstance(argument, TensorMapArg):
+        argument.check(memory.read(argument.buffer).nbytes)
+        return ptxemu.TensorArgument(argument.buffer, argument.map)
     if isinstance(argument, BufferArg):
-        return Buffer(argument.name)
-    return Scalar(argument.value, argument.ctype)
+        return argument.name
+    members = members_of(argument)
+    values = [
+        each.value if isinstance(each, ScalarArg) else memory.address(each.name) for each in members
+    ]
+    return struct.pack(f"@{format_of([each.ctype for each in members])}", *values)
 
 
-def fill(subject: Subject, memory: Arrays, module: Module, arena: Arena) -> None:
-    """Carry out the version's fills, as the GPU's worker does before every run.
+def memory_of(
+    subject: Subject, arrays: Arrays, module: ptxemu.Module, unwritten: Collection[str] = ()
+) -> ptxemu.GlobalMemory:
+    """Arrays in the emulator's memory, with the version's fills as the GPU's worker does them.
 
     Raises:
         UsageError: a name that the build lacks, or an input that does not fit.
     """
-    own = {name for name, each in module.variables.items() if each.space in ("global", "const")}
+    memory, own = module.memory(arrays.all, unwritten), module.variables
     for each in subject.fills:
         if each.symbol and each.name not in own:
-            raise no_symbol(each, sorted({*own, *memory.outputs, *memory.scratch}))
-        size = module.variables[each.name].size if each.symbol else memory.all[each.name].nbytes
+            raise no_symbol(each, sorted({*own, *arrays.outputs, *arrays.scratch}))
+        size = own[each.name] if each.symbol else arrays.all[each.name].nbytes
         if each.input:
-            content = np.ascontiguousarray(memory.inputs[each.input]).reshape(-1).view(np.uint8)
+            content = np.ascontiguousarray(arrays.inputs[each.input]).reshape(-1).view(np.uint8)
             check_copy(each, content.nbytes, size)
         else:
             check_whole(each, size)
             content = repeated(each, size)
-        arena.fill(each.name, content)
+        memory.fill(each.name, content)
+    return memory
 
 
 @lru_cache(maxsize=4)
-def _parsed(text: str, cubin: Path, arch: str) -> Module:
+def _parsed(text: str, cubin: Path, arch: str) -> ptxemu.Module:
     """The same PTX is run on one problem after another, with what ptxas made of it.
 
-    Where that is not there, or in a form that a later ptxas may write, PTX is run all the same.
+    Raises:
+        DataError: it is not PTX as a compiler writes it.
     """
-    functions = None
-    if cubin.is_file():
-        with contextlib.suppress(ValueError):
-            functions = functions_of(cubin.read_bytes(), arch)
     try:
-        return parse(text, functions, foreign)
-    except PtxError as error:
+        return ptxemu.load(text, cubin, arch=arch, foreign=foreign)
+    except ptxemu.PtxError as error:
         raise DataError(error.message, error.hint) from error
 
 
@@ -225,69 +235,69 @@ def emulate(
         KernelError: it does wrong, or needs what is not supported.
         UsageError: a fill that the build has no room for.
     """
-    limits = Limits.within(seconds, instructions)
+    limits = ptxemu.Limits.within(seconds, instructions)
     built = built_of(subject)
     module = _parsed(built.build.ptx, built.cubin, built.build.arch)
-    memory = arrays_of(subject, seed)
-    blank = {*memory.outputs, *memory.scratch} if watch else set()
-    arena = arena_for(module, memory.all, blank)
-    fill(subject, memory, module, arena)
+    arrays = arrays_of(subject, seed)
+    memory = memory_of(subject, arrays, module, {*arrays.outputs, *arrays.scratch} if watch else ())
     begin = time.perf_counter()
-    outcomes = []
-    dtypes = {name: array.dtype.name for name, array in memory.all.items()}
+    counts = []
+    dtypes = {name: array.dtype.name for name, array in arrays.all.items()}
     misread_ = misread(subject.version.text, subject.launches, dtypes)
     for resolved in subject.launches:
         try:
-            with in_our_words():
-                launch = launch_of(resolved, built.build, limits, memory)
-                chosen = sample(launch.geometry, blocks, seed) if blocks else None
-                outcomes.append(run(module, launch, arena, blocks=chosen, check=watch))
+            counts.append(
+                launched(
+                    module, resolved, built.build, memory,
+                    limits=limits, blocks=blocks, seed=seed, check=watch,
+                )
+            )  # fmt: skip
         except KernelError as error:
             error.hint = " ".join((*misread_, error.hint))
             raise
     seconds = time.perf_counter() - begin
-    whole = all(outcome.sampled == 1 for outcome in outcomes)
-    check = _check(subject, memory, arena, seed) if whole else None
+    whole = all(each.sampled == 1 for each in counts)
+    check = _check(subject, arrays, memory, seed) if whole else None
 
     def explain() -> Blame | None:
-        if sum(outcome.thread_instructions for outcome in outcomes) > _EXPLAINED_BELOW:
+        if sum(each.thread_instructions for each in counts) > _EXPLAINED_BELOW:
             return None
         try:
             return _blame(subject, module, seed, limits)
         except KernelError:
             return None  # no time is left for it
 
-    return Emulation(outcomes, check, module, seconds, explain, misread_)
+    return Emulation(counts, check, module, seconds, explain, misread_)
 
 
-def _blame(subject: Subject, module: Module, seed: int, limits: Limits) -> Blame | None:
+def _blame(
+    subject: Subject, module: ptxemu.Module, seed: int, limits: ptxemu.Limits
+) -> Blame | None:
     """The version once more, with the lines behind every value followed."""
-    memory = arrays_of(subject, seed)
-    arena = arena_for(module, memory.all)
-    fill(subject, memory, module, arena)
-    origins = Origins(module, arena)
+    arrays = arrays_of(subject, seed)
+    memory = memory_of(subject, arrays, module)
+    origins = module.origins(memory)
+    build = built_of(subject).build
     for resolved in subject.launches:
-        with in_our_words():
-            launch = launch_of(resolved, built_of(subject).build, limits, memory)
-            run(module, launch, arena, origins=origins)
-    outputs = {name: arena.read(name, like) for name, like in memory.outputs.items()}
-    reference = subject.study.reference(subject.problem, memory.inputs)
+        launched(module, resolved, build, memory, limits=limits, check=False, origins=origins)
+    outputs = {name: memory.read(name) for name in arrays.outputs}
+    reference = subject.study.reference(subject.problem, arrays.inputs)
     tolerance = subject.study.tolerance_of(subject.version.id)
     return blame.missing(module, origins, outputs) or blame.wrong(
         module, origins, outputs, reference, tolerance
     )
 
 
-def _check(subject: Subject, memory: Arrays, arena: Arena, seed: int) -> Check:
+def _check(subject: Subject, arrays: Arrays, memory: ptxemu.GlobalMemory, seed: int) -> Check:
     study, problem = subject.study, subject.problem
     tolerance = study.tolerance_of(subject.version.id)
-    outputs = {name: arena.read(name, like) for name, like in memory.outputs.items()}
+    outputs = {name: memory.read(name) for name in arrays.outputs}
     if study.can_sample and study.flops(problem) >= _FULL_BELOW_FLOPS:
-        sizes = {name: like.size for name, like in outputs.items()}
+        sizes = {name: output.size for name, output in outputs.items()}
         places = random_places(np.random.default_rng(seed), sizes)
-        reference = study.reference_at(problem, memory.inputs, places)
+        reference = study.reference_at(problem, arrays.inputs, places)
         return compare(outputs, reference, tolerance, sample=places)
-    return compare(outputs, study.reference(problem, memory.inputs), tolerance)
+    return compare(outputs, study.reference(problem, arrays.inputs), tolerance)
 
 
 def verified(emulation: Emulation, subject: Subject) -> Check:

@@ -170,7 +170,7 @@ class EmulatorEngine(Engine):
         built = built_of(subject)
         sources = sources_of(counted.module, built)
         launches = launch_records(
-            counted.outcomes, built, counted.module, self._arch, study.bytes(problem)
+            counted.counts, built, counted.module, self._arch, study.bytes(problem)
         )
         profile = Profile(
             engine=self.name,
@@ -232,7 +232,7 @@ def _notices(
                 "absent.",
             )
         )
-    for outcome, launch in zip(emulation.outcomes, launches, strict=True):
+    for counts, launch in zip(emulation.counts, launches, strict=True):
         named, many = lines_by_timing([launch], sources)
         if many:
             run, lines = ("runs", "this line") if many == 1 else ("run", "these lines")
@@ -245,15 +245,15 @@ def _notices(
                     "are those of one order of many.",
                 )
             )
-        if outcome.sampled < 1:
+        if counts.sampled < 1:
             notices.append(
                 Notice(
                     code="sampled",
-                    message=f"{outcome.launch.kernel}: {outcome.blocks_run} of "
-                    f"{outcome.launch.geometry.blocks} blocks were run, every edge of the grid "
+                    message=f"{counts.launch.kernel}: {counts.blocks_run} of "
+                    f"{counts.launch.geometry.blocks} blocks were run, every edge of the grid "
                     "included, and counters scaled up from them; standard error "
                     + ", ".join(
-                        f"{quantity(100 * outcome.error[name], '%')} of {words}"
+                        f"{quantity(100 * counts.error[name], '%')} of {words}"
                         for name, words in _ERROR_WORDS.items()
                     )
                     + ".",

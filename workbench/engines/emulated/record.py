@@ -7,13 +7,11 @@ that counts PTX instructions has the prefix ``ptx__``.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ptxemu.cost import SECTOR
-from ptxemu.counts import Counts, Executed, mix, operations, uncounted
-from ptxemu.launch import KernelLaunch
-from ptxemu.ptx.instructions import Module
+from ptxemu import SECTOR, Counts, Executed, Module
 from workbench.analysis.occupancy import Occupancy, Resources, occupancy
 from workbench.compile.build import BuildResult
 from workbench.gpus import Chip, chip_for
@@ -95,7 +93,7 @@ _ABSENT = {
 
 def _absent(rows: list[Executed]) -> set[str]:
     """Metrics, of lines too, whose sums would leave some of the kernel's accesses out."""
-    return {name for space in uncounted(rows) for name in _ABSENT[space]}
+    return {name for row in rows for space in row.uncounted for name in _ABSENT[space]}
 
 
 def _plain(value: float) -> Number:
@@ -110,14 +108,14 @@ def sources_of(module: Module, built: BuildResult) -> tuple[SourceFile, ...]:
 
 
 def instruction_table(
-    outcome: Counts,
+    counts: Counts,
     module: Module,
     sources: tuple[SourceFile, ...],
     issued: Sequence[float] | None,
 ) -> InstructionTable:
     """The PTX instructions with their non-zero counters; `issued`: the machine's for each."""
     place = {source.path: index for index, source in enumerate(sources)}
-    rows = outcome.rows
+    rows = counts.rows
     homes = [module.place(row.instr) for row in rows]
     columns = {}
     found_in: dict[str, tuple[Sequence[float], str]] = {
@@ -147,11 +145,14 @@ def instruction_table(
 
 def _arithmetic(rows: list[Executed]) -> dict[str, Metric]:
     """The mix of instructions, operations, and operations a byte to and from L2 at most."""
+    mix: Counter[str] = Counter()
+    for row in rows:
+        mix[row.kind] += row.warps
     out = {
         f"ptx__inst_executed_class_{name}": Metric(value=_plain(warps), unit="inst")
-        for name, warps in mix(rows).items()
+        for name, warps in sorted(mix.items())
     }
-    work = sum(operations(row) for row in rows)
+    work = sum(row.operations for row in rows)
     out["ptx__operations"] = Metric(value=_plain(work), unit="op")
     moved = SECTOR * sum(row.site.sectors for row in rows if row.site.space in _GLOBAL)
     if moved:
@@ -202,17 +203,17 @@ def _metrics(rows: list[Executed], issued: Sequence[float] | None) -> dict[str, 
 
 
 def _by_timing(
-    outcome: Counts, issued: Sequence[float] | None, metrics: Mapping[str, Metric]
+    counts: Counts, issued: Sequence[float] | None, metrics: Mapping[str, Metric]
 ) -> ByTiming | None:
     """What of a launch's `metrics` hangs on the order in which warps met; None: nothing."""
-    marked = {id(row) for row in outcome.schedule_dependent}
+    marked = {id(row) for row in counts.schedule_dependent}
     if not marked:
         return None
-    rest = [n for n, row in enumerate(outcome.rows) if id(row) not in marked]
-    known = _metrics([outcome.rows[n] for n in rest], [issued[n] for n in rest] if issued else None)
+    rest = [n for n, row in enumerate(counts.rows) if id(row) not in marked]
+    known = _metrics([counts.rows[n] for n in rest], [issued[n] for n in rest] if issued else None)
     values = {name: known[name].value if name in known else None for name in metrics}
     return ByTiming(
-        rows=tuple(n for n, row in enumerate(outcome.rows) if id(row) in marked),
+        rows=tuple(n for n, row in enumerate(counts.rows) if id(row) in marked),
         without={
             name: value
             for name, value in values.items()
@@ -221,7 +222,8 @@ def _by_timing(
     )
 
 
-def _shape(launch: KernelLaunch) -> dict[str, Metric]:
+def _shape(counts: Counts) -> dict[str, Metric]:
+    launch = counts.launch
     threads, blocks = launch.geometry.threads, launch.geometry.blocks
     return {
         "launch__block_size": Metric(value=threads),
@@ -250,7 +252,7 @@ def resident(launch: ResolvedLaunch, build: Build) -> int:
     return fits.blocks * chip.sms
 
 
-def _fit(launch: KernelLaunch, kernel: KernelResources, chip: Chip | None) -> dict[str, Metric]:
+def _fit(counts: Counts, kernel: KernelResources, chip: Chip | None) -> dict[str, Metric]:
     """Registers and shared memory, and the occupancy that follows from them."""
     out = {
         "launch__registers_per_thread": Metric(value=kernel.registers),
@@ -258,6 +260,7 @@ def _fit(launch: KernelLaunch, kernel: KernelResources, chip: Chip | None) -> di
     }
     if chip is None:
         return out
+    launch = counts.launch
     fits = _fits(launch.geometry.threads, launch.dynamic_shared, kernel, chip)
     for name, limit in fits.limits.items():
         key = f"launch__occupancy_limit_{name.replace('shared memory', 'shared_mem')}"
@@ -291,7 +294,7 @@ class Bound:
 
 
 def bound(
-    outcome: Counts, chip: Chip, machine_instructions: float | None, least_bytes: int
+    counts: Counts, chip: Chip, machine_instructions: float | None, least_bytes: int
 ) -> Bound:
     """The least cycles that a launch can take on a chip, by each of its throughputs.
 
@@ -299,21 +302,21 @@ def bound(
     rests on an estimate, that of machine instructions, and is as uncertain.
 
     Args:
-        outcome: Its counters.
+        counts: Its counters.
         chip: What runs it.
         machine_instructions: Warp instructions that the chip issues; None: not known.
         least_bytes: Bytes that must cross the device memory's bus at least.
     """
     fma = sum(
-        row.on for row in outcome.rows
+        row.on for row in counts.rows
         if row.instr.op in ("fma", "mul", "add", "sub") and row.instr.parts[-1] == "f32"
     )  # fmt: skip
     lsu = sum(
-        row.warps for row in outcome.rows
+        row.warps for row in counts.rows
         if row.instr.op in ("ld", "st", "atom", "red", "shfl") and not row.site.joined
         and row.site.space != "const" and "param" not in row.instr.parts
     )  # fmt: skip
-    waves = sum(row.site.wavefronts for row in outcome.rows)
+    waves = counts.total("wavefronts")
     sms = max(chip.sms, 1)
     cycles = {
         "FMA pipe": fma / chip.fp32_lanes / sms,
@@ -321,7 +324,7 @@ def bound(
     }
     if machine_instructions is not None:
         cycles["issue slots"] = machine_instructions / chip.schedulers / sms
-    if "shared" not in uncounted(outcome.rows):
+    if not any("shared" in row.uncounted for row in counts.rows):
         cycles["shared memory"] = waves / sms
     if chip.memory_bandwidth and chip.sm_clock:
         cycles["device memory"] = least_bytes / chip.memory_bandwidth * chip.sm_clock
@@ -329,9 +332,9 @@ def bound(
 
 
 def _bounds(
-    outcome: Counts, chip: Chip, machine: float | None, least_bytes: int
+    counts: Counts, chip: Chip, machine: float | None, least_bytes: int
 ) -> dict[str, Metric]:
-    found = bound(outcome, chip, machine, least_bytes)
+    found = bound(counts, chip, machine, least_bytes)
     out = {}
     for unit, cycles in found.cycles.items():
         name = unit.replace(" ", "_").replace("/", "_").lower()
@@ -342,7 +345,7 @@ def _bounds(
 
 
 def launch_records(
-    outcomes: Sequence[Counts],
+    every: Sequence[Counts],
     built: BuildResult,
     module: Module,
     arch: str,
@@ -351,7 +354,7 @@ def launch_records(
     """A version's emulated launches.
 
     Args:
-        outcomes: Their counters, in order.
+        every: Their counters, in order.
         built: The build, for registers and shared memory.
         module: The parsed PTX.
         arch: What it was compiled for, and so the chip of `device_of`.
@@ -361,17 +364,17 @@ def launch_records(
     sources = sources_of(module, built)
     resources = {kernel.name: kernel for kernel in built.build.resources}
     records = []
-    for index, outcome in enumerate(outcomes):
-        launch = outcome.launch
-        code = outcome.machine_code()
+    for index, counts in enumerate(every):
+        launch = counts.launch
+        code = counts.machine_code()
         issued = code.issued if code is not None else None
-        metrics = _metrics(outcome.rows, issued)
-        by_timing = _by_timing(outcome, issued, metrics)
-        metrics |= _shape(launch)
+        metrics = _metrics(counts.rows, issued)
+        by_timing = _by_timing(counts, issued, metrics)
+        metrics |= _shape(counts)
         if kernel := resources.get(launch.kernel):
-            metrics |= _fit(launch, kernel, chip)
+            metrics |= _fit(counts, kernel, chip)
         if chip is not None and chip.sms:
-            metrics |= _bounds(outcome, chip, code.total if code else None, least_bytes)
+            metrics |= _bounds(counts, chip, code.total if code else None, least_bytes)
         records.append(
             Launch(
                 kernel=launch.kernel,
@@ -380,7 +383,7 @@ def launch_records(
                 block=launch.block,
                 dynamic_shared=launch.dynamic_shared,
                 metrics=metrics,
-                instructions=instruction_table(outcome, module, sources, issued),
+                instructions=instruction_table(counts, module, sources, issued),
                 by_timing=by_timing,
             )
         )

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ptxemu.tensormap import ELEMENT_BYTES, TensorMap
+from ptxemu import ELEMENT_BYTES, TensorMap
 from workbench.study.launches import ResolvedLaunch
 
 #: CU_STREAM_CAPTURE_MODE_RELAXED: a library may allocate on its first call while we capture.

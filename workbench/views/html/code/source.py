@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import msgspec
 from markupsafe import Markup
 
-from ptxemu.callers import files_of
+from ptxemu import files_of
 from workbench import units
 from workbench.analysis.limit import GROUP, SAMPLES, HotLine, sampled_lines
 from workbench.analysis.listing import Labels, labels_of

@@ -1,0 +1,366 @@
+"""Load PTX, run its kernels over NumPy arrays, look at what came of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+import numpy as np
+
+from ptxemu.callers import Foreign, shipped
+from ptxemu.counts import Counts
+from ptxemu.errors import Fault, LaunchError, PtxError
+from ptxemu.faults.origins import Origins
+from ptxemu.launch import Argument, Buffer, KernelLaunch, TensorArgument, memory_for
+from ptxemu.ptx.inlining import entry_of
+from ptxemu.ptx.instructions import Instr, Ptx, Variable
+from ptxemu.ptx.parser import parse
+from ptxemu.run import run, sample
+from ptxemu.sass import functions_of
+from ptxemu.state.context import Limits
+from ptxemu.state.lanes import Dim3
+from ptxemu.state.spaces import GlobalMemory
+from ptxemu.state.values import Array
+
+#: What a kernel can be given: an array, whose address it gets; the name of one in a memory that
+#: was made before; a number; the bytes of a struct; a tensor map.
+Given = Array | str | int | float | np.generic | bytes | TensorArgument
+_ELF = b"\x7fELF"
+_FLOATS = {"f16": "<f2", "f32": "<f4", "f64": "<f8"}
+
+
+class Options(TypedDict, total=False):
+    """How a kernel is run; all may be left out.
+
+    Attributes:
+        cluster: Blocks of a cluster; where it is left out, what the kernel is compiled for.
+        cooperative: All blocks must be on the chip at once (``cudaLaunchCooperativeKernel``).
+        resident: Blocks that the chip holds at once; 0: any number.
+        check: Look for races and reads of what nothing has written (slower); by default.
+        unwritten: Names of arrays that hold nothing yet: reading them first is a fault.
+        blocks: Run about so many blocks, and scale the counts; 0: all.
+        seed: Which blocks these are.
+        limits: When to give up.
+        workers: Processes; by default one for each core.
+        origins: Told which lines every value comes from (slow).
+    """
+
+    cluster: Dim3
+    cooperative: bool
+    resident: int
+    check: bool
+    unwritten: Collection[str]
+    blocks: int
+    seed: int
+    limits: Limits
+    workers: int
+    origins: Origins
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a launch. Looking at `outputs` or `counts` of a faulty one raises its fault.
+
+    Attributes:
+        faults: What the kernel did wrong: empty, or the first thing, at which it was stopped.
+        memory: The arrays as the launch left them.
+    """
+
+    faults: tuple[Fault, ...]
+    memory: GlobalMemory
+    _counts: Counts | None = field(repr=False)
+
+    @property
+    def outputs(self) -> dict[str, Array]:
+        """A copy of each array by its name.
+
+        Raises:
+            Fault: the kernel did wrong.
+        """
+        self._sound()
+        return {name: self.memory.read(name) for name in self.memory.names}
+
+    @property
+    def counts(self) -> Counts:
+        """What each instruction did and cost.
+
+        Raises:
+            Fault: the kernel did wrong.
+        """
+        self._sound()
+        assert self._counts is not None
+        return self._counts
+
+    def _sound(self) -> None:
+        for fault in self.faults:
+            raise fault
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel of a module, by its name in the PTX."""
+
+    module: Module
+    name: str
+
+    @property
+    def parameters(self) -> tuple[Variable, ...]:
+        """Its parameters, with their sizes in bytes."""
+        return tuple(self.module.ptx.functions[self.name].params)
+
+    def run(
+        self,
+        grid: int | tuple[int, ...],
+        block: int | tuple[int, ...],
+        args: Sequence[Given] | Mapping[str, Given],
+        shared: int = 0,
+        *,
+        memory: GlobalMemory | None = None,
+        **options: Unpack[Options],
+    ) -> Result:
+        """Run it to its end, or to the first thing that it does wrong.
+
+        Args:
+            grid: Blocks along each axis.
+            block: Threads of a block along each axis.
+            args: One for each parameter. Arrays are copied in, and come out as `Result.outputs`
+                under the key of a mapping, or as ``arg0``, ``arg1`` … by their place.
+            shared: Bytes of dynamic shared memory.
+            memory: Arrays that several launches share (`Module.memory`), named in `args`.
+            options: `Options`.
+
+        Raises:
+            LaunchError: grid, block or arguments do not fit the kernel.
+            Unsupported: it needs an instruction that the emulator does not have.
+            ResourceError: no time or memory is left for it.
+        """
+        named = (
+            dict(args)
+            if isinstance(args, Mapping)
+            else {f"arg{place}": each for place, each in enumerate(args)}
+        )
+        given = list(named.values())
+        if memory is not None and _arrays(named):
+            raise LaunchError(
+                f"kernel {self.name}: an array in `args` beside `memory`",
+                "Put it into the memory, and pass its name.",
+            )
+        if memory is None:
+            memory = self.module.memory(_arrays(named), options.get("unwritten", ()))
+        launch = KernelLaunch(
+            self.name,
+            _three(grid),
+            _three(block),
+            [self._argument(place, each, named) for place, each in enumerate(given)],
+            shared,
+            options.get("limits", Limits()),
+            options.get("resident", 0),
+            options.get("cooperative", False),
+            options.get("cluster", (1, 1, 1)),
+        )
+        wanted, seed = options.get("blocks", 0), options.get("seed", 0)
+        try:
+            counts = run(
+                self.module.ptx,
+                launch,
+                memory,
+                blocks=sample(launch.geometry, wanted, seed) if wanted else None,
+                check=options.get("check", True),
+                workers=options.get("workers"),
+                origins=options.get("origins"),
+            )
+        except Fault as fault:
+            return Result((fault,), memory, None)
+        return Result((), memory, counts)
+
+    def _argument(self, place: int, given: Given, named: Mapping[str, Given]) -> Argument:
+        """An argument as a launch has it.
+
+        Raises:
+            LaunchError: it is nothing that a kernel can be given, or does not fit its parameter.
+        """
+        if isinstance(given, np.ndarray):
+            return Buffer(_name_of(given, named))
+        if isinstance(given, str):
+            return Buffer(given)
+        if isinstance(given, TensorArgument):
+            of = given.of
+            return given if isinstance(of, str) else TensorArgument(_name_of(of, named), given.map)
+        if isinstance(given, bytes):
+            return given
+        if isinstance(given, np.generic):
+            return given.tobytes()
+        if not isinstance(given, int | float):
+            raise LaunchError(
+                f"kernel {self.name}: argument {place + 1} is a {type(given).__name__}",
+                "Pass an array, a number, the bytes of a struct, or a TensorArgument.",
+            )
+        parameters = self.parameters
+        if place >= len(parameters):
+            return b""  # that there are too many is said when they are placed
+        return _number(given, parameters[place], f"kernel {self.name}: argument {place + 1}")
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """PTX that has been read. `ptx` is its typed form, which later releases may change."""
+
+    ptx: Ptx = field(repr=False)
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The names of its kernels, as the PTX has them."""
+        return tuple(each.name for each in self.ptx.functions.values() if each.entry)
+
+    @property
+    def files(self) -> Mapping[int, str]:
+        """The source files that it names, by number."""
+        return self.ptx.files
+
+    @property
+    def variables(self) -> dict[str, int]:
+        """Its own variables in global and constant memory, with their bytes."""
+        every = self.ptx.variables.values()
+        return {each.name: each.size for each in every if each.space in ("global", "const")}
+
+    @property
+    def assembled(self) -> bool:
+        """Whether it is known what ptxas made of it."""
+        return bool(self.ptx.assembled)
+
+    def kernel(self, name: str) -> Kernel:
+        """A kernel by its name, with or without what C++ adds to it.
+
+        Raises:
+            PtxError: there is none of that name, or several.
+        """
+        mangled = f"{len(name)}{name}"
+        fitting = [each for each in self.kernels if mangled in each]
+        if name in self.kernels or len(fitting) != 1:
+            if len(fitting) > 1 and name not in self.kernels:
+                raise PtxError(
+                    f"the PTX has {len(fitting)} kernels {name!r}",
+                    f"Name one of them in full: {', '.join(fitting)}.",
+                )
+            return Kernel(self, entry_of(self.ptx, name).name)
+        return Kernel(self, fitting[0])
+
+    def memory(self, arrays: Mapping[str, Array], unwritten: Collection[str] = ()) -> GlobalMemory:
+        """Global memory with copies of these arrays and the module's own variables.
+
+        Args:
+            arrays: By the names that arguments and messages call them.
+            unwritten: Those that hold nothing yet: reading them first is a fault.
+        """
+        return memory_for(self.ptx, arrays, unwritten)
+
+    def origins(self, memory: GlobalMemory) -> Origins:
+        """What follows the source lines behind every value, for launches over a memory."""
+        return Origins(self.ptx, memory)
+
+    def place(self, instr: Instr) -> tuple[str, int]:
+        """Path and line at which a profiler finds what an instruction does."""
+        return self.ptx.place(instr)
+
+    def where(self, instr: Instr) -> str:
+        """``file:line`` of an instruction, as messages say it."""
+        return self.ptx.where(instr.loc)
+
+
+def load(
+    ptx: str | Path,
+    cubin: bytes | Path | None = None,
+    *,
+    arch: str = "",
+    foreign: Foreign = shipped,
+) -> Module:
+    """Read PTX, as ``nvcc -ptx -lineinfo`` or NVRTC write it.
+
+    Args:
+        ptx: The text, or the path of a file.
+        cubin: What ptxas made of just this text with ``-lineinfo``: with it, counts are those of
+            the machine's loads and stores. One that is not there or cannot be read is left aside.
+        arch: What that was made for, like ``sm_90``; "": the PTX's own target.
+        foreign: Whether a path is that of a header whose cost is its caller's; by default those
+            of a toolkit or the system.
+
+    Raises:
+        PtxError: this is no PTX; names its line.
+    """
+    if isinstance(ptx, Path):
+        data = ptx.read_bytes()
+        if data.startswith(_ELF):
+            raise PtxError(
+                f"{ptx} holds machine code, and the emulator runs PTX",
+                "Compile with `nvcc -ptx -lineinfo`; a cubin may come along as `cubin=`.",
+            )
+        ptx = data.decode("utf-8", "replace")
+    if isinstance(cubin, Path):
+        cubin = cubin.read_bytes() if cubin.is_file() else None
+    functions = None
+    if cubin is not None:
+        target = arch or _target_of(ptx)
+        try:
+            functions = functions_of(cubin, target)
+        except ValueError:
+            functions = None
+    return Module(parse(ptx, functions, foreign))
+
+
+def _target_of(ptx: str) -> str:
+    found = re.search(r"^\s*\.target\s+(sm_\w+)", ptx, re.MULTILINE)
+    return found[1] if found else "sm_90"
+
+
+def _three(extent: int | tuple[int, ...]) -> Dim3:
+    """An extent along three axes.
+
+    Raises:
+        LaunchError: it has more.
+    """
+    axes = (extent,) if isinstance(extent, int) else tuple(extent)
+    if not 1 <= len(axes) <= 3:
+        raise LaunchError(f"{axes} has {len(axes)} axes", "A grid or block has one to three.")
+    x, y, z = (*axes, 1, 1)[:3]
+    return int(x), int(y), int(z)
+
+
+def _name_of(array: Array, named: Mapping[str, Given]) -> str:
+    """The name under which an array was placed: the first that it has among the arguments."""
+    return next(name for name, each in _arrays(named).items() if each is array)
+
+
+def _arrays(named: Mapping[str, Given]) -> dict[str, Array]:
+    """The arrays among arguments, each once, by the first name that it has."""
+    found: dict[str, Array] = {}
+    for name, given in named.items():
+        array = given.of if isinstance(given, TensorArgument) else given
+        if isinstance(array, np.ndarray) and not any(each is array for each in found.values()):
+            found[name] = array
+    return found
+
+
+def _number(value: int | float, parameter: Variable, what: str) -> bytes:
+    """A number as the bytes of a parameter.
+
+    Raises:
+        LaunchError: it does not fit.
+    """
+    if parameter.kind in _FLOATS:
+        return np.array(value, _FLOATS[parameter.kind]).tobytes()
+    if parameter.size > 8 or isinstance(value, float):
+        kind = f"a struct of {parameter.size} bytes" if parameter.size > 8 else "an integer"
+        raise LaunchError(
+            f"{what} is {value!r}, and the kernel expects {kind}",
+            "Pass a number of that type, or the bytes of a struct.",
+        )
+    try:
+        return int(value).to_bytes(parameter.size, "little", signed=value < 0)
+    except OverflowError:
+        raise LaunchError(
+            f"{what} is {value}, which {parameter.size} bytes do not hold",
+            "Check the argument against the kernel's parameter.",
+        ) from None
