@@ -1,4 +1,4 @@
-"""A kernel, compiled to closures for one launch."""
+"""A kernel, compiled to closures for one launch: by the opcode table, some of them fused."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def fusable(instr: Instr) -> bool:
     return instr.parts == ("fma", "rn", "f32") and instr.guard is None
 
 
-def schedule(instrs: list[Instr]) -> list[Instr | list[Instr]]:
+def fusable_runs(instrs: list[Instr]) -> list[Instr | list[Instr]]:
     """The block's instructions with independent multiply-adds gathered into lists.
 
     Other instructions move ahead of a pending list unless they read or write what it
@@ -96,7 +96,7 @@ def schedule(instrs: list[Instr]) -> list[Instr | list[Instr]]:
     return out
 
 
-def build(instrs: list[Instr], ctx: Context, outlives: Callable[[str], bool]) -> Run:
+def fused_run(instrs: list[Instr], ctx: Context, outlives: Callable[[str], bool]) -> Run:
     """One closure for a list of independent multiply-adds; it writes their results itself."""
     rt = ctx.rt
     plan = []
@@ -183,8 +183,8 @@ def wait_of(instr: Instr, ctx: Context) -> Wait:
 
 def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     op, kind = instr.op, instr.parts[-1]
-    if op == "cvt" and not set(conversions.PAIRS).isdisjoint(instr.parts[-2:]):
-        return conversions.convert(instr, ctx)
+    if op == "cvt" and not set(conversions.FLOAT8).isdisjoint(instr.parts[-2:]):
+        return conversions.convert_float8(instr, ctx)
     if op in ("st", "red") and "async" in instr.parts:
         raise ctx.unsupported(instr)
     if op in _COUNTED:
@@ -195,8 +195,8 @@ def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         return (cluster.mapa if op == "mapa" else cluster.getctarank)(instr, ctx)
     if op == "mma":
         return mma.mma(instr, ctx)
-    if arithmetic.applies(instr):
-        return arithmetic.build(instr, ctx)
+    if arithmetic.is_dpx(instr):
+        return arithmetic.dpx(instr, ctx)
     if arithmetic.uses_carry(instr):
         return arithmetic.with_carry(instr, ctx)
     tables = list(_TABLES)
@@ -207,7 +207,7 @@ def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     for table in tables:
         if op in table:
             run = table[op](instr, ctx)
-            return floats.counted(run, instr, ctx, site) if floats.calls(instr) else run
+            return floats.counting_calls(run, instr, ctx, site) if floats.may_call(instr) else run
     raise ctx.unsupported(instr)
 
 
@@ -350,10 +350,10 @@ class CompiledKernel:
             return code
         sites = {id(instr): self._site(instr) for instr in block.instrs}
         origins = self.rt.origins
-        for item in block.instrs if origins is not None else schedule(block.instrs):
+        for item in block.instrs if origins is not None else fusable_runs(block.instrs):
             if isinstance(item, list):
                 alive = self.graph.shared_registers
-                fused = build(item, self.ctx, alive.__contains__)
+                fused = fused_run(item, self.ctx, alive.__contains__)
                 touching = [instr for instr in item if self._touches_sums(instr)]
                 run = _settling(fused, self.rt, touching) if touching else fused
                 code.ops.append((-1, run))

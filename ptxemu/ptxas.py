@@ -1,4 +1,7 @@
-"""How often each block of machine code ran, from how often lines of PTX did.
+"""What ptxas did with a kernel: which of its loops it cut, and how many instructions are issued.
+
+In come a compiled kernel, its machine code (`sass`) and how often its PTX ran. No result of a
+kernel depends on it: `issued` and `in_pieces` are its doors.
 
 ptxas moves, copies, joins and leaves out; but what has an effect it makes once each time, and
 each instruction says which line of PTX it comes from. So a block in which the access of a line

@@ -1,4 +1,4 @@
-"""A cubin as the machine instructions of its functions, each with the lines it comes from."""
+"""Machine code: a cubin's instructions, the lines that they come from, what became of accesses."""
 
 from __future__ import annotations
 

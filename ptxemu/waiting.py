@@ -1,12 +1,4 @@
-"""Loops that wait for what another thread does: which they are, and when they stand still.
-
-A loop stands still when an iteration left its registers, its lanes and all memory as they
-were. Only another thread can end it then, so it rests until every other thread has had its
-turn; where all rest and nobody has changed anything, they wait for ever. That needs no
-guess of what the loop is for. Which loops may wait for another block is read off the code:
-those whose end depends on a load that may not be kept in a register, or on an atomic that
-changes nothing while it fails.
-"""
+"""Lanes that do not run now: parked at a wait, at rest in a loop, or for their piece of one."""
 
 from __future__ import annotations
 
@@ -119,6 +111,12 @@ class Suspended:
             self._go(code, wait, (mask, 0), push)
         return True
 
+
+# --- Loops that stand still ---
+# A loop stands still when an iteration left its registers, its lanes and all memory as they
+# were. Only another thread can end it then, so it rests until every other thread has had its
+# turn; where all rest and nobody has changed anything, they wait for ever. That needs no
+# guess of what the loop is for.
 
 #: Iterations before a loop is looked at, and between two looks at most.
 _FIRST, _RARELY = 64, 4096

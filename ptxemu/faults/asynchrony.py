@@ -3,6 +3,7 @@
 A copy into shared memory is a write of its mbarrier's phase. A copy out of it, and a product,
 read until the group that they are committed in has been waited for. A product's sums are its
 own until then, and what threads did to them before it starts lies before a ``wgmma.fence``.
+Who knows of whose work, vector clocks say (`clocks`).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 For every granule of shared memory the watcher keeps the warp that last wrote it, the
 warp (or "several") that read it, and the warp that used an atomic on it, all since the
 block's last barrier. Two warps that meet at a granule without a barrier between, at
-least one of them writing, race. Lanes of one warp are followed by `mates`; races between
-blocks are not found.
+least one of them writing, race; so do lanes of one warp with nothing between that orders them.
+Races between blocks are not found.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Integer and logic instructions, with and without the carry flag."""
+"""Integer and logic instructions, with and without the carry flag, and those of pairs (DPX)."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {
 # are done for themselves; ``relu`` makes what is below zero zero. ``nvcc`` writes ``relu`` behind
 # the type, the manual before it.
 
-PAIRS = ("u16x2", "s16x2")
+DPX_PAIRS = ("u16x2", "s16x2")
 _DONE: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add, "min": np.minimum, "max": np.maximum,
 }  # fmt: skip
@@ -289,7 +289,7 @@ _VIEWS: dict[str, np.dtype[Any]] = {
 }  # fmt: skip
 
 
-def applies(instr: Instr) -> bool:
+def is_dpx(instr: Instr) -> bool:
     """Is the instruction one of these?
 
     `add` of one word is none: it is in `ptxemu.ops.arithmetic`.
@@ -297,10 +297,10 @@ def applies(instr: Instr) -> bool:
     if instr.op not in _DONE:
         return False
     kinds = set(instr.parts[-2:])
-    return not kinds.isdisjoint(PAIRS) or ("relu" in kinds and "s32" in instr.parts)
+    return not kinds.isdisjoint(DPX_PAIRS) or ("relu" in kinds and "s32" in instr.parts)
 
 
-def build(instr: Instr, ctx: Context) -> Run:
+def dpx(instr: Instr, ctx: Context) -> Run:
     """``add``, ``min`` and ``max`` of pairs, and with ``relu``.
 
     Raises:

@@ -1,4 +1,4 @@
-"""``cvt`` in all its rounding modes, and half-precision formats.
+"""``cvt`` in all its rounding modes, and half-precision and 8-bit formats.
 
 float16 is NumPy's; bfloat16 is the upper half of a float32. Both are computed in
 float64, where sums and products of two of their numbers are exact or end in a sticky
@@ -264,7 +264,7 @@ BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {"cvt": _cvt}
 #: Pair -> digits behind the point, exponent bias, and the code of the greatest number.
 _FORMATS = {"e4m3x2": (3, 7, 0x7E), "e5m2x2": (2, 15, 0x7B)}
 _NAN = 0x7F
-PAIRS = tuple(_FORMATS)
+FLOAT8 = tuple(_FORMATS)
 
 
 @lru_cache(maxsize=2)
@@ -291,7 +291,7 @@ def encoded(x: Array, pair: str) -> Array:
     return np.where(np.isnan(x), _NAN, code).astype(np.uint16)
 
 
-def convert(instr: Instr, ctx: Context) -> Run:
+def convert_float8(instr: Instr, ctx: Context) -> Run:
     """``cvt`` to a pair from two float32 or two halves, and from a pair to two halves."""
     to, source = instr.parts[-2:]
     relu = "relu" in instr.parts
@@ -299,7 +299,7 @@ def convert(instr: Instr, ctx: Context) -> Run:
     def positive(x: Array) -> Array:
         return np.where(x <= 0, 0.0, x) if relu else x
 
-    if source in PAIRS:
+    if source in FLOAT8:
         if to != "f16x2":
             raise ctx.unsupported(instr)
         (a,) = ctx.sources(instr, 1, 2)

@@ -1,8 +1,7 @@
 """``cp.async.bulk`` and ``cp.async.bulk.tensor``, with reductions, multicast and groups.
 
-A copy into shared memory lands when its mbarrier is waited for (`flights`); one out of
-shared memory is done at once, and its group's wait says only when the source may be
-written again.
+A copy into shared memory lands when its mbarrier is waited for; one out of shared memory is
+done at once, and its group's wait says only when the source may be written again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Floating-point instructions of float32 and float64.
+"""Floating-point instructions of float32, float64, and of float16 and bfloat16 with their pairs.
 
 Addition, subtraction, multiplication, division, square root and fused multiply-add
 round once, in every rounding mode, as the chip does. ``.approx`` functions are computed
@@ -273,18 +273,18 @@ BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {
 # must.
 
 
-def calls(instr: Instr) -> bool:
+def may_call(instr: Instr) -> bool:
     """Is it a quotient whose routine has a path for rare operands?"""
     return instr.op == "div" and instr.parts[-1] == "f32" and instr.parts[1] == "rn"
 
 
-def counted(run: Run, instr: Instr, ctx: Context, site: CodeSite) -> Run:
+def counting_calls(run: Run, instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """The same closure, which counts the warps that call: `CodeSite.calls`."""
     a, b = ctx.sources(instr, 2, 4, "f32")
     get = getter("f32", False)
 
     def divide(R: Registers, M: Mask) -> Value | None:
-        rare = leaves(get(R[a]), get(R[b]))
+        rare = leaves_common_path(get(R[a]), get(R[b]))
         if rare.any():
             lanes = ctx.rt.lanes
             rows = np.broadcast_to(rare, lanes.shape).reshape(lanes.B, lanes.W, WARP)
@@ -295,7 +295,7 @@ def counted(run: Run, instr: Instr, ctx: Context, site: CodeSite) -> Run:
     return divide
 
 
-def leaves(x: Array, y: Array) -> Array:
+def leaves_common_path(x: Array, y: Array) -> Array:
     """Whether quotients leave the common path.
 
     Args:

@@ -1,8 +1,7 @@
 """``mbarrier``: barriers in shared memory that count arrivals and bytes.
 
-Their words lie in shared memory (`ptxemu.ops.mbarrier`). A wait ends a block of
-the control flow: lanes whose phase is not over are parked until it is, or until nothing
-else can run, when a wait gives up as its time limit lets it do on the chip.
+A wait ends a block of the control flow: lanes whose phase is not over are parked until it is, or
+until nothing else can run, when a wait gives up as its time limit lets it do on the chip.
 """
 
 from __future__ import annotations

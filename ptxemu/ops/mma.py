@@ -1,4 +1,4 @@
-"""Tensor-core instructions: ``mma.sync`` and ``ldmatrix``; the rest is in `wmma`.
+"""Tensor-core instructions of a warp: ``mma.sync``, ``ldmatrix``, ``stmatrix`` and ``wmma``.
 
 Products are exact and summed in float64 (integers exactly), then rounded once. The
 chip aligns and truncates inside its sum, in a way that NVIDIA does not publish, so
@@ -284,7 +284,7 @@ def stmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
 # PTX leaves open how a fragment's elements lie in registers; ours lie as ptxas 13.0 has them
 # on sm_90: as those of ``mma``, float16 of A and B twice, of which products take the first.
 # What memory instructions a load or store becomes is not open: ptxas always makes the same
-# ones, and their costs are counted (`pieces`).
+# ones, and their costs are counted.
 
 
 class Pieces(NamedTuple):

@@ -1,6 +1,6 @@
 """Basic blocks, the order in which they run, and which registers outlive a block.
 
-The machine always runs the earliest pending block of `ControlFlow.order`. Because that
+A batch always runs the earliest pending block of `ControlFlow.order`. Because that
 order keeps every loop's blocks together and before what follows the loop, lanes
 that parted at a branch meet again at its immediate post-dominator; where that is the head of
 the loop around the branch, in a block without instructions before it.

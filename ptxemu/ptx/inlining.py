@@ -1,9 +1,9 @@
 """Device functions are inlined before anything runs: one flat body per kernel.
 
-A function that can come to itself has one body instead, and frames (`frames`); a call through
-a pointer asks for one function after another that it may mean. A call passes its arguments
-through ``.param`` variables; each (variable, offset) becomes a pseudo-register, so a call is a
-handful of moves and costs nothing more.
+A function that can come to itself has one body instead, and a frame for each call; a call
+through a pointer asks for one function after another that it may mean. A call passes its
+arguments through ``.param`` variables; each (variable, offset) becomes a pseudo-register, so a
+call is a handful of moves and costs nothing more.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _names(items: Iterable[Instr | Label], registers: Mapping[str, str]) -> set[
     return out - {POINTER}
 
 
-def saved(body: Body, at: int, registers: Mapping[str, str]) -> list[str]:
+def saved_registers(body: Body, at: int, registers: Mapping[str, str]) -> list[str]:
     """The registers that a call at a place of a body must find again, the widest first."""
     labels = {item.name: index for index, item in enumerate(body) if isinstance(item, Label)}
     jumps = [
@@ -144,7 +144,7 @@ def _width(kind: str) -> int:
     return 4 if kind == "pred" else SIZES[kind]
 
 
-def moves(
+def frame_moves(
     call: Instr, names: Sequence[str], registers: Mapping[str, str], bit: Reg
 ) -> tuple[int, list[Instr], list[Instr]]:
     """A frame's bytes, and the instructions that save registers in it and fetch them again.
@@ -177,7 +177,9 @@ def moves(
     return size, save, fetch
 
 
-def cleared(like: Instr, names: Iterable[str], registers: Mapping[str, str]) -> list[Instr]:
+def cleared_registers(
+    like: Instr, names: Iterable[str], registers: Mapping[str, str]
+) -> list[Instr]:
     """Moves of zero to registers, at the place of another instruction."""
     out = []
     for name in sorted(names):
@@ -187,7 +189,7 @@ def cleared(like: Instr, names: Iterable[str], registers: Mapping[str, str]) -> 
     return out
 
 
-def variable() -> Variable:
+def stack_variable() -> Variable:
     """The memory of a thread's frames."""
     return Variable(FRAMES, "local", STACK_BYTES, _ALIGN)
 
@@ -432,7 +434,7 @@ class _Inliner:
         if not self.returns:
             return
         flat.registers[POINTER] = "b64"
-        flat.variables.append(variable())
+        flat.variables.append(stack_variable())
         like = next(item for item in flat.body if isinstance(item, Instr))
         start = [replace(like, parts=("mov", "u64"), operands=(Reg(POINTER), Sym(FRAMES)))]
         end = replace(like, parts=("ret",), operands=(), guard=None)
@@ -465,11 +467,11 @@ class _Inliner:
                     continue
                 each = self.framed[id(item)]
                 # The kernel's own registers are nobody else's.
-                names = saved(piece, at, flat.registers) if number else []
+                names = saved_registers(piece, at, flat.registers) if number else []
                 self.enter(each, names, aligned(places[each[1].name].bytes))
                 held.update(names)
         # Not every path has written what a frame holds.
-        flat.body[1:1] = cleared(start[0], held, flat.registers)
+        flat.body[1:1] = cleared_registers(start[0], held, flat.registers)
         for name, labels in self.returns.items():
             flat.tables[f"{name}#:returns"] = tuple(labels)
 
@@ -491,7 +493,7 @@ class _Inliner:
         self.flat.registers[bit.name], self.flat.registers[full.name] = "b32", "pred"
         results = {each.name for each in call.returns.items if isinstance(each, Reg | Sym)}
         names = [name for name in names if name.rpartition("+")[0] not in results]
-        size, save, fetch = moves(instr, names, self.flat.registers, bit)
+        size, save, fetch = frame_moves(instr, names, self.flat.registers, bit)
         pointer, number = Reg(POINTER), self.returns[callee.name].index(back)
         self.made(
             instr,

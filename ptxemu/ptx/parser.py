@@ -1,4 +1,4 @@
-"""PTX text -> typed instructions with their source lines.
+"""PTX text -> tokens -> typed instructions with their source lines.
 
 The grammar is that of the PTX ISA manual
 (https://docs.nvidia.com/cuda/parallel-thread-execution/), as far as NVRTC and nvcc

@@ -1,4 +1,4 @@
-"""Loops that wait for what another thread does, read off the code.
+"""Loops whose end another thread decides, read off the code; and what else its timing decides.
 
 A loop may wait whose end depends on a load that may not be kept in a register, or on an atomic
 that changes nothing while it fails.

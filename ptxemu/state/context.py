@@ -175,13 +175,17 @@ class Runtime:
         self.lock: AbstractContextManager[Any] = nullcontext()
         self.wide: list[tuple[Any, Any]] = []
         self.alive: Callable[[], Mask]
-        self.copies: Any = None  # `asynccopy.Pipeline` of the batch
-        self.flights: Any = None  # `bulk.flights.Flights` of the batch
-        self.cluster: Any = None  # `cluster.ClusterBarrier` of the batch
-        self.sums: Any = None  # `sums.Sums` of the batch
-        self.order: Any = None  # `order.OrderWatcher`, where what comes before what is followed
-        self.stores: Any = None  # `stores.StoreWatcher` of the batch, where all is looked for
-        self.origins = origins  # `origins.Origins`, where a wrong result is explained
+        self.copies: Any = None  # `ops.asynccopy.Pipeline` of the batch
+        self.flights: Any = None  # `ops.copies.Flights` of the batch
+        self.cluster: Any = None  # `ops.cluster.ClusterBarrier` of the batch
+        self.sums: Any = None  # `ops.wgmma.Sums` of the batch
+        self.order: Any = (
+            None  # `faults.asynchrony.OrderWatcher`, where what comes before what is followed
+        )
+        self.stores: Any = (
+            None  # `faults.stores.StoreWatcher` of the batch, where all is looked for
+        )
+        self.origins = origins  # `faults.origins.Origins`, where a wrong result is explained
         self.finding: Fault | None = None  # raised at the end, unless worse comes first
         #: Counts stores and atomics that left memory other than it was, while `probing`.
         self.changes = 0

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptxemu.compiled import fusable, schedule
+from ptxemu.compiled import fusable, fusable_runs
 from ptxemu.ptx.flow import control_flow
 from ptxemu.ptx.inlining import flatten
 from ptxemu.ptx.instructions import Instr
@@ -46,7 +46,7 @@ def ordered(first: Instr, second: Instr) -> bool:
 @given(st.lists(lines, max_size=12))
 def test_nothing_passes_what_it_depends_on(body: list[str]) -> None:
     instrs = instructions("\n".join(body))
-    entries = [each if isinstance(each, list) else [each] for each in schedule(instrs)]
+    entries = [each if isinstance(each, list) else [each] for each in fusable_runs(instrs)]
     order = [id(instr) for entry in entries for instr in entry]
     assert sorted(order) == sorted(map(id, instrs))
     at = {id(instr): n for n, entry in enumerate(entries) for instr in entry}
@@ -64,7 +64,7 @@ def test_independent_ones_are_gathered_around_what_does_not_concern_them() -> No
         "fma.rn.f32 %f3, %f7, %f8, %f3; fma.rn.f32 %f4, %f1, %f8, %f4;"
     )
     first, other, second, add, third, last = instrs
-    assert schedule(instrs) == [other, add, [first, second, third], last]
+    assert fusable_runs(instrs) == [other, add, [first, second, third], last]
 
 
 def test_only_plain_ones_of_float32_are() -> None:
