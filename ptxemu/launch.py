@@ -209,7 +209,7 @@ def prepare(
         Fault: it needs more shared memory than there is.
         LaunchError: grid, block or arguments do not fit the kernel.
     """
-    kernel = _kernel(module, launch.kernel)
+    kernel = _prepared(module, launch.kernel)
     flat, graph = kernel.flat, kernel.graph
     launch = clustered(module, launch)
     _check(launch, module.functions[launch.kernel])
@@ -250,7 +250,7 @@ def _environment(launch: KernelLaunch, arena: GlobalMemory) -> dict[str, int]:
     return out
 
 
-class _Kernel(NamedTuple):
+class _Prepared(NamedTuple):
     """What of a kernel does not depend on the launch.
 
     Attributes:
@@ -273,7 +273,7 @@ class _Kernel(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def _kernel(module: Ptx, name: str) -> _Kernel:
+def _prepared(module: Ptx, name: str) -> _Prepared:
     """One problem after another is run with it."""
     flat = flatten(module, name)
     instrs = (item for item in flat.body if isinstance(item, Instr))
@@ -291,7 +291,7 @@ def _kernel(module: Ptx, name: str) -> _Kernel:
     symbols |= {v.name: ("shared", start) for v in dynamic}
     symbols |= {name: ("local", at) for name, at in local.items()}
     widths = _widths(graph, module.assembled)
-    return _Kernel(flat, graph, (*fixed, *dynamic), symbols, start, local_bytes, widths)
+    return _Prepared(flat, graph, (*fixed, *dynamic), symbols, start, local_bytes, widths)
 
 
 def _widths(graph: ControlFlow, assembled: Assembled) -> dict[int, int]:

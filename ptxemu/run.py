@@ -108,7 +108,7 @@ def _cut(geometry: Geometry, blocks: Blocks, count: int) -> list[Blocks]:
     return [part.reshape(-1) for part in np.array_split(clusters, count) if len(part)]
 
 
-class _Sums(NamedTuple):
+class _Tally(NamedTuple):
     """What a batch counted.
 
     Attributes:
@@ -120,8 +120,8 @@ class _Sums(NamedTuple):
     sites: NDArray[np.int64]
 
 
-def _counts(compiled: CompiledKernel) -> _Sums:
-    return _Sums(
+def _counts(compiled: CompiledKernel) -> _Tally:
+    return _Tally(
         np.array([(code.warps_run, code.lanes_run) for code in compiled.codes], np.int64),
         np.array([site.counts() for site in compiled.sites], np.int64),
     )
@@ -134,7 +134,7 @@ def _reset(compiled: CompiledKernel) -> None:
         site.reset()
 
 
-def _work(compiled: CompiledKernel, geometry: Geometry, blocks: Blocks) -> _Sums:
+def _work(compiled: CompiledKernel, geometry: Geometry, blocks: Blocks) -> _Tally:
     _reset(compiled)
     try:
         run_batch(compiled, Lanes(geometry, blocks))
@@ -299,7 +299,7 @@ def run(
     return outcome
 
 
-def _gather(outcome: Counts, answers: list[_Sums], parts: list[_Portion]) -> None:
+def _gather(outcome: Counts, answers: list[_Tally], parts: list[_Portion]) -> None:
     compiled = outcome.compiled
     weights = [part.weight for part in parts]
     codes = sum(weight * each.codes for weight, each in zip(weights, answers, strict=True))
@@ -352,7 +352,7 @@ def _variances(values: NDArray[np.float64], parts: list[_Portion]) -> NDArray[np
 
 
 def _errors(
-    compiled: CompiledKernel, answers: list[_Sums], parts: list[_Portion]
+    compiled: CompiledKernel, answers: list[_Tally], parts: list[_Portion]
 ) -> dict[str, float]:
     """Relative standard errors of a stratified sample's totals."""
     lengths = np.array([code.count for code in compiled.codes])
