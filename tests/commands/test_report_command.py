@@ -279,8 +279,8 @@ def raising(error: WorkbenchError) -> Callable[..., None]:
     return raised
 
 
-#: What renders and reads: templates, comparisons, machine code, processes, front matter.
-_SLOW = "jinja2", "workbench.analysis", "multiprocessing", "workbench.study.frontmatter", "pandas"
+#: What renders and reads: templates, comparisons, machine code, processes.
+_SLOW = "jinja2", "workbench.analysis", "multiprocessing", "pandas"
 
 
 def test_a_run_that_changes_nothing_loads_nothing_that_renders(project: Path) -> None:

@@ -222,28 +222,3 @@ def test_pages_that_are_looked_at_are_written_first_and_told(tmp_path: Path) -> 
         done = site.write(map(noted, names), owners=("x",))
     assert written == ["c.html", "told", "a.html", "b.html", "d.html"]
     assert done.written == 4
-
-
-def test_an_exact_key_keeps_a_page_whose_files_are_others(tmp_path: Path) -> None:
-    def keyed(key: str, exact: str) -> Page:
-        html = f"{key} {exact}"
-        return Page(
-            path="a.html",
-            key=key,
-            owner="x",
-            render=lambda: Rendered(html=html),
-            exact=lambda: exact,
-        )
-
-    def write(key: str, exact: str) -> str:
-        with Site(tmp_path / "site") as site:
-            site.write([keyed(key, exact)], owners=("x",))
-        return (tmp_path / "site/a.html").read_text()
-
-    assert write("1", "same") == "1 same"
-    assert write("2", "same") == "1 same"
-    assert write("3", "other") == "3 other"
-    # By its files alone from then on: what is exact is not asked for again.
-    with Site(tmp_path / "site") as site:
-        done = site.write([keyed("3", "never asked")], owners=("x",))
-    assert done.unchanged == 1

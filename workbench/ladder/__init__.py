@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections import Counter as Tally
 from collections import defaultdict
-from collections.abc import Container, Iterable
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Container, Iterable
+from functools import cache, cached_property, lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +30,6 @@ from workbench.study.folder import StudyInfo
 
 if TYPE_CHECKING:
     from workbench.analysis.step import Step
-    from workbench.study.folder import Study
 
 #: Engines in order of preference.
 ENGINES = ("ncu", "emulator")
@@ -216,17 +215,17 @@ class Family:
     """
 
     def __init__(
-        self, store: Store, project: Project | None, name: str, device: str, study: Study | None
+        self, store: Store, name: str, device: str, info: Callable[[str], StudyInfo]
     ) -> None:
         self.store, self.name, self.device = store, name, device
-        self._project, self._study = project, study
+        self._info = info
         self.damaged: list[DataError] | None = None
         self.summaries = Summaries()
 
     @cached_property
     def study(self) -> StudyInfo:
         """The study's words."""
-        return StudyInfo(self._project, self.name, self._study)
+        return self._info(self.name)
 
     @cached_property
     def timings(self) -> tuple[Timing, ...]:
@@ -411,7 +410,7 @@ def find_ladders(
     project: Project | None,
     studies: tuple[str, ...] = (),
     *,
-    loaded: Study | None = None,
+    info: Callable[[str], StudyInfo] | None = None,
     damaged: list[DataError] | None = None,
     without: Container[Path] = (),
     summaries: Summaries | None = None,
@@ -422,18 +421,19 @@ def find_ladders(
         store: Where profiles and times are.
         project: Where the studies are.
         studies: Only these studies' ladders.
-        loaded: The one study that is asked for, where it is loaded already.
+        info: Gives a study's words; None: they are read, where they are wanted.
         damaged: Takes the errors of files that cannot be read; None: they are raised.
         without: Files that are passed over, because they are known to be damaged.
         summaries: Reads what a list says of a profile; None: none is kept for the next one.
     """
+    info = info or cache(partial(StudyInfo, project))
     families: dict[tuple[str, str], Family] = {}
     out: dict[tuple[str, str, str], Ladder] = {}
 
     def ladder(name: str, device: str, problem: str) -> Ladder:
         key = (name, device, problem)
         if key not in out:
-            family = families.setdefault(key[:2], Family(store, project, name, device, loaded))
+            family = families.setdefault(key[:2], Family(store, name, device, info))
             if without:
                 family.damaged = []
             if summaries:

@@ -10,7 +10,7 @@ from workbench.ladder.summaries import RecordedProfile, Summaries
 from workbench.model import Timing
 from workbench.project import Project
 from workbench.store import Store, means_device
-from workbench.study.folder import SeenStudy, Study
+from workbench.study.folder import SeenStudy, Study, StudyInfo
 
 
 class StudyList:
@@ -81,13 +81,15 @@ def study_list(
         UsageError: no such problem, or nothing is recorded on the device.
     """
     name = study.name
+
+    def info(_: str) -> StudyInfo:
+        return StudyInfo(project, name, study)
+
     if problem is not None:
         study.problem(problem)
     store = Store(project.profiles)
     summaries = Summaries(str(store.root), name)
-    ladders = find_ladders(
-        store, project, (name,), loaded=study, damaged=damaged, summaries=summaries
-    )
+    ladders = find_ladders(store, project, (name,), info=info, damaged=damaged, summaries=summaries)
     wish = device if device is not None else project.default_device
     meant = [ladder for ladder in ladders if means_device(wish, ladder.device)]
     # Where the device is known, what was recorded on others is not read to find the newest.
@@ -104,7 +106,7 @@ def study_list(
     first = [p.name for p in study.problems_for("profile") if p.name in recorded]
     wanted = problem or next(iter([*first, *recorded]), "")
     here = (each for each in ladders if (each.device, each.problem) == (slug, wanted))
-    empty = Ladder(Family(store, project, name, slug, study), wanted)
+    empty = Ladder(Family(store, name, slug, info), wanted)
     return StudyList(study, ladders, recorded, next(here, empty), where, study.note)
 
 

@@ -26,6 +26,7 @@ from workbench.ladder import Ladder, Rung, damaged_files, find_ladders
 from workbench.model import Record
 from workbench.project import Project, studies_in
 from workbench.store import Store
+from workbench.study.folder import SeenStudy, StudyInfo, view_study
 from workbench.views.html.ladders import (
     LadderKeys,
     ladder_pages,
@@ -197,10 +198,10 @@ def build_report(
         done = PageCount()
         if project is not None and (studies or not (reports or programs)):
             damaged = damaged_files(site.suspects())
-            keys = cache(partial(_study_key, project))
+            info = cache(partial(_study, site, project, stamp))
             store = store or Store(project.profiles)
             try:
-                done = _write_ladders(site, project, store, studies, stamp, damaged, keys)
+                done = _write_ladders(site, project, store, studies, stamp, damaged, info)
             except DataError:
                 # Only now: whoever's files are whole does not pay for reading them twice.
                 ladders = find_ladders(store, project, _named(project, studies))
@@ -208,9 +209,9 @@ def build_report(
                 if found.keys() <= damaged.keys():
                     raise
                 damaged |= found
-                done = _write_ladders(site, project, store, studies, stamp, damaged, keys)
+                done = _write_ladders(site, project, store, studies, stamp, damaged, info)
             site.leave_out(damaged)
-            remarks = _look_at_studies(site, project, studies, stamp, keys)
+            remarks = _look_at_studies(project, studies, info)
         if reports:
             from workbench.views.html.files import write_reports
 
@@ -290,7 +291,7 @@ def build_page(
     wanted = f"{ladder_folder(ladder)}/{name}"
     with Site(out) as site:
         copy_assets(site)
-        pages = ladder_pages(site, ladder, list(pairs), LadderKeys(site, ladder, "", "", ()))
+        pages = ladder_pages(site, ladder, list(pairs), LadderKeys(site, ladder, "", ()))
         site.write((page for page in pages if page.path == wanted), owners=())
     return out / wanted
 
@@ -330,13 +331,13 @@ def _write_ladders(
     asked: tuple[str, ...],
     stamp: str,
     damaged: Mapping[Path, DataError],
-    keys: Callable[[str], str],
+    info: Callable[[str], StudyInfo],
 ) -> PageCount:
     """Bring the ladders' pages up to date, without the files that are known to be damaged."""
     pairs = [_pair(text, project) for text in asked if _PAIR.fullmatch(text)]
     studies = _named(project, asked)
     studies += _outdated(site, store, studies)
-    ladders = find_ladders(store, project, studies, without=damaged)
+    ladders = find_ladders(store, project, studies, without=damaged, info=info)
     recorded = {ladder.name for ladder in ladders}
     for name in studies:
         if name not in recorded:
@@ -371,7 +372,7 @@ def _write_ladders(
             ladder = ladders.pop(0)
             wanted = _pairs_of(site, ladder, pairs)
             swept = tuple(times[ladder.name, ladder.device])
-            own = LadderKeys(site, ladder, stamp, keys(ladder.name), swept)
+            own = LadderKeys(site, ladder, stamp, swept)
             yield from ladder_pages(site, ladder, wanted, own)
 
     return site.write(pages(), owners=owned)
@@ -385,36 +386,42 @@ class _Remarks(NamedTuple):
 
 
 def _look_at_studies(
-    site: Site,
-    project: Project,
-    asked: tuple[str, ...],
-    stamp: str,
-    keys: Callable[[str], str],
+    project: Project, asked: tuple[str, ...], info: Callable[[str], StudyInfo]
 ) -> _Remarks:
-    """What is to be said of the studies that were asked for (none: all).
-
-    A study that was sound is not read again before something of it changes: reading the front
-    matter of a hundred versions takes longer than all else of a run that writes nothing.
-    """
+    """What is to be said of the studies that were asked for (none: all)."""
     remarks = _Remarks([], [])
     for name in _named(project, asked) or studies_in(project.kernels):
-        key = digest(stamp, keys(name))
-        if site.is_sound(name, key):
-            continue
-        from workbench.study.folder import view_study
-
-        try:
-            note = view_study(project, name).note
-        except WorkbenchError as error:
-            remarks.broken.append(error)
-        else:
-            remarks.notes.extend([note] if note else [])
-            site.vouch(name, None if note else key)
+        seen = info(name)
+        if seen.error is not None:
+            remarks.broken.append(seen.error)
+        elif isinstance(seen.study, SeenStudy):
+            remarks.notes.extend([seen.study.note] if seen.study.note else [])
+        elif not (project.kernels / name / "study.py").exists():
+            try:
+                view_study(project, name)
+            except WorkbenchError as error:
+                remarks.broken.append(error)
     return remarks
 
 
+def _study(site: Site, project: Project, stamp: str, name: str) -> StudyInfo:
+    """A study's words; of a folder that is as it was when it was last read, those that were kept.
+
+    Reading the front matter of a hundred versions takes longer than all else of a run that
+    writes nothing. What is to be remarked of a study is remarked by every run: it is not kept.
+    """
+    key = digest(stamp, _study_key(project, name))
+    kept = site.words(name, key)
+    if kept is not None:
+        return StudyInfo(project, name, kept=kept)
+    info = StudyInfo(project, name)
+    sound = isinstance(info.study, SeenStudy) and not info.study.note
+    site.keep_words(name, key, info.words if sound else None)
+    return info
+
+
 def _study_key(project: Project, name: str) -> str:
-    """Content key of a study's folder, and whether it is the default; changes with every edit."""
+    """Digest of a study's folder, and of its record."""
     folder = project.kernels / name
     files = sorted(p for p in folder.rglob("*") if p.suffix in _CODE_SUFFIXES and p.is_file())
     parts: list[str | bytes] = []
@@ -422,8 +429,7 @@ def _study_key(project: Project, name: str) -> str:
         with suppress(DataError):  # too large for a source, which is told where it is read
             parts += [str(path.relative_to(folder)), read_regular(path, SOURCE)]
     record = project.facts(name)
-    settings = f"{project.default_study == name} {project.default_device}"
-    return digest(settings, *parts, record.read_bytes() if record.is_file() else b"")
+    return digest(*parts, record.read_bytes() if record.is_file() else b"")
 
 
 def _outdated(site: Site, store: Store, studies: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,10 +1,7 @@
-"""The pages of a ladder, and what each is made of.
+"""The pages of a ladder, and what each is made of: its content key.
 
-A page has two keys. `Page.key` is over files as they are: all that a run looks at which
-changes nothing. Where it differs, `Page.exact` is over what the page takes from those files: an
-edit of one version's source makes its study's folder another one, and few of its pages. What a
-page takes from the ladder around it is gathered in records (`Head`, `Around`) that are both
-shown and digested, so that nothing is shown which no key speaks of.
+A key is over what the page takes and nothing else, so that an edit of one version's source, which
+makes its study's folder another one, makes few pages others.
 """
 
 from __future__ import annotations
@@ -21,7 +18,6 @@ from workbench.errors import WorkbenchError
 from workbench.ladder import Ladder, Rung
 from workbench.views.html.page import (
     LADDERS,
-    KeptPage,
     Page,
     Rendered,
     digest,
@@ -41,98 +37,81 @@ StepName = tuple[str, str, str]
 
 
 class LadderKeys:
-    """Digests of what the pages of one ladder are made of.
+    """The content keys of a ladder's pages.
 
     Args:
         site: Knows the files' contents.
         ladder: Whose pages they are.
         program: The program's own key.
-        folder: That of the study's folder.
-        times: Those of all times of the study on the device, which a ladder's page shows.
+        times: Digests of all times of the study on the device, which a ladder's page shows.
     """
 
-    def __init__(
-        self, site: Site, ladder: Ladder, program: str, folder: str, times: tuple[str, ...]
-    ) -> None:
-        self._site, self._ladder = site, ladder
-        self._program, self._folder, self._times = program, folder, times
-        #: A ladder's page and its steps name neighbours: which files there are is part of them.
-        self._shape = digest(folder, _named(ladder), *times_of(site, ladder))
+    def __init__(self, site: Site, ladder: Ladder, program: str, times: tuple[str, ...]) -> None:
+        self._site, self._ladder, self._times = site, ladder, times
+        study = ladder.study
+        self._common = [program, ladder.name, ladder.device, ladder.problem]
+        self._common += [study.title, study.problem, study.work]
 
-    def _content(self, version: str, engine: str) -> str:
-        path = self._ladder.files.get((version, engine))
-        return self._site.content(path) if path else ""
+    def _key(self, *parts: object) -> str:
+        return digest(msgspec.json.encode([*self._common, *parts]))
 
-    def _contents(self) -> list[str]:
-        return [self._site.content(path) for _, path in sorted(self._ladder.files.items())]
+    def _contents(self, version: str, *kinds: str) -> list[str]:
+        """Digests of what is recorded of a version; "" for what is not."""
+        paths = (self._ladder.files.get((version, kind)) for kind in kinds)
+        return [self._site.content(path) if path else "" for path in paths]
+
+    def _said(self, version: str) -> list[object]:
+        """What the study says of a version, and its source as it is now."""
+        study = self._ladder.study
+        one = study.versions.get(version)
+        told = (one.title, one.parent, one.change, one.baseline, one.expectations) if one else ()
+        return [version, *told, study.source_hash(version)]
+
+    def _compared(self, old: str, new: str, engine: str) -> list[object]:
+        """What `Ladder.step` is made from, and what is said of its sides."""
+        sides = ([*self._said(side), *self._contents(side, engine, "time")] for side in (old, new))
+        return [engine, *sides]
 
     def of_ladder(self, pairs: list[StepName]) -> str:
-        """Over all files of the ladder."""
-        asked = (f"{old}..{new}" for old, new, _ in pairs)
-        return digest(self._program, self._shape, *self._contents(), *self._times, *asked)
-
-    def shown_by_ladder(self, pairs: list[StepName]) -> str:
-        """Over the same, but of the study what it says."""
-        ladder, study = self._ladder, self._ladder.study
-        versions = [
-            (v.id, v.title, v.parent, v.change, v.baseline, v.expectations)
-            for v in study.versions.values()
-        ]
-        words = [study.title, study.problem, study.problems, study.work, study.default, versions]
-        stale = [(rung.id, rung.is_stale) for rung in ladder.order]
-        said = msgspec.json.encode([words, stale, pairs])
-        return digest(self._program, said, _named(ladder), *self._contents(), *self._times)
+        """Over all files of the ladder, and all that the study says."""
+        study = self._ladder.study
+        files = [(*name, self._site.content(at)) for name, at in sorted(self._ladder.files.items())]
+        said = [self._said(version) for version in (*study.versions, *self._ladder.rungs)]
+        whole = [study.problems, study.default, study.device]
+        return self._key(whole, said, files, self._times, pairs)
 
     def of_step(self, step: StepName) -> str:
-        """Over both profiles, the study's folder and which files there are."""
-        old, new, engine = step
-        contents = self._content(old, engine), self._content(new, engine)
-        return digest(self._program, self._shape, *step, *contents)
+        """Over both sides, and the steps beside it."""
+        order = [each for each in self._ladder.steps if each[2] == step[2]]
+        place = order.index(step) if step in order else None
+        beside = [] if place is None else order[max(place - 1, 0) : place + 2]
+        return self._key(beside, self._compared(*step))
 
-    def shown_by_step(self, step: StepName) -> str:
-        """Over what is compared and the page's head."""
-        from workbench.views.html.pages.step import ladder_head
+    def of_version(self, rung: Rung, engine: str) -> str:
+        """Over its profile and time here and on other devices, the steps to it and from it.
 
-        said = msgspec.json.encode(ladder_head(self._ladder, *step))
-        return digest(self._program, said, *self._compared(step))
-
-    def _compared(self, step: StepName) -> list[str | bytes]:
-        """What `Ladder.step` is made from."""
-        old, new, engine = step
-        files = [(version, kind) for version in (old, new) for kind in (engine, "time")]
-        expected = msgspec.json.encode(self._ladder.expected(old, new))
-        return [*step, *(self._content(*file) for file in files), expected]
-
-    def told_by_step(self, step: StepName) -> str:
-        """Over what a step's story is told from, whatever its page shows besides."""
-        return digest(self._program, *self._compared(step))
-
-    def of_version(self, rung: Rung, engine: str, steps: list[StepName]) -> str:
-        """Over its profile, those on the other side of its steps, and which files there are."""
-        own = {v for s in steps if rung.id in s[:2] and s[2] == engine for v in s[:2]} | {rung.id}
-        beside = (self._content(version, engine) for version in sorted(own))
-        apart = self._elsewhere(rung)
-        return digest(self._program, self._shape, rung.id, engine, *beside, *apart)
-
-    def _elsewhere(self, rung: Rung) -> list[str]:
-        """A version's profile and time on other devices."""
-        return [
-            f"{device} {kind} {self._site.content(files[rung.id, kind])}"
-            for device, files in sorted(self._ladder.elsewhere.items())
+        Its share of the baseline's speed takes that one's time: of several, which it is, all
+        times say.
+        """
+        ladder, version = self._ladder, rung.id
+        order = [each.id for each in ladder.order if each.entries]
+        place = order.index(version)
+        libraries = [each.id for each in ladder.order if each.is_baseline]
+        timed = libraries if len(libraries) < 2 else sorted(ladder.rungs)
+        steps = [each for each in ladder.steps if version in each[:2] and each[2] == engine]
+        apart = [
+            (device, kind, self._site.content(files[version, kind]))
+            for device, files in sorted(ladder.elsewhere.items())
             for kind in ("ncu", "time")
-            if (rung.id, kind) in files
+            if (version, kind) in files
         ]
-
-    def shown_by_version(self, rung: Rung, engine: str) -> str:
-        """Over its profile, the steps to it and from it, and what it takes from the ladder."""
-        from workbench.views.html.pages.version import around
-
-        near = around(rung, engine)
-        before = self._compared(near.made_by) if near.made_by else []
-        after = (self._content(link.text, engine) for link, _ in near.later)
-        said = msgspec.json.encode(near)
-        own = self._content(rung.id, engine)
-        return digest(self._program, said, own, *before, *after, *self._elsewhere(rung))
+        return self._key(
+            order[max(place - 1, 0) : place + 2],
+            [self._said(version), *self._contents(version, engine, "time")],
+            [(each, *self._contents(each, "time")) for each in timed],
+            [self._compared(*step) for step in steps],
+            apart,
+        )
 
 
 def times_of(site: Site, ladder: Ladder) -> list[str]:
@@ -141,50 +120,26 @@ def times_of(site: Site, ladder: Ladder) -> list[str]:
     return [f"{key[0]} {site.content(path)}" for key, path in files if key[1] == "time"]
 
 
-def _named(ladder: Ladder) -> str:
-    """Which ladder it is, and which files it has."""
-    return digest(ladder.name, ladder.device, ladder.problem, *map(" ".join, sorted(ladder.files)))
-
-
 def ladder_pages(
     site: Site, ladder: Ladder, pairs: list[StepName], keys: LadderKeys
 ) -> Iterator[Page]:
     """The ladder's own page, one a step and pair that was asked for, one a version and engine."""
     owner, folder = f"{LADDERS}:{ladder.name}", ladder_folder(ladder)
 
-    def page(
-        name: str, key: str, shown: Callable[[], str], render: Callable[[str], Rendered]
-    ) -> Page:
+    def page(name: str, key: str, render: Callable[[str], Rendered]) -> Page:
         path = f"{folder}/{name}"
-        rendering = partial(render, path)
-        return Page(path=path, key=key, owner=owner, group=folder, render=rendering, exact=shown)
+        return Page(path=path, key=key, owner=owner, group=folder, render=partial(render, path))
 
-    kept, whole = site.pages(owner).get(f"{folder}/index.html"), keys.of_ladder(pairs)
-    unchanged = kept is not None and kept.key == whole
-    steps = _steps(ladder, kept if unchanged else None)
-    compared = {
-        step: page(
-            step_page(*step),
-            keys.of_step(step),
-            partial(keys.shown_by_step, step),
-            partial(_render_step, ladder, step, step in steps, keys),
-        )
-        for step in [*steps, *pairs]
-    }
-    strips = cache(partial(_kept_strips, site, ladder, steps, keys))
-    yield page(
-        "index.html",
-        whole,
-        partial(keys.shown_by_ladder, pairs),
-        partial(_render_ladder, ladder, pairs, strips),
-    )
-    yield from compared.values()
+    steps = ladder.steps
+    strips = cache(partial(_kept_strips, site, ladder, keys))
+    yield page("index.html", keys.of_ladder(pairs), partial(_render_ladder, ladder, pairs, strips))
+    for step in dict.fromkeys([*steps, *pairs]):
+        yield page(step_page(*step), keys.of_step(step), partial(_render_step, ladder, step))
     for rung in ladder.rungs.values():
         for engine in rung.entries:
             yield page(
                 version_page(rung.id, engine),
-                keys.of_version(rung, engine, steps),
-                partial(keys.shown_by_version, rung, engine),
+                keys.of_version(rung, engine),
                 partial(_render_version, rung, engine, strips),
             )
 
@@ -202,39 +157,19 @@ def recall_ladder(ladder: Ladder) -> Iterator[None]:
         yield
 
 
-def _steps(ladder: Ladder, kept: KeptPage | None) -> list[StepName]:
-    """The ladder's steps; from the manifest where the ladder has not changed.
-
-    Which version is whose parent is the study's word, and loading a study would cost
-    more than the whole of a run that changes nothing.
-    """
-    if kept is not None:
-        found = kept.summary.get("steps")
-        if isinstance(found, list):
-            return [tuple(step) for step in found]
-    return ladder.steps
-
-
-def _kept_strips(
-    site: Site, ladder: Ladder, steps: list[StepName], keys: LadderKeys
-) -> dict[StepName, Strip]:
-    """The strips of steps of which the same would be told again.
-
-    A step's page may be out of date, because it shows another title, and its strip hold.
-    """
+def _kept_strips(site: Site, ladder: Ladder, keys: LadderKeys) -> dict[StepName, Strip]:
+    """The strips of steps whose pages are up to date, so that they need not be told again."""
     from workbench.views.html.parts.common import Phrase
 
     kept: dict[StepName, Strip] = {}
-    for step in steps:
-        said = site.summary(f"{ladder_folder(ladder)}/{step_page(*step)}")
-        if "told" in said and said["told"] == keys.told_by_step(step):
-            kept[step] = msgspec.convert(said["strip"], tuple[Phrase, ...])
+    for step in ladder.steps:
+        page = site.current(f"{ladder_folder(ladder)}/{step_page(*step)}", keys.of_step(step))
+        if page is not None:
+            kept[step] = msgspec.convert(page.summary["strip"], tuple[Phrase, ...])
     return kept
 
 
-def _render_step(
-    ladder: Ladder, step: StepName, is_step: bool, keys: LadderKeys, path: str
-) -> Rendered:
+def _render_step(ladder: Ladder, step: StepName, path: str) -> Rendered:
     from workbench.views.html.pages.diff import diff_view, render_diff
     from workbench.views.html.pages.step import ladder_head
     from workbench.views.html.parts.common import strip_links
@@ -242,8 +177,8 @@ def _render_step(
     compared = ladder.step(*step)
     page = render_diff(path, diff_view(compared, ladder_head(ladder, *step)))
     strip = msgspec.to_builtins(strip_links(compared.story.strip, step_page(*step)))
-    pair = {} if is_step else {"pair": list(step[:2])}
-    return replace(page, summary={**pair, "strip": strip, "told": keys.told_by_step(step)})
+    pair = {} if step in ladder.steps else {"pair": list(step[:2])}
+    return replace(page, summary={**pair, "strip": strip})
 
 
 def render_devices(
@@ -271,10 +206,9 @@ def _render_ladder(
     from workbench.views.html.render import render
 
     view = ladder_view(ladder, pairs, strips())
-    summary = msgspec.to_builtins(summarize(ladder, view))
     return Rendered(
         html=render("ladder.html", path, view=view),
-        summary={**summary, "steps": [list(s) for s in ladder.steps]},
+        summary=msgspec.to_builtins(summarize(ladder, view)),
     )
 
 

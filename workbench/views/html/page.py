@@ -63,9 +63,9 @@ class Page(Record, frozen=True):
     """A page that should exist.
 
     `owner` groups the pages that come and go together; neighbours of one `group` are
-    rendered together, because they are made of the same profiles. `key` is cheap and differs
-    whenever the page might; `exact`, where there is one, is asked for then, and differs only
-    if the page does.
+    rendered together, because they are made of the same profiles. `key` is a digest of all that
+    the page is made of: the program with its templates, the contents of files, and what a
+    study says of versions.
     """
 
     path: str  # relative to the site, forward slashes
@@ -73,7 +73,6 @@ class Page(Record, frozen=True):
     owner: str
     render: Callable[[], Rendered]
     group: str = ""
-    exact: Callable[[], str] | None = None
 
 
 class KeptPage(Record, frozen=True):
@@ -81,7 +80,6 @@ class KeptPage(Record, frozen=True):
 
     key: str
     owner: str
-    exact: str = ""
     size: int = 0
     beside: dict[str, int] = msgspec.field(default_factory=dict)
     summary: dict[str, object] = msgspec.field(default_factory=dict)

@@ -161,7 +161,6 @@ def _write(out: Path, group: list[Page]) -> _Done:
         kept = KeptPage(
             key=page.key,
             owner=page.owner,
-            exact=page.exact() if page.exact else "",
             size=len(html),
             beside=beside,
             summary=result.summary,

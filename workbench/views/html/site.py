@@ -31,6 +31,7 @@ from workbench.disk.writing import (
 )
 from workbench.errors import DataError, UsageError
 from workbench.model import Record
+from workbench.study.folder import StudyWords
 from workbench.views.html.page import KeptPage, Page, PageCount, digest
 
 MANIFEST = ".manifest.json"
@@ -59,13 +60,19 @@ class Audience(Protocol):
         """One of them was written."""
 
 
+class KeptStudy(Record, frozen=True):
+    """What a study's folder says, by the digest of what it was read from."""
+
+    key: str
+    words: StudyWords
+
+
 class _Manifest(Record, frozen=True):
     format: str = ""
     pages: dict[str, KeptPage] = msgspec.field(default_factory=dict)
     assets: dict[str, str] = msgspec.field(default_factory=dict)
     files: dict[str, FileStamp] = msgspec.field(default_factory=dict)
-    #: Studies of which there was nothing to remark, by the key of what they were read from.
-    studies: dict[str, str] = msgspec.field(default_factory=dict)
+    studies: dict[str, KeptStudy] = msgspec.field(default_factory=dict)
     ended: bool = True  # False: of a run that was killed
 
 
@@ -93,7 +100,7 @@ class Site:
         self._pages: dict[str, KeptPage] = {}
         self._assets: dict[str, str] = {}
         self._files: dict[str, FileStamp] = {}
-        self._studies: dict[str, str] = {}
+        self._studies: dict[str, KeptStudy] = {}
         self._seen_files: dict[str, FileStamp] = {}
         self._relative: dict[Path, str] = {}
         self._owned: dict[str, dict[str, KeptPage]] | None = None
@@ -160,11 +167,6 @@ class Site:
                     self._owned.setdefault(name, {})[path] = kept
         return self._owned.get(owner, {})
 
-    def summary(self, path: str) -> dict[str, object]:
-        """What was worth saying of a page when it was written, whether or not it still holds."""
-        kept = self._pages.get(path)
-        return {} if kept is None or self._force else kept.summary
-
     def suspects(self) -> list[Path]:
         """Files that an earlier run left out (`leave_out`)."""
         names = [name for name, stamp in self._files.items() if stamp[2] == _LEFT_OUT]
@@ -175,15 +177,16 @@ class Site:
         for path in paths:
             self._seen_files[self._name(path)] = (0, 0, _LEFT_OUT)
 
-    def is_sound(self, study: str, key: str) -> bool:
-        """Whether nothing was to be remarked of a study when it was read with this key."""
-        return not self._force and self._studies.get(study) == key
+    def words(self, study: str, key: str) -> StudyWords | None:
+        """What a study said when it was read with this key; None where it was not."""
+        kept = self._studies.get(study)
+        return kept.words if kept and kept.key == key and not self._force else None
 
-    def vouch(self, study: str, key: str | None) -> None:
-        """Remember that nothing is to be remarked of a study; None: that something is."""
+    def keep_words(self, study: str, key: str, words: StudyWords | None) -> None:
+        """Remember what a study says; None: that it is to be read again."""
         self._studies.pop(study, None)
-        if key is not None:
-            self._studies[study] = key
+        if words is not None:
+            self._studies[study] = KeptStudy(key, words)
 
     def _name(self, path: Path) -> str:
         folder = self._relative.get(path.parent)
@@ -224,7 +227,7 @@ class Site:
         first: list[list[Page]] = []
         for page in pages:
             seen.add(page.path)
-            if self.current(page) is not None:
+            if self.current(page.path, page.key) is not None:
                 unchanged += 1
             elif page.path in looked_at:
                 first.append([page])
@@ -258,20 +261,14 @@ class Site:
         if self._pages != before:
             self._save(ended=False)
 
-    def current(self, page: Page) -> KeptPage | None:
+    def current(self, path: str, key: str) -> KeptPage | None:
         """What is kept of a page that need not be written again; None: it must be.
 
-        One whose exact key is still the same goes by its new key from now on. A page without a
-        key was being written when a run was killed.
+        A page without a key was being written when a run was killed.
         """
-        kept = self._pages.get(page.path)
-        if self._force or kept is None or not kept.key or not self._whole(page.path):
+        kept = self._pages.get(path)
+        if self._force or kept is None or kept.key != key or not self._whole(path):
             return None
-        if kept.key != page.key:
-            if page.exact is None or kept.exact != page.exact():
-                return None
-            kept = self._pages[page.path] = msgspec.structs.replace(kept, key=page.key)
-            self._owned = None
         return kept
 
     def _whole(self, path: str) -> bool:
