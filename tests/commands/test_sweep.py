@@ -20,7 +20,10 @@ import msgspec
 import pytest
 
 from tests.engines.stand_ins import THERE, Cli
+from workbench.engines import RunOptions
+from workbench.engines.host.job import TimeOptions
 from workbench.project import Project
+from workbench.session.times import SweepScope
 from workbench.store import Store
 from workbench.study.folder import run_study
 
@@ -268,7 +271,7 @@ def test_ctrl_c_keeps_what_is_measured_and_says_how_to_go_on(
 def test_on_a_terminal_a_bar_stands_below_the_lines(repo: Path) -> None:
     code = (
         "import sys, time\n"
-        "from workbench.commands.progress import Progress\n"
+        "from workbench.views.terminal.progress import Progress\n"
         "assert sys.stderr.isatty()\n"
         "bar = Progress()\n"
         "with bar.counting(3):\n"
@@ -293,21 +296,13 @@ def test_on_a_terminal_a_bar_stands_below_the_lines(repo: Path) -> None:
 def test_the_command_to_go_on_with_repeats_what_was_asked_for_and_no_default() -> None:
     from workbench.commands.sweep import _command_line
 
-    options = {
-        "--study": None,
-        "--problem": ("n*", "s1 2"),
-        "--limit": "10",
-        "--timeout": "300",
-        "--seed": None,
-        "--launcher": "srun --gres=gpu:1",
-        "--format": "table",
-        "--warm": False,
-        "--since": "",
-    }
-    assert _command_line(("sgemm", "v3"), options) == (
+    scope = SweepScope(("sgemm", "v3"), None, ("n*", "s1 2"))
+    run = RunOptions(launcher="srun --gres=gpu:1")
+    assert _command_line(scope, TimeOptions(), run, "table", "") == (
         "workbench sweep sgemm v3 --problem 'n*' --problem 's1 2' --launcher 'srun --gres=gpu:1'"
     )
-    other = {"--limit": "3", "--timeout": "60", "--seed": 0, "--format": "csv", "--warm": True}
-    assert _command_line((), other) == (
+    every, other = SweepScope((), None, ()), RunOptions(timeout_s=60.0, seed=0)
+    timing = TimeOptions(limit_s=3.0, cache="warm")
+    assert _command_line(every, timing, other, "csv", "") == (
         "workbench sweep --limit 3 --timeout 60 --seed 0 --format csv --warm"
     )

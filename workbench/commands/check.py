@@ -117,10 +117,10 @@ def command(
     rules are in [tool.workbench.check].
     """
     from workbench.analysis.gates import overall
-    from workbench.commands.progress import Progress
     from workbench.errors import UsageError
     from workbench.session import gates
     from workbench.session.api import Session
+    from workbench.views.terminal.progress import Progress
 
     if versions and all_:
         raise UsageError("--all checks every version", "Leave out the versions, or --all.")

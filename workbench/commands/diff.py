@@ -50,9 +50,9 @@ def command(
     First comes what was edited, what that did and where, on one screen; then the
     counters that tell most of it. --all prints every hunk and every counter.
     """
-    from workbench.commands.progress import Progress
     from workbench.session.api import Session
     from workbench.session.asked import is_program, refuse_for_program
+    from workbench.views.terminal.progress import Progress
 
     session = Session(listener=Progress())
     if is_program(old) and is_program(new) and selection.launch is None:

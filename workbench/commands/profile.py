@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from workbench.commands.options import (
     folded,
@@ -13,28 +14,19 @@ from workbench.commands.options import (
     named_options,
     run_options,
 )
+from workbench.engines import ProfileOptions
+from workbench.engines.ncu.collection import Collection
+from workbench.session.measuring import ncu_commands, profile
+from workbench.views.terminal.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from workbench.cluster.dispatch import PieceOutcome
-    from workbench.commands.progress import Progress
-    from workbench.engines import ProfileOptions, RunOptions
-    from workbench.errors import CountersDeniedError
-    from workbench.measure.experiment import Experiment, Failures
-    from workbench.measure.plan import Combination
-    from workbench.model import Notice
-    from workbench.project import Project
+    from workbench.engines import RunOptions
+    from workbench.model import Timing
     from workbench.session.targets import Named
     from workbench.study.folder import Study
 
 
 def _profile_options(repeat: int, raw: bool | None, **collected: Any) -> ProfileOptions:
-    import msgspec
-
-    from workbench.engines import ProfileOptions
-    from workbench.engines.ncu.collection import Collection
-
     metrics = [name for given in collected["metrics"] for name in given.split(",") if name]
     return ProfileOptions(
         collection=msgspec.convert(collected | {"metrics": metrics}, Collection),
@@ -120,178 +112,18 @@ def command(
     which --metrics adds. Where the driver denies access to counters, and no engine was named,
     the emulator counts and the GPU measures the time.
     """
-    import msgspec
-
-    from workbench.commands.progress import Progress
-    from workbench.engines.choice import choose
-    from workbench.errors import CountersDeniedError, MissingError
-    from workbench.measure.experiment import Experiment, Failures, runnable
-    from workbench.measure.plan import chosen
-
     run = msgspec.structs.replace(run, instruction_limit=limit)
     options = msgspec.structs.replace(options, blocks=blocks)
-    if run.on and not dry_run:
-        _on_cluster(named, engine, options, run, timed=timed)
-        return
     if dry_run:
-        _print_commands(named, engine, options, run)
+        say = functools.partial(click.echo, err=True)
+        for line in ncu_commands(named, engine, options, run, say):
+            click.echo(line)
         return
-    project, study, versions = named.pick()
-    run = _with_seed(run, project, study)
-    progress = Progress()
-    taken = choose(engine, project, run, progress.say, profiling=True)
-    click.echo(taken.profile_line + (", by `workbench time`" if taken.gpu and not timed else ""))
-    unheard = ["--time"] if timed and not taken.gpu else []
-    if unheard := unheard + taken.unheard(options):
-        click.echo(f"note: ignored by the {taken.name}: {', '.join(unheard)}", err=True)
-    versions = runnable(taken, versions, named.every, progress.say)
-    runner = Experiment(project, study, taken, say=progress.say, step=progress.step)
-    counting = runner
-    denied: tuple[Notice, ...] = ()
-    failures = Failures(progress.say, alone=len(versions) == 1, every=named.every)
-    profiled: list[Combination] = []
-    for version in versions:
-        with failures.of(version.id, version):
-            one = chosen(study, version, named.problem, "profile")[0]
-            try:
-                _profile(counting, one, options, denied, progress)
-            except CountersDeniedError as error:
-                if engine != "auto":
-                    raise
-                denied = (_told(error, progress),)
-                emulator = choose("emulator", project, run, progress.say)
-                counting = Experiment(
-                    project, study, emulator, say=progress.say, step=progress.step
-                )
-                _profile(counting, one, options, denied, progress)
-            profiled.append(one)
-    if (timed or denied) and taken.gpu and profiled:
-        _time(runner, profiled, progress, failures)
-    failures.finish()
-    if not profiled:
-        raise MissingError("nothing was profiled", "Name a version that can run here.")
+    profile(named, engine, options, run, Progress(), click.echo, _show, timed=timed)
 
 
-def _with_seed(run: RunOptions, project: Project, study: Study) -> RunOptions:
-    """Without ``--seed``, the inputs of the study's newest profile, so that both compare."""
-    import msgspec
-
-    from workbench.ladder import recorded_seed
-    from workbench.store import Store
-
-    if run.seed is not None:
-        return run
-    seed = recorded_seed(Store(project.profiles), study.name)
-    return msgspec.structs.replace(run, seed=seed)
-
-
-def _profile(
-    runner: Experiment,
-    one: Combination,
-    options: ProfileOptions,
-    notices: Sequence[Notice],
-    progress: Progress,
-) -> None:
-    """Profile one version, and say where its profile is kept."""
-    from workbench.measure.experiment import report_lines
-
-    version, root = one.version, runner.project.root
-    if refused := runner.engine.refuses(version) if notices else "":
-        progress.say(f"{version.id}: timed, but not counted: {refused}")
-        return
-    profile, path = runner.profile(runner.subject(*one), options, notices)
-    shown = path.relative_to(root) if path.is_relative_to(root) else path
-    _tell(report_lines(profile, runner.engine, shown.as_posix(), notices), progress)
-
-
-def _told(error: CountersDeniedError, progress: Progress) -> Notice:
-    """Say once that counters come from elsewhere from now on."""
-    from workbench.model import COUNTERS_DENIED, Notice
-
-    progress.say(f"note: [{COUNTERS_DENIED}] {error.message}. {error.hint}")
-    progress.say("counters are the emulator's from here on; times are measured on the GPU")
-    message = f"{error.message}: counted in the emulator, its time measured on a GPU"
-    return Notice(code=COUNTERS_DENIED, message=message)
-
-
-def _on_cluster(
-    named: Named, engine: str, options: ProfileOptions, run: RunOptions, *, timed: bool
-) -> None:
-    """Profile in jobs of a cluster; a line comes as each is done."""
-    from workbench.cluster.fleet import Fleet
-    from workbench.commands.oncluster import able, carry_out, ordered
-    from workbench.commands.progress import Progress
-    from workbench.errors import MissingError
-    from workbench.measure.experiment import Failures
-    from workbench.measure.plan import chosen
-
-    project, study, versions = named.pick()
-    run = _with_seed(run, project, study)
-    progress = Progress()
-    versions = able(engine, project, run, versions, named.every, progress.say)
-    failures = Failures(progress.say, alone=len(versions) == 1, every=named.every)
-    combinations: list[Combination] = []
-    for version in versions:
-        with failures.of(version.id, version):
-            combinations += chosen(study, version, named.problem, "profile")[:1]
-    order = ordered("profile", study, run, engine=engine, counting=options, timed=timed)
-    told = 0
-
-    def tell(outcome: PieceOutcome) -> None:
-        nonlocal told
-        if outcome.lines:
-            told += 1
-            _tell(outcome.lines, progress)
-
-    carry_out(Fleet(project, study, progress), study, order, combinations, failures, tell)
-    failures.finish()
-    if not told:
-        raise MissingError("nothing was profiled", "Name a version that can run here.")
-
-
-def _print_commands(named: Named, engine: str, options: ProfileOptions, run: RunOptions) -> None:
-    """The exact ncu command of each version.
-
-    Raises:
-        UsageError: the emulator was asked for.
-    """
-    from workbench.engines.choice import on_gpu
-    from workbench.errors import UsageError
-    from workbench.measure.experiment import Experiment
-    from workbench.measure.plan import chosen
-
-    if engine == "emulator":
-        raise UsageError(
-            "--dry-run prints ncu's command, and the emulator has none",
-            "Use only one of them; --engine ncu --dry-run needs no GPU.",
-        )
-    project, study, versions = named.pick(run=False)
-    run = _with_seed(run, project, study)
-    say = functools.partial(click.echo, err=True)
-    gpu = on_gpu(project, run, say, profiling=True, known=True)
-    runner = Experiment(project, study, gpu)
-    for version in versions:
-        one = chosen(study, version, named.problem, "profile")[0]
-        click.echo(gpu.command(runner.subject(*one), options).shell)
-
-
-def _time(
-    runner: Experiment, profiled: list[Combination], progress: Progress, failures: Failures
-) -> None:
-    """Time what was profiled: all in one process, after ncu is done with all of them."""
-    from workbench.engines.host.job import TimeOptions
-    from workbench.measure.experiment import Campaign
-    from workbench.views.sheets.time import time_sheet
+def _show(study: Study, timings: list[Timing]) -> None:
+    from workbench.views.sheets.time import time_sheet  # where --time asks for it
     from workbench.views.terminal.tables import print_sheet
 
-    campaign = Campaign(runner, TimeOptions(), progress, failures)
-    campaign.measure(profiled)
-    if campaign.timings:
-        print_sheet(time_sheet(list(campaign.timings.values()), runner.study.work), "table")
-
-
-def _tell(lines: Sequence[str], progress: Progress) -> None:
-    """A profile's line as an answer, its notes beside it."""
-    click.echo(lines[0])
-    for note in lines[1:]:
-        progress.say(note)
+    print_sheet(time_sheet(timings, study.work), "table")

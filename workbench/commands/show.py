@@ -40,10 +40,10 @@ def command(
     x.ncu-rep::kernel, x.ncu-rep::kernel#2 (its second launch); or a capture: @before for
     the whole program, @before::kernel for what was profiled of it.
     """
-    from workbench.commands.progress import Progress
     from workbench.session.api import Session
     from workbench.session.asked import is_program, refuse_for_program
     from workbench.session.targets import whole_large_report
+    from workbench.views.terminal.progress import Progress
 
     session = Session(listener=Progress())
     if is_program(target) and selection.launch is None:

@@ -1,0 +1,343 @@
+"""Times of versions as they are measured: of single ones, and of a whole study at every size.
+
+Versions are timed in turn with the study's baseline, on the GPUs that were asked for; an entry
+of what is found is of one model of GPU. What is stored of the same sources need not be measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from workbench.engines import RunOptions, now
+from workbench.engines.choice import on_gpus
+from workbench.engines.host.crew import Crew, crew
+from workbench.engines.host.job import TimeOptions
+from workbench.engines.host.presence import choose_hosts
+from workbench.errors import MissingError, UsageError, WorkbenchError, nearest
+from workbench.measure.experiment import Campaign, Display
+from workbench.measure.plan import (
+    Combination,
+    Gap,
+    Key,
+    Sweep,
+    by_work,
+    plan,
+    recorded,
+    sweep_problems,
+    to_time,
+)
+from workbench.model import Timing
+from workbench.project import Project, find_project, require_project, studies_in
+from workbench.session.measuring import NAME_ANOTHER, VersionRuns
+from workbench.session.sweep import sweep_of
+from workbench.session.targets import Named
+from workbench.specs import Version
+from workbench.store import Store
+from workbench.study.folder import Study, parse_target, study_names
+
+if TYPE_CHECKING:
+    from workbench.cluster.dispatch import PieceOutcome
+
+
+class Manner(NamedTuple):
+    """How combinations are timed.
+
+    Attributes:
+        timing: How long, and in what state of the caches.
+        resume: What is stored of the same sources is taken from there.
+        since: ISO time; what was stored before it is measured again.
+        workers: They have been started already (`early_workers`).
+    """
+
+    timing: TimeOptions
+    resume: bool
+    since: str = ""
+    workers: Crew | None = None
+
+
+class Timed(NamedTuple):
+    """What there is of a plan on one model of GPU: times, and why others are missing."""
+
+    timings: dict[Key, Timing]
+    gaps: dict[Key, Gap]
+
+
+@contextlib.contextmanager
+def early_workers(
+    run: RunOptions, study: str | None, target: str | None, *, again: bool
+) -> Iterator[Crew | None]:
+    """Start workers before it is known what they are to do, where it is certain to be something.
+
+    That is where all is measured again, or no time of the study is stored. A worker loads a
+    driver and libraries for seconds, in which the study is read, its versions are looked at
+    and compiled. None where it is not certain, or where it fails: whoever needs workers then
+    says why there are none.
+
+    Args:
+        run: Where to run. What other machines do is not begun before it is settled.
+        study: The study's name, if it was given.
+        target: A version that was named, perhaps with its study.
+        again: What is stored is measured again.
+    """
+    with contextlib.ExitStack() as open_:
+        workers = None
+        with contextlib.suppress(WorkbenchError):
+            project = require_project()
+            name = study or project.default_study
+            name = parse_target(target, name)[0] if target else name
+            here = name in studies_in(project.kernels) and not run.on and not run.launcher
+            if here and (again or not Store(project.profiles).has_timings(name)):
+                workers = open_.enter_context(crew(project, choose_hosts(run)[0], name))
+        yield workers
+
+
+def time(
+    named: Named,
+    run: RunOptions,
+    display: Display,
+    manner: Manner,
+    show: Callable[[Study, list[Timed]], None],
+    *,
+    all_problems: bool = False,
+) -> None:
+    """Time versions against the study's baseline, outside of any profiler.
+
+    Args:
+        named: Which versions, on which problem (None: the first profiled one).
+        run: Where and how.
+        display: Who is told how far it is.
+        manner: How long, and what of the store is taken.
+        show: Called with what was found: an entry for each model of GPU, its times by version.
+        all_problems: Every problem to profile or sweep.
+
+    Raises:
+        UsageError: an unknown problem, or one that a named version cannot do.
+        MissingError: no GPU to run on; nothing was timed.
+    """
+    runs = VersionRuns(named, named.pick(), run, display, alone=not all_problems)
+    combinations = _to_time(runs, all_problems)
+
+    def go_on(begin: str) -> str:
+        other = "" if manner.resume else f", --since {begin} in the place of --again"
+        return f" the same command{other}"
+
+    found = measure(runs, combinations, manner, go_on)
+    names = dict.fromkeys(each.problem.name for each in combinations)
+    keys = [(version.id, name) for version in runs.versions for name in names]
+    show(
+        runs.study,
+        [Timed({k: t[k] for k in keys if k in t}, gaps) for t, gaps in found],
+    )
+    runs.failures.finish()
+    if not any(each.timings for each in found):
+        raise MissingError("nothing was timed", NAME_ANOTHER)
+
+
+def _to_time(runs: VersionRuns, all_problems: bool) -> list[Combination]:
+    """Each version on its problems; problem by problem, from the least work to the most."""
+    able: list[Combination] = []
+    for version in runs.versions:
+        try:
+            able += to_time(runs.study, version, runs.named.problem, all_problems)
+        except UsageError as error:
+            if not runs.failures.pass_over(version, error):
+                raise
+    problems = {each.problem.name: each.problem for each in able}
+    order = [each.name for each in by_work(runs.study, problems.values())]
+    return sorted(able, key=lambda each: order.index(each.problem.name))
+
+
+def measure(
+    runs: VersionRuns,
+    combinations: Sequence[Combination],
+    manner: Manner,
+    go_on: Callable[[str], str],
+) -> list[Timed]:
+    """Time combinations, or take them from the store; an entry for each model of GPU.
+
+    Args:
+        runs: Whose they are.
+        combinations: In the order of measuring.
+        manner: How they are timed.
+        go_on: Gives the words behind "go on with" for an interruption, from the time at which
+            this began.
+
+    Raises:
+        MissingError: there is no GPU to run on.
+        UsageError: GPUs that are not here.
+    """
+    if runs.options.on:
+        return _measured_by_jobs(runs, combinations, manner)
+    begin, say = now(), runs.display.say
+    out: list[Timed] = []
+    for engine in on_gpus(runs.project, runs.options, say, manner.workers):
+        campaign = Campaign(
+            runs.runner(engine), manner.timing, runs.display, runs.failures, _load_tables
+        )
+        try:
+            if manner.resume:
+                campaign.take(combinations, manner.since)
+            campaign.measure(combinations)
+        except (KeyboardInterrupt, SystemExit):
+            if manner.workers is not None:
+                manner.workers.end()  # and so keep what they have, before that is counted
+            say(
+                f"{len(campaign.timings)} of {len(combinations)} combinations are measured and "
+                f"kept; go on with{go_on(begin)}"
+            )
+            raise
+        out.append(Timed(campaign.timings, campaign.gaps))
+    return out
+
+
+def _load_tables() -> None:
+    """What prints the end takes as long to import as the start does: the GPUs need not wait."""
+    import workbench.views.terminal.tables  # noqa: F401
+
+
+def _measured_by_jobs(
+    runs: VersionRuns, combinations: Sequence[Combination], manner: Manner
+) -> list[Timed]:
+    """The same by jobs of a cluster: what they store is read back from there."""
+    project, study, display, fleet = runs.project, runs.study, runs.display, runs.fleet
+    since = manner.since if manner.resume else now()
+    keys = [each.key for each in combinations]
+    cache, count = manner.timing.cache, 0
+    gaps: dict[Key, Gap] = {}
+    stored: set[Key] = set()
+    for device in fleet.devices if manner.resume else ():
+        stored |= recorded(project, study, keys, device, cache, since).current.keys()
+    if stored:
+        display.say(
+            f"{len(stored)} of {len(keys)} are taken from the store "
+            f"({', '.join(fleet.devices)}, same sources); --again measures all"
+        )
+    todo = [each for each in combinations if each.key not in stored]
+
+    def tell(outcome: PieceOutcome) -> None:
+        nonlocal count
+        count += 1
+        if outcome.fault is not None:
+            gaps[outcome.key] = Gap(kind="failed", why=outcome.fault.message.splitlines()[0])
+            return
+        found = recorded(project, study, [outcome.key], outcome.device, cache).current
+        for timing in found.values():
+            display.timing(f"[{count}/{len(todo)}]", timing, study.work)
+
+    if todo:
+        since = runs.send("time", todo, tell, timing=manner.timing, since=since).since
+    found = [recorded(project, study, keys, each, cache, since) for each in fleet.devices]
+    return [Timed(dict(each.current), gaps) for each in found if each.current] or [Timed({}, gaps)]
+
+
+def need_one_model(found: Sequence[Timed], format_: str) -> None:
+    """Refuse to print two documents where one is read.
+
+    Raises:
+        UsageError: times of several models of GPU, and a format that others read.
+    """
+    if len(found) > 1 and format_ in ("json", "csv"):
+        raise UsageError(
+            f"--format {format_} prints one document, but the GPUs are of {len(found)} models",
+            "All times are stored. Use --gpus to name the GPUs of one model.",
+        )
+
+
+# --- sweep ------------------------------------------------------------------------------------
+
+
+class SweepScope(NamedTuple):
+    """What a sweep goes over, as it was typed: targets, study, patterns of problems."""
+
+    targets: tuple[str, ...]
+    study: str | None
+    patterns: tuple[str, ...]
+
+    @property
+    def first(self) -> tuple[str | None, str | None]:
+        """The study that was given and a version that was named, before either is looked at."""
+        project, (first, *rest) = find_project(), self.targets or (None,)
+        if project is not None and self.study is None and first in studies_in(project.kernels):
+            return first, rest[0] if rest else None
+        return self.study, first
+
+    def pick(self, *, run: bool) -> tuple[Named, tuple[Project, Study, list[Version]]]:
+        """The versions as they were named, and what that is.
+
+        Args:
+            run: Run ``study.py``, because the versions are going to be run as well.
+
+        Raises:
+            UsageError: as `Named.pick`; the hint names a study that may be meant.
+        """
+        words, study = list(self.targets), self.study
+        if words and study is None and words[0] in study_names(require_project()):
+            study = words.pop(0)
+        named = Named(versions=tuple(words), every=not words, study=study)
+        try:
+            return named, named.pick(run=run)
+        except UsageError as error:
+            if study is None and words and "/" not in words[0]:
+                # The first word may be meant for a study.
+                names = study_names(require_project())
+                close = nearest(words[0], names)
+                meant = f"Did you mean the study `{close}`?"
+                known = f"{error.hint} Studies: {', '.join(names)}."
+                raise UsageError(error.message, meant if close else known) from error
+            raise
+
+
+def sweep(
+    scope: SweepScope,
+    run: RunOptions,
+    display: Display,
+    manner: Manner,
+    go_on: Callable[[str], str],
+    show: Callable[[list[Timed], list[Sweep]], None],
+) -> None:
+    """Time every version at every size, in turn with the baseline.
+
+    Args:
+        scope: What it goes over.
+        run: Where and how.
+        display: Who is told how far it is.
+        manner: How long, and what of the store is taken.
+        go_on: Gives the command that goes on with an interrupted sweep, from when it began.
+        show: Called with what was found, and with a table for each model of GPU.
+
+    Raises:
+        UsageError: an unknown study, version or problem.
+        MissingError: no GPU to run on; nothing was timed.
+    """
+    named, picked = scope.pick(run=True)
+    runs = VersionRuns(named, picked, run, display, alone=False)
+    wanted = plan(runs.study, runs.versions, sweep_problems(runs.study, scope.patterns))
+    try:
+        found = measure(runs, wanted.combinations, manner, lambda begin: f": {go_on(begin)}")
+    except MissingError as error:
+        hint = "`workbench sweep --recorded` shows the times that are stored."
+        raise MissingError(error.message, f"{error.hint} {hint}") from error
+    refused = wanted.refused
+    tables = [
+        sweep_of(
+            runs.study,
+            runs.versions,
+            wanted,
+            each.timings,
+            {**refused, **each.gaps},
+            manner.timing.cache,
+        )
+        for each in found
+        if each.timings
+    ]
+    show(found, tables)
+    runs.failures.finish()
+    if not tables:
+        gone = [gap for each in found for gap in each.gaps.values()]
+        why = next(iter((*gone, *refused.values())), None)
+        raise MissingError(
+            "nothing was timed" + (f": {why.why}" if why else ""),
+            "Name versions and problems that can run here.",
+        )
