@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import struct
-from collections.abc import Callable, Mapping, Sequence
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +32,83 @@ Compile = Callable[[str], Ptx]
 HEADER = ".version 8.4\n.target sm_90\n.address_size 64\n"
 
 
-def _compiling(tmp_path_factory: pytest.TempPathFactory, arch: str) -> Compile:
-    try:
+class Lasting(compilers.Nvrtc):
+    """NVRTC in one child for all: there are hundreds of kernels of a few lines.
+
+    What nvcc makes of a kernel is what the tests of the ladders are about.
+    """
+
+    #: A request a line, an answer a line.
+    _CODE = """
+import json, os, sys
+from workbench.compile import nvrtc
+for line in sys.stdin:
+    folder, request = json.loads(line)
+    os.chdir(folder)
+    print(json.dumps(nvrtc.answer(request)), flush=True)
+"""
+    _child: subprocess.Popen[str] | None = None
+
+    def _ask(self, folder: Path, request: dict[str, object]) -> dict[str, object]:
+        if self._child is None:
+            self._child = subprocess.Popen(
+                [sys.executable, "-c", self._CODE],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        child = self._child
+        assert child.stdin is not None and child.stdout is not None
+        child.stdin.write(json.dumps([str(folder), request]) + "\n")
+        child.stdin.flush()
+        if line := child.stdout.readline():
+            answer: dict[str, object] = json.loads(line)
+            return answer
+        self.close()
+        return {"missing": "it crashed"}
+
+    def close(self) -> None:
+        """End the child."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.communicate()
+
+
+@pytest.fixture(scope="session")
+def compiler() -> Iterator[compilers.Nvcc | compilers.Nvrtc]:
+    """What compiles the kernels here; skips where nothing does."""
+    if version := compilers.nvrtc_version():
+        with contextlib.closing(Lasting(version)) as lasting:
+            yield lasting
+    else:
+        try:
+            yield compilers.choose("auto")
+        except MissingError as error:
+            pytest.skip(error.message)
+
+
+def compiled(tool: compilers.Nvcc | compilers.Nvrtc, folder: Path, arch: str) -> compilers.Output:
+    """By nvcc where NVRTC crashes, or lacks a header of the host."""
+    flags = ("-std=c++17", "-lineinfo")
+    if isinstance(tool, Lasting):
+        with contextlib.suppress(MissingError):
+            output = tool.compile(folder, "k.cu", arch, flags)
+            if not output.failed:
+                return output
         tool = compilers.choose("auto")
-    except MissingError as error:
-        pytest.skip(error.message)
+    return tool.compile(folder, "k.cu", arch, flags)
+
+
+def _compiling(
+    tmp_path_factory: pytest.TempPathFactory, tool: compilers.Nvcc | compilers.Nvrtc, arch: str
+) -> Compile:
     known: dict[str, Ptx] = {}
 
     def get(text: str) -> Ptx:
         if text not in known:
             folder = tmp_path_factory.mktemp("cuda")
             (folder / "k.cu").write_text(text, encoding="utf-8")
-            output = tool.compile(folder, "k.cu", arch, ("-std=c++17", "-lineinfo"))
+            output = compiled(tool, folder, arch)
             assert not output.failed, output.log
             known[text] = parse(output.ptx, functions_of(output.cubin, arch), foreign)
         return known[text]
@@ -48,15 +117,19 @@ def _compiling(tmp_path_factory: pytest.TempPathFactory, arch: str) -> Compile:
 
 
 @pytest.fixture(scope="session")
-def cuda(tmp_path_factory: pytest.TempPathFactory) -> Compile:
+def cuda(
+    tmp_path_factory: pytest.TempPathFactory, compiler: compilers.Nvcc | compilers.Nvrtc
+) -> Compile:
     """CUDA text -> parsed PTX for sm_90, with line numbers; skips without a compiler."""
-    return _compiling(tmp_path_factory, "sm_90")
+    return _compiling(tmp_path_factory, compiler, "sm_90")
 
 
 @pytest.fixture(scope="session")
-def hopper(tmp_path_factory: pytest.TempPathFactory) -> Compile:
+def hopper(
+    tmp_path_factory: pytest.TempPathFactory, compiler: compilers.Nvcc | compilers.Nvrtc
+) -> Compile:
     """The same for sm_90a: with what is of compute capability 9.0 alone."""
-    return _compiling(tmp_path_factory, "sm_90a")
+    return _compiling(tmp_path_factory, compiler, "sm_90a")
 
 
 def assembled(ptx: str, folder: Path, arch: str = "sm_90") -> Ptx:
