@@ -134,3 +134,10 @@ def test_one_of_a_thing_and_several() -> None:
     assert units.several(1, "block") == "1 block"
     assert units.several(0, "block") == "0 blocks"
     assert units.several(12_000, "launch", "launches") == "12.0 k launches"
+
+
+def test_an_extent_is_exact() -> None:
+    assert units.extent((65_536, 1, 1)) == "65,536"
+    assert units.extent((1, 1, 1)) == "1" and units.extent(()) == ""
+    assert units.extent((8, 1, 2), " × ") == "8 × 1 × 2"
+    assert units.extent((4096, 1, 1), whole=True) == "4096×1×1"

@@ -257,6 +257,11 @@ class Estimate(Record, frozen=True):
     high: float
     n: int = 0
 
+    @property
+    def error(self) -> float:
+        """How far the interval reaches from the median, on its wider side."""
+        return max(self.high - self.value, self.value - self.low)
+
 
 class DeviceState(Record, frozen=True):
     """Clocks (hertz), power (watts) and temperature (°C) seen while timing.

@@ -178,8 +178,13 @@ def when(captured: str) -> str:
     return f"{captured[:10]} {captured[11:16]} UTC" if len(captured) >= 16 else captured
 
 
-def extent(size: Sequence[int], times: str = "×") -> str:
-    """A grid or block without its trailing ones, exact: ``32×32``, ``16,384``."""
+def extent(size: Sequence[int], times: str = "×", *, whole: bool = False) -> str:
+    """A grid or block without its trailing ones, exact: ``32×32``, ``16,384``.
+
+    `whole` says the ones as well, and writes numbers as code does: ``4096×1×1``.
+    """
+    if whole:
+        return times.join(map(str, size))
     last = max((place for place, part in enumerate(size) if part != 1), default=0)
     return times.join(f"{part:,}" for part in size[: last + 1])
 

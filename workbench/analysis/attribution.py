@@ -32,9 +32,9 @@ from workbench.analysis.source.files import SourceDiff, SourceState, compare_sou
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.source.links import Line, LineLink, cheapest, plain_name
 from workbench.counters import catalog
-from workbench.model import Column, Dim3, Launch, Number, Profile, Record, line_counters
+from workbench.model import Column, Launch, Number, Profile, Record, line_counters
 from workbench.sass import COPIES, GLOBAL_ATOMICS, GLOBAL_LOADS, GLOBAL_STORES, HOLDING, parse
-from workbench.units import listed
+from workbench.units import extent, listed
 
 # --- Which part an amount on a line belongs to ---------------------------------------------------
 
@@ -72,10 +72,6 @@ def canonical(name: str) -> str:
     """Today's name of a line metric (ncu renamed some)."""
     counter = catalog().by_line(name)
     return (counter.line or name) if counter is not None else name
-
-
-def _dim(value: Dim3) -> str:
-    return "×".join(map(str, value))
 
 
 def _instance(name: str) -> str:
@@ -149,7 +145,7 @@ def launch_changes(old: Profile, new: Profile, a: Launch, b: Launch) -> tuple[st
     out = []
     for what, x, y in (("grid", a.grid, b.grid), ("block", a.block, b.block)):
         if x != y:
-            out.append(f"{what} {_dim(x)} → {_dim(y)}")
+            out.append(f"{what} {extent(x, whole=True)} → {extent(y, whole=True)}")
     instances = [_instance(launch.signature or launch.kernel) for launch in (a, b)]
     if plain_name(a.kernel) == plain_name(b.kernel) and instances[0] != instances[1]:
         # One template, two instances: no line differs, but what was compiled does.

@@ -29,7 +29,7 @@ from workbench.model import (
     Record,
     Spread,
 )
-from workbench.units import faster, quantity
+from workbench.units import extent, faster, quantity
 
 #: What a launch of one configuration has in common, besides grid, block and dynamic memory.
 _FIXED = (
@@ -331,7 +331,7 @@ def _more(name: str, launch: Launch) -> str:
     arguments = template_arguments(launch)
     if arguments and name == launch.kernel:
         return f"{name}<{arguments}>"
-    return f"{name} grid {'×'.join(map(str, launch.grid))}"
+    return f"{name} grid {extent(launch.grid, whole=True)}"
 
 
 def shortened(name: str, longest: int = _LONGEST) -> str:

@@ -13,6 +13,7 @@ from fractions import Fraction
 from itertools import permutations
 from typing import Literal
 
+from workbench.analysis.aggregate import pair_launches
 from workbench.gpus import Chip, chip_for
 from workbench.model import Launch, Profile, Record
 
@@ -153,8 +154,6 @@ def split(chip: Chip, kernel: str, old: Resources, new: Resources) -> OccupancyS
 
 def split_launches(old: Profile, new: Profile) -> tuple[OccupancySplit, ...]:
     """`split` for every matched launch whose chip and resources are known."""
-    from workbench.analysis.aggregate import pair_launches
-
     chip = chip_for(new.device)
     if chip is None or old.device.compute_capability != new.device.compute_capability:
         return ()

@@ -27,6 +27,7 @@ from workbench.ncurep.files import AGAIN, exists, plain_report
 from workbench.ncurep.large import LARGE, Choose, Progress, decoded, read_halves, read_parts
 from workbench.ncurep.values import CODES, lacks
 from workbench.project import cache_folder
+from workbench.units import extent
 
 #: Launches that an error names.
 _SHOWN = 8
@@ -94,7 +95,7 @@ def select_launch(profile: Profile, number: int, *, of: str = "") -> Profile:
     if 1 <= number <= len(launches):
         return _only(profile, (launches[number - 1],))
     there = [
-        f"{place} {launch.kernel[:60]} grid {_shape(launch.grid)}"
+        f"{place} {launch.kernel[:60]} grid {extent(launch.grid)}"
         for place, launch in enumerate(launches[:_SHOWN], 1)
     ]
     more = f" and {len(launches) - _SHOWN} more" if len(launches) > _SHOWN else ""
@@ -103,14 +104,6 @@ def select_launch(profile: Profile, number: int, *, of: str = "") -> Profile:
         f"no launch {number}{f' of {of!r}' if of else ''}",
         f"{what}: {', '.join(there)}{more}.",
     )
-
-
-def _shape(grid: tuple[int, int, int]) -> str:
-    """A grid without its trailing ones."""
-    parts = list(grid)
-    while len(parts) > 1 and parts[-1] == 1:
-        parts.pop()
-    return "×".join(map(str, parts))
 
 
 def read_report(

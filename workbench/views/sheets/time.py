@@ -25,9 +25,8 @@ def _margin(estimate: Estimate) -> str:
     """Half of the 95% interval, relative to the median, on its wider side."""
     if not estimate.value:
         return ""
-    half = max(estimate.high - estimate.value, estimate.value - estimate.low) / estimate.value
     # Two decimals: a margin of a margin is of no use.
-    return f"±{quantity(round(100 * half, 2), '%')}"
+    return f"±{quantity(round(100 * estimate.error / estimate.value, 2), '%')}"
 
 
 def _how(timing: Timing) -> str:

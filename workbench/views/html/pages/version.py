@@ -229,8 +229,7 @@ def interval(timing: Timing) -> str:
     """The 95% interval of the median, and what is unusual about the measurement."""
     time = timing.time
     # In percent, as the ends of a narrow interval have the same three digits.
-    error = max(time.value - time.low, time.high - time.value)
-    said = f"{plus_minus(error, time.value)} (95%)"
+    said = f"{plus_minus(time.error, time.value)} (95%)"
     if not timing.converged:
         said += ", not settled"
     return said if timing.cache == "cold" else f"{said}, warm cache"

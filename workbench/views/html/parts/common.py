@@ -10,7 +10,7 @@ from workbench import units
 from workbench.analysis.aggregate import readings_of
 from workbench.analysis.cause.words import Stop
 from workbench.counters import Counter, Missing, Reading, catalog
-from workbench.model import Launch, Profile, Record, Verification
+from workbench.model import Estimate, Launch, Profile, Record, Verification
 
 Tone = Literal["", "good", "bad", "warn"]
 
@@ -164,7 +164,7 @@ def range_of(low: float, value_: float, high: float) -> str:
     ends = units.digits3(low), units.digits3(high)
     if ends[0] != ends[1]:
         return " – ".join(ends)
-    return plus_minus(max(value_ - low, high - value_), value_)
+    return plus_minus(Estimate(value_, low, high).error, value_)
 
 
 def width(amount: float, whole: float = 1.0) -> str:
