@@ -28,6 +28,34 @@ REPORT = REPO / "tests" / "data" / "ncurep" / "ladder_focus.ncu-rep.zst"
 #: A source distribution holds no recordings.
 MOST_BYTES = 8 << 20
 
+#: Somebody's kernel, tested with the emulator alone.
+DOUBLED = """
+import sys
+import numpy as np
+import ptxemu
+kernel = ptxemu.load('''
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry doubled(.param .u64 values)
+{
+    .reg .b32 %r<4>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [values];
+    cvta.to.global.u64 %rd1, %rd1;
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd2, %r1, 4;
+    add.s64 %rd3, %rd1, %rd2;
+    ld.global.u32 %r2, [%rd3];
+    add.s32 %r3, %r2, %r2;
+    st.global.u32 [%rd3], %r3;
+    ret;
+}
+''').kernel("doubled")
+result = kernel.run(1, 64, {"values": np.arange(64, dtype=np.int32)})
+print(*result.outputs["values"][-2:], result.counts.total("sectors"), "workbench" in sys.modules)
+"""
+
 
 class WheelError(Exception):
     """What is built is not what was meant."""
@@ -123,6 +151,7 @@ class Installed:
             words, cwd=self.work, env=self.env, capture_output=True, text=True, check=False
         )
         line = " ".join([Path(words[0]).name, *(str(word) for word in words[1:])])
+        line = line.partition("\n")[0]
         if done.returncode:
             raise WheelError(f"{line}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         tell(f"  {time.monotonic() - began:4.1f} s  {line}")
@@ -146,6 +175,10 @@ def first_hour(here: Installed) -> None:
     place = here.run(here.bin / "python", "-c", "import workbench as wb; print(wb.__file__)")
     expect(Path(place).is_relative_to(here.bin.parent), True, f"{place.strip()} is installed")
     expect(here.workbench("--version"), f"workbench, version {__version__}\n", "--version")
+
+    told = here.run(here.bin / "python", "-c", DOUBLED)
+    # Two warps load and store 128 bytes each: eight sectors either way.
+    expect(told, "124 126 16 False\n", "ptxemu alone")
 
     here.workbench("init")
     here.workbench("new", "--study", "blur")

@@ -1,4 +1,4 @@
-"""`rowsum.cu` under pytest: no GPU, only nvcc or NVRTC (``pip install 'workbench[emulator]'``)."""
+"""`rowsum.cu` under pytest: no GPU, only nvcc or NVRTC (``pip install '.[emulator]'``)."""
 
 import shutil
 import subprocess
