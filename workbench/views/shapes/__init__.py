@@ -26,13 +26,26 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 _Shape = TypeVar("_Shape", bound=Document)
 
 
-def shaped(record: object, shape: type[_Shape]) -> _Shape:
+def shaped(record: object, shape: type[_Shape], **other: object) -> _Shape:
     """The fields of `shape` as `record` has them as attributes, those of its parts included.
+
+    Args:
+        record: Any record.
+        shape: What it is to be.
+        other: Fields that are not as the record has them; UNSET ones are left out.
 
     Raises:
         msgspec.ValidationError: the record lacks one, or has it of another type.
     """
-    return msgspec.convert(record, shape, from_attributes=True)
+    if not other:
+        return msgspec.convert(record, shape, from_attributes=True)
+    keys = zip(shape.__struct_fields__, shape.__struct_encode_fields__, strict=True)
+    found = {
+        key: other[name] if name in other else getattr(record, name, msgspec.UNSET)
+        for name, key in keys
+    }
+    given = {key: value for key, value in found.items() if value is not msgspec.UNSET}
+    return msgspec.convert(given, shape, from_attributes=True)
 
 
 def dumps(document: Json) -> str:

@@ -17,12 +17,9 @@ from workbench.units import count
 from workbench.views.shapes import Json, shaped
 from workbench.views.shapes.measured import (
     CheckDocument,
-    ClockState,
     GateFacts,
     MeasuredTurns,
-    MedianFacts,
 )
-from workbench.views.shapes.program import NoticeFacts
 
 #: GitHub shows a failed gate as an error on its line, and what could not be judged as a warning.
 _LEVEL = {"fail": "error", "inconclusive": "warning"}
@@ -42,36 +39,14 @@ def check_document(gates: Sequence[Gate], turns: Sequence[Turns] = ()) -> Json:
     """The JSON document; `measured` are the pairs of ``--against`` on a GPU, in seconds."""
     return CheckDocument(
         status=overall(gates),
-        gates=[_gate(gate) for gate in gates],
+        gates=[shaped(gate, GateFacts, line=gate.line or None) for gate in gates],
         measured=[_measured(each) for each in turns] or UNSET,
     ).plain()
 
 
-def _gate(gate: Gate) -> GateFacts:
-    return GateFacts(
-        version=gate.version,
-        kind=gate.kind,
-        name=gate.name,
-        status=gate.status,
-        message=gate.message,
-        file=gate.file,
-        line=gate.line or None,
-    )
-
-
 def _measured(turns: Turns) -> MeasuredTurns:
     old, new = turns.samples
-    return MeasuredTurns(
-        version=turns.version,
-        problem=turns.problem,
-        device=turns.device,
-        slowdown=shaped(turns.slowdown, MedianFacts) if turns.slowdown else None,
-        silence=turns.silence or None,
-        old_s=list(old),
-        new_s=list(new),
-        state=shaped(turns.state, ClockState) if turns.state else None,
-        notices=[shaped(notice, NoticeFacts) for notice in turns.notices],
-    )
+    return shaped(turns, MeasuredTurns, silence=turns.silence or None, old_s=old, new_s=new)
 
 
 def junit(gates: Sequence[Gate]) -> str:

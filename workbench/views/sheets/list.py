@@ -14,7 +14,7 @@ from workbench.errors import UsageError
 from workbench.ladder import Rung
 from workbench.ladder.listing import StudyList
 from workbench.ladder.summaries import RecordedProfile
-from workbench.views.shapes import Json
+from workbench.views.shapes import Json, shaped
 from workbench.views.shapes.listed import (
     ListDocument,
     ListedProfile,
@@ -78,11 +78,9 @@ def list_document(lists: list[StudyList], default_study: str) -> Json:
 
 def _version(of: StudyList, rung: Rung) -> ListedVersion:
     version = of.study.versions[rung.id]
-    return ListedVersion(
-        id=version.id,
-        title=version.title,
-        baseline=version.baseline,
-        parent=version.parent,
+    return shaped(
+        version,
+        ListedVersion,
         profiles=[_profile(record) for record in of.profiles(rung.id)],
         times=[
             ListedTime(
@@ -98,12 +96,5 @@ def _version(of: StudyList, rung: Rung) -> ListedVersion:
 
 
 def _profile(record: RecordedProfile) -> ListedProfile:
-    return ListedProfile(
-        problem=record.problem,
-        engine=record.engine,
-        device=record.device,
-        captured=record.captured,
-        stale=record.stale,
-        duration=UNSET if record.duration is None else record.duration,
-        counts=record.counts or UNSET,
-    )
+    duration = UNSET if record.duration is None else record.duration
+    return shaped(record, ListedProfile, duration=duration, counts=record.counts or UNSET)

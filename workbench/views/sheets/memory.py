@@ -202,23 +202,11 @@ def _raw(flows: Sequence[Transfer]) -> dict[str, Any]:
 def _side(profile: Profile, side: MemoryChart) -> MemorySide:
     return MemorySide(
         levels=[shaped(level, MemoryLevel) for level in side.levels],
-        flows=[_flow(profile, flow) for flow in side.flows if flow.shown],
-    )
-
-
-def _flow(profile: Profile, flow: Transfer) -> MemoryFlow:
-    return MemoryFlow(
-        id=flow.id,
-        start=flow.start,
-        end=flow.end,
-        unit=flow.unit,
-        amount=flow.amount,
-        share=flow.share,
-        ncu=flow.ncu,
-        peak=flow.peak,
-        missing=flow.missing,
-        line_metric=flow.line_metric,
-        lines=[_line(profile, each) for each in flow.lines],
+        flows=[
+            shaped(flow, MemoryFlow, lines=[_line(profile, each) for each in flow.lines])
+            for flow in side.flows
+            if flow.shown
+        ],
     )
 
 

@@ -10,7 +10,7 @@ from workbench.analysis.roofline import rate, rate_unit
 from workbench.measure.plan import Gap, Key, Sweep
 from workbench.model import Timing
 from workbench.units import digits3, factor, quantity, symbol, when
-from workbench.views.shapes import Json
+from workbench.views.shapes import Json, shaped
 from workbench.views.shapes.measured import (
     SweepDocument,
     SweptGap,
@@ -18,7 +18,7 @@ from workbench.views.shapes.measured import (
     SweptTime,
     SweptVersion,
 )
-from workbench.views.sheets.time import flat, timed_fields
+from workbench.views.sheets.time import flat, timed
 
 _BEST, _STALE, _WIDE = "*", "†", "±"
 _HOLE = {"refused": "—", "unavailable": "—", "failed": "failed", "missing": "·"}
@@ -175,11 +175,11 @@ def document(sweep: Sweep) -> Json:
         problems=[_problem(name, problems.get(name)) for name in sweep.problems],
         versions=[SweptVersion(id=v, baseline=v in sweep.baselines) for v in sweep.versions],
         times=[
-            SweptTime(**timed_fields(timing), stale=(timing.version, timing.problem) in sweep.stale)
+            timed(timing, SweptTime, stale=(timing.version, timing.problem) in sweep.stale)
             for timing in sweep.ordered
         ],
         gaps=[
-            SweptGap(version=version, problem=problem, kind=gap.kind, why=gap.why)
+            shaped(gap, SweptGap, version=version, problem=problem)
             for (version, problem), gap in sweep.gaps.items()
         ],
         best=sweep.best,

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from workbench.analysis import growth
 from workbench.model import Estimate, Timing
 from workbench.units import count, factor, quantity, symbol, when
 from workbench.views.shapes import shaped
 from workbench.views.shapes.measured import (
-    ClockState,
-    MedianFacts,
     TimeDocument,
     TimedVersion,
 )
-from workbench.views.shapes.program import NoticeFacts
 from workbench.views.sheets import Sheet, notices_text
+
+_Timed = TypeVar("_Timed", bound=TimedVersion)
 
 _METHODS = {"events": "CUDA events", "graph": "CUDA graph replay"}
 
@@ -123,39 +122,20 @@ def time_sheet(timings: Sequence[Timing], work: Literal["flop", "op"] = "flop") 
         extra=("samples", "how", "first launch"),
         raw=tuple(flat(timing) for timing in timings),
         document=TimeDocument(
-            study=first.study, times=[timing_document(timing) for timing in timings]
+            study=first.study, times=[timed(timing, TimedVersion) for timing in timings]
         ).plain(),
         notes=tuple(notes),
     )
 
 
-def timing_document(timing: Timing) -> TimedVersion:
-    """One timing as the JSON of `time` shows it."""
-    return TimedVersion(**timed_fields(timing))
-
-
-def timed_fields(timing: Timing) -> dict[str, Any]:
-    """The fields of a `TimedVersion`, for it and what has more of them."""
-    return {
-        "version": timing.version,
-        "problem": timing.problem,
-        "device": timing.device.name,
-        "captured": timing.captured,
-        "seconds": shaped(timing.time, MedianFacts),
-        "cache": timing.cache,
-        "method": timing.method,
-        "converged": timing.converged,
-        "first_launch": timing.first_launch,
-        "launches": timing.launches,
-        "flops": timing.flops,
-        "bytes": timing.bytes,
-        "baseline": timing.baseline or None,
-        "baseline_seconds": _median(timing.baseline_time),
-        "ratio": _median(timing.ratio),
-        "state": shaped(timing.state, ClockState) if timing.state is not None else None,
-        "notices": [shaped(notice, NoticeFacts) for notice in timing.notices],
-    }
-
-
-def _median(estimate: Estimate | None) -> MedianFacts | None:
-    return shaped(estimate, MedianFacts) if estimate is not None else None
+def timed(timing: Timing, shape: type[_Timed], **other: object) -> _Timed:
+    """One timing as the JSON of `time` shows it, or `sweep`, with what that says of it besides."""
+    return shaped(
+        timing,
+        shape,
+        device=timing.device.name,
+        seconds=timing.time,
+        baseline=timing.baseline or None,
+        baseline_seconds=timing.baseline_time,
+        **other,
+    )

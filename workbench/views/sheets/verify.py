@@ -12,7 +12,6 @@ from workbench.model import Record
 from workbench.units import count, digits3, factor, quantity
 from workbench.views.shapes import shaped
 from workbench.views.shapes.measured import (
-    FindingPlace,
     SanitizerFinding,
     VerifiedProblem,
     VerifyDocument,
@@ -79,7 +78,9 @@ def verify_sheet(
             seed=seed,
             results=[shaped(row, VerifiedProblem) for row in rows],
             sanitized=list(sanitized),
-            findings=[_finding(version, finding) for version, finding in findings],
+            findings=[
+                shaped(finding, SanitizerFinding, version=version) for version, finding in findings
+            ],
         ).plain(),
         notes=tuple(notes),
     )
@@ -101,19 +102,6 @@ def _once(rows: Sequence[VerifyRow]) -> list[str]:
         others = ", ".join(row.problem for row in rest)
         notes.append(first.message + (f"\nThe same on {others}." if others else ""))
     return notes
-
-
-def _finding(version: str, finding: Finding) -> SanitizerFinding:
-    return SanitizerFinding(
-        version=version,
-        tool=finding.tool,
-        message=finding.message,
-        count=finding.count,
-        thread=list(finding.thread) if finding.thread else None,
-        block=list(finding.block) if finding.block else None,
-        places=[shaped(place, FindingPlace) for place in finding.places],
-        details=list(finding.details),
-    )
 
 
 def _cells(row: VerifyRow) -> tuple[str, ...]:
