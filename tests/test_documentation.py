@@ -237,6 +237,16 @@ def test_every_path_that_is_named_exists(page: Path) -> None:
         assert path in UNWRITTEN or any(place.exists() for place in places), path
 
 
+def test_every_dependency_has_its_reason() -> None:
+    page = (REPO / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = page[page.index("## Dependencies") : page.index("Considered and left out")]
+    told = set(re.findall(r"[\w-]+", " ".join(re.findall(r"^\| ([^|]+) \|", rows, re.M))))
+    project = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [project["dependencies"], *project["optional-dependencies"].values()]
+    names = {re.split(r"[><=; ]", each)[0] for group in wanted for each in group}
+    assert names - told == set()
+
+
 def test_names_in_contributing_stand_in_their_files() -> None:
     text = (REPO / "CONTRIBUTING.md").read_text(encoding="utf-8")
     named = re.findall(r"`([A-Z]\w+)`(?: of| in)? \(?`([\w/]+\.py)`", text)
