@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from workbench import __version__
+from workbench.counters import catalog
 from workbench.disk.limits import SOURCE, read_regular
 from workbench.errors import DataError, UsageError, WorkbenchError, together
 from workbench.ladder import Ladder, Rung, damaged_files, find_ladders
@@ -119,10 +120,9 @@ def glossary_page(stamp: str) -> Page:
     """What the counters mean."""
 
     def render_glossary() -> Rendered:
-        from workbench.views.html.pages.index import glossary_view
         from workbench.views.html.render import render
 
-        html = render("glossary.html", "glossary.html", groups=glossary_view())
+        html = render("glossary.html", "glossary.html", catalog=catalog())
         return Rendered(html=html)
 
     return Page(path="glossary.html", key=digest(stamp), owner=SHARED, render=render_glossary)

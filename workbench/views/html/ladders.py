@@ -208,7 +208,7 @@ def _render_ladder(
     view = ladder_view(ladder, pairs, strips())
     return Rendered(
         html=render("ladder.html", path, view=view),
-        summary=msgspec.to_builtins(summarize(ladder, view)),
+        summary=msgspec.to_builtins(summarize(ladder)),
     )
 
 

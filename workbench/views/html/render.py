@@ -14,14 +14,16 @@ from markupsafe import Markup
 from workbench import __version__, units
 from workbench.analysis.expectations import find_counter
 from workbench.analysis.limit import Share, breakdown
-from workbench.counters import catalog
-from workbench.model import KernelResources, Launch
-from workbench.views.html.page import to_root
+from workbench.counters import Counter, catalog
+from workbench.model import Estimate, KernelResources, Launch
+from workbench.views.html.page import rung_page, to_root
 from workbench.views.html.parts import moved
 from workbench.views.html.parts.common import (
     Phrase,
+    interval,
     parameters,
     percent,
+    range_of,
     shape,
     text,
     unit_beside,
@@ -104,6 +106,37 @@ def gained(share: float) -> str:
     return percent(share) if share > 0 else units.signed(-share * 100, "%")
 
 
+#: Ends a clause.
+_END = re.compile(r"[.;:](?:\s|$)")
+
+
+def clause(text: str) -> str:
+    """The first clause of what an author says; the version's page has all of it."""
+    return _END.split(text, maxsplit=1)[0].rstrip(".")
+
+
+def apart(speedup: Estimate) -> str:
+    """The class of a ratio of two times: none where its bounds hold 1."""
+    return "good" if speedup.low > 1 else "bad" if speedup.high < 1 else ""
+
+
+def bounds(speedup: Estimate) -> str:
+    """The bounds of a ratio of two times."""
+    return range_of(speedup.low, speedup.value, speedup.high)
+
+
+def floor(counter: Counter) -> str:
+    """How much a counter varies between two captures: ``2% and 1 points``, ``exact``."""
+    parts = []
+    if counter.noise:
+        parts.append(units.tick(100 * counter.noise, "%"))
+    if counter.floor:
+        printed = counter.unit if counter.unit == "byte" else ""
+        unit = {"%": " points", "byte": ""}.get(counter.unit, f" {counter.unit}")
+        parts.append(f"{units.tick(counter.floor, printed)}{unit}".rstrip())
+    return " and ".join(parts) or "exact"
+
+
 def key(value: float | None) -> str:
     """What a cell is sorted by."""
     return "" if value is None else f"{float(value):.6g}"
@@ -139,17 +172,24 @@ _TONES = {
 }
 #: All formatting of templates: analysis' records go in, and what `workbench.units` says comes out.
 _FILTERS = {
+    "apart": apart,
+    "clause": clause,
     "count": units.count,
     "counter": find_counter,
     "digits": units.digits3,
     "explained": explained,
     "factor": units.factor,
+    "faster": units.faster,
+    "floor": floor,
     "gained": gained,
     "group": group,
+    "interval": interval,
     "key": key,
     "message": message,
     "listed": units.listed,
+    "page": rung_page,
     "percent": percent,
+    "range": bounds,
     "points": units.points,
     "plural": units.plural,
     "parameters": parameters,
@@ -158,6 +198,7 @@ _FILTERS = {
     "shape": shape,
     "shell": shlex.join,
     "signed": units.signed,
+    "symbol": units.symbol,
     "term": term,
     "spills": spills,
     "stall": stall,

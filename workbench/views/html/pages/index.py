@@ -1,4 +1,4 @@
-"""The index and the glossary: of ladders and report files one summary each, kept in the manifest.
+"""The index: of ladders and report files one summary each, kept in the manifest.
 
 The index is made from summaries, not from profiles, so that a site of a thousand
 profiles with one new capture decodes that one alone.
@@ -18,13 +18,12 @@ from workbench.analysis.growth import Measured, representative
 from workbench.analysis.limit import limit_of
 from workbench.analysis.program import ProgramDifference, total
 from workbench.capture.records import ProgramCapture
-from workbench.counters import Counter, catalog
 from workbench.ladder import Ladder, Rung
 from workbench.model import Profile, Record, Timing
 from workbench.store import means_device, natural_key
-from workbench.views.html.page import ladder_folder
-from workbench.views.html.pages.ladder import LadderView
-from workbench.views.html.parts.common import Badge, day, parameters, percent, profiled, width
+from workbench.views.html.page import ladder_folder, rung_page
+from workbench.views.html.pages.ladder import dates
+from workbench.views.html.parts.common import Badge, day, parameters, percent, profiled
 
 #: Width and height of a sparkline's box, and what is left free around it.
 SPARK = (120, 26)
@@ -96,17 +95,6 @@ class ProgramSummary(Record, frozen=True):
     change: str = ""
 
 
-class OtherLadder(Record, frozen=True):
-    """A ladder in a row: its fastest version, with the bar of its speed.
-
-    `par` is where in the bar the baseline's speed is, if not at its end.
-    """
-
-    summary: LadderSummary
-    width: str
-    par: str
-
-
 class Sparkline(Record, frozen=True):
     """The fastest version against the library over a study's problems, in the order of their work.
 
@@ -122,12 +110,16 @@ class Sparkline(Record, frozen=True):
 
 
 class StudyLine(Record, frozen=True):
-    """A study on one device: the ladder that stands for it, and its speed over all problems."""
+    """A study on one device: the ladder that stands for it, and its speed over all problems.
+
+    `top` is the greatest speed of the `others`, at least their baseline's, which is 1.
+    """
 
     number: int
     summary: LadderSummary
     spark: Sparkline | None
-    others: tuple[OtherLadder, ...]
+    others: tuple[LadderSummary, ...]
+    top: float
 
     @property
     def folded(self) -> bool:
@@ -158,14 +150,14 @@ class IndexView(Record, frozen=True):
 _Line = TypeVar("_Line", StudyLine, ReportSummary, ProgramSummary)
 
 
-def summarize(ladder: Ladder, view: LadderView) -> LadderSummary:
-    """The index's words on a ladder, taken from its page."""
+def summarize(ladder: Ladder) -> LadderSummary:
+    """The index's words on a ladder."""
     known, folder = ladder.study.problems, ladder_folder(ladder)
     own = [rung for rung in ladder.order if not rung.is_baseline and rung.seconds]
     best = min(own, key=lambda rung: rung.seconds or 0.0, default=None)
     said = parameters(ladder.parameters)
     many = len(ladder.parameters) > _SPOKEN
-    shown = next((row.rung for row in view.rows if best and row.rung.id == best.id), None)
+    page = f"{folder}/{rung_page(best)}" if best and best.entries else ""
     limit = limit_of(best.profile) if best and best.profile else None
     first = own[0] if own and own[0] is not best else None
     return LadderSummary(
@@ -174,7 +166,7 @@ def summarize(ladder: Ladder, view: LadderView) -> LadderSummary:
         device=ladder.device_name,
         problem=ladder.problem if many else said or ladder.problem,
         detail=said if many else "",
-        captured=view.captured,
+        captured=dates(ladder),
         href=f"{folder}/index.html",
         folder=folder,
         profiled=sum(bool(rung.entries) for rung in ladder.order),
@@ -183,17 +175,17 @@ def summarize(ladder: Ladder, view: LadderView) -> LadderSummary:
         first_time=units.quantity(first.seconds, "s") if first else "",
         gain=_gain(first, best) if first and best else "",
         limit=limit.words if limit else "",
-        limit_href=f"{folder}/{shown.href}#now" if limit and shown and shown.href else "",
+        limit_href=f"{page}#now" if limit and page else "",
         baseline=ladder.baseline.id if ladder.baseline else "",
-        fastest=shown.id if shown else "",
-        fastest_href=f"{folder}/{shown.href}" if shown and shown.href else "",
-        fastest_time=shown.time if shown else "",
-        fastest_share=shown.share if shown else "",
+        fastest=best.id if best else "",
+        fastest_href=page,
+        fastest_time=units.quantity(best.seconds, "s") if best else "",
+        fastest_share=percent(best.of_baseline) if best and best.of_baseline is not None else "",
         fastest_speed=(best.of_baseline or 0.0) if best else 0.0,
         place=known.index(ladder.problem) if ladder.problem in known else len(known),
         default=ladder.study.default,
         own_device=means_device(ladder.study.device, ladder.device),
-        untimed=not view.timed,
+        untimed=not ladder.timed,
     )
 
 
@@ -357,20 +349,9 @@ def _lines(found: list[LadderSummary]) -> Iterable[StudyLine]:
                 [Measured(one.profiled, one.work, place) for place, one in enumerate(own)]
             )
         ]
-        rest = [summary for summary in own if summary is not stands]
-        yield StudyLine(number=0, summary=stands, spark=_spark(own), others=_others(rest))
-
-
-def _others(rest: list[LadderSummary]) -> tuple[OtherLadder, ...]:
-    top = max([1.0, *(summary.fastest_speed for summary in rest)])
-    return tuple(
-        OtherLadder(
-            summary=summary,
-            width=width(summary.fastest_speed / top),
-            par=width(1 / top) if top > 1.0 else "",
-        )
-        for summary in rest
-    )
+        rest = tuple(summary for summary in own if summary is not stands)
+        top = max([1.0, *(summary.fastest_speed for summary in rest)])
+        yield StudyLine(number=0, summary=stands, spark=_spark(own), others=rest, top=top)
 
 
 def _spark(found: list[LadderSummary]) -> Sparkline | None:
@@ -399,57 +380,3 @@ def _spark(found: list[LadderSummary]) -> Sparkline | None:
         last=points[-1],
         several=len(compared) > 1,
     )
-
-
-# --- glossary -------------------------------------------------------------------------
-
-_BETTER = {"lower": "lower is better", "higher": "higher is better", "": ""}
-
-
-class Term(Record, frozen=True):
-    """One counter in words."""
-
-    counter: Counter
-    unit: str
-    better: str
-    noise: str
-    search: str
-
-
-class TermGroup(Record, frozen=True):
-    """One group of the catalog."""
-
-    id: str
-    title: str
-    terms: tuple[Term, ...]
-
-
-def _noise(counter: Counter) -> str:
-    parts = []
-    if counter.noise:
-        parts.append(units.tick(100 * counter.noise, "%"))
-    if counter.floor:
-        printed = counter.unit if counter.unit == "byte" else ""
-        unit = {"%": " points", "byte": ""}.get(counter.unit, f" {counter.unit}")
-        parts.append(f"{units.tick(counter.floor, printed)}{unit}".rstrip())
-    return " and ".join(parts) or "exact"
-
-
-def _term(counter: Counter) -> Term:
-    return Term(
-        counter=counter,
-        unit=units.symbol(counter.unit) or "a ratio",
-        better=_BETTER[counter.better],
-        noise=_noise(counter),
-        search=" ".join((counter.id, counter.title, counter.meaning, *counter.names)),
-    )
-
-
-def glossary_view() -> tuple[TermGroup, ...]:
-    """All counters by group; groups without one are left out."""
-    known = catalog()
-    groups = (
-        TermGroup(id=key, title=title, terms=tuple(map(_term, known.group(key))))
-        for key, title in known.groups.items()
-    )
-    return tuple(group for group in groups if group.terms)

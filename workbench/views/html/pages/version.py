@@ -9,11 +9,11 @@ import msgspec
 from workbench import units
 from workbench.analysis.aggregate import kernel_seconds, main_launch, value_of
 from workbench.analysis.headroom import panel_of, score_ways
-from workbench.analysis.limit import limit_of
+from workbench.analysis.limit import Limit, limit_of
 from workbench.analysis.remarks import remarks
-from workbench.analysis.timing import time_change
+from workbench.analysis.timing import TimeChange, time_change
 from workbench.gpus import chip_for
-from workbench.ladder import Ladder, Rung
+from workbench.ladder import Rung
 from workbench.model import Launch, LineKey, Profile, Record, Timing
 from workbench.specs import Expectation
 from workbench.store.codec import decode
@@ -34,12 +34,11 @@ from workbench.views.html.parts.common import (
     Link,
     Phrase,
     Tile,
-    Tone,
     day,
+    interval,
     neighbours,
     parameters,
     percent,
-    plus_minus,
     profiled,
     strip_links,
     text,
@@ -57,17 +56,16 @@ from workbench.views.html.render import render
 class DeviceRow(Record, frozen=True):
     """A version on one device; `href` leads to its page there, "" for the page that this is.
 
-    `step` compares its time with that of the page's own device; `note` says how it was measured,
-    where that is not as usual.
+    `change` compares its time with that of the page's own device; `note` says how it was
+    measured, where that is not as usual.
     """
 
     device: str
     href: str
-    time: str
+    seconds: float | None
     note: str
-    step: str
-    tone: Tone
-    limit: str
+    change: TimeChange | None
+    limit: Limit | None
 
 
 class DevicesView(Record, frozen=True):
@@ -88,16 +86,13 @@ def devices_view(rung: Rung, profile: Profile) -> DevicesView | None:
     there = {slug: files for slug, files in others.items() if (rung.id, "ncu") in files}
     if not there:
         return None
-    rows = [_row(profile, rung.timing)]
+    rows = [_row(profile, profile, rung.timing, rung.timing)]
     for slug, files in there.items():
-        other = ladder.store.load(files[rung.id, "ncu"])
         time = files.get((rung.id, "time"))
         timing = decode(time, Timing) if time else None
-        step, tone = _compared(rung.timing, timing)
-        note = "" if other.source_hash == profile.source_hash else "of another source"
-        row = _row(other, timing, note)
         page = beside(ladder, slug, version_page(rung.id, "ncu"))
-        rows.append(msgspec.structs.replace(row, href=page, step=step, tone=tone))
+        other = ladder.store.load(files[rung.id, "ncu"])
+        rows.append(_row(profile, other, rung.timing, timing, page))
     sides = " ".join(
         f"{ladder.name}/{rung.id}@{slug}" for slug in (next(iter(there)), ladder.device)
     )
@@ -107,28 +102,20 @@ def devices_view(rung: Rung, profile: Profile) -> DevicesView | None:
     )
 
 
-def _row(profile: Profile, timing: Timing | None, note: str = "") -> DeviceRow:
-    seconds = timing.time.value if timing else kernel_seconds(profile)
+def _row(
+    here: Profile, there: Profile, own: Timing | None, timing: Timing | None, href: str = ""
+) -> DeviceRow:
+    seconds = timing.time.value if timing else kernel_seconds(there)
     seen = "under the profiler" if timing is None and seconds is not None else ""
-    limit = limit_of(profile)
+    other = "" if there.source_hash == here.source_hash else "of another source"
     return DeviceRow(
-        device=profile.device.name,
-        href="",
-        time=units.quantity(seconds, "s"),
-        note=", ".join(filter(None, (seen, note))),
-        step="",
-        tone="",
-        limit=limit.words if limit else "",
+        device=there.device.name,
+        href=href,
+        seconds=seconds,
+        note=", ".join(filter(None, (seen, other))),
+        change=time_change(own, timing, across=True) if href else None,
+        limit=limit_of(there),
     )
-
-
-def _compared(here: Timing | None, there: Timing | None) -> tuple[str, Tone]:
-    change = time_change(here, there, across=True)
-    if change is None:
-        return "", ""
-    if not change.moved:
-        return "equally fast", ""
-    return units.faster(change.speedup), "good" if change.speedup > 1 else "bad"
 
 
 #: Launches of a page that has room for a source from end to end.
@@ -150,68 +137,23 @@ class VersionView(Record, frozen=True):
     provenance: tuple[tuple[str, str], ...]
 
 
-class Around(Record, frozen=True):
-    """What a version's page takes from the ladder around it.
-
-    `share` is its speed relative to `baseline`, None for a library. `made_by` is the step that
-    led to it (old, new, engine); `later` are the versions made from it, with how many times as
-    fast each is.
-    """
-
-    heading: str
-    change: str
-    problem: str
-    steps: tuple[Link, ...]
-    stale: bool
-    work: str
-    timing: Timing | None
-    share: float | None
-    baseline: str
-    expectations: tuple[Expectation, ...]
-    made_by: tuple[str, str, str] | None
-    later: tuple[tuple[Link, float], ...]
-
-
-def around(rung: Rung, engine: str) -> Around:
-    """What the page of a version's profile by an engine takes from its ladder."""
-    ladder, declared, timing = rung.ladder, rung.declared, rung.timing
-    later = []
-    for old, new, by in ladder.steps:
-        speedup = ladder.rungs[new].speedup_over(rung) if (old, by) == (rung.id, engine) else None
-        if speedup is not None:
-            later.append((Link(new, step_page(old, new, by)), speedup.value))
-    baseline = ladder.baseline
-    return Around(
-        heading=rung.title or f"{ladder.study.title}: {rung.id}",
-        change=declared.change if declared else "",
-        problem=ladder.study.problem,
-        steps=_steps(rung),
-        stale=rung.stale(rung.captured(engine)),
-        work=ladder.study.work,
-        timing=timing,
-        share=None if rung.is_baseline else rung.of_baseline,
-        baseline=baseline.id if baseline else (timing.baseline if timing else ""),
-        expectations=declared.expectations if declared else (),
-        made_by=next((step for step in ladder.steps if step[1:] == (rung.id, engine)), None),
-        later=tuple(later),
-    )
-
-
-def _tiles(profile: Profile, launch: Launch | None, near: Around | None) -> tuple[Tile, ...]:
+def _tiles(profile: Profile, launch: Launch | None, rung: Rung | None) -> tuple[Tile, ...]:
     tiles: list[tuple[str, str, str]] = []
-    timing = near.timing if near else None
+    timing = rung.timing if rung else None
     count = len(profiled(profile))
-    if near and timing:
+    if rung and timing:
         tiles.append(("Time", units.quantity(timing.time.value, "s"), interval(timing)))
         if timing.flops:
             rate = timing.flops / timing.time.value
-            said = units.quantity(rate, f"{near.work}/s")
+            said = units.quantity(rate, f"{rung.ladder.study.work}/s")
             tiles.append(("Throughput", said, "of the job's work"))
     elif (seconds := kernel_seconds(profile)) is not None:
         note = f"under the profiler, {count} launches" if count > 1 else "under the profiler"
         tiles.append(("Duration", units.quantity(seconds, "s"), note))
-    if near and near.share:
-        tiles.append(("Of the baseline's speed", percent(near.share), near.baseline))
+    if rung and not rung.is_baseline and rung.of_baseline:
+        baseline = rung.ladder.baseline
+        beside = baseline.id if baseline else timing.baseline if timing else ""
+        tiles.append(("Of the baseline's speed", percent(rung.of_baseline), beside))
     if launch is not None:
         tiles += [
             (title, text(launch, counter), f"{note}; longest launch" if count > 1 else note)
@@ -223,16 +165,6 @@ def _tiles(profile: Profile, launch: Launch | None, near: Around | None) -> tupl
             if value_of(launch, counter) is not None
         ]
     return tuple(Tile(*tile) for tile in tiles)
-
-
-def interval(timing: Timing) -> str:
-    """The 95% interval of the median, and what is unusual about the measurement."""
-    time = timing.time
-    # In percent, as the ends of a narrow interval have the same three digits.
-    said = f"{plus_minus(time.error, time.value)} (95%)"
-    if not timing.converged:
-        said += ", not settled"
-    return said if timing.cache == "cold" else f"{said}, warm cache"
 
 
 def _provenance(profile: Profile) -> tuple[tuple[str, str], ...]:
@@ -272,18 +204,11 @@ def head_chips(profile: Profile, *, stale: bool = False) -> tuple[Badge, ...]:
     return tuple(chips)
 
 
-def _steps(rung: Rung) -> tuple[Link, ...]:
-    order = [other for other in rung.ladder.order if other.entries]
-    links = [(other.id, rung_page(other)) for other in order]
-    return neighbours(links, order.index(rung), "version")
-
-
 def _view(
     profile: Profile,
     launches: tuple[Launch, ...],
     head: Head,
-    ladder: Ladder | None = None,
-    near: Around | None = None,
+    rung: Rung | None = None,
     strip: tuple[Phrase, ...] = (),
 ) -> VersionView:
     chip = chip_for(profile.device)
@@ -302,12 +227,12 @@ def _view(
     return VersionView(
         head=head,
         strip=strip,
-        panel=_panel(profile, shown[launches.index(speaker)], ladder, near) if speaker else None,
-        tiles=_tiles(profile, speaker, near),
-        devices=devices_view(ladder.rungs[profile.version], profile) if ladder else None,
+        panel=_panel(profile, shown[launches.index(speaker)], rung) if speaker else None,
+        tiles=_tiles(profile, speaker, rung),
+        devices=devices_view(rung, profile) if rung else None,
         launches=shown,
         speaker=launches.index(speaker) if speaker else 0,
-        expectations=near.expectations if near else (),
+        expectations=rung.declared.expectations if rung and rung.declared else (),
         profile=profile,
         provenance=_provenance(profile),
     )
@@ -323,9 +248,7 @@ def _near(launches: int, speaks: bool) -> int | None:
     return 4
 
 
-def _panel(
-    profile: Profile, speaker: LaunchView, ladder: Ladder | None, near: Around | None
-) -> PanelView | None:
+def _panel(profile: Profile, speaker: LaunchView, rung: Rung | None) -> PanelView | None:
     """The panel, with what became of its ways in the versions that came after."""
     panel = panel_of(profile)
     lines = {f"{file.anchor}{line.number}" for file in speaker.code.files for line in file.lines}
@@ -335,10 +258,13 @@ def _panel(
         return f"#{found}" if found in lines else ""
 
     scored = []
-    if ladder is not None and near is not None:
-        for link, speedup in near.later:
-            after = panel_of(ladder.rungs[link.text].load(profile.engine))
-            scored.append((link, score_ways(panel, after, speedup)))
+    for step in rung.ladder.steps if rung else ():
+        if rung and step[::2] == (rung.id, profile.engine):
+            after = rung.ladder.rungs[step[1]]
+            speedup = after.speedup_over(rung)
+            if speedup is not None:
+                scores = score_ways(panel, panel_of(after.load(profile.engine)), speedup.value)
+                scored.append((Link(after.id, step_page(*step)), scores))
     return panel_view(panel, profile, anchor, scored)
 
 
@@ -348,28 +274,29 @@ def version_view(
     strips: Mapping[tuple[str, str, str], tuple[Phrase, ...]] = {},
 ) -> VersionView:
     """The page of a stored profile of `rung`; `strips`: of steps that were told before."""
-    ladder, near = rung.ladder, around(rung, profile.engine)
+    ladder, study = rung.ladder, rung.ladder.study
+    order = [(other.id, rung_page(other)) for other in ladder.order if other.entries]
     notices = remarks(profile)
-    if near.problem:
-        notices.append(f"The study could not be read: {near.problem}")
+    if study.problem:
+        notices.append(f"The study could not be read: {study.problem}")
     head = Head(
-        heading=near.heading,
+        heading=rung.title or f"{study.title}: {rung.id}",
         name=rung.id,
-        change=near.change,
+        change=rung.declared.change if rung.declared else "",
         crumbs=(
             Link("Overview", "index.html"),
             Link(ladder.name, f"{ladder_folder(ladder)}/index.html"),
             Link(rung.id),
         ),
-        steps=near.steps,
-        chips=head_chips(profile, stale=near.stale),
+        steps=neighbours(order, [name for name, _ in order].index(rung.id), "version"),
+        chips=head_chips(profile, stale=rung.stale(profile.source_hash)),
         notices=tuple(notices),
     )
-    strip = strips.get(near.made_by, ()) if near.made_by else ()
-    if near.made_by and near.made_by not in strips:
-        step = ladder.step(*near.made_by)
-        strip = strip_links(step.story.strip, step_page(*near.made_by))
-    return _view(profile, profiled(profile), head, ladder, near, strip)
+    made_by = next((s for s in ladder.steps if s[1:] == (rung.id, profile.engine)), None)
+    strip = strips.get(made_by, ()) if made_by else ()
+    if made_by and made_by not in strips:
+        strip = strip_links(ladder.step(*made_by).story.strip, step_page(*made_by))
+    return _view(profile, profiled(profile), head, rung, strip)
 
 
 def report_launch_view(

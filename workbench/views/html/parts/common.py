@@ -10,7 +10,7 @@ from workbench import units
 from workbench.analysis.aggregate import readings_of
 from workbench.analysis.cause.words import Stop
 from workbench.counters import Counter, Missing, Reading, catalog
-from workbench.model import Estimate, Launch, Profile, Record, Verification
+from workbench.model import Estimate, Launch, Profile, Record, Timing, Verification
 
 Tone = Literal["", "good", "bad", "warn"]
 
@@ -157,6 +157,16 @@ def percent(share: float) -> str:
 def plus_minus(error: float, value_: float) -> str:
     """An error relative to its value: ``±0.213%``."""
     return f"±{percent(error / value_ if value_ else 0.0)}"
+
+
+def interval(timing: Timing) -> str:
+    """The 95% interval of the median, and what is unusual about the measurement."""
+    time = timing.time
+    # In percent, as the ends of a narrow interval have the same three digits.
+    said = f"{plus_minus(time.error, time.value)} (95%)"
+    if not timing.converged:
+        said += ", not settled"
+    return said if timing.cache == "cold" else f"{said}, warm cache"
 
 
 def range_of(low: float, value_: float, high: float) -> str:
