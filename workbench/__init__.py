@@ -1,3 +1,54 @@
-"""A profiling-driven optimization workbench for CUDA kernels."""
+"""A profiling-driven optimization workbench for CUDA kernels.
+
+::
+
+    import workbench as wb
+
+    project = wb.open(".")
+    step = project.diff("v2", "v3")
+    step.sentence, step.counters, step.hunks, step.time
+    wb.read_report("x.ncu-rep").counters
+
+`docs/api.md` has every name with examples. Nothing is imported before a name is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
 
 __version__ = "0.1.0"
+
+#: Name -> (module, its name there); for type checkers they stand in `__init__.pyi`.
+_FACE = {
+    "open": ("workbench.session.api", "open_session"),
+    "read_report": ("workbench.session.api", "read_report"),
+    "Session": ("workbench.session.api", "Session"),
+    "Diff": ("workbench.session.step", "Diff"),
+    "Target": ("workbench.session.targets", "Target"),
+    "Selection": ("workbench.session.asked", "Selection"),
+    "Profile": ("workbench.model", "Profile"),
+    "WorkbenchError": ("workbench.errors", "WorkbenchError"),
+}
+
+__all__ = [
+    "Diff",
+    "Profile",
+    "Selection",
+    "Session",
+    "Target",
+    "WorkbenchError",
+    "open",
+    "read_report",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import a name of the face when it is used (PEP 562)."""
+    if name not in _FACE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, own = _FACE[name]
+    return getattr(import_module(module), own)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -65,8 +65,7 @@ def command(
 
 
 def _print(found: Target, everything: bool, memory: bool, format_: str) -> None:
-    profile = found.profile
-    label = f"{profile.study}/{found.label}" if found.version else found.label
+    profile, label = found.profile, found.name
     if memory:
         from workbench.views.sheets.memory import memory_sheet
         from workbench.views.terminal.tables import print_sheet

@@ -52,6 +52,9 @@ class Rung:
         self.entries: dict[str, Entry] = {}
         self.timed = False
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id}>"
+
     @property
     def declared(self) -> Version | None:
         """What the study says of the version today; None where it is gone."""
@@ -260,6 +263,9 @@ class Ladder:
         self.elsewhere: dict[str, dict[tuple[str, str], Path]] = {}
         self.damaged = damaged
         self._steps: dict[tuple[str, str, str], Step] = {}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} {self.problem} {self.device}>"
 
     def add(self, version: str, engine: str, path: Path, entry: Entry | None) -> None:
         """Note a recorded file; `entry` is None for a time."""

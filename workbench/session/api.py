@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from workbench.errors import DataError
 from workbench.model import Profile
-from workbench.session.asked import Places, Selection, Workspace
+from workbench.session.asked import Listener, Places, Selection, Workspace
 from workbench.session.targets import Target, resolve
 from workbench.specs import Version
 from workbench.study.folder import SeenStudy, study_names, view_study
@@ -15,6 +15,7 @@ from workbench.study.folder import SeenStudy, study_names, view_study
 if TYPE_CHECKING:
     import pandas as pd
 
+    from workbench.analysis.gates import Gate
     from workbench.ladder import Ladder
     from workbench.ladder.listing import StudyList
     from workbench.measure.plan import Sweep
@@ -138,6 +139,27 @@ class Session(Workspace):
         both = resolve(self, (old, new), selection or Selection(**chosen), places)
         return Diff(both[0], both[1], force=force)
 
+    def check(
+        self, *targets: str, force: bool = False, timed: bool = True, **chosen: Unpack[Chosen]
+    ) -> tuple[Gate, ...]:
+        """The gates of what is recorded, by the rules of the project.
+
+        Args:
+            targets: OLD NEW, versions or captures; one version, which is checked against its
+                parent; none: every version that is recorded together with its parent.
+            force: Compare what is not comparable as well.
+            timed: Whether durations are judged.
+            chosen: Which of the recorded profiles.
+
+        Raises:
+            UsageError: targets or rules that cannot be checked, or nothing is recorded of them.
+            DataError: a damaged file.
+        """
+        from workbench.session.gates import Asked, of_recorded, rules_of
+
+        asked = Asked(targets, Selection(**chosen), rules_of(self, timed=timed))
+        return of_recorded(self, asked, force=force).gates
+
     # --- captured programs -------------------------------------------------------------------
 
     def program(self, name: str) -> Recalled:
@@ -245,3 +267,31 @@ class Session(Workspace):
         from workbench.session.site import SitePlan
 
         return SitePlan(self, targets, out, lasting=lasting)
+
+
+def open_session(folder: Path | str = ".", *, listener: Listener | None = None) -> Session:
+    """``wb.open``: a session in a folder.
+
+    The project is the nearest folder upwards that has settings; it is looked for when something
+    of it is asked for, so report files can be compared without one.
+
+    Args:
+        folder: The folder.
+        listener: Who is told how far reading a large report is; None: nobody.
+    """
+    return Session(Path(folder), listener)
+
+
+def read_report(target: Path | str, *, launch: int | None = None) -> Target:
+    """``wb.read_report``: a report of Nsight Compute, with no project.
+
+    Args:
+        target: Its path, ``x.ncu-rep`` or compressed ``x.ncu-rep.zst``; ``x.ncu-rep::softmax``
+            picks kernels by name, ``x.ncu-rep::softmax#2`` the second launch.
+        launch: Only this launch, counted from 1.
+
+    Raises:
+        UsageError: there is no such file, or no such kernel in it.
+        DataError: it is damaged.
+    """
+    return Session().show(str(target), launch=launch)

@@ -28,6 +28,8 @@ from workbench.store import Entry, means_device
 from workbench.study.folder import parse_target, run_study, source_hash, view_study
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from workbench.capture.texts import Texts
     from workbench.study.folder import Study
 
@@ -98,6 +100,42 @@ class Target(Record, frozen=True):
     notes: tuple[str, ...] = ()
     picked: bool = False
     placed: bool = False
+
+    @property
+    def counters(self) -> pd.DataFrame:
+        """A row for each launch and counter, as `workbench.frames.counters` has them."""
+        from workbench.frames import counters  # pandas takes half a second
+
+        return counters([self.profile])
+
+    @property
+    def lines(self) -> pd.DataFrame:
+        """A row for each source line and counter, as `workbench.frames.lines` has them."""
+        from workbench.frames import lines
+
+        return lines([self.profile])
+
+    @property
+    def name(self) -> str:
+        """``sgemm/v3``; of a report its file's name."""
+        return f"{self.profile.study}/{self.label}" if self.version else self.label
+
+    def _repr_html_(self) -> str:
+        """What `workbench show` prints, for notebooks: one element, no scripts."""
+        from workbench.views.terminal.console import fragment
+        from workbench.views.terminal.show import show_view
+
+        return fragment(
+            show_view(
+                self.profile,
+                label=self.name,
+                title=self.version.title if self.version else "",
+                timing=self.timing,
+                baseline=self.baseline,
+                notes=self.notes,
+                width=100,
+            )
+        )
 
 
 def _without_path(text: str) -> str:

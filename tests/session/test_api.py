@@ -1,0 +1,126 @@
+"""The public face: what a notebook, a script or a test of somebody else's asks for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+import workbench as wb
+from tests.factories import make_project
+from workbench.errors import InconclusiveError, UsageError
+from workbench.session.api import Session
+
+REPO = Path(__file__).resolve().parent.parent.parent
+REPORT = REPO / "tests" / "data" / "ncurep" / "sgemm_v3.ncu-rep.zst"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Session:
+    make_project(tmp_path)
+    return wb.open(tmp_path)
+
+
+def test_importing_it_costs_nothing() -> None:
+    slow = {"pandas", "numpy", "rich", "click", "jinja2", "msgspec"}
+    code = "import sys, workbench; dir(workbench); print(*{%s} & {*sys.modules})"
+    code %= ", ".join(map(repr, sorted(slow)))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_every_name_of_the_face_is_there() -> None:
+    assert {"open", "read_report", "Session", "Diff"} <= set(dir(wb)) >= set(wb.__all__)
+    for name in wb.__all__:
+        assert getattr(wb, name).__doc__
+    with pytest.raises(AttributeError, match="no attribute 'opne'"):
+        wb.opne  # type: ignore[attr-defined] # noqa: B018
+
+
+def test_a_project_has_studies_and_versions(project: Session, tmp_path: Path) -> None:
+    assert project.studies() == ["demo"] and str(tmp_path) in repr(project)
+    assert [version.id for version in project.versions()][:3] == ["v0", "v2", "v3"]
+    inside = wb.open(tmp_path / "kernels" / "demo")
+    assert inside.project.root == tmp_path
+
+
+def test_a_step_is_a_sentence_frames_hunks_and_a_time(project: Session) -> None:
+    step = project.diff("v2", "v3")
+    assert step.sentence == step.story.sentence and "v3" in step.sentence
+    assert step.time is not None and step.time.speedup > 1
+    assert [hunk.id for hunk in step.hunks] == [1, 2]
+    moved = step.counters[step.counters.moved]
+    assert moved.verdict["shared_bank_conflicts"] == "better"
+    assert (moved.new - moved.old == moved.delta).all()
+    missing = step.counters[step.counters.verdict == "missing"]
+    assert missing.reason.all() and missing.delta.isna().all()
+    for (counter, ncu), parts in step.links.groupby(["counter", "ncu"]):
+        (split,) = [each for each in step.story.attribution.counters if each.counter == ncu]
+        assert counter == split.id and parts.delta.sum() == split.delta
+
+
+def test_a_notebook_shows_a_step_and_a_profile_in_one_element(project: Session) -> None:
+    step, found = project.diff("v2", "v3"), project.show("v3")
+    for html in (step._repr_html_(), found._repr_html_()):
+        assert html.startswith("<pre") and html.rstrip().endswith("</pre>")
+        assert "<script" not in html and "\ufdd0" not in html
+    assert "v2" in step._repr_html_() and "Padded tile" in found._repr_html_()
+
+
+def test_a_target_has_its_counters_and_lines(project: Session) -> None:
+    found = project.show("v3", problem="n1024")
+    assert set(found.counters.version) == {"v3"} and found.name == "demo/v3"
+    assert project.profile("v3") == found.profile
+    assert not found.lines.empty
+    with pytest.raises(UsageError, match="no version"):
+        project.show("v9")
+
+
+def test_a_report_needs_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    report = wb.read_report(REPORT)
+    assert report.counters.set_index("counter").value["dram_throughput"] > 0
+    assert wb.read_report(f"{REPORT}::sgemm").profile.launches == report.profile.launches
+    step = wb.open().diff(str(REPORT), str(REPORT))
+    assert not step.counters.moved.any() and step.time is None
+    with pytest.raises(UsageError, match="no workbench project"):
+        wb.open().studies()
+
+
+def test_what_is_not_comparable_is_refused_unless_it_is_forced(project: Session) -> None:
+    profile = project.profile("v3")
+    capture = replace(profile.capture, clock_control="other")
+    project.store.save(replace(profile, capture=capture))
+    with pytest.raises(InconclusiveError, match="different clock policies"):
+        project.diff("v2", "v3")
+    assert project.diff("v2", "v3", force=True).comparison.reasons
+
+
+def test_a_ladder_a_sweep_and_gates(project: Session) -> None:
+    ladder = project.ladder()
+    assert [rung.id for rung in ladder.order] == ["v2", "v3", "library"]
+    assert "demo n1024" in repr(ladder) and "v2" in repr(ladder.order[0])
+    assert len(project.times()) == 3
+    gates = project.check("v2", "v3")
+    assert gates and {gate.version for gate in gates} == {"demo/v3"}
+
+
+def test_the_shipped_sweep_has_a_best_version_at_every_size() -> None:
+    sweep = wb.open(REPO).sweep("sgemm")
+    assert set(sweep.best) == set(sweep.problems) and sweep.device
+
+
+def test_the_examples_of_the_documentation_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.test_documentation import fences
+
+    monkeypatch.chdir(REPO)
+    names: dict[str, object] = {"folder": tmp_path / "site"}
+    blocks = list(fences(REPO / "docs" / "api.md", "python"))
+    for block in blocks:
+        exec(compile(block, "docs/api.md", "exec"), names)
+    assert len(blocks) == 7 and (tmp_path / "site" / "index.html").exists()

@@ -1,0 +1,20 @@
+from workbench.errors import WorkbenchError as WorkbenchError
+from workbench.model import Profile as Profile
+from workbench.session.api import Session as Session
+from workbench.session.api import open_session as open
+from workbench.session.api import read_report as read_report
+from workbench.session.asked import Selection as Selection
+from workbench.session.step import Diff as Diff
+from workbench.session.targets import Target as Target
+
+__version__: str
+__all__ = [
+    "Diff",
+    "Profile",
+    "Selection",
+    "Session",
+    "Target",
+    "WorkbenchError",
+    "open",
+    "read_report",
+]
