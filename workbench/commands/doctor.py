@@ -11,7 +11,6 @@ from workbench.project import find_project
 from workbench.views.shapes import shaped
 from workbench.views.shapes.listed import EquipmentFacts
 from workbench.views.sheets.machine import doctor_sheet
-from workbench.views.terminal.tables import print_sheet
 
 
 @click.command()
@@ -19,6 +18,8 @@ from workbench.views.terminal.tables import print_sheet
 @format_option
 def command(strict: bool, format_: str) -> None:
     """What this machine can do, how to get what it lacks, and what works without it."""
+    from workbench.views.terminal.tables import print_sheet
+
     rows = survey(find_project())
     print_sheet(doctor_sheet([shaped(row, EquipmentFacts) for row in rows]), format_)
     lacking = [row.what for row in rows if row.state != "ok"]

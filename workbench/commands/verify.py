@@ -17,7 +17,6 @@ from workbench.measure.sanitizer import TOOLS
 from workbench.session.measuring import Verified, verify
 from workbench.views.sheets.verify import VerifyRow, verify_sheet
 from workbench.views.terminal.progress import Progress
-from workbench.views.terminal.tables import print_sheet
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions, Subject, Verdict
@@ -53,6 +52,8 @@ def command(
     progress = Progress()
 
     def show(found: Verified) -> None:
+        from workbench.views.terminal.tables import print_sheet
+
         progress.clear()
         rows = [_row(*pair) for pair in found.pairs]
         tools = () if found.findings is None else TOOLS
