@@ -67,8 +67,8 @@ def on_device(case: Case, begun: Callable[[], None]) -> Answer:
                                               check.unwritten) else "wrong"  # fmt: skip
         except WorkerError as error:
             failure = error.failure
-            said = f"{failure.step}: {failure.code or failure.message}"
-            status = "refused" if failure.step.startswith(_LOADING) else "fault"
+            said = f"{failure.during}: {failure.code or failure.message}"
+            status = "refused" if failure.during.startswith(_LOADING) else "fault"
     seconds = time.perf_counter() - begin
     alive = status != "fault" and not (check and check.strayed) and session.alive()
     if alive:

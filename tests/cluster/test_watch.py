@@ -91,7 +91,7 @@ class Said:
     def say(self, line: str) -> None:
         self.lines.append(line)
 
-    def step(self, text: str) -> None:
+    def doing(self, text: str) -> None:
         pass
 
     def counting(self, total: int) -> AbstractContextManager[None]:

@@ -275,7 +275,7 @@ def test_on_a_terminal_a_bar_stands_below_the_lines(repo: Path) -> None:
         "assert sys.stderr.isatty()\n"
         "bar = Progress()\n"
         "with bar.counting(3):\n"
-        "    bar.step('v0 n[200]'); bar.done(1); bar.say('[1/3] v0 n[200]: 2 µs')\n"
+        "    bar.doing('v0 n[200]'); bar.done(1); bar.say('[1/3] v0 n[200]: 2 µs')\n"
         "    time.sleep(0.3)\n"
     )
     ours, theirs = pty.openpty()

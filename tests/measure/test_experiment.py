@@ -110,7 +110,7 @@ def test_verify_tells_each_problem_as_it_comes(experiment: Experiment) -> None:
         experiment.study,
         experiment.engine,
         say=said.append,
-        step=steps.append,
+        doing=steps.append,
     )
     version = experiment.study.version("v0")
     subjects = [runner.subject(version, p) for p in experiment.study.problems.values()]

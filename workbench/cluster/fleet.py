@@ -298,7 +298,7 @@ class Watch:
             f"{phases['queued']} queued, {phases['running']} running, "
             f"{len(self._final) - failed} done, {failed} failed"
         )
-        self._display.step(line)
+        self._display.doing(line)
         if time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + _TOLD_S
             self._once(line)

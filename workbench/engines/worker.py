@@ -44,7 +44,7 @@ def _wrong(executable: Executable) -> Failure:
     return Failure(
         kind="wrong-result",
         message=f"{executable.version} gives a wrong result",
-        step=f"checking {executable.version}",
+        during=f"checking {executable.version}",
     )
 
 
@@ -73,9 +73,9 @@ def _profile(run: Run, job: Job) -> None:
         run.session.synchronize()
         # Exactly the version's launches, and nothing else, stand inside the range.
         with nvtx.annotate(message=job.executable.version, domain="workbench"):
-            for kernel, step in run.steps:
+            for kernel, call in run.calls:
                 with run.session.doing(f"launching {kernel} of {job.executable.version}"):
-                    step()
+                    call()
             with run.session.doing(f"running {job.executable.version}"):
                 run.session.synchronize()
 
@@ -135,8 +135,8 @@ def _time(
         sets = make_sets(session, bench.specs, run.arrays, count)
 
     def bound(one: Run) -> Contestant:
-        steps = bind_all(one.loaded, sets, one.scratch)
-        return Contestant(one.executable.version, steps, one.first_launch)
+        calls = bind_all(one.loaded, sets, one.scratch)
+        return Contestant(one.executable.version, calls, one.first_launch)
 
     version, other = bound(run), bound(rival) if rival is not None else None
     stopwatch = Stopwatch(session, job.time)
@@ -255,7 +255,7 @@ def _one(
     if job.task == "prepare":
         return result  # it goes on beside the next one
     session.guards = not job.sanitize
-    session.step = f"preparing {job.problem}"
+    session.during = f"preparing {job.problem}"
     try:
         bench = _bench(benches, job, loading)
         result = msgspec.structs.replace(
@@ -267,14 +267,14 @@ def _one(
         return _on_device(session, bench, job, result)
     except WorkerError as error:
         failure = error.failure
-        if not failure.step:
-            failure = msgspec.structs.replace(failure, step=session.step)
+        if not failure.during:
+            failure = msgspec.structs.replace(failure, during=session.during)
     except MemoryError:
         failure = Failure(kind="out-of-memory", message="the host has too little memory")
     except Exception as error:
         traceback.print_exc()
         failure = Failure(
-            kind="internal", message=f"{type(error).__name__}: {error}", step=session.step
+            kind="internal", message=f"{type(error).__name__}: {error}", during=session.during
         )
     return msgspec.structs.replace(result, failure=failure)
 

@@ -65,7 +65,7 @@ class Experiment:
         study: The study.
         engine: What runs them.
         say: Called with one line of progress at a time.
-        step: Called with a line that the next one replaces.
+        doing: Called with a line that the next one replaces.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class Experiment:
         engine: Engine,
         *,
         say: Say = silent,
-        step: Say = silent,
+        doing: Say = silent,
     ) -> None:
         self.project = project
         self.study = study
         self.engine = engine
         self.store = Store(project.profiles)
         self._say = say
-        self._step = step
+        self._doing = doing
         self._built: dict[str, BuildResult | None] = {}
 
     @property
@@ -164,7 +164,7 @@ class Experiment:
                 self._say(f"verify {version} on {what}")
                 shown = version
             name = subjects[place].problem.name
-            self._step(f"verify {version} on {name} ({names.index(name) + 1} of {len(names)})")
+            self._doing(f"verify {version} on {name} ({names.index(name) + 1} of {len(names)})")
 
         def one(place: int, verdict: Verdict) -> None:
             verdicts[place] = verdict
@@ -307,7 +307,7 @@ class Display(Protocol):
     def say(self, line: str) -> None:
         """A line that stays."""
 
-    def step(self, text: str) -> None:
+    def doing(self, text: str) -> None:
         """What is being done now."""
 
     def counting(self, total: int) -> AbstractContextManager[None]:
@@ -522,7 +522,7 @@ class Campaign:
         count = 0
 
         def begin(subject: Subject) -> None:
-            self._display.step(f"{subject.version.id} {subject.problem.name}")
+            self._display.doing(f"{subject.version.id} {subject.problem.name}")
 
         def tell(subject: Subject, outcome: Timing | WorkbenchError) -> None:
             nonlocal count

@@ -28,7 +28,7 @@ class Listener(Protocol):
     def say(self, line: str) -> None:
         """A line that stays."""
 
-    def step(self, text: str) -> None:
+    def doing(self, text: str) -> None:
         """A line that the next one replaces."""
 
     def clear(self) -> None:

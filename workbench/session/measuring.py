@@ -89,8 +89,8 @@ class VersionRuns:
 
     def runner(self, engine: Engine) -> Experiment:
         """What runs versions under an engine."""
-        say, step = self.display.say, self.display.step
-        return Experiment(self.project, self.study, engine, say=say, step=step)
+        say, doing = self.display.say, self.display.doing
+        return Experiment(self.project, self.study, engine, say=say, doing=doing)
 
     def only_under(self, engine: Engine) -> None:
         """Leave out versions that an engine cannot run, where all were asked for."""

@@ -261,7 +261,7 @@ def _of_large(
             said = done
             listener.say(line)
         else:
-            listener.step(line)
+            listener.doing(line)
 
     try:
         profile = read_report(path, progress=progress, choose=choice(name) if name else None)

@@ -47,7 +47,8 @@ from workbench.study.launches import (
     members_of,
 )
 
-Step = tuple[str, Callable[[], None]]
+#: A launch: the kernel, and what puts it on the stream.
+Call = tuple[str, Callable[[], None]]
 Buffers = Mapping[str, DeviceArray]
 
 
@@ -57,7 +58,7 @@ class Loaded(Protocol):
     #: Brings the outputs of the last binding into the study's order; None where they are.
     collect: Callable[[], None] | None
 
-    def bind(self, buffers: Buffers) -> tuple[Step, ...]:
+    def bind(self, buffers: Buffers) -> tuple[Call, ...]:
         """The launches as (kernel name, callable), for one set of buffers."""
         ...
 
@@ -76,7 +77,7 @@ class CudaVersion:
         self._extended: tuple[Driver, ctypes.c_void_p] | None = None
         self._staged: dict[tuple[str, int], DeviceArray] = {}
 
-    def bind(self, buffers: Buffers) -> tuple[Step, ...]:
+    def bind(self, buffers: Buffers) -> tuple[Call, ...]:
         """Pack the arguments of every launch once; before the launches stand the fills.
 
         Raises:
@@ -100,11 +101,11 @@ class CudaVersion:
         except UsageError as error:
             raise WorkerError("bad-version", f"{error.message}. {error.hint}") from error
 
-        def step() -> None:
+        def run() -> None:
             for call in calls:
                 call()
 
-        return step
+        return run
 
     def _symbols(self, fill: ResolvedFill) -> list[tuple[int, int]]:
         """Address and bytes of a variable, in each module that was loaded of the cubin."""
@@ -184,10 +185,10 @@ class CudaVersion:
         grid, block, shared = launch.grid, launch.block, launch.dynamic_shared
         stream = session.stream
 
-        def step() -> None:
+        def run() -> None:
             launch_kernel(grid, block, packed, shared, stream)
 
-        return step
+        return run
 
     def _tensor_map(self, argument: TensorMapArg, array: DeviceArray) -> bytes:
         try:
@@ -199,7 +200,7 @@ class CudaVersion:
             raise WorkerError(
                 "unsupported",
                 f"the tensor map at {argument.where}",
-                step="encoding a tensor map",
+                during="encoding a tensor map",
                 code=str(error),
             ) from error
 
@@ -217,7 +218,7 @@ class CudaVersion:
             raise WorkerError(
                 "unsupported",
                 " and ".join(what),
-                step=f"finding kernel {launch.kernel}",
+                during=f"finding kernel {launch.kernel}",
                 code=str(error),
             ) from error
 
@@ -241,7 +242,7 @@ class PythonVersion:
         if not callable(getattr(self._module, "prepare", None)):
             raise WorkerError("bad-version", f"{executable.path} defines no function prepare()")
 
-    def bind(self, buffers: Buffers) -> tuple[Step, ...]:
+    def bind(self, buffers: Buffers) -> tuple[Call, ...]:
         """Call ``prepare`` for this set of buffers, on our stream.
 
         Raises:
@@ -471,7 +472,7 @@ class Run:
             }
         begin = time.perf_counter()
         self.loaded: Loaded = load(session, executable, bench.problem, bench.parameters)
-        self.steps: tuple[Step, ...] = self.loaded.bind({**arrays, **self.scratch})
+        self.calls: tuple[Call, ...] = self.loaded.bind({**arrays, **self.scratch})
         self.collect = self.loaded.collect
         self._load_s = time.perf_counter() - begin
         self.first_launch = 0.0
@@ -485,10 +486,10 @@ class Run:
                 self.session.poison(array)
         self.session.synchronize()
         begin = time.perf_counter()
-        for kernel, step in self.steps:
+        for kernel, call in self.calls:
             with self.session.doing(f"launching {kernel} of {self.executable.version}"):
-                step()
-        names = ", ".join(dict.fromkeys(kernel for kernel, _ in self.steps))
+                call()
+        names = ", ".join(dict.fromkeys(kernel for kernel, _ in self.calls))
         with self.session.doing(f"running {names} of {self.executable.version}"):
             self.session.synchronize()
         if not self.first_launch:

@@ -36,9 +36,9 @@ _WAKE_S = 0.2
 class WorkerError(Exception):
     """A failure with its kind already known; becomes the result's `failure`."""
 
-    def __init__(self, kind: FailureKind, message: str, step: str = "", code: str = "") -> None:
+    def __init__(self, kind: FailureKind, message: str, during: str = "", code: str = "") -> None:
         super().__init__(message)
-        self.failure = Failure(kind=kind, message=message, step=step, code=code)
+        self.failure = Failure(kind=kind, message=message, during=during, code=code)
 
 
 #: Words of the driver's error texts -> kind. First match wins.
@@ -109,7 +109,7 @@ class DeviceContext:
 
     def __init__(self) -> None:
         self.guards = True
-        self.step = "starting"
+        self.during = "starting"
         self._memory: list[Any] = []
         self._guarded: dict[str, tuple[int, int]] = {}
 
@@ -294,14 +294,14 @@ class DeviceContext:
         memory.free()
 
     @contextmanager
-    def doing(self, step: str) -> Iterator[None]:
-        """Name the step, and turn driver errors within it into `WorkerError`."""
-        self.step = step
+    def doing(self, what: str) -> Iterator[None]:
+        """Name what is done, and turn driver errors within it into `WorkerError`."""
+        self.during = what
         try:
             yield
         except self.cuda.Error as error:
             kind, meaning = classify(str(error))
-            raise WorkerError(kind, meaning, step=step, code=str(error)) from error
+            raise WorkerError(kind, meaning, during=what, code=str(error)) from error
 
 
 def set_bytes(specs: Iterable[BufferSpec]) -> int:

@@ -28,7 +28,7 @@ from workbench.analysis.timing import (
     paired_ratio,
     relative_width,
 )
-from workbench.engines.gpu.bench import Loaded, Step
+from workbench.engines.gpu.bench import Call, Loaded
 from workbench.engines.gpu.device import DeviceArray, DeviceContext, aligned, set_bytes
 from workbench.engines.gpu.libcuda import CudaGraph, Driver, DriverError
 from workbench.engines.gpu.nvml import Sampler
@@ -164,7 +164,7 @@ class Contestant:
     """A version or its baseline, bound to every set of buffers."""
 
     name: str
-    sets: Sequence[tuple[Step, ...]]
+    sets: Sequence[tuple[Call, ...]]
     first_launch: float
     turn: int = 0
     graphs: list[CudaGraph] = field(default_factory=list)
@@ -173,8 +173,8 @@ class Contestant:
 
     def run(self, index: int) -> None:
         """Enqueue one execution on a set of buffers."""
-        for _kernel, step in self.sets[index % len(self.sets)]:
-            step()
+        for _kernel, call in self.sets[index % len(self.sets)]:
+            call()
 
 
 def rotation(l2_bytes: int, one_set: int, room: int) -> tuple[int, bool]:
@@ -228,7 +228,7 @@ def make_sets(
 
 def bind_all(
     loaded: Loaded, sets: Sequence[dict[str, DeviceArray]], scratch: dict[str, DeviceArray]
-) -> list[tuple[Step, ...]]:
+) -> list[tuple[Call, ...]]:
     """Bind a version to every set; its scratch memory is one and the same in all of them."""
     return [loaded.bind({**arrays, **scratch}) for arrays in sets]
 
@@ -315,7 +315,7 @@ class Stopwatch:
             baseline_samples=tuple(baseline.samples) if baseline and self._options.pairs else (),
         )
 
-    # --- steps --------------------------------------------------------------------
+    # --- parts --------------------------------------------------------------------
 
     def _event(self) -> Any:
         return self._session.cuda.Event()
@@ -446,15 +446,15 @@ class Stopwatch:
             return {}
         rounds: dict[str, list[float]] = {}
         for index in range(self._options.min_samples):
-            steps = version.sets[index % len(version.sets)]
+            calls = version.sets[index % len(version.sets)]
             self._hold_back()
             marks = [self._event().record(self._stream)]
-            for _name, step in steps:
-                step()
+            for _name, call in calls:
+                call()
                 marks.append(self._event().record(self._stream))
             self._stream.synchronize()
             once: dict[str, float] = {}
-            for (name, _), start, stop in zip(steps, marks, marks[1:], strict=False):
+            for (name, _), start, stop in zip(calls, marks, marks[1:], strict=False):
                 once[name] = once.get(name, 0.0) + stop.time_since(start) * 1e-3
             for name, seconds in once.items():
                 rounds.setdefault(name, []).append(seconds)

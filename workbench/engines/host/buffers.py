@@ -39,8 +39,8 @@ def check_whole(fill: ResolvedFill, size: int) -> None:
     Raises:
         UsageError: it is so.
     """
-    step = dtype_of(fill.dtype).itemsize
-    if size % step:
+    each = dtype_of(fill.dtype).itemsize
+    if size % each:
         raise UsageError(
             f"{fill.where}: `{fill.name}` has {size:,} bytes, which is not a whole number of "
             f"{fill.dtype}",

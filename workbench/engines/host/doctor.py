@@ -64,7 +64,7 @@ _TORCH = Equipment(
 
 def survey(project: Project | None) -> list[Equipment]:
     """All rows, in the order in which a measurement needs them."""
-    steps: tuple[Callable[[], Iterator[Equipment]], ...] = (
+    looks: tuple[Callable[[], Iterator[Equipment]], ...] = (
         _gpu,
         lambda: _package(_PYCUDA, "pycuda", "pycuda"),
         _compiler,
@@ -75,7 +75,7 @@ def survey(project: Project | None) -> list[Equipment]:
         lambda: _package(_TORCH, "torch", "torch"),
         lambda: _store(project),
     )
-    return [each for step in steps for each in step()]
+    return [each for look in looks for each in look()]
 
 
 def _gpu() -> Iterator[Equipment]:

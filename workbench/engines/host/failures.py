@@ -57,18 +57,18 @@ _WORDS: dict[str, tuple[type[WorkbenchError], str, str]] = {
     ),
     "crash": (
         KernelError,
-        "{version} crashed on {problem}{step}: {message}{said}",
+        "{version} crashed on {problem}{during}: {message}{said}",
         "Find the line: `{again} --sanitize`.",
     ),
     "launch-failed": (
         KernelError,
-        "{version} could not be launched on {problem}{step}: {message}{said}",
+        "{version} could not be launched on {problem}{during}: {message}{said}",
         "Check grid, block, dynamic_shared and the registers (`workbench show "
         "{study}/{version}`) against the chip's limits.",
     ),
     "not-loadable": (
         KernelError,
-        "{version} could not be loaded{step}: {message}{said}",
+        "{version} could not be loaded{during}: {message}{said}",
         'Kernels must be declared extern "C" and named as in [[launch]]; the build must be '
         "for this chip (--arch).",
     ),
@@ -86,7 +86,7 @@ _WORDS: dict[str, tuple[type[WorkbenchError], str, str]] = {
     ),
     "out-of-memory": (
         MissingError,
-        "too little memory for {version} on {problem}{step}: {message}{said}",
+        "too little memory for {version} on {problem}{during}: {message}{said}",
         "Choose a smaller problem with --problem, or end other programs on the GPU.",
     ),
     "no-device": (
@@ -97,7 +97,7 @@ _WORDS: dict[str, tuple[type[WorkbenchError], str, str]] = {
     "no-pycuda": (MissingError, "{message}", f"{presence.INSTALL_PYCUDA}. {presence.WITHOUT_GPU}"),
     "internal": (
         KernelError,
-        "{version} on {problem} failed{step}: {message}{said}",
+        "{version} on {problem} failed{during}: {message}{said}",
         "The cause is not one that workbench knows; --debug shows more.",
     ),
 }
@@ -115,7 +115,7 @@ def failure_error(job: Job, failure: Failure, check: Check | None = None) -> Wor
         "path": job.executable.path,
         "message": failure.message,
         "said": f" ({failure.code})" if failure.code else "",
-        "step": f" while {failure.step}" if failure.step else "",
+        "during": f" while {failure.during}" if failure.during else "",
         "check": describe_check(check) if check else "",
         "again": f"workbench verify {job.study}/{version} --problem {problem} --seed {job.seed}",
     }

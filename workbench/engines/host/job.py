@@ -106,11 +106,11 @@ class Orders(Record, frozen=True):
 
 
 class Failure(Record, frozen=True):
-    """Why there is no result: the kind, what happened, and at which step."""
+    """Why there is no result: the kind, what happened, and during what."""
 
     kind: FailureKind
     message: str
-    step: str = ""
+    during: str = ""
     code: str = ""  # the driver's own words
 
 
@@ -205,7 +205,7 @@ def encode(record: Orders | Sequence[Result]) -> bytes:
 
 
 def write_results(path: Path, results: Sequence[Result]) -> None:
-    """Write the results so far in one step, so that a reader never sees half of them."""
+    """Write the results so far at once, so that a reader never sees half of them."""
     replace_file(path.parent, path.name, encode(results))
 
 

@@ -37,7 +37,7 @@ class Progress:
             click.echo("\r\x1b[K", err=True, nl=False)
             self._open = False
 
-    def step(self, text: str) -> None:
+    def doing(self, text: str) -> None:
         """A line that the next one replaces; nothing where there is no terminal."""
         if self._bar is not None:
             bar, task = self._bar
