@@ -163,6 +163,16 @@ def factor(value: float) -> str:
     return f"{digits3(value)}×"
 
 
+def beside(unit: str) -> str:
+    """The unit that has to be written beside a `quantity`; "" where it is in it."""
+    return "" if unit in ("", "%", *_SYMBOLS) else unit
+
+
+def capital(text: str) -> str:
+    """A text as it begins a line: no other letter is touched."""
+    return text[:1].upper() + text[1:]
+
+
 def faster(speedup: float) -> str:
     """``1.38× faster``, ``2.10× slower``; in per cent where the factor would round to one."""
     ratio, word = (speedup, "faster") if speedup >= 1 else (1 / speedup, "slower")

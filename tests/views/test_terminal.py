@@ -50,7 +50,7 @@ from workbench.views.terminal.console import (
     render,
     tied,
 )
-from workbench.views.terminal.diff import Told, diff_view
+from workbench.views.terminal.diff import Around, diff_view
 from workbench.views.terminal.list import list_view
 from workbench.views.terminal.show import show_view
 
@@ -233,8 +233,8 @@ def test_long_words_of_an_author_and_long_warnings_leave_the_screen_to_the_hunks
     change, notes = "a word of the author " * 20, ["what was found out about this " * 8]
 
     def lines(**more: Any) -> list[str]:
-        told = Told(hunks=lambda _: [Text("HUNKS")])
-        view = diff_view(comparison, change=change, told=told, **more)
+        around = Around(hunks=lambda _: [Text("HUNKS")])
+        view = diff_view(comparison, change=change, around=around, **more)
         return render(view).splitlines()
 
     text = lines(notes=notes)

@@ -145,6 +145,11 @@ class Comparison(Record, frozen=True):
         return not self.reasons
 
     @property
+    def refusals(self) -> list[str]:
+        """What must stand before any number of a comparison that was forced."""
+        return [f"not comparable, compared by force: {reason}" for reason in self.reasons]
+
+    @property
     def speed(self) -> Speed | None:
         """Of the recorded times; without them, of the durations under the profiler, if any."""
         time, duration = self.time, self["duration"]

@@ -19,7 +19,7 @@ from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.weight import TELLING
 from workbench.counters import catalog
 from workbench.model import Number, Record
-from workbench.units import count, listed, quantity, signed
+from workbench.units import capital, count, listed, quantity, signed
 
 #: What ncu's counters of warp samples begin with.
 SAMPLES = "smsp__pcsamp_"
@@ -90,7 +90,7 @@ class Title(NamedTuple):
     def lead(self) -> str:
         """What stands before the names, as a heading: ``Linked by``, ``On its own lines``."""
         text = f"{self.head}{self._joint}{self.by}" if self.names else self.head
-        return text[:1].upper() + text[1:]
+        return capital(text)
 
     @property
     def _joint(self) -> str:

@@ -26,7 +26,6 @@ from workbench.views.html.parts.common import (
     range_of,
     shape,
     text,
-    unit_beside,
     width,
 )
 
@@ -204,7 +203,7 @@ _FILTERS = {
     "stall": stall,
     "side": moved.tone_of,
     "tone": tone,
-    "unit": unit_beside,
+    "unit": units.beside,
     "width": width,
     # of `Delta`
     "amount": moved.amount,

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from workbench.model import Profile
-from workbench.units import quantity, when
+from workbench.units import beside, quantity, when
 
 #: Below this width views stack what they otherwise set side by side.
 WIDE = 116
@@ -33,9 +33,6 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 #: blank, U+00A0 among them. It is no character (Unicode), so no text has it.
 _TIE = "\ufdd0"
 _NUMBER = re.compile(r"(?<=\d) (?=(?:[kMGTPEmµnp]|[kMGTPEmµnp]?(?:s|Hz|W|(?:B|FLOP|OP)(?:/s)?))\b)")
-
-#: Units that `units.quantity` prints with the number; others are written beside it.
-_PRINTED = frozenset(("", "%", "s", "byte", "hz", "byte/s", "flop/s", "flop"))
 
 
 def print_view(view: RenderableType) -> None:
@@ -102,15 +99,10 @@ def bar(share: float, width: int) -> str:
     return "█" * full + (_EIGHTHS[rest] if rest else "")
 
 
-def unit_beside(unit: str) -> str:
-    """The unit that has to be written beside a formatted number; "" where it is in it."""
-    return "" if unit in _PRINTED else unit
-
-
 def with_unit(value: int | float | None, unit: str) -> str:
     """A formatted value with its unit, whichever of the two ways the unit is printed."""
     text = quantity(value, unit)
-    return text if value is None else f"{text} {unit_beside(unit)}".rstrip()
+    return text if value is None else f"{text} {beside(unit)}".rstrip()
 
 
 def section(title: str, body: RenderableType, note: str = "") -> RenderableType:

@@ -27,7 +27,18 @@ from workbench.analysis.weight import TELLING, Scale
 from workbench.analysis.wording import Chapter, LeftOut, Row, Tie, silence, title_of
 from workbench.counters import catalog
 from workbench.model import Number, Profile
-from workbench.units import count, factor, faster, lines_changed, quantity, several, signed, when
+from workbench.units import (
+    beside,
+    capital,
+    count,
+    factor,
+    faster,
+    lines_changed,
+    quantity,
+    several,
+    signed,
+    when,
+)
 from workbench.views.terminal.console import (
     BAD,
     DIM,
@@ -42,7 +53,6 @@ from workbench.views.terminal.console import (
     notes_block,
     section,
     tied,
-    unit_beside,
     with_unit,
 )
 
@@ -62,8 +72,8 @@ _ROOMY = 76
 _KERNEL_NOTE = "a launch of each, under the profiler"
 
 
-class Told(NamedTuple):
-    """What is told of a step around its counters.
+class Around(NamedTuple):
+    """What stands around the counters of a step.
 
     `words` come first; `hunks` makes sections for the rows that are left of the screen; `extras`
     follow the counters, which are the `telling` ones (None: all that moved).
@@ -75,7 +85,7 @@ class Told(NamedTuple):
     telling: Sequence[Delta] | None = None
 
 
-_NOTHING = Told()
+_NOTHING = Around()
 #: Counters in the table, those that weigh most, beside the ones of the strip.
 _COUNTERS = 12
 
@@ -113,7 +123,7 @@ def step_view(
         title=title,
         change=change,
         notes=notes,
-        told=Told(
+        around=Around(
             words=words_view(story),
             hunks=hunks,
             extras=verdicts_view(story),
@@ -130,7 +140,7 @@ def diff_view(
     title: str = "",
     change: str = "",
     notes: Sequence[str] = (),
-    told: Told = _NOTHING,
+    around: Around = _NOTHING,
     everything: bool = False,
     width: int = 80,
 ) -> RenderableType:
@@ -141,7 +151,7 @@ def diff_view(
         title: The new version's title.
         change: What its author says was changed.
         notes: Warnings beside those of the comparison (a stale source).
-        told: What is told of the step beside its counters.
+        around: What stands around the counters.
         everything: All counters, those that did not move too, and the missing ones.
         width: Columns of the terminal.
     """
@@ -158,7 +168,7 @@ def diff_view(
         said = Text(clean(change), style="italic")
         parts.append(said if everything else _cut_rows(said, width, _CHANGE))
     # A comparison by force says so before any number; the other warnings may have to wait.
-    parts += notes_block([f"not comparable, compared by force: {x}" for x in comparison.reasons])
+    parts += notes_block(comparison.refusals)
     warnings = [*notes, *comparison.warnings]
     block = notes_block(warnings)
     late = sum(height(part, width) for part in block) > _NOTES
@@ -166,17 +176,17 @@ def diff_view(
         parts += notes_block([f"{several(len(warnings), 'warning')}, below the hunks"])
     else:
         parts += block
-    parts += [Text(), _time(comparison), *told.words]
-    parts += told.hunks(SCREEN - sum(height(part, width) for part in parts))
+    parts += [Text(), _time(comparison), *around.words]
+    parts += around.hunks(SCREEN - sum(height(part, width) for part in parts))
     parts += block if late else []
     parts += _kernels(comparison, width)
     moved = [delta for delta in comparison.counters if delta.moved]
-    shown = list(told.telling) if told.telling is not None else moved
+    shown = list(around.telling) if around.telling is not None else moved
     if everything:
         shown = [delta for delta in comparison.counters if delta.verdict != "missing"]
     if shown:
         parts.append(_counters(comparison, shown, width))
-    parts += told.extras
+    parts += around.extras
     parts += _uncounted(comparison, len(moved) - len(shown), everything)
     return Group(*parts)
 
@@ -292,20 +302,16 @@ def _counters(comparison: Comparison, shown: Sequence[Delta], width: int) -> Ren
 
 def _row(delta: Delta, mark: str, wide: bool) -> list[Text]:
     style = _STYLE[delta.verdict]
-    difference, share = delta.difference, delta.ratio
+    difference, share = Text(delta.difference, style=style), Text(delta.ratio, style=style)
     name = Text(f"  {delta.title}{mark}", style="" if delta.moved else DIM)
+    values = [Text(quantity(value, delta.unit)) for value in (delta.old, delta.new)]
     verdict = Text(delta.verdict if delta.moved else "", style=style)
     if not wide:
         # No room for both: the relative change says more, except from zero and where it rounds
         # to nothing although an exact counter moved.
-        small = share == "±0%" and delta.moved
-        short = difference if small or share in ("", "—") else share
-        values = [quantity(delta.old, delta.unit), quantity(delta.new, delta.unit)]
-        return [name, *map(Text, values), Text(short, style=style), verdict]
-    values = [quantity(delta.old, delta.unit), quantity(delta.new, delta.unit)]
-    changes = [Text(difference, style=style), Text(share, style=style)]
-    unit = Text(unit_beside(delta.unit), style=DIM)
-    return [name, *map(Text, values), *changes, unit, verdict]
+        small = share.plain in ("", "—") or (share.plain == "±0%" and delta.moved)
+        return [name, *values, difference if small else share, verdict]
+    return [name, *values, difference, share, Text(beside(delta.unit), style=DIM), verdict]
 
 
 def _uncounted(comparison: Comparison, hidden: int, everything: bool) -> list[RenderableType]:
@@ -400,7 +406,7 @@ def brief_view(
 def _below(story: Story, hidden: int, detail: _Room) -> list[RenderableType]:
     """What no hunk explains, and what is not shown."""
     out: list[RenderableType] = [
-        _link(tie, detail.counters, capital=True) for tie in beyond(story, detail.others)
+        _link(capital(_what(tie)), tie, detail.counters) for tie in beyond(story, detail.others)
     ]
     words = []
     if hidden:
@@ -419,15 +425,17 @@ def _words(chapter: Chapter, story: Story, detail: _Room) -> RenderableType:
         return abs(tie.time.delta_s) if tie.time is not None else 0.0
 
     heaviest = sorted(chapter.ties, key=seconds, reverse=True)[: detail.links]
-    lines = [_link(tie, detail.counters) for tie in heaviest]
+    lines = [_link(_what(tie), tie, detail.counters) for tie in heaviest]
     silent = silence(story.attribution)
     return Padding(Group(*(lines or [Text(silent, style=DIM)])), (0, 0, 0, 2))
 
 
-def _link(tie: Tie, counters: int, *, capital: bool = False) -> Text:
+def _what(tie: Tie) -> str:
+    return clean(tie.title.sentence(most=_SYMBOLS))
+
+
+def _link(title: str, tie: Tie, counters: int) -> Text:
     """A link in a line or two; `counters` are named of it, one at least where it has no time."""
-    title = clean(tie.title.sentence(most=_SYMBOLS))
-    title = title[:1].upper() + title[1:] if capital else title
     kept = 1 + counters if tie.time is not None else 1
     return tied(Text(f"{title}: ") + Text(", ").join(map(_phrase, tie.rows[:kept])))
 
@@ -619,10 +627,10 @@ def _rest(story: Story) -> list[RenderableType]:
     lines: list[RenderableType] = []
     for launch in story.launches:
         said = launch.words(lambda name: clean(name, 60))
-        lines.append(Text(said[:1].upper() + said[1:]))
+        lines.append(Text(capital(said)))
     for tie in story.rest.ties:
         title = tie.title
-        head = Text(title.head[:1].upper() + title.head[1:], style="bold")
+        head = Text(capital(title.head), style="bold")
         head.append(f"  {clean(title.tail)}", style="not bold dim")
         lines += [head, *_numbers(tie), Text()]
     small = _left_out(story.rest.left_out)

@@ -34,7 +34,7 @@ from workbench.counters import (
 )
 from workbench.gpus import chip_for
 from workbench.model import Device, Launch, LineKey, Number, Profile, Rule, Timing, line_counters
-from workbench.units import count, extent, factor, quantity, several
+from workbench.units import capital, count, extent, factor, quantity, several
 from workbench.views.terminal.console import (
     DIM,
     GOOD,
@@ -431,9 +431,7 @@ def scheduler(readings: Readings) -> RenderableType | None:
     if pipes:
         (name, busiest), *others = pipes
         rest = ", ".join(f"{title} {quantity(value, '%')}" for title, value in others[:3] if value)
-        table.add_row(
-            f"{name[:1].upper()}{name[1:]} pipe busy", quantity(busiest, "%"), _note(rest)
-        )
+        table.add_row(f"{capital(name)} pipe busy", quantity(busiest, "%"), _note(rest))
     if value_of(readings, "ipc") is not None:
         table.add_row("Instructions", text_of(readings, "ipc"), _note("per cycle and SM"))
     lanes = value_of(readings, "lanes_per_instruction")

@@ -20,7 +20,7 @@ from workbench.analysis.program import KernelStep
 from workbench.analysis.story import Story
 from workbench.analysis.wording import Chapter, Row, Tie, silence, title_of
 from workbench.model import Profile
-from workbench.units import count, factor, lines_changed, quantity, several
+from workbench.units import capital, count, factor, lines_changed, quantity, several
 from workbench.views.sheets.check import summary
 from workbench.views.text.escaping import code, fenced, inline, paragraph, whole_line
 
@@ -106,8 +106,8 @@ def _author(title: str, change: str) -> str:
 
 
 def _warnings(comparison: Comparison, notes: Sequence[str]) -> str:
-    refused = [f"not comparable, compared by force: {reason}" for reason in comparison.reasons]
-    return "\n>\n".join(f"> {paragraph(t)}" for t in (*refused, *notes, *comparison.warnings))
+    said = (*comparison.refusals, *notes, *comparison.warnings)
+    return "\n>\n".join(f"> {paragraph(text)}" for text in said)
 
 
 def _kernels(comparison: Comparison) -> str:
@@ -191,7 +191,7 @@ def _captured(side: Side) -> str:
 def _hunks(old: Profile, new: Profile, story: Story, room: int) -> list[str]:
     """The hunks with as much of their code as there is room for; numbers go before code."""
     silent = silence(story.attribution)
-    silent = silent[:1].upper() + silent[1:]
+    silent = capital(silent)
     told = [f"{_head(chapter)}\n\n{_linked(chapter, silent)}" for chapter in story.chapters]
     room -= sum(len(block) + 2 for block in told)
     while room < 0 and told:

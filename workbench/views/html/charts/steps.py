@@ -288,7 +288,7 @@ def time_waterfall(split: TimeSplit, old: str, new: str) -> Waterfall:
         figure=figure,
         head=("Linked to", "Warp state", "Change", "from", "to"),
         rows=tuple(rows),
-        note=f"{split.method[:1].upper()}{split.method[1:]}. Samples: "
+        note=f"{units.capital(split.method)}. Samples: "
         f"{units.count(split.samples_old)} and {units.count(split.samples_new)}.",
     )
 

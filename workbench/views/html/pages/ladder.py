@@ -199,7 +199,7 @@ def sweep(
             for problem in drawn
         ),
         note=note,
-        warnings=tuple(said[:1].upper() + said[1:] for said in growth.warnings(timings)),
+        warnings=tuple(units.capital(said) for said in growth.warnings(timings)),
     )
 
 

@@ -14,9 +14,6 @@ from workbench.model import Estimate, Launch, Profile, Record, Timing, Verificat
 
 Tone = Literal["", "good", "bad", "warn"]
 
-#: Units that `workbench.units` prints with the number; the others stand in a column of their own.
-_PRINTED = {"", "%", "s", "byte", "hz", "byte/s", "flop/s", "flop", "op/s", "op"}
-
 
 _CODE = re.compile(r"`([^`]*)`")
 
@@ -115,7 +112,7 @@ class CounterCell(NamedTuple):
     @property
     def unit(self) -> str:
         """What has to be written beside the value."""
-        return "" if isinstance(self.reading, Missing) else unit_beside(self.reading.unit)
+        return "" if isinstance(self.reading, Missing) else units.beside(self.reading.unit)
 
 
 def neighbours(pages: Sequence[tuple[str, str]], place: int, noun: str) -> tuple[Link, ...]:
@@ -128,11 +125,6 @@ def neighbours(pages: Sequence[tuple[str, str]], place: int, noun: str) -> tuple
         text, href = pages[place + 1]
         out.append(Link(f"{text} ›", href, f"Next {noun}"))
     return tuple(out)
-
-
-def unit_beside(unit: str) -> str:
-    """The unit that has to be written beside a formatted number, or ""."""
-    return "" if unit in _PRINTED else unit
 
 
 def cell(launch: Launch, counter: Counter | str) -> CounterCell:
