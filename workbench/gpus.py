@@ -118,3 +118,8 @@ def chip_for(device: Device) -> Chip | None:
         "assumed": assumed,
     }
     return msgspec.convert(fields, Chip)
+
+
+#: What all chips have in common: bytes of a sector, lanes of a warp.
+SECTOR_BYTES: int = _table()["common"]["sector_bytes"]
+WARP_SIZE: int = _table()["common"]["warp_size"]

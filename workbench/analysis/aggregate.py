@@ -9,6 +9,7 @@ in its `rule`. Launches of a foreign report are samples: `launches.merge_samples
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections import Counter as Bag
 from collections import defaultdict
@@ -312,10 +313,7 @@ def _names_alike(a: str, b: str) -> float:
 
 
 def _threads(launch: Launch) -> float:
-    size = 1.0
-    for extent in (*launch.grid, *launch.block):
-        size *= max(extent, 1)
-    return size
+    return float(math.prod(max(extent, 1) for extent in (*launch.grid, *launch.block)))
 
 
 def _of_larger(a: float | None, b: float | None) -> float | None:

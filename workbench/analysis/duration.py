@@ -36,7 +36,7 @@ from workbench.analysis.blame import UNITS, Account, Culprit, Debt, blame_launch
 from workbench.analysis.limit import LEAST_SAMPLES
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.counters import Reading, read
-from workbench.model import Profile, Record
+from workbench.model import Estimate, Profile, Record
 
 #: 95% of a normal distribution lie within this many standard deviations.
 _Z = 1.959963984540054
@@ -99,7 +99,7 @@ class TimePart(Linked, frozen=True):
     @property
     def error_s(self) -> float:
         """The wider side of its interval."""
-        return max(self.high_s - self.delta_s, self.delta_s - self.low_s)
+        return Estimate(value=self.delta_s, low=self.low_s, high=self.high_s).error
 
     @property
     def certain(self) -> bool:

@@ -57,14 +57,6 @@ _STATUS: dict[Verdict, Status] = {
     "refuted": "fail",
     "inconclusive": "inconclusive",
 }
-_KEYS = (
-    "max_regression",
-    "resolution",
-    "baseline_runs",
-    "require_expectations",
-    "counters",
-    "limits",
-)
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 _LIMIT = re.compile(r"\s*(<=?|>=?)\s*(-?\d+(?:\.\d+)?)\s*%?\s*")
 
@@ -84,6 +76,9 @@ class Rules(Record, frozen=True):
     timed: bool = True
 
 
+_KEYS = tuple(name for name in Rules.__struct_fields__ if name != "timed")
+
+
 class Gate(Record, frozen=True):
     """One thing that was checked. `file` and `line` are where to look, 0: the whole file."""
 
@@ -92,8 +87,16 @@ class Gate(Record, frozen=True):
     name: str
     status: Status
     message: str
-    file: str
-    line: int
+    file: str = ""
+    line: int = 0
+
+
+def _gate(
+    version: str, kind: Kind, name: str, status: Status, message: str, file: str, line: int = 0
+) -> Gate:
+    return Gate(
+        version=version, kind=kind, name=name, status=status, message=message, file=file, line=line
+    )
 
 
 def read_rules(settings: Mapping[str, object]) -> Rules:
@@ -183,17 +186,7 @@ def check_step(
     gates: list[Gate] = []
 
     def add(kind: Kind, name: str, status: Status, message: str, line: int = 0) -> None:
-        gates.append(
-            Gate(
-                version=version,
-                kind=kind,
-                name=name,
-                status=status,
-                message=message,
-                file=file,
-                line=line,
-            )
-        )
+        gates.append(_gate(version, kind, name, status, message, file, line))
 
     for reason in comparison.reasons:
         gates.append(inconclusive(version, file, f"compared by force: {reason}"))
@@ -293,15 +286,8 @@ def turns_gate(turns: Turns, rules: Rules, *, label: str, file: str) -> Gate:
     status = verdict(turns.slowdown, allowed, resolution)
     before, after = (quantity(median(times), "s") for times in turns.samples)
     words = in_words(turns.slowdown, status, allowed, resolution)
-    return Gate(
-        version=label,
-        kind="regression",
-        name=f"time on {turns.problem}",
-        status=status,
-        message=f"{turns.problem} on {turns.device}: {before} → {after}, {words}",
-        file=file,
-        line=0,
-    )
+    text = f"{turns.problem} on {turns.device}: {before} → {after}, {words}"
+    return _gate(label, "regression", f"time on {turns.problem}", status, text, file)
 
 
 def run_gate(
@@ -309,43 +295,24 @@ def run_gate(
 ) -> Gate:
     """The gate of a recorded time beside the runs of a baseline, which are from old to new."""
     judged = judge_run(timing.time, runs, rules.max_regression, rules.resolution)
-    return Gate(
-        version=label,
-        kind="regression",
-        name=f"baseline of {timing.problem}",
-        status=judged.status,
-        message=f"{timing.problem} on {timing.device.name}: "
-        + judged_words(judged, timing.time, rules.max_regression, rules.resolution),
-        file=file,
-        line=0,
-    )
+    said = judged_words(judged, timing.time, rules.max_regression, rules.resolution)
+    text = f"{timing.problem} on {timing.device.name}: {said}"
+    return _gate(label, "regression", f"baseline of {timing.problem}", judged.status, text, file)
 
 
 def inconclusive(version: str, file: str, reason: str) -> Gate:
     """A step that could not be judged at all."""
-    return _whole(version, file, "inconclusive", reason)
-
-
-def _whole(version: str, file: str, status: Status, reason: str) -> Gate:
-    return Gate(
-        version=version,
-        kind="comparable",
-        name="comparable",
-        status=status,
-        message=reason,
-        file=file,
-        line=0,
-    )
+    return _gate(version, "comparable", "comparable", "inconclusive", reason, file)
 
 
 def unchanged(version: str, file: str, reason: str) -> Gate:
     """A version that cannot have become slower, since nothing of it is another."""
-    return _whole(version, file, "pass", reason)
+    return _gate(version, "comparable", "comparable", "pass", reason, file)
 
 
 def broken(version: str, file: str, reason: str) -> Gate:
     """A version that does not run any more."""
-    return _whole(version, file, "fail", reason)
+    return _gate(version, "comparable", "comparable", "fail", reason, file)
 
 
 def overall(gates: Sequence[Gate]) -> Status:

@@ -30,7 +30,7 @@ from workbench.analysis.limit import (
 )
 from workbench.analysis.remarks import is_misread
 from workbench.counters import Counter, Reading, catalog, line_metric
-from workbench.gpus import Chip, chip_for
+from workbench.gpus import SECTOR_BYTES, WARP_SIZE, Chip, chip_for
 from workbench.model import Device, Launch, LineKey, Number, Profile, Record
 from workbench.sass import COPIES, HOLDING, lane_width, role
 from workbench.units import listed, quantity
@@ -317,11 +317,10 @@ _FEW_WARPS = 50.0
 _PRODUCTS = 0.4
 #: Products of TF32 that give one of float32: high by high, high by low, low by high.
 _TF32_PRODUCTS = 3
-#: Lanes of a warp, and from how many of them on nobody speaks of divergence.
-_LANES, _MOST_LANES = 32, 29.0
+#: From how many lanes of a warp on nobody speaks of divergence.
+_MOST_LANES = 29.0
 #: A byte of device memory that crosses the L1 more often than this is worth keeping nearer.
 _AGAIN = 4.0
-_SECTOR = 32
 #: Share (%) of its peak from which on device memory has nothing to give but fewer bytes.
 _NEAR_PEAK = 80.0
 
@@ -399,7 +398,7 @@ def _lanes(seen: Examined) -> Way | None:
     lanes = seen.side.value("lanes_per_instruction")
     if not 0 < lanes < _MOST_LANES:
         return None
-    part = 1.0 - lanes / _LANES, f"{lanes:.1f} of 32 lanes are active in an instruction"
+    part = 1.0 - lanes / WARP_SIZE, f"{lanes:.1f} of 32 lanes are active in an instruction"
     stays = _ARITHMETIC - {"fma"} | _FAR
     found = bound(seen, part, seen.went({"issue": 1.0}, ()), stays)
     words = "Let all lanes of a warp take the same branch"
@@ -493,7 +492,8 @@ def _reuse(seen: Examined) -> Way | None:
         return None
     work = sum(seen.mix.issued[kind] for kind in WORK)
     shared, far = (seen.mix.issued[f"{where} load"] for where in ("shared", "global"))
-    again = seen.side.value("global_sectors") * _SECTOR / max(1.0, seen.side.value("dram_bytes"))
+    asked = SECTOR_BYTES * seen.side.value("global_sectors")
+    again = asked / max(1.0, seen.side.value("dram_bytes"))
     if not work or (not shared and again < _AGAIN):
         return None
     through = shared_part(seen.side)

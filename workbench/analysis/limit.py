@@ -333,70 +333,35 @@ class Resource(Record, frozen=True):
     full: float = FULL
 
 
-RESOURCES = (
-    Resource(
-        id="issue",
-        title="the issue slots",
-        metrics=("sm__inst_issued", "sm__issue_active", "sm__inst_executed"),
-        counter="issue_active",
-    ),
-    Resource(
-        id="l1_data",
-        title="the L1 data stage",
-        metrics=("l1tex__data_pipe_lsu_wavefronts", "l1tex__data_bank_reads"),
-        counter="l1_throughput",
-    ),
-    Resource(
-        id="lsu",
-        title="the LSU",
-        metrics=("sm__inst_executed_pipe_lsu", "l1tex__lsuin_requests"),
-        counter="lsu_utilization",
-    ),
-    Resource(
-        id="l2",
-        title="the L2",
-        metrics=("lts__throughput", "lts__t_sectors", "lts__d_sectors", "lts__t_tag_requests"),
-        counter="l2_throughput",
-        inside=False,
-        full=FULL_L2,
-    ),
-    Resource(
-        id="dram",
-        title="device memory",
-        metrics=("gpu__dram_throughput", "dram__throughput"),
-        counter="dram_throughput",
-        inside=False,
-    ),
-    Resource(
-        id="tensor",
-        title="the tensor cores",
-        metrics=("sm__pipe_tensor_cycles_active", "sm__inst_executed_pipe_tensor"),
-        counter="tensor_utilization",
-    ),
-    Resource(
-        id="fma",
-        title="the FMA pipe",
-        metrics=("sm__pipe_fma_cycles_active", "sm__pipe_fmaheavy_cycles_active"),
-        counter="fma_utilization",
-    ),
-    Resource(
-        id="alu",
-        title="the ALU pipe",
-        metrics=("sm__pipe_alu_cycles_active", "sm__inst_executed_pipe_alu"),
-        counter="alu_utilization",
-    ),
-    Resource(
-        id="xu",
-        title="the XU pipe",
-        metrics=("sm__inst_executed_pipe_xu",),
-        counter="xu_utilization",
-    ),
-    Resource(
-        id="fp64",
-        title="the FP64 pipe",
-        metrics=("sm__pipe_fp64_cycles_active", "sm__inst_executed_pipe_fp64"),
-        counter="fp64_utilization",
-    ),
+#: id, title, metrics, the catalog's counter, whether it is inside of an SM, from where it is full.
+_RESOURCES: tuple[tuple[ResourceId, str, tuple[str, ...], str, bool, float], ...] = (
+    ("issue", "the issue slots",
+     ("sm__inst_issued", "sm__issue_active", "sm__inst_executed"), "issue_active", True, FULL),
+    ("l1_data", "the L1 data stage",
+     ("l1tex__data_pipe_lsu_wavefronts", "l1tex__data_bank_reads"), "l1_throughput", True, FULL),
+    ("lsu", "the LSU",
+     ("sm__inst_executed_pipe_lsu", "l1tex__lsuin_requests"), "lsu_utilization", True, FULL),
+    ("l2", "the L2",
+     ("lts__throughput", "lts__t_sectors", "lts__d_sectors", "lts__t_tag_requests"),
+     "l2_throughput", False, FULL_L2),
+    ("dram", "device memory",
+     ("gpu__dram_throughput", "dram__throughput"), "dram_throughput", False, FULL),
+    ("tensor", "the tensor cores",
+     ("sm__pipe_tensor_cycles_active", "sm__inst_executed_pipe_tensor"),
+     "tensor_utilization", True, FULL),
+    ("fma", "the FMA pipe",
+     ("sm__pipe_fma_cycles_active", "sm__pipe_fmaheavy_cycles_active"),
+     "fma_utilization", True, FULL),
+    ("alu", "the ALU pipe",
+     ("sm__pipe_alu_cycles_active", "sm__inst_executed_pipe_alu"), "alu_utilization", True, FULL),
+    ("xu", "the XU pipe", ("sm__inst_executed_pipe_xu",), "xu_utilization", True, FULL),
+    ("fp64", "the FP64 pipe",
+     ("sm__pipe_fp64_cycles_active", "sm__inst_executed_pipe_fp64"),
+     "fp64_utilization", True, FULL),
+)  # fmt: skip
+RESOURCES = tuple(
+    Resource(id=id, title=title, metrics=metrics, counter=counter, inside=inside, full=full)
+    for id, title, metrics, counter, inside, full in _RESOURCES
 )
 
 

@@ -22,6 +22,7 @@ from typing import Literal, NamedTuple
 
 from workbench.analysis.aggregate import Combined, Recent, combine, metric_sum, weights_of
 from workbench.counters import Missing, catalog, line_metric
+from workbench.gpus import SECTOR_BYTES as SECTOR
 from workbench.gpus import chip_for
 from workbench.model import Launch, LineKey, Number, Profile, Record
 from workbench.sass import OPCODES, Access, opcode_of
@@ -34,8 +35,6 @@ from workbench.sass import OPCODES, Access, opcode_of
 Place = Literal["sm", "shared", "l1", "tma", "l2", "dram"]
 Unit = Literal["byte", "wavefront"]
 
-#: Bytes of a sector.
-SECTOR = 32
 _PTX = re.compile(r"^\s*(?:@!?%\w+\s+)?([\w.:]+)")
 #: How opcodes of PTX begin; the first that fits.
 _ACCESSES: tuple[tuple[str, Access], ...] = (

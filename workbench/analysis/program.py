@@ -534,8 +534,6 @@ def check_programs(
                 name="time on the GPU",
                 status=status,
                 message=message,
-                file="",
-                line=0,
             )
         )
     if rules.counters or rules.limits:

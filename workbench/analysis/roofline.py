@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from workbench.analysis.aggregate import Recent, value_of
 from workbench.counters import Missing, Reading, read
-from workbench.gpus import Chip, chip_for
+from workbench.gpus import SECTOR_BYTES, Chip, chip_for
 from workbench.model import Launch, Number, Profile, Record, Timing
 from workbench.sass import (
     GLOBAL_ATOMICS,
@@ -261,7 +261,6 @@ Level = Literal["L1", "L2", "DRAM"]
 #: From the registers outwards.
 LEVELS: tuple[Level, ...] = ("L1", "L2", "DRAM")
 
-_SECTOR_BYTES = 32
 _L2_SHARE = "lts__t_sectors.avg.pct_of_peak_sustained_elapsed"
 #: Every byte of device memory that SMs ask for by loads and stores crosses the L1. Less than
 #: this part of it there means that other instructions (bulk copies) moved the rest.
@@ -356,7 +355,7 @@ def _l2_bandwidth(launch: Launch) -> float:
     share = launch.metrics.get(_L2_SHARE)
     if not sectors or not seconds or share is None or isinstance(share.value, str):
         return 0.0
-    return _SECTOR_BYTES * sectors / seconds / (share.value / 100) if share.value > 0 else 0.0
+    return SECTOR_BYTES * sectors / seconds / (share.value / 100) if share.value > 0 else 0.0
 
 
 def roofs(places: Iterable[tuple[Launch, Position]], chip: Chip | None) -> tuple[Roof, ...]:
@@ -375,10 +374,10 @@ def traffic(launch: Launch) -> dict[Level, float]:
     stores = value_of(launch, "global_store_sectors")
     if loads is not None or stores is not None:
         local = value_of(launch, "local_sectors") or 0.0
-        out["L1"] = _SECTOR_BYTES * ((loads or 0.0) + (stores or 0.0) + local)
+        out["L1"] = SECTOR_BYTES * ((loads or 0.0) + (stores or 0.0) + local)
     l2 = value_of(launch, "l2_sectors")
     if l2 is not None:
-        out["L2"] = _SECTOR_BYTES * l2
+        out["L2"] = SECTOR_BYTES * l2
     dram = value_of(launch, "dram_bytes")
     if dram is not None:
         out["DRAM"] = dram

@@ -22,6 +22,7 @@ three times before and four times after.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -393,8 +394,4 @@ def _instructions(launch: Launch) -> float | None:
 
 
 def _threads(launch: Launch) -> float | None:
-    return float(_product(launch.grid) * _product(launch.block)) or None
-
-
-def _product(extent: tuple[int, int, int]) -> int:
-    return extent[0] * extent[1] * extent[2]
+    return float(math.prod(launch.grid) * math.prod(launch.block)) or None

@@ -257,7 +257,6 @@ class Reader(Declarations):
 
 # --- Control flow: loops, conditions, pragmas, and what they govern ------------------------------
 
-_LOOPS = {"for_statement", "for_range_loop", "while_statement", "do_statement"}
 _EXITS = {"return_statement": "function", "break_statement": "loop", "continue_statement": "loop"}
 
 
