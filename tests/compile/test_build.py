@@ -201,12 +201,17 @@ def _own_lines(ptx: str) -> set[tuple[int, str]]:
     return {(int(line), "inlined" if name else "") for line, name in entries}
 
 
-def test_both_compilers_give_the_same_lines(repo: Path) -> None:
+@pytest.mark.parametrize(
+    "versions",
+    [("v0", "v5", "v10"), pytest.param(("v13", "v16"), marks=pytest.mark.slow)],
+    ids=" ".join,
+)
+def test_both_compilers_give_the_same_lines(repo: Path, versions: tuple[str, ...]) -> None:
     if HERE != ["nvcc", "nvrtc"]:
         pytest.skip("needs both nvcc and NVRTC")
     project = find_project(repo)
     assert project is not None
-    for version in map(load_study(project, "sgemm").version, ("v0", "v5", "v10", "v13", "v16")):
+    for version in map(load_study(project, "sgemm").version, versions):
         tables = []
         names: tuple[Compiler, ...] = ("nvcc", "nvrtc")
         for name in names:

@@ -94,6 +94,7 @@ def test_im2col_writes_every_window_once(study: Study) -> None:
 
 
 @ladders.needs_compiler
+@pytest.mark.slow
 def test_v5_and_v7_leave_more_warps_on_an_sm(study: Study) -> None:
     registers = {
         name: ladders.built(study.version(name)).resources[0].registers

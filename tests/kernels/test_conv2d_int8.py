@@ -114,6 +114,7 @@ def test_verify_problems_reach_every_version_beyond_one_tile(study: Study) -> No
 
 
 @ladders.needs_compiler
+@pytest.mark.slow
 def test_occupancy_is_a_quarter_then_full(study: Study) -> None:
     """By shared memory: 50%, 25% with two buffers, and eight blocks from v3 to v9."""
     occupancy = "theoretical_occupancy"
@@ -125,6 +126,7 @@ def test_occupancy_is_a_quarter_then_full(study: Study) -> None:
 
 
 @ladders.needs_compiler
+@pytest.mark.slow
 def test_bytes_are_loaded_one_a_sector_until_v8(study: Study) -> None:
     for name in ("v0", "v1", "v3", "v7"):
         assert counter(study, name, "global_load_bytes_per_sector") == 1, name
@@ -133,6 +135,7 @@ def test_bytes_are_loaded_one_a_sector_until_v8(study: Study) -> None:
 
 
 @ladders.needs_compiler
+@pytest.mark.slow
 def test_padding_and_swizzle_leave_no_conflict(study: Study) -> None:
     def ways(version: str) -> float:
         return counter(study, version, "shared_wavefronts") / counter(

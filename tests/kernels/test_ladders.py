@@ -20,6 +20,32 @@ from workbench.study.folder import Study
 shipped = functools.cache(ladders.shipped)
 
 
+def _found_quickly() -> dict[str, list[Mistake]]:
+    """Of each ladder the first mistake with a wrong result, and the first that has another end."""
+    quick: dict[str, list[Mistake]] = {}
+    for name in STUDIES:
+        by_end: dict[bool, Mistake] = {}
+        for row in tables.MISTAKES[name]:
+            if not row.slow:
+                by_end.setdefault(row.says.startswith("wrong"), row)
+        quick[name] = list(by_end.values())
+    return quick
+
+
+#: The quick tests take a sample: these mistakes, and of each ladder its first and last rung and
+#: those that the mistakes are about. The slow tests take all.
+QUICK = _found_quickly()
+SAMPLE = {
+    name: {ids[0], ids[-1], *(row.version for row in QUICK[name])}
+    for name in STUDIES
+    for ids in [[version.id for version in ladders.rungs(shipped(name))]]
+}
+
+
+def slow_unless(quick: bool) -> Any:
+    return () if quick else pytest.mark.slow
+
+
 def problem_of(study: Study, text: str) -> Problem:
     """One of the study's, or one that is made: ``M=3 N=5 K=16``."""
     if "=" not in text:
@@ -118,7 +144,10 @@ def test_what_is_next_to_it_is_done(name: str, versions: str, problem: str) -> N
 def _clean() -> list[Any]:
     """Each version and what it is compiled for; what is for one chip alone, for no other."""
     return [
-        pytest.param(name, version.id, arch, marks=pytest.mark.slow if arch == "sm_80" else ())
+        pytest.param(
+            *(name, version.id, arch),
+            marks=slow_unless(arch == "sm_90" and version.id in SAMPLE[name]),
+        )
         for name in STUDIES
         for version in ladders.rungs(shipped(name))
         for arch in ("sm_80", "sm_90")
@@ -141,53 +170,54 @@ def test_every_rung_compiles_clean(name: str, version: str, arch: str) -> None:
     assert kernel.static_shared == shared
 
 
-@ladders.needs_compiler
-@pytest.mark.parametrize(("name", "versions", "instruction", "count"), rows(tables.COUNTS))
-def test_instructions_are_there_as_often_as_the_step_means(
-    name: str, versions: str, instruction: str, count: int | range
-) -> None:
-    for version in versions_of(shipped(name), versions):
-        found = ladders.built(version).ptx.count(instruction)
-        assert found in ([count] if isinstance(count, int) else count), version.id
+def each_version(rows: list[tuple[Any, ...]]) -> list[Any]:
+    """Rows of (ladder, versions, …) as one of (ladder, version, …) each; quick is the sample."""
+    return [
+        pytest.param(name, version, *rest, marks=slow_unless(version in SAMPLE[name]))
+        for name, versions, *rest in rows
+        for version in versions.split()
+    ]
 
 
 @ladders.needs_compiler
 @pytest.mark.parametrize(
-    ("name", "versions", "has"),
-    [(name, *row) for name, steps in tables.STEPS.items() for row in steps.items()],
+    ("name", "version", "instruction", "count"),
+    each_version([(name, *row) for name, found in tables.COUNTS.items() for row in found]),
 )
-def test_each_step_is_in_the_instructions(name: str, versions: str, has: str) -> None:
+def test_instructions_are_there_as_often_as_the_step_means(
+    name: str, version: str, instruction: str, count: int | range
+) -> None:
+    found = ladders.built(shipped(name).version(version)).ptx.count(instruction)
+    assert found in ([count] if isinstance(count, int) else count)
+
+
+@ladders.needs_compiler
+@pytest.mark.parametrize(
+    ("name", "version", "has"),
+    each_version([(name, *row) for name, steps in tables.STEPS.items() for row in steps.items()]),
+)
+def test_each_step_is_in_the_instructions(name: str, version: str, has: str) -> None:
     words = has.split()
-    open_ = {word.rstrip("?") for word in words if word.endswith("?")}
-    for version in versions_of(shipped(name), versions):
-        ptx = ladders.built(version).ptx
-        found = {
-            each for each, text in tables.PATTERNS[name].items() if re.search(text, ptx)
-        } - open_
-        assert found == {word for word in words if word not in {f"{each}?" for each in open_}}
+    choices = {word.rstrip("?") for word in words if word.endswith("?")}
+    ptx = ladders.built(shipped(name).version(version)).ptx
+    found = {each for each, text in tables.PATTERNS[name].items() if re.search(text, ptx)}
+    assert found - choices == {word for word in words if not word.endswith("?")}
 
 
 # --- mistakes, and how they are found ----------------------------------------------------------
 
 
-def _mistakes() -> list[Any]:
-    """Each mistake; quick is the first of each kind that a ladder has, the others are slow."""
-    made, seen = [], set()
-    for name in STUDIES:
-        for row in tables.MISTAKES[name]:
-            kind = (name, row.says.split("|")[0])
-            slow = row.slow or kind in seen
-            if not row.slow:
-                seen.add(kind)
-            made.append(
-                pytest.param(
-                    name,
-                    row,
-                    id=f"{name}-{row.version}-{row.problem}-{row.says}".replace(" ", "_"),
-                    marks=pytest.mark.slow if slow else (),
-                )
-            )
-    return made
+def _mistakes(table: dict[str, list[Mistake]], quick: dict[str, list[Mistake]]) -> list[Any]:
+    return [
+        pytest.param(
+            name,
+            row,
+            id=f"{name}-{row.version}-{row.problem}-{row.says}".replace(" ", "_"),
+            marks=slow_unless(row in quick[name]),
+        )
+        for name in table
+        for row in table[name]
+    ]
 
 
 @functools.cache
@@ -197,7 +227,7 @@ def verdict(name: str, version: str, problem: str) -> str:
 
 
 @ladders.needs_compiler
-@pytest.mark.parametrize(("name", "row"), _mistakes())
+@pytest.mark.parametrize(("name", "row"), _mistakes(tables.MISTAKES, QUICK))
 def test_the_emulator_finds_a_kernel_that_is_wrong(name: str, row: Mistake) -> None:
     study = shipped(name)
     broken = ladders.mutated(study.version(row.version), row.right, row.wrong)
@@ -209,7 +239,11 @@ def test_the_emulator_finds_a_kernel_that_is_wrong(name: str, row: Mistake) -> N
 @ladders.needs_host_compiler
 @pytest.mark.parametrize(
     ("name", "version"),
-    [(name, version) for name, versions in tables.PLAIN.items() for version in versions],
+    [
+        pytest.param(name, version, marks=slow_unless(version == versions[-1]))
+        for name, versions in tables.PLAIN.items()
+        for version in versions
+    ],
 )
 def test_every_plain_rung_is_right_at_every_awkward_size(
     name: str, version: str, tmp_path: Path
@@ -227,11 +261,9 @@ def test_every_plain_rung_is_right_at_every_awkward_size(
 @ladders.needs_host_compiler
 @pytest.mark.parametrize(
     ("name", "row"),
-    [
-        pytest.param(name, row, id=f"{name}-{row.version}-{row.says}".replace(" ", "_"))
-        for name, found in tables.SHIM_MISTAKES.items()
-        for row in found
-    ],
+    _mistakes(
+        tables.SHIM_MISTAKES, {name: rows[:1] for name, rows in tables.SHIM_MISTAKES.items()}
+    ),
 )
 def test_the_shim_finds_a_kernel_that_is_wrong(name: str, row: Mistake, tmp_path: Path) -> None:
     study = shipped(name)
