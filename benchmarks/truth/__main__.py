@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.document import replace
 from benchmarks.truth.judge import Verdict, judge
 from benchmarks.truth.labels import Label, load_labels
-from workbench.analysis.step import Step
+from workbench.analysis.story import Step
 from workbench.model import Profile, Timing
 from workbench.ncurep.read import read_report
 from workbench.project import require_project

@@ -8,8 +8,7 @@ import pytest
 from tests.factories import RULE, SOURCE, make_launch, make_profile, make_timing
 from workbench.analysis.compare import compare
 from workbench.analysis.expectations import score
-from workbench.analysis.step import Step
-from workbench.analysis.story import explain
+from workbench.analysis.story import Step, explain
 from workbench.model import Launch, SourceFile
 from workbench.specs import Expectation
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.factories import make_launch, make_metrics, make_profile
 from workbench.analysis.sameness import Doubt, doubts, headline
-from workbench.analysis.step import Step
+from workbench.analysis.story import Step
 from workbench.model import Build, Column, InstructionTable, Launch, Notice, Number, Profile
 from workbench.store import Store
 

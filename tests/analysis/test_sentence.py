@@ -17,9 +17,9 @@ from tests.factories import (
     make_timing,
 )
 from workbench.analysis.cause.places import Origin
-from workbench.analysis.cause.words import strip
 from workbench.analysis.compare import compare
 from workbench.analysis.story import Story, explain
+from workbench.analysis.wording import strip
 from workbench.model import InstructionTable, Metric, Profile, SourceFile
 from workbench.ncurep.read import read_report, select_kernels
 from workbench.store import Store

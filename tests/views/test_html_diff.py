@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.factories import SOURCE, make_instructions, make_launch, make_profile, make_timing
-from workbench.analysis.step import Step
+from workbench.analysis.story import Step
 from workbench.analysis.weight import most_moved
 from workbench.counters import catalog
 from workbench.model import Launch, Profile, SourceFile

@@ -225,7 +225,7 @@ def test_a_strip_that_holds_is_not_told_again(
         stories.append(sides)
         return explain(*sides, **more)
 
-    monkeypatch.setattr("workbench.analysis.step.explain", explained)
+    monkeypatch.setattr("workbench.analysis.story.explain", explained)
     edited("v3_padded.cu", 'title = "', 'title = "Once more: ')(project)
     reader = Reader(page, stories)
     build_report(project.reports, project=project, audience=reader)

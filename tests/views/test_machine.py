@@ -9,7 +9,7 @@ import pytest
 from tests.analysis.test_blame import kernel
 from tests.factories import make_profile
 from workbench.analysis.listing import HunkCode, Listing, machine_code
-from workbench.analysis.step import Step
+from workbench.analysis.story import Step
 from workbench.store import Store
 from workbench.views.html.code.cards import Machine, chosen
 

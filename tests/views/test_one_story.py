@@ -15,7 +15,7 @@ from rich.console import Group
 
 from tests.factories import make_launch, make_metrics, make_profile
 from workbench.analysis.compare import compare
-from workbench.analysis.step import Step
+from workbench.analysis.story import Step
 from workbench.analysis.weight import TELLING
 from workbench.cli import app
 from workbench.counters import catalog

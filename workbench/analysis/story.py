@@ -18,13 +18,14 @@ That is the order of the source. `leading`, `beyond`, `telling` and `excerpt` pu
 order in which a reader in a hurry wants it, and weigh nothing anew: the hunks of the cause's first
 proof lead, since the strip and the sentence speak of them; then counts the time that is linked to
 a hunk, and where none is known its heaviest counter. `movers` is the way back, from a counter to
-the hunks that moved it.
+the hunks that moved it. `Step` is two profiles with all of this, made when somebody asks.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 from workbench.analysis.aggregate import pair_launches
 from workbench.analysis.attribution import (
@@ -37,12 +38,12 @@ from workbench.analysis.attribution import (
     attribute,
 )
 from workbench.analysis.cause.finding import Cause, find_cause
-from workbench.analysis.cause.words import Stop, strip, tell
-from workbench.analysis.compare import Comparison, Delta
+from workbench.analysis.compare import Comparison, Delta, compare
 from workbench.analysis.duration import TimePart, TimeSplit, split_time
 from workbench.analysis.expectations import Judgement, Score, judge, score, side_effects
 from workbench.analysis.headroom import Panel, panel_of, score_ways
 from workbench.analysis.launches import side_by_side
+from workbench.analysis.listing import HunkCode, hunk_codes
 from workbench.analysis.occupancy import OccupancySplit, split_launches
 from workbench.analysis.sameness import doubts
 from workbench.analysis.source.files import SourceDiff, compare_sources
@@ -56,11 +57,15 @@ from workbench.analysis.wording import (
     LeftOut,
     LinkedLine,
     Passage,
+    Stop,
     Tie,
+    strip,
+    tell,
     tellable,
 )
 from workbench.counters import catalog
-from workbench.model import Number, Profile, Record
+from workbench.errors import UsageError
+from workbench.model import Number, Profile, Record, Timing
 from workbench.specs import Expectation
 from workbench.units import several
 
@@ -478,3 +483,93 @@ def _mover_line(amount: Number, lines: Iterable[LineShare]) -> LineShare | None:
     largest = max(lines, key=lambda line: abs(line.delta), default=None)
     holds = largest is not None and abs(largest.delta) >= _HOLDS * abs(amount)
     return largest if holds and largest is not None and (largest.old or largest.new) else None
+
+
+# --- two profiles compared -------------------------------------------------------------------
+
+
+class Step:
+    """Two profiles that are compared.
+
+    Args:
+        old: The profile before.
+        new: The profile after.
+        labels: What to call them.
+        times: Their recorded times, where there are any.
+        expected: What the new version's author predicted of this very step.
+        across: Two devices are meant to be compared: that they differ is no reason against it.
+        force: Pages never refuse: what is not comparable is compared all the same, and the
+            reasons stand above the numbers (`Comparison.reasons`).
+    """
+
+    def __init__(
+        self,
+        old: Profile,
+        new: Profile,
+        labels: tuple[str, str],
+        times: tuple[Timing | None, Timing | None] = (None, None),
+        expected: tuple[Expectation, ...] = (),
+        *,
+        across: bool = False,
+        force: bool = True,
+    ) -> None:
+        self._whole = old, new
+        both = side_by_side(old, new)
+        self.old, self.new = both.old, both.new
+        self.labels = labels
+        self.times = times
+        self.across, self._force = across, force
+        self._expected = expected
+        self.unread = ""
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """Whole-kernel counters and time.
+
+        Raises:
+            InconclusiveError: the two are not comparable, and that is not forced.
+        """
+        return compare(
+            *self._whole,
+            old_time=self.times[0],
+            new_time=self.times[1],
+            force=self._force,
+            labels=self.labels,
+            across=self.across,
+        )
+
+    @cached_property
+    def scale(self) -> Scale:
+        """What counters weigh on this device."""
+        return Scale(self.old, self.comparison)
+
+    @cached_property
+    def diff(self) -> SourceDiff:
+        """The two sources, compared."""
+        return compare_sources(
+            self.old, self.new, pair_launches(self.old.launches, self.new.launches)
+        )
+
+    @cached_property
+    def placing(self) -> Placing:
+        """Their lines, each with the part of the change that it belongs to."""
+        return Placing(
+            self.old, self.new, self.diff, pair_launches(self.old.launches, self.new.launches)
+        )
+
+    @cached_property
+    def machine_code(self) -> tuple[HunkCode, ...]:
+        """What the compiler made of every hunk, the hunks that matter most first."""
+        order = [chapter.hunk.id for chapter in leading(self.story)]
+        codes = hunk_codes(self.old, self.new, self.diff, self.placing)
+        return tuple(sorted(codes, key=lambda one: [*order, one.hunk].index(one.hunk)))
+
+    @cached_property
+    def story(self) -> Story:
+        """Hunks, attribution, time split, verdicts, sentence."""
+        try:
+            return explain(*self._whole, self.comparison, self._expected, self.diff, self.placing)
+        except UsageError as error:
+            # An expectation that nobody can read is no reason to withhold what was measured.
+            self.unread = error.message
+            return explain(*self._whole, self.comparison, diff=self.diff, placing=self.placing)

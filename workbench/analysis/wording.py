@@ -1,25 +1,37 @@
-"""A step in words, each once: what links to a hunk, its numbers, and what is left out.
+"""A step in words, each once: what links to a hunk, its numbers, and why it was faster.
 
-In come the parts of a counter's or the time's change; out go titles, rows and sentences that
-terminal, Markdown, HTML and JSON style and never word again. `workbench.analysis.cause.words` does
-the same for why a step was faster. Which links and numbers are worth words, `story` decides.
+In come the parts of a counter's or the time's change, and the `Cause`; out go titles, rows and
+sentences that terminal, Markdown, HTML and JSON style and never word again. Which links and
+numbers are worth words, `story` decides.
+
+Why a step was faster is said in a few sentences and in a strip of one line, which are made from
+the `Cause` and so cannot say more than it. Every clause is built from one number and is left out
+where that is missing, within its noise, or too small to matter. Code is *linked to* what its lines
+counted. The strip is edit → counter → stall → time → what limits now; every stop says where its
+proof is: the hunk, the counter's row, the split of the time, or the panel of what limits now. A
+step that is no faster has no edit to show.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from workbench.analysis.attribution import Attribution, CounterSplit, Linked, Part
-from workbench.analysis.duration import StallDelta, TimePart
-from workbench.analysis.limit import stall_words
+from workbench.analysis.cause.finding import Cause, Proof, StallMove, is_pipe
+from workbench.analysis.cause.hypotheses import WAITS
+from workbench.analysis.compare import Comparison, Delta
+from workbench.analysis.duration import StallDelta, TimePart, TimeSplit
+from workbench.analysis.launches import kernel_words, speaking
+from workbench.analysis.limit import RESOURCES, Limit, stall_words
+from workbench.analysis.sameness import headline
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.weight import TELLING
 from workbench.counters import catalog
 from workbench.model import Number, Record
-from workbench.units import capital, count, listed, quantity, signed
+from workbench.units import capital, count, faster, listed, quantity, signed
 
 #: What ncu's counters of warp samples begin with.
 SAMPLES = "smsp__pcsamp_"
@@ -307,3 +319,364 @@ def tellable(attribution: Attribution) -> list[CounterSplit]:
         and not split.counter.startswith(SAMPLES)
         and not split.id.endswith(("_ideal", "_excess"))
     ]
+
+
+# --- why it was faster -----------------------------------------------------------------------
+
+#: Time that no edit explains is told from this part of the longer duration on.
+_UNEXPLAINED = 0.05
+#: A proof that is believed to be less than this part of the change explains only some of it.
+_PARTLY = 0.3
+
+
+#: What is said of a place that is no hunk.
+_WORDS = {
+    "compiler": "code that was not edited",
+    "launch": "the launch",
+    "source unknown": "unknown source",
+}
+
+
+def tell(
+    comparison: Comparison, attribution: Attribution, cause: Cause, time: TimeSplit | None
+) -> str:
+    """The sentences for a step.
+
+    Args:
+        comparison: Whole-kernel counters.
+        attribution: The split of the line counters, for the places of hunks.
+        cause: What made the step.
+        time: The split of the duration, if there is one.
+    """
+    if head := headline(cause.doubts):
+        # Of one machine code a difference in time is the machine's, and worth a word.
+        kinds = {doubt.kind for doubt in cause.doubts if doubt.certain}
+        if kinds == {"same-code"}:
+            return f"{head} {_speed(comparison)}"
+        if kinds == {"devices"}:
+            return " ".join((head, _speed(comparison), *_limits(comparison, cause)))
+        return head
+    clauses = [
+        _speed(comparison),
+        _unseen(comparison),
+        _set_of_kernels(comparison),
+        _by_kernel(comparison),
+        _one_without_the_other(comparison),
+    ]
+    speed = comparison.speed
+    alone = comparison.profiler_alone
+    if speed is None or speed.moved or (alone and cause.proofs):
+        proof = cause.proofs[0] if cause.proofs else None
+        unknown = proof is not None and proof.place.link == "source unknown"
+        clauses += [
+            _proof(proof, attribution.hunks, cause) if proof else _nothing(comparison),
+            _stall(stall_of(cause)),
+            "" if unknown or not comparison["duration"].moved else _unexplained(time),
+        ]
+    clauses.append(_limit(cause.limit_old, cause.limit_new))
+    return " ".join(clause for clause in clauses if clause)
+
+
+#: A stall of another kind than the proof is told from this part of the change on.
+_MUCH = 0.2
+
+
+def stall_of(cause: Cause) -> StallMove | None:
+    """The stall that is told beside the first proof: one of its own kind, else the largest.
+
+    One of another kind is told where it is much of the change: warps that issue fewer
+    instructions also wait a little less for each other.
+    """
+    if not cause.proofs or not cause.stalls:
+        return None
+    own = WAITS.get(cause.proofs[0].counter.id, ())
+    large = (move for move in cause.stalls[:1] if move.share >= _MUCH)
+    stall = next((move for move in cause.stalls if move.stall in own), next(large, None))
+    return None if stall is None or stall.stall == cause.proofs[0].counter.id else stall
+
+
+def lines_of(hunk: Hunk) -> str:
+    """``line 131``, ``lines 4-9``, ``old line 7`` where nothing is left of it."""
+    first, last = hunk.new if hunk.new[0] <= hunk.new[1] else hunk.old
+    side = "" if hunk.new[0] <= hunk.new[1] else "old "
+    return f"{side}line {first}" if first == last else f"{side}lines {first}–{last}"
+
+
+def _speed(comparison: Comparison) -> str:
+    old, new = comparison.old.label, comparison.new.label
+    speed = comparison.speed
+    if speed is None:
+        return f"{old} and {new} do not both have a time."
+    where = "Under the profiler " if speed.profiled else ""
+    if speed.moved:
+        return f"{where}{new} is {faster(speed.speedup)} than {old}."
+    within = "within the noise" if speed.profiled else "within their intervals"
+    return f"{where}{new} and {old} are equally fast {within}."
+
+
+def _unseen(comparison: Comparison) -> str:
+    """A time that moved, where measured or under the profiler, whose counters are told, alone."""
+    speed, duration = comparison.speed, comparison["duration"]
+    if speed is None or speed.profiled or speed.moved == duration.moved:
+        return ""
+    if duration.moved and duration.old and duration.new:
+        words = faster(duration.old / duration.new)
+        return f"Under the profiler {comparison.new.label} is {words}."
+    known = duration.old and duration.new
+    others = any(delta.moved for delta in comparison.counters)
+    return "Under the profiler they are equally fast within the noise." if known and others else ""
+
+
+def _by_kernel(comparison: Comparison) -> str:
+    """Of several kernels the one that changed most, where they changed at all together."""
+    if not comparison["duration"].moved:
+        return ""
+    matched = [change for change in comparison.kernels if change.matched]
+    speaker = speaking(comparison.kernels)
+    if len(matched) < 2 or speaker is None or not speaker.moved:
+        return ""
+    return f"The kernel that changed most: {kernel_words(speaker)}."
+
+
+#: Kernels that came and went are told where they make this part of the change.
+_MOSTLY = 0.5
+
+
+def _set_of_kernels(comparison: Comparison) -> str:
+    """The kernels that came and went, where most of the change is theirs."""
+    change = float(comparison["duration"].delta or 0.0)
+    if not comparison["duration"].moved:
+        return ""
+    apart = [one for one in comparison.kernels if not one.matched and not one.alone]
+    net = sum((one.new_s or 0.0) - (one.old_s or 0.0) for one in apart)
+    if net * change <= 0 or abs(net) < _MOSTLY * abs(change):
+        return ""
+    gone = [f"{one.name_old} ({quantity(one.old_s, 's')})" for one in apart if one.old_s]
+    come = [f"{one.name_new} ({quantity(one.new_s, 's')})" for one in apart if one.new_s]
+    told = [
+        f"{listed(names, 3)} {verb}" for names, verb in ((gone, "went"), (come, "came")) if names
+    ]
+    some = any(one.matched for one in comparison.kernels)
+    head = "Most of it is in the set of kernels" if some else "The set of kernels changed"
+    return f"{head}: {', '.join(told)}."
+
+
+def _one_without_the_other(comparison: Comparison) -> str:
+    """A time that moved without a counter, or counters without the time."""
+    number = sum(delta.moved for delta in comparison.counters if delta.id != "duration")
+    speed = comparison.speed
+    if speed is None or speed.moved == bool(number) or comparison.profiler_alone:
+        return ""
+    if speed.moved:
+        return "No counter moved with it."
+    return f"{number} counter{'s' if number > 1 else ''} moved nevertheless."
+
+
+def _nothing(comparison: Comparison) -> str:
+    moved = any(delta.moved for delta in comparison.counters if delta.id != "duration")
+    return "No counter that moved explains it." if moved and comparison.speed else ""
+
+
+def _proof(proof: Proof, hunks: Sequence[Hunk], cause: Cause) -> str:
+    if proof.way in ("launch", "tail"):
+        text = _launch(proof, cause)
+    elif proof.way == "occupancy":
+        text = _occupancy(proof, cause)
+    elif proof.way == "clock":
+        return f"The SM clock went {proof.counter.words}, which no edit explains."
+    elif proof.way == "wait":
+        text = f"Time in {stall_words(proof.counter.id)} {_went(cause, proof)}"
+        if proof.beside is not None and not is_pipe(proof.beside):
+            text += f", and {catalog()[proof.beside.id].phrase} {_moved(proof.beside)}"
+    else:
+        text = f"{proof.counter.title} {_moved(proof.counter)}"
+    partly = " It explains only part of the time." if proof.score < _PARTLY else ""
+    return f"{text}{_where(proof, hunks)}.{_held(proof)}{partly}"
+
+
+def _held(proof: Proof) -> str:
+    """What a wait kept from its work: a pipe whose share moved, with as much to do."""
+    if proof.beside is None or not is_pipe(proof.beside):
+        return ""
+    old, new = (quantity(value, "%") for value in (proof.beside.old, proof.beside.new))
+    pipe = catalog()[proof.beside.id].phrase
+    return f" With the same work, the {pipe} was busy {new} of the active time instead of {old}."
+
+
+def _moved(delta: Delta) -> str:
+    verb = "fell" if (delta.new or 0) < (delta.old or 0) else "rose"
+    return f"{verb} {delta.words}"
+
+
+def _went(cause: Cause, proof: Proof) -> str:
+    move = next((move for move in cause.stalls if move.stall == proof.counter.id), None)
+    if move is None:
+        return "changed"
+    verb = "fell" if move.delta_s < 0 else "rose"
+    return f"{verb} by an estimated {quantity(abs(move.delta_s), 's')}"
+
+
+def _launch(proof: Proof, cause: Cause) -> str:
+    before, after = (f"{100 * part:.0f}%" for part in cause.active or (0, 0))
+    active = f"SMs are active {after} of the time instead of {before}"
+    if proof.way == "tail":
+        return f"With as many blocks, {active}"
+    old, new = (quantity(value, "") for value in (proof.counter.old, proof.counter.new))
+    text = f"The grid went from {old} to {new} blocks"
+    if proof.beside is not None:
+        waves = (quantity(value, "") for value in (proof.beside.old, proof.beside.new))
+        text += f" ({' → '.join(waves)} waves)"
+    return f"{text}, and {active}" if cause.active is not None else text
+
+
+def _occupancy(proof: Proof, cause: Cause) -> str:
+    text = f"{proof.counter.title} {_moved(proof.counter)}"
+    because = ", ".join(f"{catalog()[delta.id].phrase} {delta.words}" for delta in cause.room)
+    return f"{text}: {because}" if because else text
+
+
+def where_of(proof: Proof, hunks: Sequence[Hunk]) -> str:
+    """``hunks 4 and 5 (lines 128 and 131)``, ``code that nobody edited``, or ""."""
+    named = [hunk for hunk in hunks if hunk.id in proof.place.hunks]
+    if not named:
+        return _WORDS.get(proof.place.link, "")
+    numbers = listed([str(hunk.id) for hunk in named])
+    plain = all(hunk.new[0] <= hunk.new[1] for hunk in named)
+    places = [lines_of(hunk) for hunk in named]
+    if plain and len(named) > 1:
+        places = [place.removeprefix("lines ").removeprefix("line ") for place in places]
+    lines = "lines " * (plain and len(named) > 1) + listed(places)
+    return f"hunk{'s' if len(named) > 1 else ''} {numbers} ({lines})"
+
+
+def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
+    where = where_of(proof, hunks)
+    if proof.place.link == "source unknown":
+        return "; the source is unknown"
+    if proof.way == "wait" and proof.place.link == "launch":
+        return f"; blocks, which came in waves, now run all at once and step on in {where}"
+    if not where or (proof.place.link == "launch" and proof.way != "count"):
+        return ""
+    if proof.place.by == "one":
+        return f"; {where} is the only edit"
+    if proof.place.by == "order":
+        return f"; what warps do to wait for one another changed in {where}"
+    if proof.place.by == "time":
+        return f"; the time moved most in {where}"
+    if proof.place.by == "bounds":
+        return f"; what bounds registers changed in {where}"
+    if proof.way == "occupancy" and proof.place.link == "compiler":
+        return f"; instructions changed most in {where}"
+    share = proof.place.share
+    if share is None or share >= 0.995:
+        return f", linked to {where}"
+    return f", {100 * share:.0f}% of it linked to {where}"
+
+
+def _stall(move: StallMove | None) -> str:
+    if move is None:
+        return ""
+    less = "less" if move.delta_s < 0 else "more"
+    words = stall_words(move.stall)
+    return f"Warps spent an estimated {quantity(abs(move.delta_s), 's')} {less} in {words}."
+
+
+def _unexplained(time: TimeSplit | None) -> str:
+    """The part of the time that is linked to no edit; of whole launches the kernels' rows tell."""
+    rest = [p for p in time.parts if p.link == "elsewhere" and p.certain] if time else []
+    rest = [part for part in rest if part.note != "no-samples"]
+    if time is None or not rest:
+        return ""
+    largest = max(rest, key=lambda part: abs(part.delta_s))
+    if abs(largest.delta_s) < _UNEXPLAINED * max(time.old_s, time.new_s):
+        return ""
+    return f"An estimated {signed(largest.delta_s, 's')} is not linked to any source change."
+
+
+def _limits(comparison: Comparison, cause: Cause) -> list[str]:
+    """What limits the code on either of two devices."""
+    both = (comparison.old.label, cause.limit_old), (comparison.new.label, cause.limit_new)
+    known = [(limit.words, label) for label, limit in both if limit is not None]
+    if len({words for words, _ in known}) == 1 < len(known):
+        return [f"The limit is {known[0][0]} on both."]
+    told = [f"{words}, on {label}" for words, label in known]
+    return [f"The limit is {'; it is '.join(told)}."] if told else []
+
+
+def _limit(old: Limit | None, new: Limit | None) -> str:
+    if new is None:
+        return ""
+    return f"The limit is {new.when(old)} {new.words}."
+
+
+# --- the strip -----------------------------------------------------------------------------
+
+StopKind = Literal["edit", "counter", "stall", "time", "limit", "doubt"]
+
+
+class Stop(Record, frozen=True):
+    """One word of the strip. Its proof is `hunk`, else the catalog's `counter`, else its kind's."""
+
+    text: str
+    hunk: int | None = None
+    counter: str = ""
+    kind: StopKind = "counter"
+
+
+def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tuple[Stop, ...]:
+    """The stops of a step, in order."""
+    new = cause.limit_new
+    end = [limit_stop(new, f"{new.when(cause.limit_old)} ")] if new is not None else []
+    if cause.other_work:
+        head = headline(cause.doubts).partition(":")[0]
+        doubt = Stop(text=head, kind="doubt")
+        if {each.kind for each in cause.doubts if each.certain} != {"devices"}:
+            return (doubt, *end)
+        begin = [limit_stop(cause.limit_old, "")] if cause.limit_old is not None else []
+        here = [limit_stop(new)] if new is not None else []
+        return (*begin, doubt, *_time_stop(comparison), *here)
+    out = []
+    if cause.proofs and (comparison.speed is None or comparison.speed.moved):
+        proof = cause.proofs[0]
+        where = where_of(proof, attribution.hunks)
+        if not where and proof.way != "clock" and attribution.hunks:
+            where = "no single hunk"
+        if where:
+            out.append(Stop(text=where, hunk=next(iter(proof.place.hunks), None), kind="edit"))
+        moved = [delta for delta in (proof.counter, proof.beside) if delta is not None]
+        # A wait's ratio per instruction says less than its time, which the stall tells.
+        told = moved[1:] if proof.way == "wait" else moved
+        for delta in told:
+            text = f"{catalog()[delta.id].phrase} {delta.words}"
+            if proof.way == "tail" and cause.active is not None:
+                # That a slower kernel takes more cycles says nothing.
+                before, after = (f"{100 * part:.0f}%" for part in cause.active)
+                text = f"SMs active {before} → {after} of the time"
+            out.append(Stop(text=text, counter=delta.id))
+        stall = stall_of(cause)
+        if proof.way == "wait":
+            stall = next((m for m in cause.stalls if m.stall == proof.counter.id), stall)
+        if stall is not None:
+            text = f"{stall_words(stall.stall)} {signed(stall.delta_s, 's')}"
+            out.append(Stop(text=text, counter=stall.stall, kind="stall"))
+    return (*out, *_time_stop(comparison), *end)
+
+
+def line(stops: tuple[Stop, ...]) -> str:
+    """All of it as one line of text."""
+    return " → ".join(stop.text for stop in stops)
+
+
+def _time_stop(comparison: Comparison) -> tuple[Stop, ...]:
+    speed = comparison.speed
+    if speed is None:
+        return ()
+    if not speed.moved:
+        return (Stop(text="equally fast", counter="duration", kind="time"),)
+    return (Stop(text=faster(speed.speedup), counter="duration", kind="time"),)
+
+
+def limit_stop(limit: Limit, when: str = "now ") -> Stop:
+    """The last word, which is all that there is to say of a version without a step."""
+    known = next((r.counter for r in RESOURCES if r.id == limit.id), "")
+    return Stop(text=f"{when}{limit.words}", counter=known, kind="limit")

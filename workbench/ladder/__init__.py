@@ -29,7 +29,7 @@ from workbench.store.codec import decode, decode_totals
 from workbench.study.folder import StudyInfo
 
 if TYPE_CHECKING:
-    from workbench.analysis.step import Step
+    from workbench.analysis.story import Step
 
 #: Engines in order of preference.
 ENGINES = ("ncu", "emulator")
@@ -391,7 +391,7 @@ class Ladder:
 
     def step(self, old: str, new: str, engine: str) -> Step:
         """One step, compared once for all pages that speak of it."""
-        from workbench.analysis.step import Step  # comparing loads more than planning pages needs
+        from workbench.analysis.story import Step  # comparing loads more than planning pages needs
 
         key = (old, new, engine)
         if key not in self._steps:

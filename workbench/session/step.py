@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from workbench.analysis.listing import HunkCode, hunk_codes
 from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.step import Step
-from workbench.analysis.story import Story, explain
+from workbench.analysis.story import Step, Story, explain
 from workbench.analysis.timing import TimeChange
 from workbench.session.targets import Target
 

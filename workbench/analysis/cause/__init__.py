@@ -2,5 +2,6 @@
 
 In come a comparison, the split of its counters and of its time; out goes one `Cause`, with the
 propositions ("this edit moved that counter") ranked by how much of the time they can explain.
-`hypotheses` weighs counters, `places` finds the lines, `finding` joins them; `words` says it.
+`hypotheses` weighs counters, `places` finds the lines, `finding` joins them; what that is in
+words, `workbench.analysis.wording` says.
 """

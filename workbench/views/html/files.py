@@ -154,7 +154,7 @@ def kernels_of(old: Profile, new: Profile) -> str:
 
 
 def _comparison(old: _Report, new: _Report, path: str) -> Rendered:
-    from workbench.analysis.step import Step
+    from workbench.analysis.story import Step
     from workbench.views.html.pages.diff import diff_view, render_diff
     from workbench.views.html.pages.index import summarize_files
 

@@ -185,7 +185,7 @@ def render_devices(
     rungs: tuple[Rung, Rung], labels: tuple[str, str], engine: str, path: str
 ) -> Rendered:
     """What an engine recorded on two devices, compared; nobody's prediction speaks of that."""
-    from workbench.analysis.step import Step
+    from workbench.analysis.story import Step
     from workbench.views.html.pages.diff import diff_view, render_diff
     from workbench.views.html.pages.step import devices_head
 

@@ -22,7 +22,7 @@ from workbench.analysis.program import (
     launches_of,
     told,
 )
-from workbench.analysis.step import Step
+from workbench.analysis.story import Step
 from workbench.capture.records import ProgramCapture
 from workbench.capture.shelf import Shelf
 from workbench.model import Launch, Profile

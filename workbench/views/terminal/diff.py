@@ -16,15 +16,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from workbench.analysis.cause.words import line
 from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.launches import NO_PAIR, KernelChange, values_words
 from workbench.analysis.listing import CodeClass, HunkCode, MachineDiff
 from workbench.analysis.program import KernelStep, ProgramDifference, as_fast
-from workbench.analysis.step import Step
-from workbench.analysis.story import Story, beyond, excerpt, leading, telling
+from workbench.analysis.story import Step, Story, beyond, excerpt, leading, telling
 from workbench.analysis.weight import TELLING, Scale
-from workbench.analysis.wording import Chapter, LeftOut, Row, Tie, silence, title_of
+from workbench.analysis.wording import Chapter, LeftOut, Row, Tie, line, silence, title_of
 from workbench.counters import catalog
 from workbench.model import Number, Profile
 from workbench.units import (

@@ -12,13 +12,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from workbench import __version__
-from workbench.analysis.cause.words import line
 from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.gates import Gate, overall
 from workbench.analysis.launches import KERNELS_HEAD, kernel_rows
 from workbench.analysis.program import KernelStep
 from workbench.analysis.story import Story
-from workbench.analysis.wording import Chapter, Row, Tie, silence, title_of
+from workbench.analysis.wording import Chapter, Row, Tie, line, silence, title_of
 from workbench.model import Profile
 from workbench.units import capital, count, factor, lines_changed, quantity, several
 from workbench.views.sheets.check import summary

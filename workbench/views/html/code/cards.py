@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from workbench import units
 from workbench.analysis.listing import HunkCode, MachineDiff, labels_of
-from workbench.analysis.step import Step
-from workbench.analysis.story import excerpt, leading
+from workbench.analysis.story import Step, excerpt, leading
 from workbench.analysis.wording import Chapter
 from workbench.model import Profile, Record
 from workbench.views.html.code.hunks import Chunk, DiffCode

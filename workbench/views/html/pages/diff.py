@@ -14,8 +14,7 @@ from workbench.analysis.expectations import Score
 from workbench.analysis.launches import KERNELS_HEAD, kernel_rows
 from workbench.analysis.memory import memory
 from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.step import Step
-from workbench.analysis.story import Mover, Story, movers
+from workbench.analysis.story import Mover, Step, Story, movers
 from workbench.analysis.weight import most_moved, ranked
 from workbench.model import LineKey, Profile, Record
 from workbench.views.html.charts.memory import MemoryView, memory_view

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from workbench import units
 from workbench.analysis.aggregate import main_launch
-from workbench.analysis.cause.words import limit_stop
 from workbench.analysis.limit import limit_of
 from workbench.analysis.roofline import Position, Roof, position, roofs
+from workbench.analysis.wording import limit_stop
 from workbench.gpus import chip_for
 from workbench.ladder import Ladder, Rung
 from workbench.model import Estimate, Record, Timing

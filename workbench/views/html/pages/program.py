@@ -20,7 +20,7 @@ from workbench.analysis.program import (
     total,
     weighs,
 )
-from workbench.analysis.step import Step
+from workbench.analysis.story import Step
 from workbench.capture.records import ProgramCapture
 from workbench.model import Profile, Record
 from workbench.views.html.pages.report import ReportView, report_view

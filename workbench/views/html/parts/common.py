@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from workbench import units
 from workbench.analysis.aggregate import readings_of
-from workbench.analysis.cause.words import Stop
+from workbench.analysis.wording import Stop
 from workbench.counters import Counter, Missing, Reading, catalog
 from workbench.model import Estimate, Launch, Profile, Record, Timing, Verification
 
