@@ -57,7 +57,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def imitated(system: str, folder: Path, *lines: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-X", "warn_default_encoding", str(IMITATION), system, *lines],
+        [sys.executable, "-P", "-X", "warn_default_encoding", str(IMITATION), system, *lines],
         cwd=folder,
         capture_output=True,
         text=True,
