@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
 
 from tests.ncurep.report_builder import report, whole
 from workbench.engines.ncu.collection import Keep
-from workbench.engines.ncu.report import Later, pack_report, private_words
+from workbench.engines.ncu.report import pack_report, private_words
 from workbench.errors import DataError
 from workbench.store.codec import unpack
 
@@ -55,21 +54,3 @@ def test_what_is_not_kept_is_not_even_looked_at() -> None:
 
 def test_short_words_prove_nothing() -> None:
     assert private_words(b"a vm at /home/me", ("vm", "/home/me", "absent")) == ("/home/me",)
-
-
-def test_later_gives_the_result_or_the_error() -> None:
-    gate = threading.Event()
-
-    def wait() -> int:
-        gate.wait(10)
-        return 7
-
-    later = Later(wait)
-    gate.set()
-    assert later.result() == 7
-
-    def fail() -> None:
-        raise DataError("it failed")
-
-    with pytest.raises(DataError, match="it failed"):
-        Later(fail).result()

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from workbench.capture.records import Survey, Work
 from workbench.capture.survey import Invocation, run_program
-from workbench.capture.trace import TracedLaunch, wanted_range
+from workbench.capture.trace import TracedLaunch, spaced, wanted_range
 from workbench.engines import Say
 from workbench.engines.host.presence import need_ncu
 from workbench.engines.host.process import Input
@@ -122,9 +122,9 @@ def invocations(durations: Mapping[str, Sequence[int]], most: int) -> tuple[int,
     if not kernels:
         return ()
     counts = sorted({len(values) for values in kernels})
-    numbers = _spaced(range(1, counts[-1] + 1), _CANDIDATES)
+    numbers = spaced(range(1, counts[-1] + 1), _CANDIDATES)
     numbers = sorted({*numbers, *counts, *range(1, min(counts[0], _CANDIDATES) + 1)})
-    samples = [_spaced(sorted(values), _SAMPLE) for values in kernels]
+    samples = [spaced(sorted(values), _SAMPLE) for values in kernels]
     # What a kernel is off by as long as nothing stands for it: all of its duration.
     nearest = [[float(value) for value in sample] for sample in samples]
     chosen: list[int] = []
@@ -155,14 +155,6 @@ def invocations(durations: Mapping[str, Sequence[int]], most: int) -> tuple[int,
                     min(off, abs(value - own)) for value, off in zip(sample, near, strict=True)
                 ]
     return tuple(sorted(chosen))
-
-
-def _spaced(values: Sequence[int], most: int) -> list[int]:
-    """All of them, or `most` that are evenly spaced, first and last included."""
-    if len(values) <= most:
-        return list(values)
-    last = len(values) - 1
-    return [values[round(step * last / (most - 1))] for step in range(most)]
 
 
 def matched(profile_symbols: Sequence[str], survey: Survey) -> tuple[int, ...]:

@@ -352,11 +352,15 @@ def kind_of(symbol: str) -> WorkKind:
 
 def quantiles(values: Sequence[int], most: int = QUANTILES) -> tuple[int, ...]:
     """Evenly spaced order statistics, first and last included; all values where they are few."""
-    ordered = sorted(values)
-    if len(ordered) <= most:
-        return tuple(ordered)
-    last = len(ordered) - 1
-    return tuple(ordered[round(step * last / (most - 1))] for step in range(most))
+    return tuple(spaced(sorted(values), most))
+
+
+def spaced(values: Sequence[int], most: int) -> list[int]:
+    """All of them, or `most` that are evenly spaced, first and last included."""
+    if len(values) <= most:
+        return list(values)
+    last = len(values) - 1
+    return [values[round(number * last / (most - 1))] for number in range(most)]
 
 
 def survey_of(

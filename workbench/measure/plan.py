@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from workbench.analysis.roofline import Work
 from workbench.errors import UsageError, did_you_mean
 from workbench.model import Problem, Record, Timing
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.store import Store, means_device, natural_key
 from workbench.study.folder import Study, source_hash
+
+if TYPE_CHECKING:
+    from workbench.analysis.roofline import Work
 
 Key = tuple[str, str]  # (version, problem)
 Use = Literal["verify", "profile", "sweep"]

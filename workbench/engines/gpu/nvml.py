@@ -34,6 +34,10 @@ class Gpu(Record, frozen=True):
     compute_capability: tuple[int, int]
     memory_bytes: int
 
+    def is_meant(self, word: str) -> bool:
+        """Whether a word is its number, or how its UUID begins."""
+        return word == str(self.index) or (len(word) > 4 and self.uuid.startswith(word))
+
 
 class Look(NamedTuple):
     """One look at the device: clocks in hertz, power in watts, °C; `reasons` as NVML's bits."""
@@ -81,11 +85,7 @@ def _visible(gpus: list[Gpu]) -> list[Gpu]:
         return gpus
     chosen: list[Gpu] = []
     for word in (part.strip() for part in setting.split(",")):
-        match = [
-            gpu
-            for gpu in gpus
-            if word == str(gpu.index) or (len(word) > 4 and gpu.uuid.startswith(word))
-        ]
+        match = [gpu for gpu in gpus if gpu.is_meant(word)]
         if not match:
             # CUDA itself ignores everything after the first entry that names no device.
             break

@@ -192,11 +192,7 @@ def choose_gpus(text: str) -> list[Gpu]:
     found, _ = find_gpus()
     chosen: dict[str, Gpu] = {}
     for word in [part.strip() for part in text.split(",")]:
-        match = [
-            gpu
-            for gpu in found
-            if word in ("all", str(gpu.index)) or (len(word) > 4 and gpu.uuid.startswith(word))
-        ]
+        match = [gpu for gpu in found if word == "all" or gpu.is_meant(word)]
         if not match:
             known = ", ".join(f"{gpu.index} ({gpu.name}, {gpu.uuid})" for gpu in found)
             raise UsageError(

@@ -225,10 +225,7 @@ def run_group(
             timed_out = True
         finally:
             interrupts.hold()
-            # After a normal end too: the leader may be gone while a helper lingers.
-            if timed_out or process.poll() is None or members(process.pid):
-                end_group(process.pid, process.poll)
-                process.wait()
+            _end(process, timed_out)
         # A stranger may still hold the pipe; it must not hold us.
         reader.join(timeout=2.0)
     return Finished(
@@ -237,6 +234,13 @@ def run_group(
         timed_out=timed_out,
         seconds=time.monotonic() - begin,
     )
+
+
+def _end(process: subprocess.Popen[bytes], timed_out: bool) -> None:
+    """End what is left of a group, after a normal end too: a helper may outlive its leader."""
+    if timed_out or process.poll() is None or members(process.pid):
+        end_group(process.pid, process.poll)
+        process.wait()
 
 
 def _start(argv: Sequence[str], cwd: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -414,9 +418,7 @@ def run_foreground(
             raise
         finally:
             interrupts.hold()
-            if timed_out or process.poll() is None or members(process.pid):
-                end_group(process.pid, process.poll)
-                process.wait()
+            _end(process, timed_out)
             terminal.close()
     if process.returncode == -signal.SIGINT:
         raise KeyboardInterrupt
@@ -428,21 +430,18 @@ def _waited(
 ) -> bool:
     """Wait for the end; whether it came in time. Where it is stopped (Ctrl-Z), we are too."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    with contextlib.ExitStack() as held:
-        watch = select.poll()
-        with contextlib.suppress(AttributeError, OSError):  # not before Linux 5.3
-            handle = os.pidfd_open(process.pid)
-            held.callback(os.close, handle)
-            watch.register(handle, select.POLLIN)
-        while not watch.poll(1e3 * _LOOK_S) and process.poll() is None:
+    while True:
+        try:
+            _wait(process, _LOOK_S)
+        except subprocess.TimeoutExpired:
             if deadline is not None and time.monotonic() > deadline:
                 return False
             if terminal.lent and _stopped(process.pid):
                 terminal.take_back()
                 os.kill(os.getpid(), signal.SIGSTOP)
                 terminal.lend(process.pid)
-    process.wait()
-    return True
+        else:
+            return True
 
 
 def _stopped(pid: int) -> bool:

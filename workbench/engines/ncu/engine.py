@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -44,7 +45,6 @@ from workbench.engines.host.process import Finished, run_group
 from workbench.engines.ncu.collection import Collection, Keep
 from workbench.engines.ncu.faults import find_fault
 from workbench.engines.ncu.report import (
-    Later,
     RawReport,
     fold_repeats,
     library_notices,
@@ -168,12 +168,13 @@ class NcuRun(Record, frozen=True):
             if fault is not None:
                 raise fault
             assert said is not None  # find_fault names a worker without a result
-            data = read_raw(report)
-            words = machine_words(root)
-            raw = Later(lambda: pack_report(data, report, keep, words))
+            data, words = read_raw(report), machine_words(root)
+            with ThreadPoolExecutor(1) as beside:
+                packed = beside.submit(pack_report, data, report, keep, words)
+                profile = read_report(report, standby=standby)
             return Captured(
-                profile=read_report(report, standby=standby),
-                raw=raw.result(),
+                profile=profile,
+                raw=packed.result(),
                 result=said,
                 command=command,
                 wall_s=finished.seconds,

@@ -15,11 +15,9 @@ from __future__ import annotations
 import posixpath
 import socket
 import tempfile
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Generic, TypeVar
 
 import msgspec
 import zstandard
@@ -56,8 +54,6 @@ LIMIT = 100_000
 
 # Fields of the system record: host name, and one entry per network address.
 _HOST_NAME, _ADDRESS = 5, 7
-
-T = TypeVar("T")
 
 
 class RawReport(Record, frozen=True):
@@ -147,33 +143,6 @@ def pack_report(
 def _dropped(code: str, why: str) -> RawReport:
     message = f"The raw report was not kept beside the profile, because {why}; --raw keeps it."
     return RawReport(notice=Notice(code=code, message=message))
-
-
-class Later(Generic[T]):
-    """A call in a thread of its own, while something else is done.
-
-    Of the standard library's executors only this much is needed, and they cost start-up.
-    """
-
-    def __init__(self, call: Callable[[], T]) -> None:
-        self._call = call
-        self._results: list[T] = []
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self._results.append(self._call())
-        except BaseException as error:
-            self._error = error
-
-    def result(self) -> T:
-        """What the call returned, or raise what it raised."""
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-        return self._results[0]
 
 
 _DURATION = "gpu__time_duration.sum"
