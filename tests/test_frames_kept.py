@@ -11,7 +11,6 @@ from tests.factories import make_launch, make_metrics, make_profile, make_projec
 from workbench import frames
 from workbench.counters import catalog
 from workbench.errors import DataError
-from workbench.frames import readings
 from workbench.project import cache_folder
 from workbench.store import Store
 from workbench.store.codec import decode
@@ -43,12 +42,12 @@ def undecoded(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path, *_: object) -> None:
         raise AssertionError(f"{path} was decoded")
 
-    monkeypatch.setattr(readings, "decode", refuse)
-    monkeypatch.setattr(readings, "decode_totals", refuse)
+    monkeypatch.setattr(frames, "decode", refuse)
+    monkeypatch.setattr(frames, "decode_totals", refuse)
 
 
 @pytest.mark.parametrize(
-    "metrics", [WANTED, WANTED[:1], [], [x.id for x in catalog()][: readings._MOST]]
+    "metrics", [WANTED, WANTED[:1], [], [x.id for x in catalog()][: frames._MOST]]
 )
 def test_what_is_stored_is_what_whole_profiles_give_and_again_without_decoding(
     metrics: list[str], store: Store, monkeypatch: pytest.MonkeyPatch
@@ -64,8 +63,8 @@ def test_what_is_stored_is_what_whole_profiles_give_and_again_without_decoding(
 
 def test_each_counter_of_the_catalog_is_that_of_the_whole_profile(store: Store) -> None:
     for counter in catalog():
-        rows = list(readings.stored_rows(store, [counter.id], {}))
-        assert rows == list(readings.counter_rows(store.profiles(), [counter.id])), counter.id
+        rows = list(frames.stored_rows(store, [counter.id], {}))
+        assert rows == list(frames.counter_rows(store.profiles(), [counter.id])), counter.id
 
 
 def test_only_what_is_not_told_by_its_name_is_decoded_whole(
@@ -77,7 +76,7 @@ def test_only_what_is_not_told_by_its_name_is_decoded_whole(
         read.append(path.parent.name)
         return decode(path, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(readings, "decode", note)
+    monkeypatch.setattr(frames, "decode", note)
     table(store, ["duration"])
     assert read == ["v8"]
 
@@ -102,7 +101,7 @@ def test_what_was_kept_and_is_damaged_or_of_another_catalog_is_read_anew(
     for entry in entries:
         entry.write_bytes(entry.read_bytes().replace(b"duration", b"notduration", 1)[:-1])
     pd.testing.assert_frame_equal(table(store, WANTED), expected)
-    monkeypatch.setattr(readings, "_how_read", lambda: "another catalog")
+    monkeypatch.setattr(frames, "_how_read", lambda: "another catalog")
     undecoded(monkeypatch)
     with pytest.raises(AssertionError, match="was decoded"):
         table(store, WANTED)
@@ -111,9 +110,9 @@ def test_what_was_kept_and_is_damaged_or_of_another_catalog_is_read_anew(
 def test_of_many_counters_and_without_an_edition_nothing_is_kept(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    many = [counter.id for counter in catalog()][: readings._MOST + 1]
+    many = [counter.id for counter in catalog()][: frames._MOST + 1]
     pd.testing.assert_frame_equal(table(store, many), whole(store, many))
-    monkeypatch.setattr(readings, "_how_read", lambda: "")
+    monkeypatch.setattr(frames, "_how_read", lambda: "")
     table(store, WANTED)
     assert not cache_folder("frames").exists()
 

@@ -11,9 +11,7 @@ from tests.agents.client import Client, asked
 from tests.factories import make_project
 from workbench.agents.arguments import VerifyArguments
 from workbench.agents.pages import FRAME, wire_size
-from workbench.agents.resources import read_resource
-from workbench.agents.running import Reply
-from workbench.agents.server import _answer, _failed
+from workbench.agents.server import Reply, _answer, _failed, read_resource
 from workbench.agents.tools import BY_NAME
 from workbench.errors import UsageError
 from workbench.views.shapes import ErrorFacts

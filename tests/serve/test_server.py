@@ -17,9 +17,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from workbench.errors import MissingError, UsageError
-from workbench.serve.admission import allowed_host, find_file
-from workbench.serve.live import News, with_script
-from workbench.serve.server import EVENTS, Server, listening
+from workbench.serve.server import (
+    EVENTS,
+    News,
+    Server,
+    allowed_host,
+    find_file,
+    listening,
+    with_script,
+)
 
 PAGE = "<!doctype html><html><head></head><body><h1>Studies</h1></body></html>"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import html
+import ipaddress
 import json
 import mimetypes
 import os
@@ -20,16 +21,137 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.utils import formatdate, parsedate_to_datetime
+from functools import lru_cache
 from hashlib import blake2b
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from workbench.errors import MissingError, UsageError
-from workbench.serve.admission import allowed_host, find_file
-from workbench.serve.live import News, with_script
+
+# --- news for pages that are open ---
+
+
+class News:
+    """What listeners wait for: that the site was written, and what is wrong with it now."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._edition = 0
+        self._problem = ""
+        self._over = False
+
+    def tell(self, problem: str | None = "") -> None:
+        """The site was written again, or could not be: `problem` says why (None: as before)."""
+        with self._changed:
+            self._edition += 1
+            self._problem = self._problem if problem is None else problem
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """No more news: every listener goes."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+
+    def listen(self, timeout_s: float) -> Iterator[str | None]:
+        """What is wrong (empty: nothing), at once and on all news; None: nothing new so far."""
+        seen = -1
+        while True:
+            with self._changed:
+                if not self._over and self._edition == seen:
+                    self._changed.wait(timeout_s)
+                if self._over:
+                    return
+                news = self._problem if self._edition != seen else None
+                seen = self._edition
+            yield news
+
+
+@lru_cache(maxsize=1)
+def _script() -> str:
+    return files("workbench").joinpath("data", "live.js").read_text(encoding="utf-8")
+
+
+def with_script(page: bytes, events: str, state: str) -> bytes:
+    """A page with the script that listens at its end.
+
+    Args:
+        page: The page as it lies on the disk.
+        events: Address that gives the page's news.
+        state: Key of what is shown; other news make the page reload.
+    """
+    # As JSON, with `<` as an escape: whatever an address holds, it stays a string.
+    code = _script()
+    for mark, value in (('"@PAGE@"', events), ('"@STATE@"', state)):
+        code = code.replace(mark, json.dumps(value).replace("<", "\\u003c"))
+    script = f"<script>\n{code}</script>\n".encode()
+    head, end, tail = page.rpartition(b"</body>")
+    return head + script + end + tail if end else page + script
+
+
+# --- which files and which names ---
+
+
+def find_file(root: Path, path: str) -> Path | None:
+    """The real path of what a request asks for, or None.
+
+    Nothing outside of `root` is found, whatever way leads there: ``..``, encoded or not,
+    an absolute path, a link. Nothing hidden is found either; the site keeps its records
+    in hidden files.
+
+    Args:
+        root: The site's folder, resolved.
+        path: The path of the request, percent-encoded, beginning with a slash.
+    """
+    parts = PurePosixPath(unquote(path, errors="surrogateescape").lstrip("/")).parts
+    # A backslash and a colon are separators elsewhere, and in no name that the report writes.
+    if any(part.startswith(".") or set(part) & {"\\", ":", "\0"} for part in parts):
+        return None
+    try:
+        found = root.joinpath(*parts).resolve(strict=True)
+    except (OSError, ValueError, RuntimeError):
+        return None
+    inside = found.is_relative_to(root)
+    hidden = inside and any(part.startswith(".") for part in found.relative_to(root).parts)
+    return found if inside and not hidden else None
+
+
+def allowed_host(header: str, bound: str) -> bool:
+    """Whether a request's ``Host`` can be a reader's own doing.
+
+    A page elsewhere can point a name of its own at this address and then read what it
+    serves as if it were its own; its name is what the browser sends. So names are refused
+    that are not this machine's; a port forwarded by ssh is ``localhost`` with another port.
+
+    Args:
+        header: The header; "" where there is none.
+        bound: The host that the server listens on.
+    """
+    try:
+        name = (urlsplit(f"//{header}").hostname or "").rstrip(".")
+    except ValueError:
+        return False
+    if name == "localhost" or name == bound.lower():
+        return bool(name)
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        own = {socket.gethostname().lower(), socket.getfqdn().lower()}
+        return not is_loopback(bound) and name in own
+    return address.is_loopback or not is_loopback(bound)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs of this machine can reach `host`."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
 
 #: Where pages listen for news; no page of a report begins with a hyphen.
 EVENTS = "/-/events"
