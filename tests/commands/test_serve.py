@@ -27,7 +27,6 @@ from workbench.commands import serve
 from workbench.commands.serve import _Rest
 from workbench.errors import MissingError, UsageError
 from workbench.model import Profile
-from workbench.serve import watch
 from workbench.serve.server import listening
 from workbench.session.api import Session
 from workbench.session.site import SitePlan
@@ -243,7 +242,7 @@ def test_a_study_that_there_is_none_of_ends_it(
         raise AssertionError("it waits for changes")
 
     monkeypatch.chdir(project)
-    monkeypatch.setattr(watch, "changes", stayed)
+    monkeypatch.setattr(serve, "changes", stayed)
     with pytest.raises(UsageError, match="there is no study `dmeo`") as error:
         CliRunner().invoke(app, ["serve", "--port", "0", target], catch_exceptions=False)
     assert error.value.exit_code == 2 and "demo" in error.value.hint

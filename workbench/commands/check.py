@@ -5,33 +5,36 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from workbench.analysis.gates import overall
+from workbench.analysis.story import explain
 from workbench.commands.options import folded, force_option, run_options, selection_options
+from workbench.disk.writing import replace_file
+from workbench.errors import UsageError
+from workbench.project import find_project
+from workbench.session import gates
+from workbench.session.api import Session
+from workbench.session.asked import Selection
+from workbench.session.gates import Keeping, Past
+from workbench.views.shapes import dumps
+from workbench.views.sheets import check
+from workbench.views.terminal.console import print_view
+from workbench.views.terminal.progress import Progress
+from workbench.views.terminal.tables import check_view
+from workbench.views.text.markdown import gates_markdown, step_markdown
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
     from workbench.measure.against import BothCounted
-    from workbench.session.asked import Selection
-    from workbench.session.gates import Keeping, Past
-
-
-class _Meant(NamedTuple):
-    """Which versions are meant: those given, or all; neither: what the gate takes by itself."""
-
-    given: tuple[str, ...]
-    every: bool
-
 
 _FORMATS = ("table", "json", "junit", "github", "markdown")
 _EXIT = {"pass": 0, "fail": 1, "inconclusive": 6}
 
 
 def _keeping(run_name: str, **given: Any) -> Keeping:
-    from workbench.session.gates import Keeping
-
     return Keeping(run=run_name, **given)
 
 
@@ -116,12 +119,6 @@ def command(
     past. The exit code is 1 if a gate fails and 6 if one cannot be judged. The
     rules are in [tool.workbench.check].
     """
-    from workbench.analysis.gates import overall
-    from workbench.errors import UsageError
-    from workbench.session import gates
-    from workbench.session.api import Session
-    from workbench.views.terminal.progress import Progress
-
     if versions and all_:
         raise UsageError("--all checks every version", "Leave out the versions, or --all.")
     if against and baseline:
@@ -143,9 +140,6 @@ def command(
     for kind, path in files:
         _write(path, _text(past, kind))
     if format_ == "table":
-        from workbench.views.terminal.console import print_view
-        from workbench.views.terminal.tables import check_view
-
         print_view(check_view(past.gates))
     else:
         click.echo(_text(past, format_), nl=False)
@@ -174,8 +168,6 @@ def _target(text: str) -> tuple[str, Path]:
     Raises:
         UsageError: it is none, or of an unknown format.
     """
-    from workbench.errors import UsageError
-
     kind, _, name = text.partition("=")
     if kind not in _FORMATS[1:] or not name:
         what = f"`{kind}` is none of its formats" if name else "not FORMAT=FILE"
@@ -187,21 +179,14 @@ def _target(text: str) -> tuple[str, Path]:
 
 
 def _write(path: Path, text: str) -> None:
-    from workbench.disk.writing import replace_file
-
     whole = path.absolute()
     replace_file(whole.parent, whole.name, text.encode())
 
 
 def _text(past: Past, kind: str) -> str:
-    from workbench.views.shapes import dumps
-    from workbench.views.sheets import check
-
     if kind == "json":
         return dumps(check.check_document(past.gates, past.turns))
     if kind == "markdown":
-        from workbench.views.text.markdown import gates_markdown
-
         return gates_markdown(past.gates, [_step_text(each) for each in past.counted])
     if kind == "junit":
         return check.junit(past.gates)
@@ -209,17 +194,12 @@ def _text(past: Past, kind: str) -> str:
 
 
 def _step_text(counted: BothCounted) -> str:
-    from workbench.analysis.story import explain
-    from workbench.views.text.markdown import step_markdown
-
     story = explain(*counted)
     return step_markdown(*counted, story)
 
 
 def _below_workspace() -> str:
     """Where the project lies in the checkout that annotations speak of: ``perf/`` or nothing."""
-    from workbench.project import find_project
-
     project, root = find_project(), os.environ.get("GITHUB_WORKSPACE", "")
     if project is None or not root or not project.root.is_relative_to(Path(root).resolve()):
         return ""

@@ -14,12 +14,14 @@ from workbench.commands.options import (
     launch_selection_options,
     two_source_options,
 )
+from workbench.session.api import Session
+from workbench.session.asked import Places, Selection, is_program, refuse_for_program
+from workbench.session.step import Diff
+from workbench.views.terminal.progress import Progress
 
 if TYPE_CHECKING:
     from workbench.commands.options import Detail
-    from workbench.session.asked import Places, Selection
     from workbench.session.programs import ProgramDiff
-    from workbench.session.step import Diff
 
 
 @click.command()
@@ -50,10 +52,6 @@ def command(
     First comes what was edited, what that did and where, on one screen; then the
     counters that tell most of it. --all prints every hunk and every counter.
     """
-    from workbench.session.api import Session
-    from workbench.session.asked import is_program, refuse_for_program
-    from workbench.views.terminal.progress import Progress
-
     session = Session(listener=Progress())
     if is_program(old) and is_program(new) and selection.launch is None:
         refuse_for_program(new, sass=detail.sass, memory=detail.memory)
@@ -98,9 +96,7 @@ def _print(step: Diff, format_: str, everything: bool, sass: bool) -> None:
         )
         click.echo(text, nl=False)
     else:
-        from rich.console import Console
-
-        from workbench.views.terminal.console import print_view
+        from workbench.views.terminal.console import print_view, width
         from workbench.views.terminal.diff import step_view
 
         print_view(
@@ -111,7 +107,7 @@ def _print(step: Diff, format_: str, everything: bool, sass: bool) -> None:
                 notes=notes,
                 codes=codes,
                 everything=everything,
-                width=Console().width,
+                width=width(),
             )
         )
 
@@ -136,10 +132,8 @@ def _print_programs(programs: ProgramDiff, format_: str, everything: bool) -> No
         print_sheet(sheet, format_)
         if format_ == "csv":
             return
-        from rich.console import Console
-
-        from workbench.views.terminal.console import print_view
+        from workbench.views.terminal.console import print_view, width
         from workbench.views.terminal.diff import kernel_step_view
 
         for step in programs.steps():
-            print_view(kernel_step_view(step, programs.difference, width=Console().width))
+            print_view(kernel_step_view(step, programs.difference, width=width()))

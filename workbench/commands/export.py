@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from workbench.commands.options import folded
+from workbench.disk.writing import replacing
 from workbench.errors import MissingError, UsageError
+from workbench.frames import TableName, stored
+from workbench.session.api import Session
+from workbench.store import device_slug
+from workbench.views.text.tables import write_csv, write_parquet
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from workbench.frames import TableName
 
 
 class ExportScope(NamedTuple):
@@ -74,11 +77,6 @@ def command(
 
     Every study, version, problem and device, unless options select some.
     """
-    from workbench.frames import stored
-    from workbench.project import require_project
-    from workbench.store import Store, device_slug
-    from workbench.views.text.tables import write_csv, write_parquet
-
     if metrics and table not in ("counters", "lines"):
         raise UsageError(f"--metric does not apply to {table}", "Leave it out.")
     if where.engine and table == "times":
@@ -88,7 +86,7 @@ def command(
     if format_ == "parquet" and out is None:
         raise UsageError("Parquet cannot be printed", "Name a file with --out.")
     frames = stored(
-        Store(require_project().profiles),
+        Session().store,
         table,
         metrics or None,
         study=where.study,
@@ -101,8 +99,6 @@ def command(
     if out is None:
         write_csv(frames, sys.stdout)
         return
-    from workbench.disk.writing import replacing
-
     # The folder was named by the user, wherever it leads.
     with replacing(out.parent.resolve(), out.name) as stream:
         if format_ == "parquet":

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from workbench import units
 from workbench.commands.options import problem_option, study_option
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from workbench.model import Problem, Profile
-    from workbench.project import Project
-    from workbench.specs import Version
-    from workbench.study.folder import Study
+from workbench.model import Profile
+from workbench.session.api import Session
+from workbench.session.importing import Import, keep_report
 
 
 @click.command("import")
@@ -39,82 +33,13 @@ def command(
     Says where the report's source or launches differ from the version's. Host name and
     network addresses are removed from the copy that is kept.
     """
-    import msgspec
-
-    from workbench.engines.ncu.report import scrub
-    from workbench.errors import DataError, UsageError
-    from workbench.ncurep.files import read_raw, split_target
-    from workbench.ncurep.read import read_report, select_kernels
-    from workbench.session.api import Session
-    from workbench.session.asked import is_capture
-    from workbench.store import Store, device_slug
-    from workbench.study.folder import parse_target, run_study
-
     session = Session()
-    project = session.project
-    study_name, version_id = parse_target(version_name, study or project.default_study)
-    if study and study != study_name:
-        raise UsageError(
-            f"--study {study} and --version {version_name} name different studies",
-            "Name the study only once.",
-        )
-    found = run_study(project, study_name)
-    version = found.version(version_id)
-    chosen = found.problem(problem)
-    path, inner = split_target(report)
-    captured = is_capture(report)
-    if captured:
-        profile = select_kernels(session.program(report).profile, kernel)
-    else:
-        profile = select_kernels(read_report(path), kernel or inner)
-    if not any(launch.profiled for launch in profile.launches):
-        names = ", ".join(launch.kernel[:60] for launch in profile.launches)
-        raise DataError(
-            f"{path}: {names} is listed, but was never measured", "Choose another --kernel."
-        )
-    profile = _adopted(profile, project, found, version, chosen)
-    if device:
-        own = msgspec.structs.replace(profile.device, slug=device_slug(device))
-        profile = msgspec.structs.replace(profile, device=own)
-    store = Store(project.profiles)
-    target = store.profile_path(profile)
-    if target.exists() and not force:
-        raise UsageError(
-            f"{study_name}/{version.id} already has a profile of {chosen.name} on "
-            f"{profile.device.slug}: {_shown(target, project.root)}",
-            "Replace it with --force, or keep this one apart with --problem or --device.",
-        )
-    # Of a capture the profile alone was kept.
-    store.save(profile, raw=None if captured else scrub(read_raw(path), path))
-    _report(profile, _shown(target, project.root))
-
-
-def _adopted(
-    profile: Profile, project: Project, study: Study, version: Version, problem: Problem
-) -> Profile:
-    """The profile as the version's own."""
-    from workbench.ncurep.adopt import adopt
-    from workbench.study.folder import local_sources, resolve_launches, source_hash
-
-    return adopt(
-        profile,
-        version,
-        problem=problem.name,
-        parameters=study.parameters(problem),
-        sources=local_sources(project, version),
-        source_hash=source_hash(project, version),
-        # A baseline's launches are the library's affair: there is nothing to compare with.
-        expected=resolve_launches(study, version, problem) if version.launches else (),
-    )
-
-
-def _shown(path: Path, root: Path) -> str:
-    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+    wish = Import(report, version_name, study, problem, kernel, device)
+    profile, path = keep_report(session, wish, force=force)
+    _report(profile, path)
 
 
 def _report(profile: Profile, where: str) -> None:
-    from workbench import units
-
     kernels = ", ".join(dict.fromkeys(launch.kernel[:60] for launch in profile.launches))
     n = len(profile.launches)
     click.echo(

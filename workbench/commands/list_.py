@@ -14,9 +14,13 @@ from workbench.commands.options import (
     problem_option,
     study_option,
 )
+from workbench.errors import DataError, UsageError, WorkbenchError, together
+from workbench.session.api import Session
+from workbench.study.folder import require_study
+from workbench.study.sources import count_versions
+from workbench.views.sheets.list import ListPage, list_document
 
 if TYPE_CHECKING:
-    from workbench.errors import DataError, WorkbenchError
     from workbench.ladder.listing import StudyList
 
 
@@ -38,12 +42,6 @@ def command(
 
     Files that cannot be read are named below the table; the rest is shown.
     """
-    from workbench.errors import UsageError, together
-    from workbench.session.api import Session
-    from workbench.study.folder import require_study
-    from workbench.study.sources import count_versions
-    from workbench.views.sheets.list import ListPage
-
     if page is not None and format_ != "table":
         raise UsageError(
             f"--page is for tables; --format {format_} prints everything", "Use only one of them."
@@ -74,7 +72,6 @@ def command(
         raise together(broken)
     if format_ == "json":
         from workbench.views.shapes import dumps
-        from workbench.views.sheets.list import list_document
 
         click.echo(dumps(list_document(lists, project.default_study)), nl=False)
     elif format_ in ("csv", "markdown"):
@@ -83,12 +80,10 @@ def command(
         text = flat.list_csv(lists) if format_ == "csv" else flat.list_markdown(lists)
         click.echo(text, nl=False)
     else:
-        from rich.console import Console
-
-        from workbench.views.terminal.console import print_view
+        from workbench.views.terminal.console import print_view, width
         from workbench.views.terminal.list import list_view
 
-        print_view(list_view(lists, project.default_study, Console().width, shown))
+        print_view(list_view(lists, project.default_study, width(), shown))
     if broken:
         raise together(broken)
 
@@ -96,8 +91,6 @@ def command(
 @contextlib.contextmanager
 def _kept(broken: list[WorkbenchError] | None) -> Iterator[None]:
     """Note what is wrong with one study and go on; None: raise it."""
-    from workbench.errors import UsageError
-
     try:
         yield
     except UsageError as error:

@@ -7,6 +7,10 @@ from pathlib import Path
 
 import click
 
+from workbench.agents.fence import read_permits
+from workbench.errors import MissingError
+from workbench.project import require_project
+
 
 @click.command()
 @click.option(
@@ -28,10 +32,6 @@ def command(allow: tuple[str, ...], folder: Path | None) -> None:
     verify, profile and time run a version's code, write adds versions in CUDA C++, python also
     versions in Python. The server ends when its standard input does.
     """
-    from workbench.agents.fence import read_permits
-    from workbench.errors import MissingError
-    from workbench.project import require_project
-
     permits = read_permits(allow)
     project = require_project(folder)
     if find_spec("mcp") is None:
@@ -40,6 +40,6 @@ def command(allow: tuple[str, ...], folder: Path | None) -> None:
             "In workbench's checkout: pip install '.[mcp]', or pip install mcp. Without it, every "
             "command has --format json, and `workbench schema` its schema.",
         )
-    from workbench.agents.server import serve
+    from workbench.agents.server import serve  # needs the SDK
 
     serve(project, permits)

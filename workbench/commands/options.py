@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from workbench.errors import UsageError
+from workbench.session.asked import Places, Selection
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
     from workbench.engines.host.job import TimeOptions
-    from workbench.session.asked import Places, Selection
     from workbench.session.targets import Named
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
@@ -99,20 +99,14 @@ launch_option = click.option(
 )
 
 
-def _selection(**given: Any) -> Selection:
-    from workbench.session.asked import Selection
-
-    return Selection(**given)
-
-
 #: Which recorded profiles are meant: a `Selection`.
 selection_options = folded(
-    "selection", _selection, problem_option, study_option, device_option, engine_option
+    "selection", Selection, problem_option, study_option, device_option, engine_option
 )
 #: The same, and which of its launches.
 launch_selection_options = folded(
     "selection",
-    _selection,
+    Selection,
     problem_option,
     study_option,
     device_option,
@@ -121,23 +115,17 @@ launch_selection_options = folded(
 )
 
 
-def _places(**given: str | None) -> Places:
-    from workbench.session.asked import Places
-
-    return Places(**given)
-
-
 _source_option = click.option(
     "--source",
     metavar="DIR|REV",
     help="Source files that a report names but does not contain: a folder or a Git revision.",
 )
 #: Where the sources of one report are: `workbench.session.asked.Places`.
-source_options = folded("places", _places, _source_option)
+source_options = folded("places", Places, _source_option)
 #: The same of two reports.
 two_source_options = folded(
     "places",
-    _places,
+    Places,
     _source_option,
     click.option("--source-old", metavar="DIR|REV", help="The same, for OLD only."),
     click.option("--source-new", metavar="DIR|REV", help="The same, for NEW only."),

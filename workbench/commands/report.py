@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from workbench.commands.options import selection_options
+from workbench.disk.writing import replace_file
 from workbench.errors import UsageError, together
-
-if TYPE_CHECKING:
-    from workbench.session.asked import Selection, Workspace
+from workbench.session.asked import Selection, Workspace
+from workbench.session.site import SitePlan, found_page
 
 
 @click.command("report")
@@ -47,9 +46,6 @@ def command(
     --single-file the arguments name one page: v3, sgemm/v3, v2 v3, v3@h100 v3@h200,
     sgemm, x.ncu-rep, x.ncu-rep y.ncu-rep, @before @after, reports/glossary.html.
     """
-    from workbench.session.asked import Selection, Workspace
-    from workbench.session.site import SitePlan
-
     place = Workspace()
     if single:
         _single(place, targets, selection, out, force)
@@ -77,8 +73,6 @@ def _single(
     out: Path | None,
     force: bool,
 ) -> None:
-    from workbench.disk.writing import replace_file
-    from workbench.session.site import found_page
     from workbench.views.html.single import is_page_of_ours, pack
 
     with found_page(place, targets, selection) as page:

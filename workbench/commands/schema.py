@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import click
 
+from workbench.errors import UsageError, did_you_mean
+from workbench.views.shapes import dumps
+from workbench.views.shapes.schema import SHAPES, schema_of, schemas
+
 
 @click.command()
 @click.argument("of", metavar="[COMMAND]", required=False)
@@ -13,10 +17,6 @@ def command(of: str | None) -> None:
     `workbench schema error` is that of errors, which `workbench --json-errors` prints on
     standard error.
     """
-    from workbench.errors import UsageError, did_you_mean
-    from workbench.views.shapes import dumps
-    from workbench.views.shapes.schema import SHAPES, schema_of, schemas
-
     if of is not None and of not in SHAPES:
         raise UsageError(f"{of!r} prints no JSON document", did_you_mean(of, SHAPES, "documents"))
     click.echo(dumps(schemas() if of is None else schema_of(of)), nl=False)

@@ -8,16 +8,16 @@ import time
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from workbench.errors import WorkbenchError
-
-if TYPE_CHECKING:
-    from workbench.serve.server import Server
-    from workbench.session.site import SitePlan
-    from workbench.views.html.site import Audience
+from workbench.serve.server import Server, listening
+from workbench.serve.watch import changes
+from workbench.session.asked import Workspace
+from workbench.session.site import SitePlan
+from workbench.views.html.pool import get_ready
+from workbench.views.html.site import Audience
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
@@ -53,10 +53,6 @@ def command(
 
     An open page reloads when what it shows has changed. Ctrl-C ends it.
     """
-    from workbench.serve.server import listening
-    from workbench.session.asked import Workspace
-    from workbench.session.site import SitePlan
-
     plan = SitePlan(Workspace(), targets, out, lasting=True)
     plan.check()
     try:
@@ -69,9 +65,6 @@ def command(
 
 
 def _stay(plan: SitePlan, server: Server, watching: bool) -> None:
-    from workbench.serve.watch import changes
-    from workbench.views.html.pool import get_ready
-
     pause = _Rest(plan, server)
     # Before the first build, so that what changes during it is noticed after it.
     found = changes(plan.sources(), pause=pause)

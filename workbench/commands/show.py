@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,10 +14,13 @@ from workbench.commands.options import (
     memory_option,
     source_options,
 )
+from workbench.session.api import Session
+from workbench.session.asked import Places, Selection, is_program, refuse_for_program
+from workbench.session.targets import Target, whole_large_report
+from workbench.views.terminal.progress import Progress
 
 if TYPE_CHECKING:
-    from workbench.session.asked import Places, Selection
-    from workbench.session.targets import Target
+    from workbench.views.sheets import Sheet
 
 
 @click.command()
@@ -40,63 +44,69 @@ def command(
     x.ncu-rep::kernel, x.ncu-rep::kernel#2 (its second launch); or a capture: @before for
     the whole program, @before::kernel for what was profiled of it.
     """
-    from workbench.session.api import Session
-    from workbench.session.asked import is_program, refuse_for_program
-    from workbench.session.targets import whole_large_report
-    from workbench.views.terminal.progress import Progress
-
     session = Session(listener=Progress())
     if is_program(target) and selection.launch is None:
-        from workbench.views.sheets.program import program_sheet
-        from workbench.views.terminal.tables import print_sheet
-
         refuse_for_program(target, memory=memory)
-        print_sheet(program_sheet(session.program(target).capture, everything=all_), format_)
+        _print_sheet(_program(session, target, all_), format_)
         return
     large = whole_large_report(target)
     if large is not None and selection.launch is None and not all_:
-        from workbench.session.programs import program_of_report
-        from workbench.views.sheets.program import report_sheet
-        from workbench.views.terminal.tables import print_sheet
-
-        print_sheet(report_sheet(program_of_report(large)), format_)
+        _print_sheet(_large(large), format_)
         return
-    _print(session.show(target, selection, places), all_, memory, format_)
-
-
-def _print(found: Target, everything: bool, memory: bool, format_: str) -> None:
-    profile, label = found.profile, found.name
+    found = session.show(target, selection, places)
     if memory:
         from workbench.views.sheets.memory import memory_sheet
-        from workbench.views.terminal.tables import print_sheet
 
-        print_sheet(memory_sheet(f"Memory of {label}", (profile,), (label,)), format_)
-    elif format_ == "json":
+        sheet = memory_sheet(f"Memory of {found.name}", (found.profile,), (found.name,))
+        _print_sheet(sheet, format_)
+    else:
+        _print(found, all_, format_)
+
+
+def _program(session: Session, name: str, everything: bool) -> Sheet:
+    from workbench.views.sheets.program import program_sheet
+
+    return program_sheet(session.program(name).capture, everything=everything)
+
+
+def _large(path: Path) -> Sheet:
+    from workbench.session.programs import program_of_report
+    from workbench.views.sheets.program import report_sheet
+
+    return report_sheet(program_of_report(path))
+
+
+def _print_sheet(sheet: Sheet, format_: str) -> None:
+    from workbench.views.terminal.tables import print_sheet
+
+    print_sheet(sheet, format_)
+
+
+def _print(found: Target, everything: bool, format_: str) -> None:
+    profile = found.profile
+    if format_ == "json":
         from workbench.views.shapes import dumps
         from workbench.views.text.documents import show_document
 
         document = show_document(profile, found.timing, stale=found.stale, notes=found.notes)
         click.echo(dumps(document), nl=False)
     elif format_ in ("csv", "markdown"):
-        from workbench.views.text import tables as flat
+        from workbench.views.text.tables import show_csv, show_markdown
 
-        text = flat.show_csv(profile) if format_ == "csv" else flat.show_markdown(profile)
-        click.echo(text, nl=False)
+        click.echo((show_csv if format_ == "csv" else show_markdown)(profile), nl=False)
     else:
-        from rich.console import Console
-
-        from workbench.views.terminal.console import print_view
+        from workbench.views.terminal.console import print_view, width
         from workbench.views.terminal.show import show_view
 
         print_view(
             show_view(
                 profile,
-                label=label,
+                label=found.name,
                 title=found.version.title if found.version else "",
                 timing=found.timing,
                 baseline=found.baseline,
                 notes=found.notes,
                 everything=everything,
-                width=Console().width,
+                width=width(),
             )
         )

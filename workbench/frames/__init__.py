@@ -21,8 +21,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
 
+from workbench import counters as counting
 from workbench.counters import Missing, Reading, catalog, read
-from workbench.counters import __file__ as catalog_reader
 from workbench.disk.cache import Cache, KeptByContent, digest_of, entry_name
 from workbench.errors import UsageError, did_you_mean
 from workbench.frames.columns import Kind, Row, frame_of
@@ -335,7 +335,7 @@ def _kept(
 @cache
 def _how_read() -> str:
     """A hash of what decides on a counter's value: the catalog, its reader, and this."""
-    reader = Path(catalog_reader)
+    reader = Path(counting.__file__)
     texts = (reader, reader.with_name("data") / "counters.toml", Path(__file__))
     try:
         return digest_of(*(text.read_text(encoding="utf-8") for text in texts))

@@ -35,6 +35,11 @@ _TIE = "\ufdd0"
 _NUMBER = re.compile(r"(?<=\d) (?=(?:[kMGTPEmµnp]|[kMGTPEmµnp]?(?:s|Hz|W|(?:B|FLOP|OP)(?:/s)?))\b)")
 
 
+def width() -> int:
+    """Columns of the terminal; 80 where there is none."""
+    return Console().width
+
+
 def print_view(view: RenderableType) -> None:
     """Print on standard output, in the terminal's width (80 where there is none).
 
