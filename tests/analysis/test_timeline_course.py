@@ -13,7 +13,7 @@ from tests.factories import make_launch, make_profile
 from workbench.analysis.course import Course, course, courses, telling
 from workbench.model import Column, Launch, Timeline
 from workbench.ncurep.read import read_report
-from workbench.views.html.charts.timeline import timeline_view
+from workbench.views.html.charts.drawn import timeline_view
 
 PEAK = "avg.pct_of_peak_sustained_elapsed"
 

@@ -11,7 +11,7 @@ import pytest
 from tests.views import site_data
 from workbench.project import find_project
 from workbench.views.html.build import CapturedProgram, ReportFile, build_report
-from workbench.views.html.programs import program_folder
+from workbench.views.html.captured import program_folder
 
 CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures"
 Open = Callable[..., Any]

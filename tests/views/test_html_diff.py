@@ -17,9 +17,10 @@ from workbench.analysis.weight import most_moved
 from workbench.counters import catalog
 from workbench.model import Launch, Profile, SourceFile
 from workbench.specs import Expectation
-from workbench.views.html.code.colours import Span, marked, pieces, words_at
+from workbench.views.html.code.lines import Span, marked, pieces, words_at
+from workbench.views.html.page import Head
 from workbench.views.html.pages.diff import DiffView, diff_view, render_diff
-from workbench.views.html.parts.common import Head, sentence
+from workbench.views.html.parts import sentence
 
 PADDED = SOURCE.replace("tile[32][32];", "tile[32][33];")
 FAST: dict[str, dict[int, Any]] = {

@@ -13,9 +13,9 @@ from tests.factories import make_launch, make_metrics, make_timing
 from workbench.model import InstructionTable
 from workbench.views.html.build import index_pages
 from workbench.views.html.charts.several import key_counters
-from workbench.views.html.page import Page, PageCount, Rendered
+from workbench.views.html.page import Link, Page, PageCount, Rendered
 from workbench.views.html.pages.index import LadderSummary, index_view, paged
-from workbench.views.html.parts.common import Link, interval, plus_minus, range_of
+from workbench.views.html.parts import interval, plus_minus, range_of
 from workbench.views.html.render import render
 from workbench.views.html.site import Site
 

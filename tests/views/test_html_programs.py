@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from workbench.analysis.program import compare_programs
 from workbench.capture.shelf import Shelf
 from workbench.views.html.build import CapturedProgram, build_report
-from workbench.views.html.parts.common import percent
-from workbench.views.html.programs import program_folder
+from workbench.views.html.captured import program_folder
+from workbench.views.html.parts import percent
 
 CAPTURES = Path(__file__).resolve().parent.parent / "data" / "captures"
 

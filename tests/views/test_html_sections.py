@@ -23,12 +23,11 @@ from workbench.project import find_project
 from workbench.store import Store
 from workbench.study.folder import StudyInfo, run_study
 from workbench.views.html.build import build_report
+from workbench.views.html.captured import kernels_of
 from workbench.views.html.charts.lines import Axis, Point, Series, lines, what_if
 from workbench.views.html.code.source import ptx_view
-from workbench.views.html.files import kernels_of
 from workbench.views.html.pages.ladder import sweep
-from workbench.views.html.parts.common import cell
-from workbench.views.html.parts.headroom import panel_view
+from workbench.views.html.parts import cell, panel_view
 from workbench.views.html.render import environment
 
 PTX = """\

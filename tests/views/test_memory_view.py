@@ -16,7 +16,7 @@ from workbench.model import LineKey, Profile
 from workbench.project import find_project
 from workbench.store import Store
 from workbench.views.html.build import build_report
-from workbench.views.html.charts.memory import Drawing, Glyph, MemoryView, memory_view
+from workbench.views.html.charts.drawn import Drawing, Glyph, MemoryView, memory_view
 
 #: Counters of all levels; names as in the recorded profiles.
 CHIP = {

@@ -21,8 +21,8 @@ from workbench.cli import app
 from workbench.counters import catalog
 from workbench.model import Column, InstructionTable, Profile, SourceFile
 from workbench.units import listed, signed
+from workbench.views.html.page import Head
 from workbench.views.html.pages.diff import diff_view
-from workbench.views.html.parts.common import Head
 from workbench.views.html.render import render as render_page
 from workbench.views.terminal.console import clean, render
 from workbench.views.terminal.diff import diff_view as terminal_diff

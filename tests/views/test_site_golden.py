@@ -14,7 +14,7 @@ from tests.views import site_data
 from tests.views.outline import outline, outline_of_data
 from workbench.project import find_project
 from workbench.views.html.build import CapturedProgram, ReportFile, build_report
-from workbench.views.html.programs import program_folder
+from workbench.views.html.captured import program_folder
 
 REPORT = Path(__file__).resolve().parents[1] / "data" / "ncurep" / "launch_failed.ncu-rep.zst"
 CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.views.html.code.colours import coloured, lines
+from workbench.views.html.code.lines import coloured, lines
 
 
 class _Text(HTMLParser):

@@ -232,7 +232,7 @@ def _of_report(place: Workspace, texts: tuple[str, ...], folder: Path) -> FoundP
 
 
 def _of_programs(place: Workspace, texts: tuple[str, ...], folder: Path) -> FoundPage:
-    from workbench.views.html.programs import program_folder  # for a page of programs alone
+    from workbench.views.html.captured import program_folder  # for a page of programs alone
 
     programs = tuple(dict.fromkeys(_captured_program(place, text) for text in texts))
     build_report(folder, programs=programs)

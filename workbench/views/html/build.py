@@ -213,11 +213,11 @@ def build_report(
             site.leave_out(damaged)
             remarks = _look_at_studies(project, studies, info)
         if reports:
-            from workbench.views.html.files import write_reports
+            from workbench.views.html.captured import write_reports
 
             done = done.plus(write_reports(site, reports, stamp))
         if programs:
-            from workbench.views.html.programs import write_programs
+            from workbench.views.html.captured import write_programs
 
             done = done.plus(write_programs(site, programs, stamp))
         shared = [glossary_page(stamp), *index_pages(site, stamp)]

@@ -1,7 +1,7 @@
-"""The pages of a ladder, and what each is made of: its content key.
+"""The pages of a ladder: their heads, and what each is made of, its content key.
 
 A key is over what the page takes and nothing else, so that an edit of one version's source, which
-makes its study's folder another one, makes few pages others.
+makes its study's folder another one, makes few pages others. Heads are both shown and digested.
 """
 
 from __future__ import annotations
@@ -16,19 +16,26 @@ from msgspec.structs import replace
 
 from workbench.errors import WorkbenchError
 from workbench.ladder import Ladder, Rung
+from workbench.model import Profile
 from workbench.views.html.page import (
     LADDERS,
+    Badge,
+    Head,
+    Link,
     Page,
     Rendered,
+    beside,
     digest,
     ladder_folder,
+    neighbours,
+    rung_page,
     step_page,
     version_page,
 )
 from workbench.views.html.site import Site
 
 if TYPE_CHECKING:
-    from workbench.views.html.parts.common import Phrase
+    from workbench.views.html.parts import Phrase
 
     Strip = tuple[Phrase, ...]
 
@@ -36,8 +43,99 @@ if TYPE_CHECKING:
 StepName = tuple[str, str, str]
 
 
+#: Whether the source of a version has changed since an engine's profile of it was recorded.
+Stale = Callable[[Rung, str], bool]
+
+
+def is_stale(rung: Rung, engine: str) -> bool:
+    """What the profile says, which is read for it."""
+    return rung.stale(rung.captured(engine))
+
+
+def step_head(ladder: Ladder, step: StepName, stale: Stale = is_stale) -> Head:
+    """The head of a step's page on a ladder."""
+    old, new, engine = step
+    after = ladder.rungs[new]
+    order = [each for each in ladder.steps if each[2] == engine]
+    is_step = step in order  # else a pair that somebody asked for
+    links = [(f"{one[0]} → {one[1]}", step_page(*one)) for one in order]
+    return Head(
+        name=f"{old} → {new}",
+        heading=(after.title if is_step else "") or ladder.study.title,
+        change=after.declared.change if after.declared and is_step else "",
+        crumbs=(*_crumbs(ladder), Link(f"{old} → {new}")),
+        steps=neighbours(links, order.index(step), "step") if is_step else (),
+        pages=(Link(old, version_page(old, engine)), Link(new, version_page(new, engine))),
+        listings=True,
+        chips=_stale_chips({old: ladder.rungs[old], new: after}, engine, stale),
+        notices=_unread(ladder),
+    )
+
+
+def devices_head(rungs: tuple[Rung, Rung], labels: tuple[str, str], engine: str) -> Head:
+    """The head of a page that compares two devices, which lies beside the pages of the second.
+
+    Args:
+        rungs: What is recorded on the one device, and on the other, of one study and problem.
+        labels: What to call them: ``v5@h100``, ``v5@h200``.
+        engine: Whose profiles are compared.
+    """
+    before, after = rungs
+    title = after.title if before.id == after.id else ""
+    devices = " and ".join(rung.ladder.device_name for rung in rungs)
+    name = " → ".join(labels)
+    return Head(
+        name=name,
+        heading=f"{title or after.ladder.study.title}, on {devices}",
+        crumbs=(*_crumbs(after.ladder), Link(name)),
+        pages=tuple(
+            Link(label, beside(after.ladder, rung.ladder.device, version_page(rung.id, engine)))
+            for label, rung in zip(labels, rungs, strict=True)
+        ),
+        listings=True,
+        chips=_stale_chips(dict(zip(labels, rungs, strict=True)), engine, is_stale),
+        notices=_unread(after.ladder),
+    )
+
+
+def version_head(rung: Rung, engine: str, stale: Stale = is_stale) -> Head:
+    """What a version's page takes from the ladder for its head."""
+    ladder, declared = rung.ladder, rung.declared
+    order = [other for other in ladder.order if other.entries]
+    links = [(other.id, rung_page(other)) for other in order]
+    mark = Badge(text="stale: the source has changed since", tone="warn")
+    return Head(
+        heading=rung.title or f"{ladder.study.title}: {rung.id}",
+        name=rung.id,
+        change=declared.change if declared else "",
+        crumbs=(*_crumbs(ladder), Link(rung.id)),
+        steps=neighbours(links, order.index(rung), "version"),
+        chips=(mark,) if stale(rung, engine) else (),
+        notices=_unread(ladder),
+    )
+
+
+def _crumbs(ladder: Ladder) -> tuple[Link, Link]:
+    return Link("Overview", "index.html"), Link(ladder.name, f"{ladder_folder(ladder)}/index.html")
+
+
+def _stale_chips(rungs: dict[str, Rung], engine: str, stale: Stale) -> tuple[Badge, ...]:
+    return tuple(
+        Badge(text=f"{name} is stale: its source has changed since", tone="warn")
+        for name, rung in rungs.items()
+        if stale(rung, engine)
+    )
+
+
+def _unread(ladder: Ladder) -> tuple[str, ...]:
+    problem = ladder.study.problem
+    return (f"The study could not be read: {problem}",) if problem else ()
+
+
 class LadderKeys:
     """The content keys of a ladder's pages.
+
+    Files are looked at once, before anything is rendered: a key never speaks of what came later.
 
     Args:
         site: Knows the files' contents.
@@ -47,70 +145,87 @@ class LadderKeys:
     """
 
     def __init__(self, site: Site, ladder: Ladder, program: str, times: tuple[str, ...]) -> None:
-        self._site, self._ladder, self._times = site, ladder, times
-        study = ladder.study
+        self._ladder, self._times = ladder, times
         self._common = [program, ladder.name, ladder.device, ladder.problem]
-        self._common += [study.title, study.problem, study.work]
+        self._files = {name: site.content(path) for name, path in sorted(ladder.files.items())}
+        self._elsewhere = [
+            (device, version, kind, site.content(path))
+            for device, files in sorted(ladder.elsewhere.items())
+            for (version, kind), path in sorted(files.items())
+            if kind in ("ncu", "time")
+        ]
+        pages, folder = site.pages(f"{LADDERS}:{ladder.name}"), ladder_folder(ladder)
+        kept = {
+            (rung.id, engine): pages.get(f"{folder}/{version_page(rung.id, engine)}")
+            for rung in ladder.rungs.values()
+            for engine in rung.entries
+        }
+        self._sources = {name: page.summary.get("source") for name, page in kept.items() if page}
 
     def _key(self, *parts: object) -> str:
         return digest(msgspec.json.encode([*self._common, *parts]))
 
+    def source(self, rung: Rung, profile: Profile) -> list[str]:
+        """What is remembered of a profile: its file's content, and the source it is of."""
+        return [self._files[rung.id, profile.engine], profile.source_hash]
+
+    def _stale(self, rung: Rung, engine: str) -> bool:
+        """As `is_stale`; a profile whose page was written before is not read again."""
+        kept = self._sources.get((rung.id, engine))
+        if isinstance(kept, list) and kept[0] == self._files[rung.id, engine]:
+            return rung.stale(kept[1])
+        return is_stale(rung, engine)
+
     def _contents(self, version: str, *kinds: str) -> list[str]:
         """Digests of what is recorded of a version; "" for what is not."""
-        paths = (self._ladder.files.get((version, kind)) for kind in kinds)
-        return [self._site.content(path) if path else "" for path in paths]
+        return [self._files.get((version, kind), "") for kind in kinds]
 
-    def _said(self, version: str) -> list[object]:
-        """What the study says of a version, and its source as it is now."""
-        study = self._ladder.study
-        one = study.versions.get(version)
-        told = (one.title, one.parent, one.change, one.baseline, one.expectations) if one else ()
-        return [version, *told, study.source_hash(version)]
-
-    def _compared(self, old: str, new: str, engine: str) -> list[object]:
-        """What `Ladder.step` is made from, and what is said of its sides."""
-        sides = ([*self._said(side), *self._contents(side, engine, "time")] for side in (old, new))
-        return [engine, *sides]
+    def _compared(self, step: StepName) -> list[object]:
+        """What `Ladder.step` is made from."""
+        old, new, engine = step
+        sides = [self._contents(side, engine, "time") for side in (old, new)]
+        return [step, sides, self._ladder.expected(old, new)]
 
     def of_ladder(self, pairs: list[StepName]) -> str:
         """Over all files of the ladder, and all that the study says."""
-        study = self._ladder.study
-        files = [(*name, self._site.content(at)) for name, at in sorted(self._ladder.files.items())]
-        said = [self._said(version) for version in (*study.versions, *self._ladder.rungs)]
-        whole = [study.problems, study.default, study.device]
-        return self._key(whole, said, files, self._times, pairs)
+        ladder, study = self._ladder, self._ladder.study
+        said = [
+            (v.id, v.title, v.parent, v.change, v.baseline, v.expectations)
+            for v in study.versions.values()
+        ]
+        speak = [(rung, next(iter(rung.entries), "")) for rung in ladder.order]
+        stale = [self._stale(rung, engine) if engine else rung.is_stale for rung, engine in speak]
+        words = [study.title, study.problem, study.problems, study.work, study.default]
+        whole = [*words, study.device, said, stale]
+        return self._key(whole, list(self._files.items()), self._times, pairs)
+
+    def of_strip(self, step: StepName) -> str:
+        """Over what a step's story is told from, whatever its page shows besides."""
+        return self._key(self._compared(step))
 
     def of_step(self, step: StepName) -> str:
-        """Over both sides, and the steps beside it."""
-        order = [each for each in self._ladder.steps if each[2] == step[2]]
-        place = order.index(step) if step in order else None
-        beside = [] if place is None else order[max(place - 1, 0) : place + 2]
-        return self._key(beside, self._compared(*step))
+        """Over what is compared, and the page's head."""
+        return self._key(step_head(self._ladder, step, self._stale), self._compared(step))
 
     def of_version(self, rung: Rung, engine: str) -> str:
-        """Over its profile and time here and on other devices, the steps to it and from it.
+        """Over its head, its profile and time here and elsewhere, the steps to it and from it.
 
         Its share of the baseline's speed takes that one's time: of several, which it is, all
         times say.
         """
         ladder, version = self._ladder, rung.id
-        order = [each.id for each in ladder.order if each.entries]
-        place = order.index(version)
         libraries = [each.id for each in ladder.order if each.is_baseline]
         timed = libraries if len(libraries) < 2 else sorted(ladder.rungs)
-        steps = [each for each in ladder.steps if version in each[:2] and each[2] == engine]
-        apart = [
-            (device, kind, self._site.content(files[version, kind]))
-            for device, files in sorted(ladder.elsewhere.items())
-            for kind in ("ncu", "time")
-            if (version, kind) in files
-        ]
+        steps = [each for each in ladder.steps if each[2] == engine]
         return self._key(
-            order[max(place - 1, 0) : place + 2],
-            [self._said(version), *self._contents(version, engine, "time")],
+            version_head(rung, engine, self._stale),
+            ladder.study.work,
+            rung.declared.expectations if rung.declared else (),
+            self._contents(version, engine, "time"),
             [(each, *self._contents(each, "time")) for each in timed],
-            [self._compared(*step) for step in steps],
-            apart,
+            [self._compared(step) for step in steps if step[1] == version],
+            [self._contents(step[1], engine, "time") for step in steps if step[0] == version],
+            [each for each in self._elsewhere if each[1] == version],
         )
 
 
@@ -126,21 +241,22 @@ def ladder_pages(
     """The ladder's own page, one a step and pair that was asked for, one a version and engine."""
     owner, folder = f"{LADDERS}:{ladder.name}", ladder_folder(ladder)
 
-    def page(name: str, key: str, render: Callable[[str], Rendered]) -> Page:
+    def page(name: str, key: Callable[[], str], render: Callable[[str], Rendered]) -> Page:
         path = f"{folder}/{name}"
         return Page(path=path, key=key, owner=owner, group=folder, render=partial(render, path))
 
-    steps = ladder.steps
     strips = cache(partial(_kept_strips, site, ladder, keys))
-    yield page("index.html", keys.of_ladder(pairs), partial(_render_ladder, ladder, pairs, strips))
-    for step in dict.fromkeys([*steps, *pairs]):
-        yield page(step_page(*step), keys.of_step(step), partial(_render_step, ladder, step))
+    whole = partial(keys.of_ladder, pairs)
+    yield page("index.html", whole, partial(_render_ladder, ladder, pairs, strips))
+    for step in dict.fromkeys([*ladder.steps, *pairs]):
+        render = partial(_render_step, ladder, step, keys)
+        yield page(step_page(*step), partial(keys.of_step, step), render)
     for rung in ladder.rungs.values():
         for engine in rung.entries:
             yield page(
                 version_page(rung.id, engine),
-                keys.of_version(rung, engine),
-                partial(_render_version, rung, engine, strips),
+                partial(keys.of_version, rung, engine),
+                partial(_render_version, rung, engine, strips, keys),
             )
 
 
@@ -158,27 +274,29 @@ def recall_ladder(ladder: Ladder) -> Iterator[None]:
 
 
 def _kept_strips(site: Site, ladder: Ladder, keys: LadderKeys) -> dict[StepName, Strip]:
-    """The strips of steps whose pages are up to date, so that they need not be told again."""
-    from workbench.views.html.parts.common import Phrase
+    """The strips of steps of which the same would be told again.
+
+    A step's page may be out of date, because it shows another title, and its strip hold.
+    """
+    from workbench.views.html.parts import Phrase
 
     kept: dict[StepName, Strip] = {}
     for step in ladder.steps:
-        page = site.current(f"{ladder_folder(ladder)}/{step_page(*step)}", keys.of_step(step))
-        if page is not None:
-            kept[step] = msgspec.convert(page.summary["strip"], tuple[Phrase, ...])
+        said = site.summary(f"{ladder_folder(ladder)}/{step_page(*step)}")
+        if said.get("told") == keys.of_strip(step):
+            kept[step] = msgspec.convert(said["strip"], tuple[Phrase, ...])
     return kept
 
 
-def _render_step(ladder: Ladder, step: StepName, path: str) -> Rendered:
+def _render_step(ladder: Ladder, step: StepName, keys: LadderKeys, path: str) -> Rendered:
     from workbench.views.html.pages.diff import diff_view, render_diff
-    from workbench.views.html.pages.step import ladder_head
-    from workbench.views.html.parts.common import strip_links
+    from workbench.views.html.parts import strip_links
 
     compared = ladder.step(*step)
-    page = render_diff(path, diff_view(compared, ladder_head(ladder, *step)))
+    page = render_diff(path, diff_view(compared, step_head(ladder, step)))
     strip = msgspec.to_builtins(strip_links(compared.story.strip, step_page(*step)))
     pair = {} if step in ladder.steps else {"pair": list(step[:2])}
-    return replace(page, summary={**pair, "strip": strip})
+    return replace(page, summary={**pair, "strip": strip, "told": keys.of_strip(step)})
 
 
 def render_devices(
@@ -187,7 +305,6 @@ def render_devices(
     """What an engine recorded on two devices, compared; nobody's prediction speaks of that."""
     from workbench.analysis.story import Step
     from workbench.views.html.pages.diff import diff_view, render_diff
-    from workbench.views.html.pages.step import devices_head
 
     old, new = rungs
     times = (old.timing, new.timing) if engine == "ncu" else (None, None)
@@ -213,8 +330,14 @@ def _render_ladder(
 
 
 def _render_version(
-    rung: Rung, engine: str, strips: Callable[[], Mapping[StepName, Strip]], path: str
+    rung: Rung,
+    engine: str,
+    strips: Callable[[], Mapping[StepName, Strip]],
+    keys: LadderKeys,
+    path: str,
 ) -> Rendered:
     from workbench.views.html.pages.version import render_version, version_view
 
-    return render_version(path, version_view(rung, rung.load(engine), strips()))
+    profile = rung.load(engine)
+    view = version_view(rung, profile, version_head(rung, engine), strips())
+    return replace(render_version(path, view), summary={"source": keys.source(rung, profile)})

@@ -7,10 +7,10 @@ before anything that renders it is loaded.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -33,6 +33,54 @@ class Rendered(Record, frozen=True):
     html: str
     summary: dict[str, object] = msgspec.field(default_factory=dict)
     beside: dict[str, bytes] = msgspec.field(default_factory=dict)
+
+
+Tone = Literal["", "good", "bad", "warn"]
+
+
+class Link(Record, frozen=True):
+    """A link; an empty `href` is the page itself."""
+
+    text: str
+    href: str = ""
+    label: str = ""
+
+
+class Badge(Record, frozen=True):
+    """A short fact in the page's head."""
+
+    text: str
+    tone: Tone = ""
+
+
+class Head(Record, frozen=True):
+    """What every page begins with: names, links, marks.
+
+    `change` is what its author says was changed, `steps` and `pages` lead to neighbours;
+    `listings` says that those pages hold all instructions, as ``#k0-i12``.
+    """
+
+    heading: str
+    name: str = ""
+    change: str = ""
+    crumbs: tuple[Link, ...] = ()
+    steps: tuple[Link, ...] = ()
+    pages: tuple[Link, ...] = ()
+    listings: bool = False
+    chips: tuple[Badge, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+def neighbours(pages: Sequence[tuple[str, str]], place: int, noun: str) -> tuple[Link, ...]:
+    """Links to the pages (text, address) before and after the one at `place`."""
+    out = []
+    if place > 0:
+        text, href = pages[place - 1]
+        out.append(Link(f"‹ {text}", href, f"Previous {noun}"))
+    if place + 1 < len(pages):
+        text, href = pages[place + 1]
+        out.append(Link(f"{text} ›", href, f"Next {noun}"))
+    return tuple(out)
 
 
 class ReportFile(Record, frozen=True):
@@ -65,14 +113,20 @@ class Page(Record, frozen=True):
     `owner` groups the pages that come and go together; neighbours of one `group` are
     rendered together, because they are made of the same profiles. `key` is a digest of all that
     the page is made of: the program with its templates, the contents of files, and what a
-    study says of versions.
+    study says of versions. One that costs something is asked for where a page is kept, and
+    when it has been written.
     """
 
     path: str  # relative to the site, forward slashes
-    key: str
+    key: str | Callable[[], str]
     owner: str
     render: Callable[[], Rendered]
     group: str = ""
+
+    @property
+    def content_key(self) -> str:
+        """The key."""
+        return self.key if isinstance(self.key, str) else self.key()
 
 
 class KeptPage(Record, frozen=True):

@@ -159,7 +159,7 @@ def _write(out: Path, group: list[Page]) -> _Done:
         replace_file(out, page.path, html)
         beside = {name: len(data) for name, data in result.beside.items()}
         kept = KeptPage(
-            key=page.key,
+            key=page.content_key,
             owner=page.owner,
             size=len(html),
             beside=beside,

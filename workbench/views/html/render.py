@@ -12,13 +12,13 @@ import jinja2
 from markupsafe import Markup
 
 from workbench import __version__, units
+from workbench.analysis.compare import Delta
 from workbench.analysis.expectations import find_counter
 from workbench.analysis.limit import Share, breakdown
 from workbench.counters import Counter, catalog
 from workbench.model import Estimate, KernelResources, Launch
 from workbench.views.html.page import rung_page, to_root
-from workbench.views.html.parts import moved
-from workbench.views.html.parts.common import (
+from workbench.views.html.parts import (
     Phrase,
     interval,
     parameters,
@@ -26,6 +26,7 @@ from workbench.views.html.parts.common import (
     range_of,
     shape,
     text,
+    tone_of,
     width,
 )
 
@@ -136,6 +137,36 @@ def floor(counter: Counter) -> str:
     return " and ".join(parts) or "exact"
 
 
+def relative(delta: Delta) -> str:
+    """A change as a reader says it: points for percentages, else the ratio."""
+    if delta.old is None or delta.new is None:
+        return units.quantity(None)
+    if delta.unit == "%":
+        return units.points(float(delta.new) - float(delta.old))
+    if delta.old == 0:
+        return units.signed(delta.new, delta.unit)
+    return units.relative(delta.old, delta.new)
+
+
+def amount(delta: Delta) -> str:
+    """A change in its counter's unit, and what that is of the old value where it says more."""
+    said = relative(delta)
+    if delta.unit != "%" and delta.old and delta.delta is not None:
+        return f"{units.signed(delta.delta, delta.unit)} · {said}"
+    return said
+
+
+def noise(delta: Delta) -> str:
+    """The change that would still count as none: ``±2.00%``, ``exact``."""
+    if delta.old is None or delta.new is None:
+        return units.quantity(None)
+    scale = max(abs(float(delta.old)), abs(float(delta.new)))
+    # `compare` has a floor of a billionth for rounding errors: that is "exact" to a reader.
+    if delta.noise <= 2e-9 * scale or not delta.noise:
+        return "exact"
+    return f"±{units.quantity(delta.noise, delta.unit)}"
+
+
 def key(value: float | None) -> str:
     """What a cell is sorted by."""
     return "" if value is None else f"{float(value):.6g}"
@@ -201,14 +232,14 @@ _FILTERS = {
     "term": term,
     "spills": spills,
     "stall": stall,
-    "side": moved.tone_of,
+    "side": tone_of,
     "tone": tone,
     "unit": units.beside,
     "width": width,
     # of `Delta`
-    "amount": moved.amount,
-    "noise": moved.noise,
-    "relative": moved.relative,
+    "amount": amount,
+    "noise": noise,
+    "relative": relative,
 }
 
 

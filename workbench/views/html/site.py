@@ -167,6 +167,11 @@ class Site:
                     self._owned.setdefault(name, {})[path] = kept
         return self._owned.get(owner, {})
 
+    def summary(self, path: str) -> dict[str, object]:
+        """What was worth saying of a page when it was written, whether or not it still holds."""
+        kept = self._pages.get(path)
+        return {} if kept is None or self._force else kept.summary
+
     def suspects(self) -> list[Path]:
         """Files that an earlier run left out (`leave_out`)."""
         names = [name for name, stamp in self._files.items() if stamp[2] == _LEFT_OUT]
@@ -227,7 +232,7 @@ class Site:
         first: list[list[Page]] = []
         for page in pages:
             seen.add(page.path)
-            if self.current(page.path, page.key) is not None:
+            if self.current(page) is not None:
                 unchanged += 1
             elif page.path in looked_at:
                 first.append([page])
@@ -261,15 +266,15 @@ class Site:
         if self._pages != before:
             self._save(ended=False)
 
-    def current(self, path: str, key: str) -> KeptPage | None:
+    def current(self, page: Page) -> KeptPage | None:
         """What is kept of a page that need not be written again; None: it must be.
 
         A page without a key was being written when a run was killed.
         """
-        kept = self._pages.get(path)
-        if self._force or kept is None or kept.key != key or not self._whole(path):
+        kept = self._pages.get(page.path)
+        if self._force or kept is None or not kept.key or not self._whole(page.path):
             return None
-        return kept
+        return kept if kept.key == page.content_key else None
 
     def _whole(self, path: str) -> bool:
         """Whether a page, and what lies beside it, is on the disk as it was written."""

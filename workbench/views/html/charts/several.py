@@ -16,7 +16,8 @@ from workbench.model import Launch, Profile, Record
 from workbench.views.html.charts import figure as charts
 from workbench.views.html.charts import roof as charts_roof
 from workbench.views.html.charts.figure import Layer, Mark, Plot
-from workbench.views.html.parts.common import CounterCell, Link, cell, percent
+from workbench.views.html.page import Link
+from workbench.views.html.parts import CounterCell, cell, percent
 
 #: States that a chart can tell apart; the others are added up.
 _STACKED = 7

@@ -28,8 +28,7 @@ from workbench.views.html.charts.figure import (
     plain,
     ticks,
 )
-from workbench.views.html.parts.common import percent
-from workbench.views.html.parts.moved import tone_of
+from workbench.views.html.parts import percent, tone_of
 
 # --- the figure -----------------------------------------------------------------------
 # Plotly's own waterfall trace has no error bars, so the steps are its bars on a base.

@@ -19,7 +19,9 @@ from workbench.analysis.story import Story
 from workbench.analysis.wording import LinkedLine
 from workbench.model import LineKey, Profile, Record
 from workbench.units import listed
-from workbench.views.html.code.colours import (
+from workbench.views.html.code.lines import (
+    Cell,
+    PairGutter,
     Span,
     coloured,
     lines,
@@ -27,7 +29,6 @@ from workbench.views.html.code.colours import (
     pieces,
     words_at,
 )
-from workbench.views.html.code.gutters import Cell, PairGutter
 
 # --- rows -----------------------------------------------------------------------------
 # The markup is written here and not in a template: a page has hundreds of rows, and a

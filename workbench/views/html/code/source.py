@@ -23,9 +23,8 @@ from workbench.analysis.weight import WELL
 from workbench.callers import following, kernel_bodies
 from workbench.counters import catalog, line_metric
 from workbench.model import Launch, LineKey, Number, Profile, Record, SourceFile, line_counters
-from workbench.views.html.code.colours import coloured
-from workbench.views.html.code.gutters import Cell, Gutter, gutters, stall_note
-from workbench.views.html.parts.common import percent, width
+from workbench.views.html.code.lines import Cell, Gutter, coloured, gutters, stall_note
+from workbench.views.html.parts import percent, width
 
 # A kernel's instructions, each tied to its source line: all of them as columns for the script.
 # A kernel has thousands of instructions. The page itself holds the hottest ones; all of them

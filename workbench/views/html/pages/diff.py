@@ -1,4 +1,4 @@
-"""A diff page: one version against its parent, or one report against another."""
+"""A step's page: a version against its parent, a report against another, or two devices."""
 
 from __future__ import annotations
 
@@ -17,20 +17,33 @@ from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import Mover, Step, Story, movers
 from workbench.analysis.weight import most_moved, ranked
 from workbench.model import LineKey, Profile, Record
-from workbench.views.html.charts.memory import MemoryView, memory_view
+from workbench.views.html.charts.drawn import MemoryView, TimelineView, memory_view, timeline_view
 from workbench.views.html.charts.steps import Waterfall, counter_waterfalls, time_waterfall
-from workbench.views.html.charts.timeline import TimelineView, timeline_view
-from workbench.views.html.code.cards import Cards, Machine, hunk_cards
-from workbench.views.html.code.gutters import PairGutter, pair_gutters
+from workbench.views.html.code.cards import (
+    Anchor,
+    Cards,
+    LinkGroup,
+    Links,
+    Machine,
+    hunk_cards,
+    line_link,
+)
 from workbench.views.html.code.hunks import DiffCode, WholeFile
-from workbench.views.html.page import Rendered, code_name, code_script
-from workbench.views.html.parts.common import (
+from workbench.views.html.code.lines import PairGutter, pair_gutters
+from workbench.views.html.page import (
     Badge,
     Head,
     Link,
+    Rendered,
+    code_name,
+    code_script,
+)
+from workbench.views.html.parts import (
+    PanelView,
     Phrase,
     Tile,
     day,
+    panel_view,
     parameters,
     range_of,
     sentence,
@@ -38,8 +51,6 @@ from workbench.views.html.parts.common import (
     tool,
     verified,
 )
-from workbench.views.html.parts.headroom import PanelView, panel_view
-from workbench.views.html.parts.moved import Anchor, LinkGroup, Links, line_link
 from workbench.views.html.render import render
 
 _EFFECTS = 8

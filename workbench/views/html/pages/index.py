@@ -21,9 +21,9 @@ from workbench.capture.records import ProgramCapture
 from workbench.ladder import Ladder, Rung
 from workbench.model import Profile, Record, Timing
 from workbench.store import means_device, natural_key
-from workbench.views.html.page import ladder_folder, rung_page
+from workbench.views.html.page import Badge, ladder_folder, rung_page
 from workbench.views.html.pages.ladder import dates
-from workbench.views.html.parts.common import Badge, day, parameters, percent, profiled
+from workbench.views.html.parts import day, parameters, percent, profiled
 
 #: Width and height of a sparkline's box, and what is left free around it.
 SPARK = (120, 26)

@@ -25,18 +25,8 @@ from workbench.views.html.charts.several import (
     roof_path,
     stack_stalls,
 )
-from workbench.views.html.page import rung_page, step_page
-from workbench.views.html.parts.common import (
-    Badge,
-    Head,
-    Link,
-    Phrase,
-    day,
-    interval,
-    parameters,
-    percent,
-    strip_links,
-)
+from workbench.views.html.page import Badge, Head, Link, rung_page, step_page
+from workbench.views.html.parts import Phrase, day, interval, parameters, percent, strip_links
 
 # --- times over problems --------------------------------------------------------------
 

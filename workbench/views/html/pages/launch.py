@@ -13,18 +13,19 @@ from workbench.counters import Missing, catalog
 from workbench.gpus import Chip
 from workbench.model import Launch, LineKey, Profile, Record, Rule
 from workbench.views.html.charts import roof as charts_roof
-from workbench.views.html.charts.figure import Plot
-from workbench.views.html.charts.lines import WhatIf, what_if
-from workbench.views.html.charts.memory import (
+from workbench.views.html.charts.drawn import (
     AccessRow,
     MemoryView,
+    TimelineView,
     accesses,
     limits,
     memory_view,
+    timeline_view,
 )
-from workbench.views.html.charts.timeline import TimelineView, timeline_view
+from workbench.views.html.charts.figure import Plot
+from workbench.views.html.charts.lines import WhatIf, what_if
 from workbench.views.html.code.source import CodeView, code_view
-from workbench.views.html.parts.common import (
+from workbench.views.html.parts import (
     CounterCell,
     cell,
     percent,

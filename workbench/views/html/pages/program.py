@@ -23,21 +23,18 @@ from workbench.analysis.program import (
 from workbench.analysis.story import Step
 from workbench.capture.records import ProgramCapture
 from workbench.model import Profile, Record
-from workbench.views.html.pages.report import ReportView, report_view
-from workbench.views.html.parts.common import (
-    Badge,
-    Head,
-    Link,
+from workbench.views.html.page import Badge, Head, Link, Tone
+from workbench.views.html.pages.version import ReportView, report_view
+from workbench.views.html.parts import (
+    PanelView,
     Phrase,
     Tile,
-    Tone,
     day,
     percent,
     profiled,
     strip_links,
     width,
 )
-from workbench.views.html.parts.headroom import PanelView
 from workbench.views.sheets.program import (
     ROWS,
     change_words,

@@ -1,14 +1,15 @@
-"""A version's page, with the other devices that it is on, and that of a report's launch."""
+"""A version's page, and of a report file the overview and a page for each launch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from workbench import units
 from workbench.analysis.aggregate import kernel_seconds, main_launch, value_of
 from workbench.analysis.headroom import panel_of, score_ways
+from workbench.analysis.launches import shortened
 from workbench.analysis.limit import Limit, limit_of
 from workbench.analysis.remarks import remarks
 from workbench.analysis.timing import TimeChange, time_change
@@ -17,26 +18,34 @@ from workbench.ladder import Rung
 from workbench.model import Launch, LineKey, Profile, Record, Timing
 from workbench.specs import Expectation
 from workbench.store.codec import decode
+from workbench.views.html.charts.figure import Plot
+from workbench.views.html.charts.several import (
+    CounterTable,
+    StallSplit,
+    key_counters,
+    roof_path,
+    stack_stalls,
+)
 from workbench.views.html.page import (
+    Badge,
+    Head,
+    Link,
     Rendered,
     beside,
     code_name,
     code_script,
-    ladder_folder,
-    rung_page,
+    neighbours,
     step_page,
     version_page,
 )
 from workbench.views.html.pages.launch import LaunchView, launch_view, occupancy_note
-from workbench.views.html.parts.common import (
-    Badge,
-    Head,
-    Link,
+from workbench.views.html.parts import (
+    PanelView,
     Phrase,
     Tile,
     day,
     interval,
-    neighbours,
+    panel_view,
     parameters,
     percent,
     profiled,
@@ -45,7 +54,6 @@ from workbench.views.html.parts.common import (
     tool,
     verified,
 )
-from workbench.views.html.parts.headroom import PanelView, panel_view
 from workbench.views.html.render import render
 
 # --- other devices --------------------------------------------------------------------
@@ -188,7 +196,7 @@ def _provenance(profile: Profile) -> tuple[tuple[str, str], ...]:
     return tuple((name, said) for name, said in facts if said)
 
 
-def head_chips(profile: Profile, *, stale: bool = False) -> tuple[Badge, ...]:
+def head_chips(profile: Profile) -> tuple[Badge, ...]:
     """Device, problem, engine, date, and whether result and source can be trusted."""
     chips = [Badge(text=profile.device.name)]
     if profile.parameters or profile.problem:
@@ -199,8 +207,6 @@ def head_chips(profile: Profile, *, stale: bool = False) -> tuple[Badge, ...]:
     check = verified(profile.verification)
     if check:
         chips.append(check)
-    if stale:
-        chips.append(Badge(text="stale: the source has changed since", tone="warn"))
     return tuple(chips)
 
 
@@ -271,26 +277,15 @@ def _panel(profile: Profile, speaker: LaunchView, rung: Rung | None) -> PanelVie
 def version_view(
     rung: Rung,
     profile: Profile,
+    head: Head,
     strips: Mapping[tuple[str, str, str], tuple[Phrase, ...]] = {},
 ) -> VersionView:
     """The page of a stored profile of `rung`; `strips`: of steps that were told before."""
-    ladder, study = rung.ladder, rung.ladder.study
-    order = [(other.id, rung_page(other)) for other in ladder.order if other.entries]
-    notices = remarks(profile)
-    if study.problem:
-        notices.append(f"The study could not be read: {study.problem}")
-    head = Head(
-        heading=rung.title or f"{study.title}: {rung.id}",
-        name=rung.id,
-        change=rung.declared.change if rung.declared else "",
-        crumbs=(
-            Link("Overview", "index.html"),
-            Link(ladder.name, f"{ladder_folder(ladder)}/index.html"),
-            Link(rung.id),
-        ),
-        steps=neighbours(order, [name for name, _ in order].index(rung.id), "version"),
-        chips=head_chips(profile, stale=rung.stale(profile.source_hash)),
-        notices=tuple(notices),
+    ladder = rung.ladder
+    head = msgspec.structs.replace(
+        head,
+        chips=(*head_chips(profile), *head.chips),
+        notices=(*remarks(profile), *head.notices),
     )
     made_by = next((s for s in ladder.steps if s[1:] == (rung.id, profile.engine)), None)
     strip = strips.get(made_by, ()) if made_by else ()
@@ -325,3 +320,73 @@ def render_version(path: str, view: VersionView) -> Rendered:
     name = code_name(path) if code else ""
     html = render("version.html", path, view=view, code_file=name)
     return Rendered(html=html, beside={name: code_script(code)} if code else {})
+
+
+# --- report files ---------------------------------------------------------------------
+
+#: Charts and counter columns for more launches than this would be a wall, not a picture.
+_SIDE_BY_SIDE = 12
+#: Longest kernel name beside a bar or in a table of many columns.
+_LONGEST = 36
+
+
+class ReportView(Record, frozen=True):
+    """The overview of a report file."""
+
+    head: Head
+    launches: tuple[Launch, ...]
+    page: Callable[[int], str]
+    stalls: StallSplit | None
+    roof: Plot | None
+    counters: CounterTable | None
+
+
+def _names(launches: tuple[Launch, ...]) -> list[str]:
+    """Kernel names, with the launch's number where a name comes more than once."""
+    names = [shortened(launch.kernel, _LONGEST) for launch in launches]
+    return [
+        name if names.count(name) == 1 else f"{name} #{launch.index}"
+        for name, launch in zip(names, launches, strict=True)
+    ]
+
+
+def report_view(profile: Profile, name: str, page: Callable[[int], str]) -> ReportView:
+    """The overview of the report file `name`; `page` gives a launch's file name."""
+    launches = profiled(profile)
+    # The longest ones are what a reader of a long report looks for; order stays the file's.
+    longest = sorted(launches, key=lambda item: -(value_of(item, "duration") or 0.0))[
+        :_SIDE_BY_SIDE
+    ]
+    shown = tuple(launch for launch in launches if launch in longest)
+    names = _names(shown)
+    alone = [
+        (label, msgspec.structs.replace(profile, launches=(launch,)))
+        for label, launch in zip(names, shown, strict=True)
+    ]
+    named = list(zip(names, shown, strict=True))
+    notices = remarks(profile)
+    if len(shown) < len(launches):
+        notices.append(f"Charts and counters show the {len(shown)} longest launches.")
+    return ReportView(
+        head=Head(
+            heading=name,
+            crumbs=(Link("Overview", "index.html"), Link(name)),
+            chips=head_chips(profile),
+            notices=tuple(notices),
+        ),
+        launches=profile.launches,
+        page=page,
+        stalls=stack_stalls("stalls", alone, "Launch"),
+        roof=roof_path("roofline", named, profile, joined=False, noun="Launch"),
+        counters=key_counters([(Link(label, page(item.index)), item) for label, item in named]),
+    )
+
+
+def launch_page_view(
+    profile: Profile, place: int, name: str, home: str, page: Callable[[int], str]
+) -> VersionView:
+    """The page of one measured launch, by its place among them."""
+    launches = profiled(profile)
+    links = [(launch.kernel, page(launch.index)) for launch in launches]
+    steps = neighbours(links, place, "launch")
+    return report_launch_view(profile, launches[place], name, home, steps)

@@ -1,36 +1,23 @@
-"""Small view-model pieces that several pages share: links, chips, tiles, numbers."""
+"""Small pieces that several pages share: heads, chips, tiles, numbers, counters, the panel."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from workbench import units
 from workbench.analysis.aggregate import readings_of
+from workbench.analysis.expectations import Score
+from workbench.analysis.headroom import Panel, Way, line_at, statement_at, waited_most
+from workbench.analysis.limit import RESOURCES, Limit, stall_words
 from workbench.analysis.wording import Stop
 from workbench.counters import Counter, Missing, Reading, catalog
-from workbench.model import Estimate, Launch, Profile, Record, Timing, Verification
-
-Tone = Literal["", "good", "bad", "warn"]
-
+from workbench.model import Estimate, Launch, LineKey, Profile, Record, Timing, Verification
+from workbench.views.html.page import Badge, Link, Tone
 
 _CODE = re.compile(r"`([^`]*)`")
-
-
-class Link(Record, frozen=True):
-    """A link; an empty `href` is the page itself."""
-
-    text: str
-    href: str = ""
-    label: str = ""
-
-
-class Badge(Record, frozen=True):
-    """A short fact in the page's head."""
-
-    text: str
-    tone: Tone = ""
 
 
 class Tile(Record, frozen=True):
@@ -41,24 +28,6 @@ class Tile(Record, frozen=True):
     note: str = ""
     tone: Tone = ""
     change: str = ""
-
-
-class Head(Record, frozen=True):
-    """What every page begins with: names, links, marks.
-
-    `change` is what its author says was changed, `steps` and `pages` lead to neighbours;
-    `listings` says that those pages hold all instructions, as ``#k0-i12``.
-    """
-
-    heading: str
-    name: str = ""
-    change: str = ""
-    crumbs: tuple[Link, ...] = ()
-    steps: tuple[Link, ...] = ()
-    pages: tuple[Link, ...] = ()
-    listings: bool = False
-    chips: tuple[Badge, ...] = ()
-    notices: tuple[str, ...] = ()
 
 
 class Phrase(Record, frozen=True):
@@ -115,16 +84,9 @@ class CounterCell(NamedTuple):
         return "" if isinstance(self.reading, Missing) else units.beside(self.reading.unit)
 
 
-def neighbours(pages: Sequence[tuple[str, str]], place: int, noun: str) -> tuple[Link, ...]:
-    """Links to the pages (text, address) before and after the one at `place`."""
-    out = []
-    if place > 0:
-        text, href = pages[place - 1]
-        out.append(Link(f"‹ {text}", href, f"Previous {noun}"))
-    if place + 1 < len(pages):
-        text, href = pages[place + 1]
-        out.append(Link(f"{text} ›", href, f"Next {noun}"))
-    return tuple(out)
+def tone_of(good: bool | None) -> Tone:
+    """Good or bad where a number has a better side, else nothing."""
+    return "" if good is None else "good" if good else "bad"
 
 
 def cell(launch: Launch, counter: Counter | str) -> CounterCell:
@@ -218,3 +180,77 @@ def verified(check: Verification | None) -> Badge | None:
     if check.error <= check.tolerance:
         return Badge(text=f"verified, error {error}", tone="good")
     return Badge(text=f"wrong result, error {error}", tone="bad")
+
+
+# --- the panel ------------------------------------------------------------------------
+
+#: The address of a line on a page, or "".
+Anchor = Callable[[LineKey], str]
+
+
+#: Scores by the page of the version that came after: its link, and what became of the ways.
+Scored = Sequence[tuple[Link, Sequence[Score]]]
+
+
+class PanelView(Record, frozen=True):
+    """The panel of a page.
+
+    `anchor` says where a line stands on the page, `scored` what became of the ways in the
+    versions that came after, `page` where it stands for whoever quotes it on another one.
+    """
+
+    panel: Panel
+    limit: Limit
+    profile: Profile
+    anchor: Anchor
+    scored: Scored = ()
+    page: str = ""
+
+    @property
+    def counter(self) -> str:
+        """The catalog's counter that shows the limit; "" for a wait."""
+        return next((one.counter for one in RESOURCES if one.id == self.limit.id), "")
+
+    @property
+    def waited(self) -> str:
+        """What the hottest line waited for most: ``64.0% of them in MIO throttle stalls``."""
+        stall = waited_most(self.panel.hot) if self.panel.hot else None
+        return f"{percent(stall[1])} of them in {stall_words(stall[0].id)}" if stall else ""
+
+    def place(self, key: LineKey) -> Link:
+        """Words and address of a line."""
+        path, _ = line_at(self.profile, key)
+        name = PurePosixPath(path.replace("\\", "/")).name
+        own = len({source.path for source in self.profile.sources}) > 1
+        href = self.anchor(key)
+        return Link(
+            text=f"line {key[1]} of {name}" if own and name else f"line {key[1]}",
+            href=f"{self.page}{href}" if href else "",
+        )
+
+    def code(self, key: LineKey) -> str:
+        """The text of a line."""
+        return statement_at(self.profile, key)
+
+    def became(self, way: Way) -> Iterator[tuple[Link, Badge]]:
+        """A bound is no promise: what was followed and made the step faster was right."""
+        for link, scores in self.scored:
+            for score in scores:
+                if score.rule != way.kind or score.title != way.words:
+                    continue
+                step = units.factor(1 / (1 - score.gained))
+                if score.verdict == "open":
+                    yield link, Badge("not followed")
+                elif score.gained > 0:
+                    yield link, Badge(f"followed, {step}", "good")
+                else:
+                    yield link, Badge(f"followed in vain, {step}", "bad")
+
+
+def panel_view(
+    panel: Panel | None, profile: Profile, anchor: Anchor, scored: Scored = ()
+) -> PanelView | None:
+    """The panel of a page; None where nothing limits that is known."""
+    if panel is None or panel.limit is None:
+        return None
+    return PanelView(panel, panel.limit, profile, anchor, scored)

@@ -1,12 +1,13 @@
-"""Pages of captured programs: the program's own, a page per profiled launch; of two, a comparison.
+"""Pages of what was captured elsewhere: report files and programs; of two of them, a comparison.
 
-A comparison has a page of its own for each kernel that matters, the same that a step of a
-ladder has.
+A report file and a program have a page of their own and one a profiled launch. The comparison of
+two reports is the page that a step of a ladder has; that of two programs has such a page for each
+kernel that matters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -25,22 +26,191 @@ from workbench.analysis.program import (
 from workbench.analysis.story import Step
 from workbench.capture.records import ProgramCapture
 from workbench.capture.shelf import Shelf
+from workbench.disk.limits import REPORT, read_regular
+from workbench.errors import UsageError
 from workbench.model import Launch, Profile
+from workbench.ncurep.files import stem
+from workbench.units import listed
 from workbench.views.html.page import (
     PROGRAMS,
+    REPORTS,
+    Badge,
     CapturedProgram,
+    Head,
+    Link,
     Page,
     PageCount,
     Rendered,
+    ReportFile,
     digest,
     launch_page,
+    neighbours,
     page_part,
 )
-from workbench.views.html.parts.common import Head, Link, neighbours, profiled
+from workbench.views.html.parts import profiled
 from workbench.views.html.site import Site
 
 if TYPE_CHECKING:
     from workbench.views.html.pages.diff import DiffView
+
+# --- report files -----------------------------------------------------------------------
+
+#: Kernels that a heading names; the page's table has all of them.
+_NAMED = 3
+
+
+class _Report:
+    """A report file: its bytes are read at once, its launches when a page needs them."""
+
+    def __init__(self, file: ReportFile) -> None:
+        try:
+            self.content = read_regular(file.path, REPORT)
+        except OSError as error:
+            raise UsageError(
+                f"cannot read {file.path}: {error.strerror}", "Check the path and its permissions."
+            ) from error
+        self.file = file
+        self.name = file.title + (f"::{file.kernel}" if file.kernel else "")
+        # Two files of the same name from two folders are two reports; the path stays private.
+        self.id = digest(str(file.path.resolve()))[:8]
+        self.folder = f"files/{page_part(self.name)}-{self.id}"
+        self._profile: Profile | None = None
+
+    @property
+    def profile(self) -> Profile:
+        """What the report holds of the kernels that are meant."""
+        if self._profile is None:
+            from workbench.ncurep.read import read_report, select_kernels
+            from workbench.store.codec import decode
+
+            whole = (
+                decode(self.file.path, Profile) if self.file.label else read_report(self.file.path)
+            )
+            self._profile = select_kernels(whole, self.file.kernel)
+        return self._profile
+
+    @property
+    def label(self) -> str:
+        """A short name for headings and axes: without the folder and the suffix."""
+        name = stem(self.file.title)
+        return f"{name}::{self.file.kernel}" if self.file.kernel else name
+
+
+def write_reports(site: Site, files: tuple[ReportFile, ...], stamp: str) -> PageCount:
+    """Bring the pages of report files up to date.
+
+    Args:
+        site: The site.
+        files: One report or several; two are compared, the first is the old one.
+        stamp: Key of the program.
+
+    Raises:
+        UsageError: a file cannot be read, or holds no kernel of the name that is meant.
+        DataError: a report is damaged.
+    """
+    reports = [_Report(file) for file in files]
+    done = PageCount()
+    for report in reports:
+        key = digest(stamp, report.content)
+        pages = partial(_report_pages, report, key)
+        done = done.plus(_write(site, f"{REPORTS}:{report.folder}", key, pages))
+    if len(reports) == 2:
+        folder = f"files/{page_part(reports[0].name)}..{page_part(reports[1].name)}"
+        folder += f"-{digest(reports[0].id, reports[1].id)[:8]}"
+        key = digest(stamp, reports[0].content, reports[1].content)
+        page = Page(
+            path=f"{folder}/index.html",
+            key=key,
+            owner=f"{REPORTS}:{folder}",
+            render=partial(_comparison, reports[0], reports[1], f"{folder}/index.html"),
+        )
+        done = done.plus(_write(site, page.owner, key, lambda: iter((page,))))
+    return done
+
+
+def _write(site: Site, owner: str, key: str, pages: Callable[[], Iterator[Page]]) -> PageCount:
+    """Write the pages of one owner, or count them where nothing has changed.
+
+    They have one key: which launches have a page is only known once the capture is read.
+    """
+    unchanged = site.fresh(owner, key)
+    if unchanged:
+        return PageCount(unchanged=unchanged)
+    return site.write(pages(), owners=(owner,))
+
+
+def _report_pages(report: _Report, key: str) -> Iterator[Page]:
+    owner, folder = f"{REPORTS}:{report.folder}", report.folder
+    home = f"{folder}/index.html"
+    yield Page(path=home, key=key, owner=owner, render=partial(_report_overview, report, home))
+    launches = [launch for launch in report.profile.launches if launch.profiled]
+    for place, launch in enumerate(launches):
+        path = f"{folder}/{launch_page(launch.index)}"
+        yield Page(
+            path=path,
+            key=key,
+            owner=owner,
+            render=partial(_report_launch, report, place, home, path),
+        )
+
+
+def _report_overview(report: _Report, home: str) -> Rendered:
+    from workbench.views.html.pages.index import summarize_files
+    from workbench.views.html.pages.version import report_view
+    from workbench.views.html.render import render
+
+    view = report_view(report.profile, report.name, launch_page)
+    summary = summarize_files((report.profile,), report.name, home)
+    html = render("report.html", home, view=view)
+    return Rendered(html=html, summary=msgspec.to_builtins(summary))
+
+
+def _report_launch(report: _Report, place: int, home: str, path: str) -> Rendered:
+    from workbench.views.html.pages.version import launch_page_view, render_version
+
+    view = launch_page_view(report.profile, place, report.name, home, launch_page)
+    return render_version(path, view)
+
+
+def kernels_of(old: Profile, new: Profile) -> str:
+    """The kernels of two reports, those first that take most of the time of both."""
+    from workbench.analysis.aggregate import value_of
+
+    taken: dict[str, float] = {}
+    for launch in (*old.launches, *new.launches):
+        taken.setdefault(launch.kernel, 0.0)
+        taken[launch.kernel] += value_of(launch, "duration") or 0.0
+    order = sorted(taken, key=lambda name: -taken[name])
+    sides = [{launch.kernel for launch in profile.launches} for profile in (old, new)]
+    named = [listed([one for one in order if one in side], _NAMED) for side in sides]
+    return " → ".join(dict.fromkeys(named))
+
+
+def _comparison(old: _Report, new: _Report, path: str) -> Rendered:
+    from workbench.analysis.story import Step
+    from workbench.views.html.pages.diff import diff_view, render_diff
+    from workbench.views.html.pages.index import summarize_files
+
+    labels = (old.label, new.label)
+    if labels[0] == labels[1]:
+        labels = (f"{labels[0]} (old)", f"{labels[1]} (new)")
+    step = Step(old.profile, new.profile, labels)
+    head = Head(
+        name=f"{labels[0]} → {labels[1]}",
+        heading=kernels_of(old.profile, new.profile),
+        crumbs=(Link("Overview", "index.html"), Link(f"{labels[0]} → {labels[1]}")),
+        pages=tuple(
+            Link(label, f"../../{report.folder}/index.html")
+            for label, report in zip(labels, (old, new), strict=True)
+        ),
+        chips=tuple(
+            Badge(text=notice.message, tone="warn")
+            for notice in dict.fromkeys((*old.profile.notices, *new.profile.notices))
+        ),
+    )
+    summary = summarize_files((step.old, step.new), head.name, path)
+    page = render_diff(path, diff_view(step, head))
+    return replace(page, summary=msgspec.to_builtins(summary))
 
 
 class _Surveyed:
@@ -101,21 +271,12 @@ def write_programs(site: Site, asked: tuple[CapturedProgram, ...], stamp: str) -
     done = PageCount()
     for program in programs:
         key = digest(stamp, program.content)
-        done = done.plus(_write(site, program.folder, key, partial(_pages, program, key)))
+        done = done.plus(_write(site, _owner(program.folder), key, partial(_pages, program, key)))
     if len(programs) == 2:
         pair = _Compared(*programs)
         key = digest(stamp, programs[0].content, programs[1].content)
-        done = done.plus(_write(site, pair.folder, key, partial(pair.pages, key)))
+        done = done.plus(_write(site, _owner(pair.folder), key, partial(pair.pages, key)))
     return done
-
-
-def _write(site: Site, folder: str, key: str, pages: partial[Iterator[Page]]) -> PageCount:
-    """Write the pages of one owner, or count them where nothing has changed."""
-    owner = _owner(folder)
-    unchanged = site.fresh(owner, key)
-    if unchanged:
-        return PageCount(unchanged=unchanged)
-    return site.write(pages(), owners=(owner,))
 
 
 def _owner(folder: str) -> str:
@@ -136,7 +297,7 @@ def _pages(program: _Surveyed, key: str) -> Iterator[Page]:
 def _overview(program: _Surveyed) -> Rendered:
     from workbench.views.html.pages.index import summarize_program
     from workbench.views.html.pages.program import program_view
-    from workbench.views.html.pages.report import launch_page_view
+    from workbench.views.html.pages.version import launch_page_view
     from workbench.views.html.render import render
 
     capture, detail = program.capture, program.detail
@@ -157,8 +318,7 @@ def _overview(program: _Surveyed) -> Rendered:
 
 
 def _launch(program: _Surveyed, place: int, path: str) -> Rendered:
-    from workbench.views.html.pages.report import launch_page_view
-    from workbench.views.html.pages.version import render_version
+    from workbench.views.html.pages.version import launch_page_view, render_version
 
     assert program.detail is not None  # a launch of it is shown
     view = launch_page_view(program.detail, place, program.name, program.home, launch_page)

@@ -1,21 +1,32 @@
-"""What stands beside lines of code: one counter, as text, a bar and a note for each line.
+"""Lines of code: their colours, and what stands beside them, a counter as text, a bar and a note.
 
 A version's page has the lines of one launch; a step's page those of both sides on one
-scale, where several launches of a side count on the same lines and add up.
+scale, where several launches of a side count on the same lines and add up. Pygments decides the
+tokens, the stylesheet the colours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from html import escape
+from itertools import groupby, pairwise
 from typing import NamedTuple
+
+from markupsafe import Markup
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_for_filename
+from pygments.lexers.c_like import CudaLexer
+from pygments.token import Token, _TokenType
+from pygments.util import ClassNotFound
 
 from workbench import units
 from workbench.analysis.aggregate import value_of
 from workbench.analysis.limit import HotLine, sampled_lines
 from workbench.counters import catalog, line_metric
 from workbench.model import Launch, LineKey, Number, Profile, Record, line_counters
-from workbench.views.html.parts.common import percent, profiled, width
+from workbench.views.html.parts import percent, profiled, width
 
 _LANES = 32
 #: Id, title, counter, its ideal ("" where it has none).
@@ -211,3 +222,174 @@ def _lanes(launch: Launch, lines: Lines) -> Callable[[LineKey], str] | None:
         return f"{units.digits3(lanes)} of {_LANES} lanes" if lanes < _LANES else ""
 
     return said
+
+
+# --- colours --------------------------------------------------------------------------
+
+#: Headers of CUDA code are CUDA code; Pygments would take them for C.
+_CUDA = (".cu", ".cuh", ".h", ".hpp", ".hxx", ".inl", ".cc", ".cpp")
+#: Beyond this, colours cost seconds and help nobody; the text is then shown plain.
+_MAX_COLOURED = 400_000
+#: A longer line is cut on the page (a minified header, a table of constants).
+_MAX_LINE = 2_000
+
+#: Token type -> class in workbench.css; the first ancestor that matches wins.
+_CLASSES = {
+    Token.Comment.Preproc: "pre",
+    Token.Comment.PreprocFile: "pre",
+    Token.Comment: "com",
+    Token.Keyword.Type: "type",
+    Token.Keyword: "key",
+    Token.Name.Builtin: "type",
+    Token.Literal.String: "str",
+    Token.Literal.Number: "nr",
+}
+
+
+def _lexer(path: str) -> Lexer:
+    options = {"stripnl": False, "ensurenl": False}
+    name = path.rsplit("/", 1)[-1]
+    if "." not in name or name.endswith(_CUDA):
+        return CudaLexer(**options)
+    try:
+        return get_lexer_for_filename(name, **options)
+    except ClassNotFound:
+        return CudaLexer(**options)
+
+
+def _class(kind: _TokenType) -> str:
+    for ancestor in reversed(kind.split()):
+        if ancestor in _CLASSES:
+            return _CLASSES[ancestor]
+    return ""
+
+
+def _wrap(text: str, name: str) -> str:
+    safe = escape(text, quote=False)
+    return f'<span class="{name}">{safe}</span>' if name and text.strip() else safe
+
+
+def lines(text: str) -> list[str]:
+    r"""Split as compilers count lines: at ``\n`` (after ``\r\n`` became one), nowhere else."""
+    out = text.replace("\r\n", "\n").split("\n")
+    if out and not out[-1]:
+        out.pop()
+    return out
+
+
+#: A run of text of one class of token ("" for none).
+Piece = tuple[str, str]
+
+
+class Span(NamedTuple):
+    """Characters ``first`` to ``last`` (not included) of a line, marked for a reason.
+
+    `name` is ``mark`` for what differs from the other side, ``sym`` for a linked symbol.
+    """
+
+    first: int
+    last: int
+    name: str
+
+
+def _join(line: list[Piece], text: str, name: str) -> None:
+    """Append a run; neighbours of one class share a span, which halves the bytes."""
+    if line and line[-1][1] == name:
+        line[-1] = (line[-1][0] + text, name)
+    elif text:
+        line.append((text, name))
+
+
+def _tail(line: str) -> str:
+    return f" … ({len(line):,} characters)" if len(line) > _MAX_LINE else ""
+
+
+@lru_cache(maxsize=32)
+def pieces(text: str, path: str) -> list[list[Piece]]:
+    """The lines of a source file as runs of text and class, one list per line of `lines`.
+
+    Kept for the next page: a source is on its version's page and on those of two steps.
+    The lists are shared; nobody changes them.
+
+    Args:
+        text: The file's text.
+        path: Its name, from which the language follows.
+    """
+    whole = lines(text)
+    plain = [line[:_MAX_LINE] for line in whole]
+    found = _tokens(plain, path) if sum(map(len, plain)) <= _MAX_COLOURED else []
+    # A lexer never loses text, but a page must not shift lines if one ever does.
+    if len(found) != len(plain):
+        found = [[(line, "")] if line else [] for line in plain]
+    for line, row in zip(whole, found, strict=True):
+        _join(row, _tail(line), "")
+    return found
+
+
+@lru_cache(maxsize=32)
+def coloured(text: str, path: str) -> list[Markup]:
+    """The lines of a source file as safe HTML; any characters are shown, none interpreted.
+
+    Shared, as those of `pieces` are.
+    """
+    return [marked(line) for line in pieces(text, path)]
+
+
+def marked(line: Sequence[Piece], spans: Sequence[Span] = ()) -> Markup:
+    """One line as safe HTML, with what is marked in it.
+
+    Args:
+        line: Its runs, from `pieces`.
+        spans: What to mark; a symbol may lie inside of a difference.
+    """
+    if not spans:
+        return Markup("".join(_wrap(text, name) for text, name in line))
+    out = []
+    cut = _cut(line, sorted({end for span in spans for end in span[:2]}))
+    for differs, run in groupby(cut, key=lambda item: _covers(spans, item[0], "mark")):
+        inner = []
+        for start, text, name in run:
+            html = _wrap(text, name)
+            inner.append(f'<b class="s">{html}</b>' if _covers(spans, start, "sym") else html)
+        joined = "".join(inner)
+        out.append(f"<mark>{joined}</mark>" if differs else joined)
+    return Markup("".join(out))
+
+
+def words_at(line: str, names: set[str]) -> list[Span]:
+    """Where any of the names stands in a line as a word of its own."""
+    if not names:
+        return []
+    return [
+        Span(match.start(), match.end(), "sym")
+        for match in re.finditer(r"[^\W\d]\w*", line)
+        if match.group() in names
+    ]
+
+
+def _covers(spans: Sequence[Span], place: int, name: str) -> bool:
+    return any(span.name == name and span.first <= place < span.last for span in spans)
+
+
+def _cut(line: Sequence[Piece], ends: list[int]) -> list[tuple[int, str, str]]:
+    """Runs cut at the given places, each with its start."""
+    out, start = [], 0
+    for text, name in line:
+        stop = start + len(text)
+        edges = [start, *(end for end in ends if start < end < stop), stop]
+        out += [(a, text[a - start : b - start], name) for a, b in pairwise(edges)]
+        start = stop
+    return out
+
+
+def _tokens(plain: list[str], path: str) -> list[list[Piece]]:
+    done: list[list[Piece]] = [[]]
+    # Without an end of line, Pygments' C++ does not see a comment in the last line.
+    for kind, value in _lexer(path).get_tokens("".join(f"{line}\n" for line in plain)):
+        first, *rest = value.split("\n")
+        name = _class(kind)
+        _join(done[-1], first, name)
+        for part in rest:
+            done.append([])
+            _join(done[-1], part, name)
+    return done[:-1]
