@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from tests.factories import make_launch, make_metrics, make_profile
-from workbench.analysis.aggregate import pair_launches
 from workbench.analysis.attribution import Part, Placed, Placing, attribute, launch_changes
-from workbench.analysis.source.files import compare_sources
 from workbench.analysis.source.links import LineLink
 from workbench.model import Column, InstructionTable, Launch, Profile, SourceFile
 
@@ -49,13 +47,12 @@ def test_a_launch_that_is_gone_or_new_takes_its_lines_along() -> None:
 def placed(old_cost: int, new_cost: int) -> Placed:
     """Where a line goes that one symbol explains on the old side, another on the new one."""
     old = profile("a();\n", launch("k", 0, {1: 1}))
-    launches = pair_launches(old.launches, old.launches)
-    diff = dataclasses.replace(
-        compare_sources(old, old, launches),
+    placing = Placing(old, old)
+    placing.diff = dataclasses.replace(
+        placing.diff,
         links_old={(0, 1): LineLink(old_cost, frozenset({(1, "A")}), ())},
         links_new={(0, 1): LineLink(new_cost, frozenset({(2, "B")}), ())},
     )
-    placing = Placing(old, old, diff, launches)
     return placing.placed[placing.place(0, 0, (0, 1))]
 
 

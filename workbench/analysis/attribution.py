@@ -28,7 +28,7 @@ import msgspec
 
 from workbench.analysis.aggregate import LaunchPair, pair_launches
 from workbench.analysis.code import code_of
-from workbench.analysis.source.files import SourceDiff, SourceState, compare_sources
+from workbench.analysis.source.files import SourceState, compare_sources
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.source.links import Line, LineLink, cheapest, plain_name
 from workbench.counters import catalog
@@ -174,10 +174,10 @@ def spellings(name: str) -> tuple[str, ...]:
 class Placing:
     """Says for an amount on a line of a launch which part it goes to."""
 
-    def __init__(
-        self, old: Profile, new: Profile, diff: SourceDiff, launches: Sequence[LaunchPair]
-    ) -> None:
-        self.old, self.new, self.diff = old, new, diff
+    def __init__(self, old: Profile, new: Profile) -> None:
+        self.old, self.new = old, new
+        self.launches = pair_launches(old.launches, new.launches)
+        diff = self.diff = compare_sources(old, new, self.launches)
         apart = old.device.name != new.device.name
         self.unlinked = PartKey("elsewhere", note="device" if apart else "")
         self.back = {b: a for a, b in diff.twin.items()}
@@ -192,7 +192,7 @@ class Placing:
         self.by_line: dict[int, dict[str, dict[int, Number]]] = {}
         self.placed: list[Placed] = []
         self.numbers: dict[Placed, int] = {}
-        for pair in launches:
+        for pair in self.launches:
             a = old.launches[pair.old] if pair.old is not None else None
             b = new.launches[pair.new] if pair.new is not None else None
             if a is not None and b is not None and pair.old is not None and pair.new is not None:
@@ -518,25 +518,16 @@ class Attribution(Record, frozen=True):
 _ORDER = {"hunk": 0, "symbol": 1, "launch": 2, "unknown": 3, "elsewhere": 4}
 
 
-def attribute(
-    old: Profile,
-    new: Profile,
-    diff: SourceDiff | None = None,
-    placing: Placing | None = None,
-) -> Attribution:
+def attribute(old: Profile, new: Profile, placing: Placing | None = None) -> Attribution:
     """Split the change of every line counter over the changes of the source.
 
     Args:
         old: The old profile.
         new: The new profile.
-        diff: Their sources compared, if that was done already.
-        placing: Their lines placed, likewise.
+        placing: Their lines placed, if that was done already.
     """
-    launches = pair_launches(old.launches, new.launches)
-    if diff is None:
-        diff = compare_sources(old, new, launches)
-    if placing is None:
-        placing = Placing(old, new, diff, launches)
+    placing = placing or Placing(old, new)
+    diff = placing.diff
     names, missing = _line_counters(old, new)
     splits = tuple(_split(name, old, new, placing) for name in names)
     readable = _readable(old) and _readable(new)
@@ -551,7 +542,7 @@ def attribute(
     return Attribution(
         hunks=diff.hunks,
         counters=splits,
-        launches=tuple(_match(old, new, pair) for pair in launches),
+        launches=tuple(_match(old, new, pair) for pair in placing.launches),
         missing=missing,
         words=tuple(words),
         sources=diff.sources,

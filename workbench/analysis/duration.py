@@ -22,7 +22,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from workbench.analysis.aggregate import pair_launches
 from workbench.analysis.attribution import (
     Linked,
     PartKey,
@@ -34,7 +33,6 @@ from workbench.analysis.attribution import (
 )
 from workbench.analysis.blame import UNITS, Account, Culprit, Debt, blame_launch
 from workbench.analysis.limit import LEAST_SAMPLES
-from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.counters import Reading, read
 from workbench.model import Estimate, Profile, Record
 
@@ -237,27 +235,18 @@ class _Spent:
                     self.paths[end, origin, debt.state][via] += per_unit * units * count
 
 
-def split_time(
-    old: Profile,
-    new: Profile,
-    diff: SourceDiff | None = None,
-    placing: Placing | None = None,
-) -> TimeSplit | str:
+def split_time(old: Profile, new: Profile, placing: Placing | None = None) -> TimeSplit | str:
     """Split the change in duration over the parts of attribution and the warp states.
 
     Args:
         old: The old profile.
         new: The new profile.
-        diff: Their sources compared, if that was done already.
-        placing: Their lines placed, likewise.
+        placing: Their lines placed, if that was done already.
 
     Returns:
         The split, or a sentence that says what is missing for it.
     """
-    launches = pair_launches(old.launches, new.launches)
-    if diff is None:
-        diff = compare_sources(old, new, launches)
-    spent = _Spent(placing or Placing(old, new, diff, launches))
+    spent = _Spent(placing or Placing(old, new))
     durations, counts = [Fraction(0), Fraction(0)], [0, 0]
     short, which = [Fraction(0), Fraction(0)], ""
     followed = True

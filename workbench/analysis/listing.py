@@ -15,11 +15,10 @@ from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from workbench.analysis.aggregate import Recent, pair_launches
+from workbench.analysis.aggregate import Recent
 from workbench.analysis.attribution import Placing
 from workbench.analysis.blame import UNITS, Account, blame_launch
 from workbench.analysis.code import Flow, KernelCode, code_of, issues
-from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.source.lines import align
 from workbench.counters import Reading, read
 from workbench.model import Launch, Number, Profile, Record
@@ -315,28 +314,18 @@ def _by_role(
     return [*out, *((None, row) for row in left)]
 
 
-def hunk_codes(
-    old: Profile,
-    new: Profile,
-    diff: SourceDiff | None = None,
-    placing: Placing | None = None,
-) -> tuple[HunkCode, ...]:
+def hunk_codes(old: Profile, new: Profile, placing: Placing | None = None) -> tuple[HunkCode, ...]:
     """The machine code of every hunk that has any, kernel by kernel.
 
     Args:
         old: The old profile.
         new: The new profile.
-        diff: Their sources compared, if that was done already.
-        placing: Their lines placed, likewise.
+        placing: Their lines placed, if that was done already.
     """
-    pairs = pair_launches(old.launches, new.launches)
-    if diff is None:
-        diff = compare_sources(old, new, pairs)
-    if placing is None:
-        placing = Placing(old, new, diff, pairs)
+    placing = placing or Placing(old, new)
     out: list[HunkCode] = []
     seen: set[str] = set()
-    for pair in pairs:
+    for pair in placing.launches:
         if pair.old is None or pair.new is None or pair.kernel in seen:
             continue
         seen.add(pair.kernel)

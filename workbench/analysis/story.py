@@ -27,7 +27,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
-from workbench.analysis.aggregate import pair_launches
 from workbench.analysis.attribution import (
     Attribution,
     CounterSplit,
@@ -46,7 +45,6 @@ from workbench.analysis.launches import side_by_side
 from workbench.analysis.listing import HunkCode, hunk_codes
 from workbench.analysis.occupancy import OccupancySplit, split_launches
 from workbench.analysis.sameness import doubts
-from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.weight import TELLING, WELL, Scale, most_moved, ranked
 from workbench.analysis.wording import (
@@ -127,7 +125,6 @@ def explain(
     new: Profile,
     comparison: Comparison,
     expectations: Sequence[Expectation] = (),
-    diff: SourceDiff | None = None,
     placing: Placing | None = None,
 ) -> Story:
     """Attribute, judge and tell one step.
@@ -137,8 +134,7 @@ def explain(
         new: The version's profile.
         comparison: `compare` of the two.
         expectations: What the version's author predicted.
-        diff: Their sources compared, if that was done already.
-        placing: Their lines placed, likewise.
+        placing: Their lines placed, if that was done already.
 
     Raises:
         UsageError: an expectation cannot be read.
@@ -146,11 +142,9 @@ def explain(
     doubted = doubts(old, new, (comparison.old.label, comparison.new.label))
     both = side_by_side(old, new)
     old, new = both.old, both.new
-    launches = pair_launches(old.launches, new.launches)
-    diff = diff or compare_sources(old, new, launches)
-    placing = placing or Placing(old, new, diff, launches)
-    attribution = attribute(old, new, diff, placing)
-    found = split_time(old, new, diff, placing)
+    placing = placing or Placing(old, new)
+    attribution = attribute(old, new, placing)
+    found = split_time(old, new, placing)
     time = None if isinstance(found, str) else found
     speedup = comparison.time.speedup if comparison.time is not None else None
     if speedup is None and time is not None and time.new_s:
@@ -544,32 +538,23 @@ class Step:
         return Scale(self.old, self.comparison)
 
     @cached_property
-    def diff(self) -> SourceDiff:
-        """The two sources, compared."""
-        return compare_sources(
-            self.old, self.new, pair_launches(self.old.launches, self.new.launches)
-        )
-
-    @cached_property
     def placing(self) -> Placing:
         """Their lines, each with the part of the change that it belongs to."""
-        return Placing(
-            self.old, self.new, self.diff, pair_launches(self.old.launches, self.new.launches)
-        )
+        return Placing(self.old, self.new)
 
     @cached_property
     def machine_code(self) -> tuple[HunkCode, ...]:
         """What the compiler made of every hunk, the hunks that matter most first."""
         order = [chapter.hunk.id for chapter in leading(self.story)]
-        codes = hunk_codes(self.old, self.new, self.diff, self.placing)
+        codes = hunk_codes(self.old, self.new, self.placing)
         return tuple(sorted(codes, key=lambda one: [*order, one.hunk].index(one.hunk)))
 
     @cached_property
     def story(self) -> Story:
         """Hunks, attribution, time split, verdicts, sentence."""
         try:
-            return explain(*self._whole, self.comparison, self._expected, self.diff, self.placing)
+            return explain(*self._whole, self.comparison, self._expected, self.placing)
         except UsageError as error:
             # An expectation that nobody can read is no reason to withhold what was measured.
             self.unread = error.message
-            return explain(*self._whole, self.comparison, diff=self.diff, placing=self.placing)
+            return explain(*self._whole, self.comparison, placing=self.placing)

@@ -82,12 +82,12 @@ class Diff(Step):
         Raises:
             UsageError: an expectation cannot be read.
         """
-        return explain(*self._whole, self.comparison, self._expected, self.diff, self.placing)
+        return explain(*self._whole, self.comparison, self._expected, self.placing)
 
     @cached_property
     def codes(self) -> tuple[HunkCode, ...]:
         """What the compiler made of every hunk, kernel by kernel."""
-        return hunk_codes(self.old, self.new, self.diff, self.placing)
+        return hunk_codes(self.old, self.new, self.placing)
 
     @property
     def why_no_code(self) -> str:

@@ -171,7 +171,7 @@ def diff_view(step: Step, head: Head) -> DiffView:
     """
     comparison, story = step.comparison, step.story
     gutters = pair_gutters(step.old, step.new)
-    code = DiffCode(step.old, step.new, step.diff, story, gutters)
+    code = DiffCode(step.old, step.new, step.placing.diff, story, gutters)
     links = Links(story, code.anchor)
     # A version's page has its instructions under the names that these rows use; the launches of
     # a report are pages of their own.
