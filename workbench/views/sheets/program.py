@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from workbench.analysis.launches import shortened
+from workbench.analysis.launches import shortened, titles
 from workbench.analysis.program import ProgramDifference, WorkChange, total
 from workbench.capture.records import ProgramCapture, Work
-from workbench.model import Estimate
+from workbench.model import Estimate, Launch
 from workbench.units import count, extent, faster, listed, quantity, relative, several, signed, when
 from workbench.views.shapes import shaped
 from workbench.views.shapes.program import (
@@ -24,6 +23,7 @@ from workbench.views.shapes.program import (
     ProgramSide,
     ProgramStep,
     ProgramTime,
+    RangeRow,
     RunFacts,
 )
 from workbench.views.sheets import Sheet
@@ -43,34 +43,34 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
     runs = len(survey.runs)
     profiled = Counter(capture.detail)
     names = names_of(survey.works)
-    raw = [
-        _work(work, name, runs, whole, profiled[place])
+    rows = [
+        _row(work, name, runs, whole, profiled[place])
         for place, (work, name) in enumerate(zip(survey.works, names, strict=True))
     ]
-    ranged = any(row["range"] for row in raw)
+    ranged = any(row.range for row in rows)
     shown = [
         (
-            shortened(row["kernel"]),
-            quantity(row["seconds"], "s"),
-            quantity(100 * row["share"], "%"),
-            count_words(row["launches"]),
-            quantity(row["mean_s"], "s"),
-            f"{quantity(row['shortest_s'], 's')} – {quantity(row['longest_s'], 's')}",
-            extent(row["grid"] or ()),
-            extent(row["block"] or ()),
+            shortened(row.kernel),
+            quantity(row.seconds, "s"),
+            quantity(100 * row.share, "%"),
+            count_words(row.launches),
+            quantity(row.mean_s, "s"),
+            f"{quantity(row.shortest_s, 's')} – {quantity(row.longest_s, 's')}",
+            extent(row.grid or ()),
+            extent(row.block or ()),
             *([_range(row)] if ranged else []),
-            count(row["profiled"]) if row["profiled"] else "",
+            count(row.profiled) if row.profiled else "",
         )
-        for row in (raw if everything else raw[:ROWS])
+        for row in (rows if everything else rows[:ROWS])
     ]
     notes = [f"note: [{notice.code}] {notice.message}" for notice in capture.notices]
-    if len(raw) > len(shown):
-        rest = sum(row["share"] for row in raw[len(shown) :])
-        left = several(len(raw) - len(shown), "more kernel")
+    if len(rows) > len(shown):
+        rest = sum(row.share for row in rows[len(shown) :])
+        left = several(len(rows) - len(shown), "more kernel")
         notes.insert(0, f"{left}: {quantity(100 * rest, '%')} of the time (--all)")
     if capture.detail:
         # The rows are in the order of their time: of those with counters, the heaviest.
-        first = next((row["kernel"] for row in raw if row["profiled"]), "")
+        first = next((row.kernel for row in rows if row.profiled), "")
         notes.append(
             f"closer: `workbench show @{capture.name}::{first.partition('<')[0]}`"
             if first
@@ -82,12 +82,26 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
             *("grid", "block", *(["NVTX range"] if ranged else []), "profiled"),
         ),
         shown=tuple(shown),
-        raw=tuple(raw),
-        document=_document(capture, whole, raw).plain(),
+        raw=tuple(map(_raw, rows)),
+        document=ProgramDocument(
+            **side_fields(capture, whole),
+            runs=[
+                shaped(run, RunFacts, busy_s=1e-9 * run.busy_ns, span_s=1e-9 * run.span_ns)
+                for run in survey.runs
+            ],
+            kernels=rows,
+            notices=[shaped(notice, NoticeFacts) for notice in capture.notices],
+        ).plain(),
         title=_title(capture, whole),
         notes=tuple(notes),
         extra=("block", "grid", "shortest – longest", "NVTX range", "profiled"),
     )
+
+
+def _raw(row: KernelRow) -> dict[str, Any]:
+    plain = asdict(row)
+    del plain["ranges"]
+    return plain | {name: plain[name] and tuple(plain[name]) for name in ("grid", "block")}
 
 
 def report_sheet(report: ProgramCapture) -> Sheet:
@@ -111,64 +125,36 @@ def report_sheet(report: ProgramCapture) -> Sheet:
     )
 
 
-def _work(work: Work, name: str, runs: int, whole: Estimate, profiled: int) -> dict[str, Any]:
+def _row(work: Work, name: str, runs: int, whole: Estimate, profiled: int) -> KernelRow:
     seconds, launches = 1e-9 * sum(work.total_ns) / runs, sum(work.launches)
     shape = work.shapes[0] if work.shapes else None
-    return {
-        "kernel": name,
-        "kind": work.kind,
-        "symbol": work.symbol,
-        "seconds": seconds,
-        "share": seconds / whole.value if whole.value else 0.0,
-        "launches": launches / runs,
-        "mean_s": 1e-9 * sum(work.total_ns) / launches if launches else 0.0,
-        "shortest_s": 1e-9 * min(work.quantiles_ns, default=0),
-        "longest_s": 1e-9 * max(work.quantiles_ns, default=0),
-        "grid": shape.grid if shape else None,
-        "block": shape.block if shape else None,
-        "graph": work.graph,
-        "range": work.ranges[0].path if work.ranges else None,
-        "range_count": work.range_count,
-        "profiled": profiled,
-    }
-
-
-def _ranges(work: Work, runs: int) -> list[dict[str, Any]]:
-    """The NVTX ranges of a kernel, per run, those with most of its time."""
-    return [
-        {"range": x.path, "launches": x.launches / runs, "seconds": 1e-9 * x.total_ns / runs}
-        for x in work.ranges
-    ]
-
-
-def _range(row: dict[str, Any]) -> str:
-    """The range with most of a kernel's time, and how many others there are."""
-    if not row["range"]:
-        return ""
-    others = row["range_count"] - 1
-    return shortened(row["range"]) + (f" + {others}" if others else "")
-
-
-def _document(
-    capture: ProgramCapture, whole: Estimate, kernels: Sequence[dict[str, Any]]
-) -> ProgramDocument:
-    return ProgramDocument(
-        **side_fields(capture, whole),
-        runs=[
-            RunFacts(
-                wall_s=run.wall_s,
-                busy_s=1e-9 * run.busy_ns,
-                span_s=1e-9 * run.span_ns,
-                processes=run.processes,
-            )
-            for run in capture.survey.runs
+    return KernelRow(
+        kernel=name,
+        kind=work.kind,
+        symbol=work.symbol,
+        seconds=seconds,
+        share=seconds / whole.value if whole.value else 0.0,
+        launches=launches / runs,
+        mean_s=1e-9 * sum(work.total_ns) / launches if launches else 0.0,
+        shortest_s=1e-9 * min(work.quantiles_ns, default=0),
+        longest_s=1e-9 * max(work.quantiles_ns, default=0),
+        grid=list(shape.grid) if shape else None,
+        block=list(shape.block) if shape else None,
+        graph=work.graph,
+        range=work.ranges[0].path if work.ranges else None,
+        range_count=work.range_count,
+        profiled=profiled,
+        ranges=[
+            RangeRow(range=x.path, launches=x.launches / runs, seconds=1e-9 * x.total_ns / runs)
+            for x in work.ranges
         ],
-        kernels=[
-            msgspec.convert({**row, "ranges": _ranges(work, len(capture.survey.runs))}, KernelRow)
-            for row, work in zip(kernels, capture.survey.works, strict=True)
-        ],
-        notices=[shaped(notice, NoticeFacts) for notice in capture.notices],
     )
+
+
+def _range(row: KernelRow) -> str:
+    """The range with most of a kernel's time, and how many others there are."""
+    others = f" + {row.range_count - 1}" if row.range_count > 1 else ""
+    return shortened(row.range) + others if row.range else ""
 
 
 def side_fields(capture: ProgramCapture, whole: Estimate) -> dict[str, Any]:
@@ -230,9 +216,6 @@ def time_words(estimate: Estimate) -> str:
 
 def names_of(works: Sequence[Work]) -> list[str]:
     """Names that tell kernels of one name apart by their template arguments."""
-    from workbench.analysis.launches import titles
-    from workbench.model import Launch
-
     return titles(
         [
             Launch(
@@ -251,7 +234,7 @@ def count_words(value: float) -> str:
     return count(round(value)) if abs(value - round(value)) < 1e-9 else f"{value:.1f}"
 
 
-# --- two programs ---
+# --- two programs ----------------------------------------------------------------------------
 
 _FATES = {
     "same": "",
@@ -286,7 +269,7 @@ def difference_sheet(
     return Sheet(
         header=("", "kernel", "before", "after", "change", "share of change", "launches"),
         shown=tuple(shown),
-        raw=tuple(_fate_row(difference, row, names[n]) for n, row in enumerate(rows)),
+        raw=tuple(asdict(_fate_row(difference, row, names[n])) for n, row in enumerate(rows)),
         document=difference_document(difference).plain(),
         title=headline(difference),
         notes=tuple(f"note: {warning}" for warning in difference.warnings),
@@ -367,19 +350,19 @@ def _cells(difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[s
     )
 
 
-def _fate_row(difference: ProgramDifference, row: WorkChange, name: str) -> dict[str, Any]:
+def _fate_row(difference: ProgramDifference, row: WorkChange, name: str) -> KernelFate:
     old_s, new_s = difference.seconds(row)
     launches = difference.launches(row)
-    return {
-        "kernel": name,
-        "fate": row.fate,
-        "old_s": old_s if row.old else None,
-        "new_s": new_s if row.new else None,
-        "change_s": new_s - old_s,
-        "share": difference.share(new_s - old_s),
-        "old_launches": launches[0] if row.old else None,
-        "new_launches": launches[1] if row.new else None,
-    }
+    return KernelFate(
+        kernel=name,
+        fate=row.fate,
+        old_s=old_s if row.old else None,
+        new_s=new_s if row.new else None,
+        change_s=new_s - old_s,
+        share=difference.share(new_s - old_s),
+        old_launches=launches[0] if row.old else None,
+        new_launches=launches[1] if row.new else None,
+    )
 
 
 def difference_document(
@@ -396,6 +379,6 @@ def difference_document(
         warnings=[*(f"not comparable: {x}" for x in difference.reasons), *difference.warnings],
         change=program_time(difference.change_s),
         moved=difference.moved,
-        kernels=[msgspec.convert(row, KernelFate) for row in rows],
+        kernels=rows,
         steps=list(steps),
     )

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from workbench.analysis.aggregate import weights_of
@@ -34,7 +33,7 @@ from workbench.counters import (
 )
 from workbench.gpus import chip_for
 from workbench.model import Device, Launch, LineKey, Number, Profile, Rule, Timing, line_counters
-from workbench.units import capital, count, extent, factor, quantity, several
+from workbench.units import capital, extent, factor, quantity, several
 from workbench.views.terminal.console import (
     DIM,
     GOOD,
@@ -163,21 +162,10 @@ def _details(
     parts: list[RenderableType] = [Text(), head]
     parts += headroom(profile, panel_of_launch(launch, profile.device), everything)
     half = (width - 4) // 2 if width >= WIDE else width
-    left = [
-        speed_of_light(readings, half),
-        memory(readings, profile.device),
-    ]
-    right = [
-        occupancy(readings),
-        scheduler(readings),
-        stall_bars(launch, half),
-    ]
-    blocks = [each for each in left if each is not None]
-    others = [each for each in right if each is not None]
-    if width >= WIDE:
-        parts.append(columns([Group(*blocks), Group(*others)], width))
-    else:
-        parts += [*blocks, *others]
+    left = [*speed_of_light(readings, half), *memory(readings, profile.device)]
+    right = [*occupancy(readings), *scheduler(readings), *stall_bars(launch, half)]
+    beside = columns([Group(*left), Group(*right)], width)
+    parts += [beside] if width >= WIDE else [*left, *right]
     parts += hot_lines(profile, launch, width, limit=24 if everything else 8)
     parts += rules(launch, everything)
     if everything:
@@ -220,8 +208,7 @@ def _missing(readings: Readings, everything: bool) -> list[RenderableType]:
     absent = {name: reading for name, reading in readings.items() if isinstance(reading, Missing)}
     if not absent:
         return []
-    plural = "s" if len(absent) > 1 else ""
-    head = f"{count(len(absent))} counter{plural} without a value"
+    head = f"{several(len(absent), 'counter')} without a value"
     table = grid("l", "f")
     if everything:
         for name, reading in absent.items():
@@ -255,7 +242,7 @@ def _kind(reading: Missing) -> str:
     return "unknown"
 
 
-# --- sections ---
+# --- sections --------------------------------------------------------------------------------
 
 Readings = dict[str, Reading | Missing]
 
@@ -272,6 +259,14 @@ _LIMITS = (
     ("warps", "occupancy_limit_warps"),
     ("block slots", "occupancy_limit_blocks"),
     ("barriers", "occupancy_limit_barriers"),
+)
+_PIPES = (
+    ("FMA", "fma_utilization"),
+    ("ALU", "alu_utilization"),
+    ("LSU", "lsu_utilization"),
+    ("tensor", "tensor_utilization"),
+    ("FP64", "fp64_utilization"),
+    ("XU", "xu_utilization"),
 )
 #: Stall reasons under this share of the warp time are noise on a bar chart.
 _SMALL = 0.01
@@ -296,11 +291,11 @@ def _color(share: float) -> str:
     return "green" if share >= 0.8 else "yellow" if share >= 0.4 else "blue"
 
 
-def speed_of_light(readings: Readings, width: int) -> RenderableType | None:
+def speed_of_light(readings: Readings, width: int) -> list[RenderableType]:
     """Throughputs as bars: which unit is busiest, and how close it is to what it can do."""
     known = [(title, v) for title, c in _SPEED if (v := value_of(readings, c)) is not None]
     if not known:
-        return None
+        return []
     cells = max(10, min(40, width - 36))
     table = grid("l", "r", "l")
     for title, value in known:
@@ -308,143 +303,118 @@ def speed_of_light(readings: Readings, width: int) -> RenderableType | None:
         gauge = Text(bar(share, cells), style=_color(share))
         gauge.append("·" * (cells - len(gauge.plain)), style=DIM)
         table.add_row(title, quantity(value, "%"), gauge)
-    return section("Speed of light", table, "share of what the chip can sustain")
+    return [section("Speed of light", table, "share of what the chip can sustain")]
 
 
-def memory(readings: Readings, device: Device) -> RenderableType | None:
+class _Facts:
+    """A section's table: a row a counter that is known, with notes."""
+
+    def __init__(self, readings: Readings) -> None:
+        self.readings, self.table = readings, grid("l", "r", "f")
+
+    def add(self, title: str, value: str, *notes: str) -> None:
+        """A row, whatever is known."""
+        self.table.add_row(title, value, Text(", ".join(filter(None, notes)), style=DIM))
+
+    def row(self, title: str, counter: str, *notes: str) -> None:
+        """A row where the counter is known."""
+        if value_of(self.readings, counter) is not None:
+            self.add(title, text_of(self.readings, counter), *notes)
+
+    def said(self, counter: str, words: str) -> str:
+        """``12.5 warps/SM``; "" where the counter is missing."""
+        known = value_of(self.readings, counter) is not None
+        return f"{text_of(self.readings, counter)} {words}" if known else ""
+
+    def excess(self, title: str, counter: str) -> None:
+        """A row of a count, with what of it exceeds the ideal."""
+        total = value_of(self.readings, counter)
+        excess = value_of(self.readings, f"{counter}_excess")
+        if not total:
+            return
+        note = "" if excess is None else "none in excess"
+        if excess:
+            note = f"{quantity(excess)} in excess ({quantity(100.0 * excess / total, '%')})"
+        self.add(title, quantity(total), note)
+
+    def section(self, title: str) -> list[RenderableType]:
+        """The section, if anything is known."""
+        return [section(title, self.table)] if self.table.row_count else []
+
+
+def memory(readings: Readings, device: Device) -> list[RenderableType]:
     """How accesses use sectors, banks and caches."""
-    table = grid("l", "r", "f")
+    facts = _Facts(readings)
     for kind in ("load", "store"):
         if value_of(readings, f"global_{kind}s") == 0:
             continue
-        per = value_of(readings, f"global_{kind}_sectors_per_request")
-        used = value_of(readings, f"global_{kind}_efficiency")
-        if per is None and used is None:
-            continue
-        note = f"{quantity(used, '%')} of bytes used" if used is not None else ""
-        table.add_row(f"Global {kind}s", quantity(per), _note("sectors per request", note))
-    _excess(table, readings, "Global sectors", "global_sectors")
-    _excess(table, readings, "Shared wavefronts", "shared_wavefronts")
-    ways = value_of(readings, "shared_conflict_ways")
-    if ways is not None:
-        table.add_row("  to the ideal", quantity(ways), _note("1: no bank conflict"))
+        per = text_of(readings, f"global_{kind}_sectors_per_request")
+        used = facts.said(f"global_{kind}_efficiency", "of bytes used")
+        if used or per != quantity(None):
+            facts.add(f"Global {kind}s", per, "sectors per request", used)
+    facts.excess("Global sectors", "global_sectors")
+    facts.excess("Shared wavefronts", "shared_wavefronts")
+    facts.row("  to the ideal", "shared_conflict_ways", "1: no bank conflict")
     if value_of(readings, "shared_bank_conflicts"):
         loads, stores = (text_of(readings, f"shared_{k}_bank_conflicts") for k in ("load", "store"))
-        conflicts = text_of(readings, "shared_bank_conflicts")
-        table.add_row("Bank conflicts", conflicts, _note(f"loads {loads}, stores {stores}"))
-    for title, counter in (("L1 hit rate", "l1_hit_rate"), ("L2 hit rate", "l2_hit_rate")):
-        if value_of(readings, counter) is not None:
-            table.add_row(title, text_of(readings, counter), "")
-    _dram(table, readings, device)
+        facts.row("Bank conflicts", "shared_bank_conflicts", f"loads {loads}, stores {stores}")
+    facts.row("L1 hit rate", "l1_hit_rate")
+    facts.row("L2 hit rate", "l2_hit_rate")
+    chip = chip_for(device)
+    peak = chip.memory_bandwidth if chip else 0.0
+    facts.row(
+        *("DRAM", "dram_bandwidth", f"of {quantity(peak, 'byte/s')}" if peak else ""),
+        *(facts.said("dram_read_bytes", "read"), facts.said("dram_write_bytes", "written")),
+    )
     local = [value_of(readings, name) for name in ("local_loads", "local_stores")]
     if any(local):
         both = quantity(sum(value or 0 for value in local))
-        spilled = value_of(readings, "spill_instructions")
-        note = f"{quantity(spilled)} of them spills" if spilled is not None else ""
-        table.add_row("Local accesses", both, _note("instructions", note))
-    return section("Memory", table) if table.row_count else None
+        spills = facts.said("spill_instructions", "of them spills")
+        facts.add("Local accesses", both, "instructions", spills)
+    return facts.section("Memory")
 
 
-def _note(*parts: str) -> Text:
-    return Text(", ".join(part for part in parts if part), style=DIM)
-
-
-def _excess(table: Table, readings: Readings, title: str, counter: str) -> None:
-    total = value_of(readings, counter)
-    excess = value_of(readings, f"{counter}_excess")
-    if not total:
-        return
-    note = "none in excess"
-    if excess is None:
-        note = ""
-    elif excess:
-        note = f"{quantity(excess)} in excess ({quantity(100.0 * excess / total, '%')})"
-    table.add_row(title, quantity(total), _note(note))
-
-
-def _dram(table: Table, readings: Readings, device: Device) -> None:
-    rate = value_of(readings, "dram_bandwidth")
-    if rate is None:
-        return
-    chip = chip_for(device)
-    peak = chip.memory_bandwidth if chip else 0.0
-    parts = [f"of {quantity(peak, 'byte/s')}"] if peak else []
-    if value_of(readings, "dram_read_bytes") is not None:
-        parts.append(f"{text_of(readings, 'dram_read_bytes')} read")
-    if value_of(readings, "dram_write_bytes") is not None:
-        parts.append(f"{text_of(readings, 'dram_write_bytes')} written")
-    table.add_row("DRAM", quantity(rate, "byte/s"), _note(*parts))
-
-
-def occupancy(readings: Readings) -> RenderableType | None:
+def occupancy(readings: Readings) -> list[RenderableType]:
     """Warps on an SM, what limits them, and what a block takes."""
-    table = grid("l", "r", "f")
+    facts = _Facts(readings)
     limits = {name: v for name, c in _LIMITS if (v := value_of(readings, c)) is not None}
-    if value_of(readings, "theoretical_occupancy") is not None:
-        note = Text(style=DIM)
-        if limits:
-            least = min(limits.values())
-            by = [name for name, value in limits.items() if value == least]
-            plural = "s" if least != 1 else ""
-            note.append(f"{quantity(least)} block{plural}/SM, by {', '.join(by)}")
-        table.add_row("Theoretical", text_of(readings, "theoretical_occupancy"), note)
-    if value_of(readings, "achieved_occupancy") is not None:
-        warps = value_of(readings, "warps_per_sm")
-        note = _note(f"{quantity(warps)} warps/SM" if warps is not None else "")
-        table.add_row("Achieved", text_of(readings, "achieved_occupancy"), note)
-    if value_of(readings, "registers") is not None:
-        table.add_row("Registers", text_of(readings, "registers"), _note("per thread"))
-    static, dynamic = (value_of(readings, f"{kind}_shared") for kind in ("static", "dynamic"))
+    least = min(limits.values(), default=0)
+    by = ", ".join(name for name, value in limits.items() if value == least)
+    blocks = f"{quantity(least)} block{'s' if least != 1 else ''}/SM, by {by}" if by else ""
+    facts.row("Theoretical", "theoretical_occupancy", blocks)
+    facts.row("Achieved", "achieved_occupancy", facts.said("warps_per_sm", "warps/SM"))
+    facts.row("Registers", "registers", "per thread")
+    static, dynamic = (value_of(readings, f"{kind}_shared") or 0 for kind in ("static", "dynamic"))
     if static or dynamic:
-        both = quantity((static or 0) + (dynamic or 0), "byte")
-        note = _note(
-            f"per block, {quantity(dynamic, 'byte')} of it dynamic" if dynamic else "per block"
-        )
-        table.add_row("Shared memory", both, note)
-    if value_of(readings, "waves") is not None:
-        idle = value_of(readings, "tail_idle")
-        note = _note(f"{quantity(idle, '%')} of block slots idle" if idle is not None else "")
-        table.add_row("Waves", text_of(readings, "waves"), note)
-    return section("Occupancy", table) if table.row_count else None
+        part = f"{quantity(dynamic, 'byte')} of it dynamic" if dynamic else ""
+        facts.add("Shared memory", quantity(static + dynamic, "byte"), "per block", part)
+    facts.row("Waves", "waves", facts.said("tail_idle", "of block slots idle"))
+    return facts.section("Occupancy")
 
 
-def scheduler(readings: Readings) -> RenderableType | None:
+def scheduler(readings: Readings) -> list[RenderableType]:
     """Issue slots and the busiest pipes."""
-    table = grid("l", "r", "f")
-    if value_of(readings, "issue_active") is not None:
-        eligible = value_of(readings, "eligible_warps")
-        note = _note(f"{quantity(eligible)} warps ready on average" if eligible is not None else "")
-        table.add_row("Issue slots busy", text_of(readings, "issue_active"), note)
-    pipes = [
-        (title, value)
-        for title, counter in (
-            ("FMA", "fma_utilization"),
-            ("ALU", "alu_utilization"),
-            ("LSU", "lsu_utilization"),
-            ("tensor", "tensor_utilization"),
-            ("FP64", "fp64_utilization"),
-            ("XU", "xu_utilization"),
-        )
-        if (value := value_of(readings, counter)) is not None
-    ]
-    pipes.sort(key=lambda pipe: -pipe[1])
+    facts = _Facts(readings)
+    ready = facts.said("eligible_warps", "warps ready on average")
+    facts.row("Issue slots busy", "issue_active", ready)
+    known = {title: v for title, c in _PIPES if (v := value_of(readings, c)) is not None}
+    pipes = sorted(known.items(), key=lambda pipe: -pipe[1])
     if pipes:
         (name, busiest), *others = pipes
         rest = ", ".join(f"{title} {quantity(value, '%')}" for title, value in others[:3] if value)
-        table.add_row(f"{capital(name)} pipe busy", quantity(busiest, "%"), _note(rest))
-    if value_of(readings, "ipc") is not None:
-        table.add_row("Instructions", text_of(readings, "ipc"), _note("per cycle and SM"))
+        facts.add(f"{capital(name)} pipe busy", quantity(busiest, "%"), rest)
+    facts.row("Instructions", "ipc", "per cycle and SM")
     lanes = value_of(readings, "lanes_per_instruction")
     if lanes is not None and lanes < 31.95:
-        table.add_row("Active lanes", quantity(lanes), _note("of 32, on average"))
-    return section("Scheduler and pipes", table) if table.row_count else None
+        facts.row("Active lanes", "lanes_per_instruction", "of 32, on average")
+    return facts.section("Scheduler and pipes")
 
 
-def stall_bars(launch: Launch, width: int) -> RenderableType | None:
+def stall_bars(launch: Launch, width: int) -> list[RenderableType]:
     """Where warps spent their time, largest first."""
     found = breakdown(launch)
     if not found.shares:
-        return None
+        return []
     shown = [share for share in found.shares if share.share >= _SMALL][:_TOP_STALLS]
     timed = any(share.cycles is not None for share in shown)
     cells = max(8, min(28, width - 52))
@@ -458,10 +428,10 @@ def stall_bars(launch: Launch, width: int) -> RenderableType | None:
         table.add_row(Text("others", style=DIM), quantity(100.0 * rest, "%"))
     source = f"{quantity(found.samples)} samples" if found.source == "samples" else "cycle counts"
     note = f"share of time ({source})" + (", cycles/inst" if timed else "")
-    return section("Warp states", table, note)
+    return [section("Warp states", table, note)]
 
 
-# --- lines and rules ---
+# --- lines -----------------------------------------------------------------------------------
 
 #: Line counters shown beside the code: (catalog id, ideal, word).
 _COUNTERS = (
@@ -568,9 +538,7 @@ def _line_note(launch: Launch, counters: dict[str, Number]) -> str:
 
 def rules(launch: Launch, everything: bool) -> list[RenderableType]:
     """Ncu's findings, those with the largest estimated speed-up first."""
-    found = [
-        rule for rule in launch.rules if everything or rule.kind in ("optimization", "warning")
-    ]
+    found = [rule for rule in launch.rules if everything or rule.kind in _TELLING]
     if not found:
         return []
     # A global estimate speaks of the launch, a local one of a part of it only.
@@ -596,10 +564,8 @@ def _rule(rule: Rule, everything: bool) -> list[RenderableType]:
     if rule.kind in ("warning", "error"):
         head.append(f"  {rule.kind}", style=WARN)
     message = clean(rule.message.replace("\n", " "))
-    text = Text(message, style=DIM)
-    if not everything:
-        text = Text(_first_sentences(message), style=DIM)
-    return [head, Padding(text, (0, 0, 0, 2))]
+    text = message if everything else _first_sentences(message)
+    return [head, Padding(Text(text, style=DIM), (0, 0, 0, 2))]
 
 
 def _first_sentences(text: str, limit: int = 240) -> str:
@@ -610,7 +576,7 @@ def _first_sentences(text: str, limit: int = 240) -> str:
     return text[: end + 1] if end > 60 else text[:limit].rsplit(" ", 1)[0] + " …"
 
 
-# --- limit ---
+# --- what limits it now ----------------------------------------------------------------------
 
 #: Ways that are shown where not all are wanted.
 _WAYS = 3
