@@ -34,6 +34,8 @@ from workbench.processes.ending import GRACE_S, end_group, guarded, members
 
 #: Lines of output that are kept: the last ones, which hold the error.
 KEPT_LINES = 4000
+#: Seconds between two looks at a program in the foreground, and bytes that it is fed at once.
+_LOOK_S, _CHUNK = 0.05, 1 << 16
 
 
 class Finished(Record, frozen=True):
@@ -259,10 +261,6 @@ def _start(argv: Sequence[str], cwd: Path, env: dict[str, str]) -> subprocess.Po
             f"{argv[0]} cannot be started: {error.strerror or error}",
             "Check that it is installed and on PATH.",
         ) from error
-
-
-_LOOK_S = 0.05
-_CHUNK = 1 << 16
 
 
 class Ended(Record, frozen=True):

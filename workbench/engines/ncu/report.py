@@ -47,13 +47,17 @@ from workbench.ncurep.wire import rewrite
 from workbench.store.codec import pack
 from workbench.units import quantity
 
-#: ``auto`` keeps what is small and names no folder of this machine.
-
 #: Compressed bytes up to which a raw report is kept without being asked for.
 LIMIT = 100_000
 
 # Fields of the system record: host name, and one entry per network address.
 _HOST_NAME, _ADDRESS = 5, 7
+
+_DURATION = "gpu__time_duration.sum"
+#: As many names as a notice lists before it only counts.
+_NAMED = 6
+#: Advice of `workbench.ncurep.values` to whoever compiled the kernel.
+_FOR_COMPILERS = ("no-line-info", "no-source")
 
 
 class RawReport(Record, frozen=True):
@@ -143,11 +147,6 @@ def pack_report(
 def _dropped(code: str, why: str) -> RawReport:
     message = f"The raw report was not kept beside the profile, because {why}; --raw keeps it."
     return RawReport(notice=Notice(code=code, message=message))
-
-
-_DURATION = "gpu__time_duration.sum"
-#: As many names as a notice lists before it only counts.
-_NAMED = 6
 
 
 def fold_repeats(profile: Profile, repeats: int, launched: int = 0) -> Profile:
@@ -304,10 +303,6 @@ def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(names[:_NAMED])
     rest = len(names) - _NAMED
     return f"{shown} and {rest} more" if rest > 0 else shown
-
-
-#: Advice of `workbench.ncurep.values` to whoever compiled the kernel.
-_FOR_COMPILERS = ("no-line-info", "no-source")
 
 
 def library_notices(notices: Sequence[Notice], version: str) -> tuple[Notice, ...]:
