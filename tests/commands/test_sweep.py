@@ -302,7 +302,7 @@ def test_the_command_to_go_on_with_repeats_what_was_asked_for_and_no_default() -
         "workbench sweep sgemm v3 --problem 'n*' --problem 's1 2' --launcher 'srun --gres=gpu:1'"
     )
     every, other = SweepScope((), None, ()), RunOptions(timeout_s=60.0, seed=0)
-    timing = TimeOptions(limit_s=3.0, cache="warm")
-    assert _command_line(every, timing, other, "csv", "") == (
+    sampling = TimeOptions(limit_s=3.0, cache="warm")
+    assert _command_line(every, sampling, other, "csv", "") == (
         "workbench sweep --limit 3 --timeout 60 --seed 0 --format csv --warm"
     )

@@ -67,8 +67,8 @@ class JobOrder(Record, frozen=True):
     submitted: str
     run: RunOptions
     engine: str = "auto"
-    timing: TimeOptions = TimeOptions()
-    counting: ProfileOptions = ProfileOptions()
+    sampling: TimeOptions = TimeOptions()
+    profiling: ProfileOptions = ProfileOptions()
     timed: bool = False
     since: str = ""
 

@@ -147,7 +147,7 @@ class Payload:
         """Slug of the GPU here, if a time of it is stored that holds."""
         order = self._order
         slug = device_slug(presence.need_gpu().name)
-        cache = order.timing.cache
+        cache = order.sampling.cache
         found = recorded(self._project, self._runner.study, [one.key], slug, cache, order.since)
         return slug if found.current else ""
 
@@ -178,14 +178,14 @@ class Payload:
             else:
                 self._finish(number, device=found.device.slug)
 
-        self._runner.time_all(list(left.values()), self._order.timing, timed)
+        self._runner.time_all(list(left.values()), self._order.sampling, timed)
 
     def _profile(self, number: int, subject: Subject) -> None:
         runner = self._runner
         try:
-            profile, path = runner.profile(subject, self._order.counting)
+            profile, path = runner.profile(subject, self._order.profiling)
             if self._order.timed and runner.engine.gpu is not None:
-                runner.time(subject, self._order.timing)
+                runner.time(subject, self._order.sampling)
         except WorkbenchError as error:
             self._finish(number, fault=Fault.of(error))
             return

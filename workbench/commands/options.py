@@ -239,7 +239,7 @@ def _time_options(warm: bool, limit_s: float) -> TimeOptions:
 
 #: How long to measure, and in what state of the caches: a `TimeOptions`.
 time_options = folded(
-    "timing",
+    "sampling",
     _time_options,
     click.option(
         "--warm", is_flag=True, help="Leave the buffers in the caches between executions."

@@ -70,7 +70,7 @@ def command(
     stored: Stored,
     recorded: bool,
     device: str | None,
-    timing: TimeOptions,
+    sampling: TimeOptions,
     run: RunOptions,
     format_: str,
 ) -> None:
@@ -91,20 +91,20 @@ def command(
         study = swept_study(project, chosen.name)
         if study.note:
             click.echo(f"note: {study.note}", err=True)
-        patterns, cache = scope.patterns, timing.cache
+        patterns, cache = scope.patterns, sampling.cache
         _print([recorded_sweep(project, study, versions, patterns, device, cache)], format_)
         return
 
     def go_on(begin: str) -> str:
         since = stored.since or (begin if stored.again else "")
-        return _command_line(scope, timing, run, format_, since)
+        return _command_line(scope, sampling, run, format_, since)
 
     def show(found: Sequence[Timed], tables: Sequence[Sweep]) -> None:
         need_one_model(found, format_)
         _print(tables, format_)
 
     with early_workers(run, *scope.first, again=bool(stored.again)) as workers:
-        manner = Manner(timing, not stored.again, stored.since, workers)
+        manner = Manner(sampling, not stored.again, stored.since, workers)
         sweep(scope, run, Progress(), manner, go_on, show)
 
 
@@ -117,13 +117,13 @@ def _print(tables: Sequence[Sweep], format_: str) -> None:
 
 
 def _command_line(
-    scope: SweepScope, timing: TimeOptions, run: RunOptions, format_: str, since: str
+    scope: SweepScope, sampling: TimeOptions, run: RunOptions, format_: str, since: str
 ) -> str:
     """The command line that goes on with a sweep, without what is the default anyway."""
     options: Mapping[str, object] = {
         "--study": scope.study,
         "--problem": scope.patterns,
-        "--limit": f"{timing.limit_s:g}",
+        "--limit": f"{sampling.limit_s:g}",
         "--timeout": f"{run.timeout_s:g}",
         "--seed": run.seed,
         "--launcher": run.launcher,
@@ -131,7 +131,7 @@ def _command_line(
         "--on": run.on,
         "--arch": run.arch,
         "--format": format_,
-        "--warm": timing.cache == "warm",
+        "--warm": sampling.cache == "warm",
         "--since": since,
     }
     words = ["workbench", "sweep", *scope.targets]

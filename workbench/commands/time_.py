@@ -40,7 +40,7 @@ def command(
     named: Named,
     all_problems: bool,
     stored: Stored,
-    timing: TimeOptions,
+    sampling: TimeOptions,
     run: RunOptions,
     format_: str,
 ) -> None:
@@ -67,5 +67,5 @@ def command(
     resume = bool(stored.since) or (named.every if stored.again is None else not stored.again)
     first = named.versions[0] if named.versions else None
     with early_workers(run, named.study, first, again=not resume) as workers:
-        manner = Manner(timing, resume, stored.since, workers)
+        manner = Manner(sampling, resume, stored.since, workers)
         time(named, run, Progress(), manner, show, all_problems=all_problems)

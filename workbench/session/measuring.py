@@ -486,7 +486,7 @@ def _profiled_by_jobs(
 
     runs.only_in_jobs(engine)
     combinations = runs.combinations("profile", 1)
-    runs.send("profile", combinations, tell, engine=engine, counting=options, timed=timed)
+    runs.send("profile", combinations, tell, engine=engine, profiling=options, timed=timed)
     return count
 
 

@@ -45,13 +45,13 @@ class Manner(NamedTuple):
     """How combinations are timed.
 
     Attributes:
-        timing: How long, and in what state of the caches.
+        sampling: How long, and in what state of the caches.
         resume: What is stored of the same sources is taken from there.
         since: ISO time; what was stored before it is measured again.
         workers: They have been started already (`early_workers`).
     """
 
-    timing: TimeOptions
+    sampling: TimeOptions
     resume: bool
     since: str = ""
     workers: Crew | None = None
@@ -174,7 +174,7 @@ def measure(
     out: list[Timed] = []
     for engine in on_gpus(runs.project, runs.options, say, manner.workers):
         campaign = Campaign(
-            runs.runner(engine), manner.timing, runs.display, runs.failures, _load_tables
+            runs.runner(engine), manner.sampling, runs.display, runs.failures, _load_tables
         )
         try:
             if manner.resume:
@@ -204,7 +204,7 @@ def _measured_by_jobs(
     project, study, display, fleet = runs.project, runs.study, runs.display, runs.fleet
     since = manner.since if manner.resume else now()
     keys = [each.key for each in combinations]
-    cache, count = manner.timing.cache, 0
+    cache, count = manner.sampling.cache, 0
     gaps: dict[Key, Gap] = {}
     stored: set[Key] = set()
     for device in fleet.devices if manner.resume else ():
@@ -227,7 +227,7 @@ def _measured_by_jobs(
             display.timing(f"[{count}/{len(todo)}]", timing, study.work)
 
     if todo:
-        since = runs.send("time", todo, tell, timing=manner.timing, since=since).since
+        since = runs.send("time", todo, tell, sampling=manner.sampling, since=since).since
     found = [recorded(project, study, keys, each, cache, since) for each in fleet.devices]
     return [Timed(dict(each.current), gaps) for each in found if each.current] or [Timed({}, gaps)]
 
@@ -327,7 +327,7 @@ def sweep(
             wanted,
             each.timings,
             {**refused, **each.gaps},
-            manner.timing.cache,
+            manner.sampling.cache,
         )
         for each in found
         if each.timings
