@@ -54,18 +54,26 @@ def kernel(text: str, stalls: Mapping[str, Mapping[int, int]], **counters: list[
     return make_launch(instructions=table)
 
 
+def totals_of(found: Account) -> dict[int, dict[str, Fraction]]:
+    """Row -> state -> samples that it is to blame for."""
+    return {
+        row: {state: Fraction(units, UNITS) for state, units in states.items()}
+        for row, states in found.units().items()
+    }
+
+
 def blamed(text: str, state: str, row: int, **counters: list[int]) -> dict[int, float]:
     """Row -> share of 1,000 samples of one state at one row."""
     found = blame_launch(kernel(text, {state: {row: 1000}}, **counters))
     assert conserved(found, {row: 1000})
     shares: dict[int, float] = {}
-    for at, states in found.totals().items():
+    for at, states in totals_of(found).items():
         shares[at] = float(sum(states.values())) / 1000
     return shares
 
 
 def conserved(found: Account, waited: Mapping[int, int]) -> bool:
-    whole = sum((sum(states.values()) for states in found.totals().values()), Fraction())
+    whole = sum((sum(states.values()) for states in totals_of(found).values()), Fraction())
     return whole == sum(waited.values())
 
 
@@ -153,9 +161,9 @@ def test_a_barrier_keeps_its_wait_and_says_what_came_before_it() -> None:
     stalls = {"barrier": {4: 100}, "long_scoreboard": {2: 300}, "selected": {2: 100, 6: 50}}
     found = blame_launch(kernel(LOOP, stalls))
     (debt,) = [debt for debt in found.debts if debt.kind == "barrier"]
-    assert [(cause.row, cause.samples) for cause in debt.causes] == [(3, Fraction(100))]
+    assert [(cause.row, cause.units) for cause in debt.causes] == [(3, 100 * UNITS)]
     # Between two barriers, around the loop: the load's 300, the store's own 100 and FFMA's 50.
-    passed = {cause.row: float(cause.samples) for cause in debt.passed}
+    passed = {cause.row: cause.units / UNITS for cause in debt.passed}
     assert passed == pytest.approx({1: 300 / 4.5, 2: 100 / 4.5, 6: 50 / 4.5}, abs=1e-3)
     assert sum(cause.units for cause in debt.passed) == 100 * UNITS
 
@@ -216,14 +224,12 @@ def test_no_sample_is_lost_or_made(lines: list[str], cells: dict[str, dict[int, 
     launch = kernel("\n".join(lines), inside)
     found, waited = blame_launch(launch), samples(launch)
     per_state: dict[str, Fraction] = {}
-    for states in found.totals().values():
+    for states in totals_of(found).values():
         for state, amount in states.items():
             per_state[state] = per_state.get(state, Fraction()) + amount
     assert per_state == {state: sum(rows.values()) for state, rows in waited.items() if rows}
-    for state, rows in waited.items():
-        for row, count in rows.items():
-            assert sum(cause.units for cause in found.causes(row, state)) == count * UNITS
     for debt in found.debts:
+        assert sum(cause.units for cause in debt.causes) == debt.samples * UNITS
         assert not debt.passed or sum(c.units for c in debt.passed) == debt.samples * UNITS
 
 
@@ -250,7 +256,7 @@ def test_recorded_waits_go_to_the_loads(report: Callable[[str], Path]) -> None:
     whole = sum(waited["long_scoreboard"].values())
     # No load waits for a load, and all of them are to blame.
     assert sum(waited["long_scoreboard"].get(row, 0) for row in loads) < whole / 100
-    totals = found.totals()
+    totals = totals_of(found)
     share = sum(totals.get(row, {}).get("long_scoreboard", Fraction()) for row in loads) / whole
     assert share > Fraction(99, 100)
 

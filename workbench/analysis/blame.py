@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from fractions import Fraction
 
 from workbench import sass
 from workbench.analysis import code
@@ -47,11 +46,6 @@ class Culprit(Record, frozen=True):
     row: int
     units: int
     via: str = ""
-
-    @property
-    def samples(self) -> Fraction:
-        """Samples, exactly."""
-        return Fraction(self.units, UNITS)
 
 
 class Debt(Record, frozen=True):
@@ -91,21 +85,6 @@ class Account(Record, frozen=True):
         own = sum(count for rows in self.own.values() for count in rows.values())
         return own + sum(debt.samples for debt in self.debts)
 
-    def causes(self, row: int, state: str) -> list[Culprit]:
-        """Who made a row wait in a state; the units add up to its samples."""
-        out = []
-        if count := self.own.get(state, {}).get(row, 0):
-            out.append(Culprit(row=row, units=count * UNITS))
-        for debt in self.debts:
-            if debt.state == state and row in debt.waited:
-                parts = apportion(debt.waited[row] * UNITS, [c.units for c in debt.causes])
-                out += [
-                    Culprit(row=cause.row, units=units, via=cause.via)
-                    for cause, units in zip(debt.causes, parts, strict=True)
-                    if units
-                ]
-        return out
-
     def units(self) -> dict[int, dict[str, int]]:
         """Row -> state -> samples that it is to blame for, in parts of `UNITS`."""
         out: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
@@ -116,13 +95,6 @@ class Account(Record, frozen=True):
             for cause in debt.causes:
                 out[cause.row][debt.state] += cause.units
         return out
-
-    def totals(self) -> dict[int, dict[str, Fraction]]:
-        """Row -> state -> samples that it is to blame for."""
-        return {
-            row: {state: Fraction(units, UNITS) for state, units in states.items()}
-            for row, states in self.units().items()
-        }
 
 
 def apportion(amount: int, weights: Sequence[int]) -> list[int]:

@@ -339,7 +339,7 @@ def shortened(name: str, longest: int = _LONGEST) -> str:
     return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
-def template_arguments(launch: Launch, longest: int = _LONGEST) -> str:
+def template_arguments(launch: Launch) -> str:
     """Short template arguments of a launch's kernel; "" where it is no template.
 
     ``void cutlass::Kernel<cutlass::gemm::kernel::B2bGemm<…>>(T1::Params)`` -> ``B2bGemm<…>``
@@ -361,7 +361,7 @@ def template_arguments(launch: Launch, longest: int = _LONGEST) -> str:
         elif depth == 1:
             out.append(letter)
     short = _SPACE.sub("", _CAST.sub("", "".join(out)))
-    return short if len(short) <= longest else short[: longest - 1] + "…"
+    return shortened(short)
 
 
 # --- What became of every kernel: who is compared with whom, its times, and its own values -------

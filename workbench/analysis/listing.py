@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from workbench.analysis.aggregate import Recent
 from workbench.analysis.attribution import Placing
@@ -93,22 +92,6 @@ def _bits(registers: Sequence[int]) -> int:
     for register in registers:
         bits |= 1 << register
     return bits & _MASK
-
-
-class Labels(NamedTuple):
-    """Branch targets by label: ncu prints where the kernel happened to lie, which nobody looks up.
-
-    `texts` are a launch's instructions by row, `targets` row -> label of where others lead.
-    """
-
-    texts: tuple[str, ...]
-    targets: dict[int, str]
-
-
-def labels_of(launch: Launch) -> Labels:
-    """A launch's instructions with labels for addresses; as they are where no target is known."""
-    code = code_of(launch)
-    return Labels(code.texts, code.labels)
 
 
 # --- Machine code of a hunk on both sides: classes of opcodes, and instructions aligned ----------

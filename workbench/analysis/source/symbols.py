@@ -327,9 +327,9 @@ class Declarations(Recorder):
         """Text of a node."""
         return self.slice(node.start_byte, node.end_byte)
 
-    def children(self, node: Node, without: Node | None = None) -> list[Node]:
-        """Named children, one of them left out."""
-        return [c for c in node.children if c.is_named and (without is None or c.id != without.id)]
+    def children(self, node: Node) -> list[Node]:
+        """Named children."""
+        return [child for child in node.children if child.is_named]
 
     def symbol(
         self, name: str, kind: SymbolKind, shape: Tokens, places: list[Extent], scope: str = ""

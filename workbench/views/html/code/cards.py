@@ -17,9 +17,10 @@ from msgspec.structs import replace
 
 from workbench import units
 from workbench.analysis.attribution import LineShare, Part
+from workbench.analysis.code import code_of
 from workbench.analysis.duration import CodeLine, TimePart, TimeSplit, WaitPath
 from workbench.analysis.limit import stall_words
-from workbench.analysis.listing import HunkCode, MachineDiff, labels_of
+from workbench.analysis.listing import HunkCode, MachineDiff
 from workbench.analysis.story import Step, Story, excerpt, leading
 from workbench.analysis.weight import TELLING
 from workbench.analysis.wording import Chapter, Fact, Passage, Row, Tie, Title
@@ -259,7 +260,7 @@ class Machine:
         listing, launch = one.listings[side], one.launches[side]
         table, times = listing.launch.instructions, listing.seconds
         profile = self._sides[side]
-        labels, sources = labels_of(profile.launches[launch]), profile.sources
+        code, sources = code_of(profile.launches[launch]), profile.sources
         page = f"{self._pages[side]}#k{launch}-i" if self._pages[side] else ""
         for row in rows:
             if row is None:
@@ -268,14 +269,14 @@ class Machine:
             seconds = times.get(row, 0.0)
             file, line = table.file[row], table.line[row]
             known = line > 0 and 0 <= file < len(sources)
-            text = labels.texts[row]
+            text = code.texts[row]
             yield [
                 f"{table.address[row]:04x}",
                 f"{page}{row}" if page else "",
                 units.quantity(seconds, "s") if seconds else "",
                 width(seconds / top) if seconds and top else "0",
                 f"{seconds:.4g}" if seconds else "",
-                f"{labels.targets[row]}: {text}" if row in labels.targets else text,
+                f"{code.labels[row]}: {text}" if row in code.labels else text,
                 line if known else 0,
                 anchor(side, sources[file].path, line) if known else "",
                 f"{file}:{line}" if known else "",

@@ -17,8 +17,8 @@ from markupsafe import Markup
 
 from ptxemu import files_of
 from workbench import units
+from workbench.analysis.code import KernelCode, code_of
 from workbench.analysis.limit import GROUP, SAMPLES, HotLine, sampled_lines
-from workbench.analysis.listing import Labels, labels_of
 from workbench.analysis.weight import WELL
 from workbench.callers import following, kernel_bodies
 from workbench.counters import catalog, line_metric
@@ -100,11 +100,11 @@ def sass_view(launch: Launch, anchor: Callable[[LineKey], str], launches: int = 
         stall=[worst.get(row, "") for row in rows],
     )
     hottest = _hottest(count, samples, executed, max(_FEWEST, _HOTTEST // launches))
-    labels = labels_of(launch)
+    code = code_of(launch)
     return Sass(
-        rows=tuple(_rows(launch, hottest, said, labels, anchor)),
+        rows=tuple(_rows(launch, hottest, said, code, anchor)),
         count=count,
-        columns=_columns(launch, hottest, said, labels),
+        columns=_columns(launch, hottest, said, code),
     )
 
 
@@ -112,7 +112,7 @@ def _rows(
     launch: Launch,
     shown: list[int],
     said: _Said,
-    labels: Labels,
+    code: KernelCode,
     anchor: Callable[[LineKey], str],
 ) -> Iterator[SassRow]:
     table = launch.instructions
@@ -124,13 +124,13 @@ def _rows(
         if row == count:
             return
         previous = row
-        guard, operation, operands = _split(labels.texts[row])
+        guard, operation, operands = _split(code.texts[row])
         file, line = table.file[row], table.line[row]
         samples = said.samples[row]
         yield SassRow(
             row=row,
             offset=f"{table.address[row]:04x}",
-            label=labels.targets.get(row, ""),
+            label=code.labels.get(row, ""),
             guard=guard,
             operation=operation,
             operands=operands,
@@ -143,7 +143,7 @@ def _rows(
         )
 
 
-def _columns(launch: Launch, hottest: list[int], said: _Said, labels: Labels) -> Columns:
+def _columns(launch: Launch, hottest: list[int], said: _Said, code: KernelCode) -> Columns:
     table = launch.instructions
     # The cells of one number of samples are one.
     words: dict[Cell | None, tuple[str, str]] = {
@@ -151,8 +151,8 @@ def _columns(launch: Launch, hottest: list[int], said: _Said, labels: Labels) ->
     }
     return {
         "offset": _offsets(table.address),
-        "text": "\n".join(labels.texts),
-        "labels": {label: row for row, label in labels.targets.items()},
+        "text": "\n".join(code.texts),
+        "labels": {label: row for row, label in code.labels.items()},
         **_coded("file", "files", table.file),
         "line": table.line,
         **_coded("samples", "shares", [words[cell] for cell in said.samples]),
