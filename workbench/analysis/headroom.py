@@ -80,6 +80,14 @@ class Panel(Record, frozen=True):
     hot: HotLine | None
     ways: tuple[Way, ...]
 
+    @property
+    def waited(self) -> str:
+        """What the hottest line waited for most: ``64.0% of them in MIO throttle stalls``."""
+        stall = waited_most(self.hot) if self.hot is not None else None
+        if stall is None:
+            return ""
+        return f"{quantity(100.0 * stall[1], '%')} of them in {stall_words(stall[0].id)}"
+
 
 # --- What a launch's instructions are there for, counted as they were issued to warps ------------
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from workbench import units
 from workbench.analysis.aggregate import readings_of
 from workbench.analysis.expectations import Score
-from workbench.analysis.headroom import Panel, Way, line_at, statement_at, waited_most
-from workbench.analysis.limit import RESOURCES, Limit, stall_words
+from workbench.analysis.headroom import Panel, Way, line_at, statement_at
+from workbench.analysis.limit import RESOURCES, Limit
 from workbench.analysis.wording import Stop
 from workbench.counters import Counter, Missing, Reading, catalog
 from workbench.model import Estimate, Launch, LineKey, Profile, Record, Timing, Verification
@@ -210,12 +210,6 @@ class PanelView(Record, frozen=True):
     def counter(self) -> str:
         """The catalog's counter that shows the limit; "" for a wait."""
         return next((one.counter for one in RESOURCES if one.id == self.limit.id), "")
-
-    @property
-    def waited(self) -> str:
-        """What the hottest line waited for most: ``64.0% of them in MIO throttle stalls``."""
-        stall = waited_most(self.panel.hot) if self.panel.hot else None
-        return f"{percent(stall[1])} of them in {stall_words(stall[0].id)}" if stall else ""
 
     def place(self, key: LineKey) -> Link:
         """Words and address of a line."""

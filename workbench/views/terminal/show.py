@@ -16,10 +16,9 @@ from workbench.analysis.headroom import (
     line_at,
     panel_of_launch,
     statement_at,
-    waited_most,
 )
 from workbench.analysis.launches import titles
-from workbench.analysis.limit import HotLine, breakdown, sampled_lines, stall_words
+from workbench.analysis.limit import HotLine, breakdown, sampled_lines
 from workbench.analysis.remarks import remarks
 from workbench.analysis.timing import speed_beside
 from workbench.counters import (
@@ -594,13 +593,9 @@ def headroom(profile: Profile, panel: Panel | None, everything: bool) -> list[Re
         return []
     body: list[RenderableType] = []
     if panel.hot is not None:
-        stall = waited_most(panel.hot)
-        waits = ""
-        if stall is not None:
-            part = quantity(100.0 * stall[1], "%")
-            waits = f", {part} of them in {stall_words(stall[0].id)}"
+        share = f"{quantity(100.0 * panel.hot.share, '%')} of the samples"
         hot = Text(f"hottest line  {_line_place(profile, panel.hot.key)}: ")
-        hot.append(f"{quantity(100.0 * panel.hot.share, '%')} of the samples{waits}")
+        hot.append(", ".join(filter(None, (share, panel.waited))))
         body += [hot, *_hot_code(profile, panel.hot.key)]
     table = grid("l", "f")
     for way in panel.ways if everything else panel.ways[:_WAYS]:

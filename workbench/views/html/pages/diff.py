@@ -16,6 +16,7 @@ from workbench.analysis.memory import memory
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import Mover, Step, Story, movers
 from workbench.analysis.weight import most_moved, ranked
+from workbench.analysis.wording import LaunchRow
 from workbench.model import LineKey, Profile, Record
 from workbench.views.html.charts.drawn import MemoryView, TimelineView, memory_view, timeline_view
 from workbench.views.html.charts.steps import Waterfall, counter_waterfalls, time_waterfall
@@ -89,7 +90,7 @@ class DiffView(Record, frozen=True):
     quiet: tuple[QuietHunk, ...]
     kernels_head: tuple[str, ...]
     kernels: tuple[tuple[str, ...], ...]
-    launches: tuple[tuple[str, str], ...]
+    launches: tuple[LaunchRow, ...]
     rest: tuple[LinkGroup, ...]
     whole: tuple[WholeFile, ...]
     gutters: tuple[PairGutter, ...]
@@ -206,7 +207,7 @@ def diff_view(step: Step, head: Head) -> DiffView:
         quiet=tuple(_quiet(hunk, code) for hunk in story.quiet),
         kernels_head=KERNELS_HEAD,
         kernels=tuple(kernel_rows(comparison.kernels)),
-        launches=_launches(step),
+        launches=story.launches,
         rest=links.of(story.rest),
         whole=whole,
         gutters=gutters,
@@ -263,14 +264,3 @@ def _quiet(hunk: Hunk, code: DiffCode) -> QuietHunk:
         why=_QUIET.get(hunk.kind, hunk.kind),
         href=code.anchor(side, path, (hunk.old if empty else hunk.new)[0]),
     )
-
-
-def _launches(step: Step) -> tuple[tuple[str, str], ...]:
-    """The kernels whose launch changed, and how."""
-    out = []
-    for match in step.story.attribution.launches:
-        if match.changes:
-            out.append((match.new, ", ".join(match.changes)))
-        elif match.how in ("added", "removed"):
-            out.append((match.new or match.old, match.how))
-    return tuple(out)
