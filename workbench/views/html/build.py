@@ -22,7 +22,7 @@ import msgspec
 from workbench import __version__
 from workbench.counters import catalog
 from workbench.disk.limits import SOURCE, read_regular
-from workbench.errors import DataError, UsageError, WorkbenchError, together
+from workbench.errors import DataError, UsageError, WorkbenchError, did_you_mean, together
 from workbench.ladder import Ladder, Rung, damaged_files, find_ladders
 from workbench.model import Record
 from workbench.project import Project, studies_in
@@ -265,8 +265,6 @@ def check_studies(project: Project, asked: tuple[str, ...]) -> None:
     known = sorted({*studies_in(project.kernels), *recorded})
     for name in wanted:
         if name not in known:
-            from workbench.errors import did_you_mean
-
             raise UsageError(
                 f"there is no study `{name}` in {project.kernels}, and none is recorded",
                 did_you_mean(name, known, "studies"),
@@ -343,8 +341,6 @@ def _write_ladders(
         if name not in recorded:
             if damaged:
                 raise together(list(damaged.values()))
-            from workbench.errors import did_you_mean
-
             known = [ladder.name for ladder in find_ladders(store, project)]
             raise UsageError(
                 f"nothing is recorded of study `{name}` below {project.profiles}",
@@ -463,8 +459,6 @@ def _check_pair(pair: Pair, ladders: list[Ladder]) -> None:
     name, *versions = pair
     if any(ladder.engines(*versions) for ladder in ladders):
         return
-    from workbench.errors import did_you_mean
-
     known = list(
         dict.fromkeys(
             rung.id for ladder in ladders for rung in ladder.rungs.values() if rung.entries

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from workbench.analysis.aggregate import main_launch
+from workbench.analysis.aggregate import main_launch, value_of
 from workbench.analysis.launches import shortened
 from workbench.analysis.program import (
     ProgramDifference,
@@ -30,6 +30,8 @@ from workbench.disk.limits import REPORT, read_regular
 from workbench.errors import UsageError
 from workbench.model import Launch, Profile
 from workbench.ncurep.files import stem
+from workbench.ncurep.read import read_report, select_kernels
+from workbench.store.codec import decode
 from workbench.units import listed
 from workbench.views.html.page import (
     PROGRAMS,
@@ -49,6 +51,7 @@ from workbench.views.html.page import (
 )
 from workbench.views.html.parts import profiled
 from workbench.views.html.site import Site
+from workbench.views.sheets.program import row_names
 
 if TYPE_CHECKING:
     from workbench.views.html.pages.diff import DiffView
@@ -80,9 +83,6 @@ class _Report:
     def profile(self) -> Profile:
         """What the report holds of the kernels that are meant."""
         if self._profile is None:
-            from workbench.ncurep.read import read_report, select_kernels
-            from workbench.store.codec import decode
-
             whole = (
                 decode(self.file.path, Profile) if self.file.label else read_report(self.file.path)
             )
@@ -174,8 +174,6 @@ def _report_launch(report: _Report, place: int, home: str, path: str) -> Rendere
 
 def kernels_of(old: Profile, new: Profile) -> str:
     """The kernels of two reports, those first that take most of the time of both."""
-    from workbench.analysis.aggregate import value_of
-
     taken: dict[str, float] = {}
     for launch in (*old.launches, *new.launches):
         taken.setdefault(launch.kernel, 0.0)
@@ -187,7 +185,6 @@ def kernels_of(old: Profile, new: Profile) -> str:
 
 
 def _comparison(old: _Report, new: _Report, path: str) -> Rendered:
-    from workbench.analysis.story import Step
     from workbench.views.html.pages.diff import diff_view, render_diff
     from workbench.views.html.pages.index import summarize_files
 
@@ -359,8 +356,6 @@ class _Compared:
     @cached_property
     def names(self) -> list[str]:
         """What the rows are called."""
-        from workbench.views.sheets.program import row_names
-
         return row_names(self.difference)
 
     @cached_property

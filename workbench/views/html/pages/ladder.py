@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from workbench import units
 from workbench.analysis.aggregate import main_launch
+from workbench.analysis.growth import warnings
 from workbench.analysis.limit import limit_of
-from workbench.analysis.roofline import Position, Roof, position, roofs
+from workbench.analysis.roofline import Position, Roof, position, rate_unit, roofs
 from workbench.analysis.wording import limit_stop
 from workbench.gpus import chip_for
 from workbench.ladder import Ladder, Rung
@@ -149,8 +150,6 @@ def sweep(
         baselines: Which of them are libraries to beat.
         work: What a job's work is counted in, ``flop`` or ``op``.
     """
-    from workbench.analysis import growth
-
     if len({timing.problem for timing in timings}) < 2:
         return None
     found = {(timing.version, timing.problem): timing for timing in timings}
@@ -189,7 +188,7 @@ def sweep(
             for problem in drawn
         ),
         note=note,
-        warnings=tuple(units.capital(said) for said in growth.warnings(timings)),
+        warnings=tuple(units.capital(said) for said in warnings(timings)),
     )
 
 
@@ -199,8 +198,6 @@ def _ordered(sizes: _Sizes) -> list[str]:
 
 def _rate_unit(timings: Sequence[Timing], work: str) -> str:
     """Operations a second, or bytes where memory bounds even the largest problem."""
-    from workbench.analysis.roofline import rate_unit
-
     unit = rate_unit(timings)
     return unit if unit == "byte/s" else f"{work}/s"
 
