@@ -117,7 +117,7 @@ _NAMING = frozenset({"jump", "call", "label"})
 _TILE = re.compile(r"\.(\d+)x(\d+)x\d+")
 
 
-class MachineOp(NamedTuple):
+class SassOp(NamedTuple):
     """One instruction. `opcode` is without modifiers, `name` with them.
 
     `guard` is the predicate register that decides whether it runs (None: it always does),
@@ -144,7 +144,7 @@ class MachineOp(NamedTuple):
         return self.guard is not None
 
 
-NOTHING = MachineOp("", "", None, (), (), None, "")
+NOTHING = SassOp("", "", None, (), (), None, "")
 
 
 def register_name(number: int) -> str:
@@ -203,7 +203,7 @@ def _operand(text: str) -> _Operand:
 
 
 @lru_cache(maxsize=1 << 15)
-def parse(text: str) -> MachineOp:
+def parse(text: str) -> SassOp:
     """The operation of a line of SASS; `NOTHING` where the text is none."""
     match = _LINE.match(text)
     if match is None:
@@ -232,7 +232,7 @@ def parse(text: str) -> MachineOp:
                 reads.extend((first, first + 1) if pair or wide else (first,))
             else:
                 into.extend(range(first, first + (2 if pair else widths.get(position, 1))))
-    return MachineOp(opcode, opcode + modifiers, guard, tuple(writes), tuple(reads), target, rest)
+    return SassOp(opcode, opcode + modifiers, guard, tuple(writes), tuple(reads), target, rest)
 
 
 def _results(opcode: str, operands: list[_Operand]) -> int:
@@ -301,7 +301,7 @@ _WARPS_OF_A_GROUP = 4
 
 
 @lru_cache(maxsize=1 << 14)
-def shape(operation: MachineOp) -> str:
+def shape(operation: SassOp) -> str:
     """The opcode with what decides how much it does: ``LDS.128``, ``HMMA.16816.F32``."""
     row = OPCODES.get(operation.opcode, _UNLISTED)
     if row.space and row.access != "atomic":
@@ -315,7 +315,7 @@ def shape(operation: MachineOp) -> str:
 
 
 @lru_cache(maxsize=1 << 14)
-def role(operation: MachineOp) -> str:
+def role(operation: SassOp) -> str:
     """What an instruction is there for: ``shared load``, ``product``, ``integer`` or another."""
     if operation.name.startswith(("IMAD.MOV", "HFMA2.MMA")) and "RZ" in operation.operands:
         return "move"

@@ -12,9 +12,9 @@ from tests.analysis.test_blame import kernel
 from workbench.analysis.code import flow_between, targets_of
 from workbench.analysis.listing import (
     Listing,
+    compare_code,
     hunk_codes,
     live_registers,
-    machine_code,
 )
 from workbench.cli import app
 from workbench.sass import parse, role, shape
@@ -65,7 +65,7 @@ def test_a_value_is_live_around_the_loop_and_under_a_condition() -> None:
 def test_wider_loads_stand_in_for_narrow_ones() -> None:
     narrow = "LDS R1, [R9]\nLDS R2, [R9+0x4]\nFFMA R4, R1, R2, R4\nEXIT"
     wide = "LDS.64 R2, [R9]\nFFMA R4, R2, R3, R4\nEXIT"
-    found = machine_code(listing(narrow), listing(wide), range(4), range(3))
+    found = compare_code(listing(narrow), listing(wide), range(4), range(3))
     assert [(one.old, one.new, one.rows) for one in found.replaced] == [("LDS", "LDS.64", 1)]
     assert (found.old.instructions, found.new.instructions) == (4, 3)
     classes = {one.name: (one.old[:2], one.new[:2]) for one in found.classes}

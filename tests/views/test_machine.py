@@ -8,7 +8,7 @@ import pytest
 
 from tests.analysis.test_blame import kernel
 from tests.factories import make_profile
-from workbench.analysis.listing import HunkCode, Listing, machine_code
+from workbench.analysis.listing import HunkCode, Listing, compare_code
 from workbench.analysis.story import Step
 from workbench.store import Store
 from workbench.views.html.code.cards import Machine, chosen
@@ -27,7 +27,7 @@ WAITS = {"short_scoreboard": {2: 30}, "selected": {0: 10}}
 def hunk_code(old: str = OLD, new: str = NEW, hunk: int = 3) -> HunkCode:
     sides = Listing(kernel(old, WAITS)), Listing(kernel(new, {"selected": {1: 5}}))
     rows = tuple(range(len(old.splitlines()))), tuple(range(len(new.splitlines())))
-    code = machine_code(*sides, *rows)
+    code = compare_code(*sides, *rows)
     return HunkCode(hunk=hunk, code=code, rows=rows, listings=sides, launches=(0, 0))
 
 

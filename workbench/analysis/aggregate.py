@@ -75,7 +75,7 @@ def metric_sum(profile: Profile, name: str) -> float | None:
     return sum(known) if known and len(known) == len(found) else None
 
 
-def machine_code(old: Profile, new: Profile) -> tuple[float, float] | None:
+def machine_instructions(old: Profile, new: Profile) -> tuple[float, float] | None:
     """Machine instructions that the emulator estimated of both; None where one has no estimate."""
     before, after = (metric_sum(profile, ESTIMATE) for profile in (old, new))
     return None if before is None or after is None else (before, after)

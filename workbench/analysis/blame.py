@@ -29,7 +29,7 @@ from workbench.analysis.aggregate import Recent
 from workbench.analysis.code import Kind, Producer, code_of, issues
 from workbench.counters import catalog
 from workbench.model import InstructionTable, Launch, Number, Record
-from workbench.sass import COPIES, HOLDING, MachineOp, register_name
+from workbench.sass import COPIES, HOLDING, SassOp, register_name
 
 # --- The account: who waited, and who is to blame for it -----------------------------------------
 #
@@ -170,7 +170,7 @@ def _blame(launch: Launch) -> Account:
 _recent = Recent(_blame, most=16)
 
 
-def _costs(table: InstructionTable, operations: Sequence[MachineOp]) -> list[Number]:
+def _costs(table: InstructionTable, operations: Sequence[SassOp]) -> list[Number]:
     """Row -> how long it keeps its queue busy: wavefronts, look-ups of tags, else issues."""
     out: list[Number] = [0] * len(operations)
     for name in _COSTS:

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 
 from workbench.analysis.aggregate import Recent
 from workbench.model import InstructionTable, Launch, Number
-from workbench.sass import MachineOp, parse
+from workbench.sass import SassOp, parse
 
 #: Operations behind which the next instruction is not the next to run, ...
 _ENDS = ("end", "indirect")
@@ -57,7 +57,7 @@ class Flow:
 
 
 def base_address(
-    operations: Sequence[MachineOp], addresses: Sequence[int], executed: Mapping[int, Number]
+    operations: Sequence[SassOp], addresses: Sequence[int], executed: Mapping[int, Number]
 ) -> int | None:
     """The address of the first instruction, from the targets of the branches.
 
@@ -102,7 +102,7 @@ def base_address(
 
 
 def targets_of(
-    operations: Sequence[MachineOp], addresses: Sequence[int], executed: Mapping[int, Number]
+    operations: Sequence[SassOp], addresses: Sequence[int], executed: Mapping[int, Number]
 ) -> dict[int, int]:
     """Row -> the row that it names, for all that name one of this kernel."""
     row_at = {address: row for row, address in enumerate(addresses)}
@@ -117,7 +117,7 @@ def targets_of(
     return {row: target for row, target in named.items() if target >= 0}
 
 
-def flow_between(operations: Sequence[MachineOp], targets: Mapping[int, int]) -> Flow:
+def flow_between(operations: Sequence[SassOp], targets: Mapping[int, int]) -> Flow:
     """Blocks, edges and loops of one kernel; `targets_of` says which row names which."""
     rejoined = _rejoined(operations, targets)
     jumps = {row: to for row, to in targets.items() if operations[row].flow in _LEADING}
@@ -149,7 +149,7 @@ def flow_between(operations: Sequence[MachineOp], targets: Mapping[int, int]) ->
     return flow
 
 
-def _rejoined(operations: Sequence[MachineOp], targets: Mapping[int, int]) -> dict[int, int]:
+def _rejoined(operations: Sequence[SassOp], targets: Mapping[int, int]) -> dict[int, int]:
     """Row of a BSYNC -> the row at which the warp goes on, which its BSSY names."""
     out: dict[int, int] = {}
     awaited: dict[str, int] = {}
@@ -163,7 +163,7 @@ def _rejoined(operations: Sequence[MachineOp], targets: Mapping[int, int]) -> di
     return out
 
 
-def _indirect(flow: Flow, operations: Sequence[MachineOp]) -> None:
+def _indirect(flow: Flow, operations: Sequence[SassOp]) -> None:
     reached = {after for following in flow.successors for after in following}
     lost = [block for block in range(1, len(flow.first)) if block not in reached]
     calls = [
@@ -296,7 +296,7 @@ class Slices:
     """
 
     def __init__(
-        self, operations: Sequence[MachineOp], flow: Flow, issued: Container[int] = ()
+        self, operations: Sequence[SassOp], flow: Flow, issued: Container[int] = ()
     ) -> None:
         self.operations = operations
         self.flow = flow
@@ -471,7 +471,7 @@ class KernelCode:
     `labels` are row -> label of where others lead.
     """
 
-    operations: tuple[MachineOp, ...]
+    operations: tuple[SassOp, ...]
     texts: tuple[str, ...]
     leads: dict[int, int]
     labels: dict[int, str]
@@ -509,7 +509,7 @@ class _CodeText:
 
     texts: tuple[str, ...]
     leads: tuple[tuple[int, int], ...]
-    operations: tuple[MachineOp, ...] = field(compare=False)
+    operations: tuple[SassOp, ...] = field(compare=False)
 
 
 @lru_cache(maxsize=24)

@@ -22,7 +22,13 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from workbench.analysis.aggregate import Combined, LaunchPair, combine, machine_code, pair_launches
+from workbench.analysis.aggregate import (
+    Combined,
+    LaunchPair,
+    combine,
+    machine_instructions,
+    pair_launches,
+)
 from workbench.analysis.launches import (
     KernelChange,
     kernel_changes,
@@ -123,7 +129,7 @@ class Comparison(Record, frozen=True):
 
     `launches` are positions in the profiles of `launches.side_by_side`; `kernels` say
     what became of each kernel, and `launch_words` how several launches were compared.
-    `machine_code` are the machine instructions of both sides, estimated where PTX was run, and
+    `machine_instructions` are those of both sides, estimated where PTX was run, and
     `machine_chances` what may be of them on a chip.
     """
 
@@ -136,7 +142,7 @@ class Comparison(Record, frozen=True):
     launches: tuple[LaunchPair, ...]
     kernels: tuple[KernelChange, ...] = ()
     launch_words: tuple[str, ...] = ()
-    machine_code: tuple[float, float] | None = None
+    machine_instructions: tuple[float, float] | None = None
     machine_chances: Chances | None = None
 
     @property
@@ -254,7 +260,7 @@ def compare(
         launches=pairs,
         kernels=kernels,
         launch_words=launch_words(kernels, names),
-        machine_code=machine_code(old, new),
+        machine_instructions=machine_instructions(old, new),
         machine_chances=machine_chances(old, new),
     )
 

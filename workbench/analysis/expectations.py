@@ -146,9 +146,9 @@ def _by_estimate(
     prediction: Prediction, delta: Delta, comparison: Comparison
 ) -> tuple[str, Verdict, str]:
     """What is observed, the verdict and its reason for a counter of `_OF_PTX`."""
-    if delta.ncu != _OF_PTX[0] or comparison.machine_code is None:
+    if delta.ncu != _OF_PTX[0] or comparison.machine_instructions is None:
         return observed_change(delta), "inconclusive", "PTX was counted, not machine instructions"
-    old, new = comparison.machine_code
+    old, new = comparison.machine_instructions
     estimated = replace(delta, old=old, new=new, chances=comparison.machine_chances)
 
     def decide(one: Delta) -> tuple[Verdict, str]:

@@ -21,7 +21,7 @@ from workbench.analysis.code import Flow, KernelCode, code_of, issues
 from workbench.analysis.source.lines import align
 from workbench.counters import Reading, read
 from workbench.model import Launch, Number, Profile, Record
-from workbench.sass import UNIFORM, MachineOp, role, shape
+from workbench.sass import UNIFORM, SassOp, role, shape
 
 #: ``R255`` is ``RZ``; wide groups beside it are none.
 _MASK = (1 << UNIFORM) - 1
@@ -55,7 +55,7 @@ def _live(code: KernelCode) -> list[int]:
     return live_registers(code.operations, code.flow)
 
 
-def live_registers(operations: Sequence[MachineOp], flow: Flow) -> list[int]:
+def live_registers(operations: Sequence[SassOp], flow: Flow) -> list[int]:
     """Row -> general registers that are live while it runs, its own results among them."""
     reads = [_bits(operation.reads) for operation in operations]
     writes = [_bits(operation.writes) for operation in operations]
@@ -137,7 +137,7 @@ class StandIn(Record, frozen=True):
     rows: int
 
 
-class MachineDiff(Record, frozen=True):
+class CodeDiff(Record, frozen=True):
     """A hunk's machine code on both sides.
 
     `classes` have those that differ most first. `rows` are (old row, new row), None where
@@ -160,7 +160,7 @@ class HunkCode(Record, frozen=True):
     """
 
     hunk: int
-    code: MachineDiff
+    code: CodeDiff
     rows: tuple[tuple[int, ...], tuple[int, ...]]
     listings: tuple[Listing, Listing]
     launches: tuple[int, int]
@@ -172,9 +172,9 @@ def _kinds(code: KernelCode) -> tuple[list[str], list[str]]:
     return [shape(one) for one in code.operations], [role(one) for one in code.operations]
 
 
-def machine_code(
+def compare_code(
     old: Listing, new: Listing, rows_old: Sequence[int], rows_new: Sequence[int]
-) -> MachineDiff:
+) -> CodeDiff:
     """What stands on some rows of one launch, and on some of another.
 
     Args:
@@ -187,7 +187,7 @@ def machine_code(
     pairs, replaced = (
         _aligned(old.code, new.code, tuple(rows_old), tuple(rows_new)) if few else ((), ())
     )
-    return MachineDiff(
+    return CodeDiff(
         kernel=new.launch.kernel,
         old=_sums(old, rows_old),
         new=_sums(new, rows_new),
@@ -322,7 +322,7 @@ def hunk_codes(old: Profile, new: Profile, placing: Placing | None = None) -> tu
                 if len(key.hunks) == 1 and key.link in ("hunk", "symbol"):
                     rows[key.hunks[0]][side].append(row)
         for hunk in sorted(rows):
-            code = machine_code(*sides, *rows[hunk])
+            code = compare_code(*sides, *rows[hunk])
             out.append(
                 HunkCode(
                     hunk=hunk,

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.launches import NO_PAIR, KernelChange, values_words
-from workbench.analysis.listing import CodeClass, HunkCode, MachineDiff
+from workbench.analysis.listing import CodeClass, CodeDiff, HunkCode
 from workbench.analysis.program import KernelStep, ProgramDifference, as_fast
 from workbench.analysis.story import Step, Story, beyond, excerpt, leading, telling
 from workbench.analysis.weight import TELLING, Scale
@@ -682,7 +682,7 @@ def machine_lines(codes: Sequence[HunkCode], hunk: int) -> list[Text]:
     return out
 
 
-def _machine(code: MachineDiff, kernel: str) -> list[Text]:
+def _machine(code: CodeDiff, kernel: str) -> list[Text]:
     old, new = code.old, code.new
     title = f"  machine code{' of ' + clean(kernel, 40) if kernel else ''}: "
     out = [

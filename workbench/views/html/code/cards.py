@@ -20,7 +20,7 @@ from workbench.analysis.attribution import LineShare, Part
 from workbench.analysis.code import code_of
 from workbench.analysis.duration import CodeLine, TimePart, TimeSplit, WaitPath
 from workbench.analysis.limit import stall_words
-from workbench.analysis.listing import HunkCode, MachineDiff
+from workbench.analysis.listing import CodeDiff, HunkCode
 from workbench.analysis.story import Step, Story, excerpt, leading
 from workbench.analysis.weight import TELLING
 from workbench.analysis.wording import Chapter, Fact, Passage, Row, Tie, Title
@@ -321,7 +321,7 @@ def _left_out(hidden: int, page: str) -> str:
     )
 
 
-def _sizes(code: MachineDiff) -> str:
+def _sizes(code: CodeDiff) -> str:
     old, new = code.old, code.new
     words = f"{old.instructions:,} → {new.instructions:,} instructions"
     if old.live or new.live:
@@ -329,7 +329,7 @@ def _sizes(code: MachineDiff) -> str:
     return words
 
 
-def _changes(code: MachineDiff) -> str:
+def _changes(code: CodeDiff) -> str:
     """``LDS → LDS.128 (16×); FFMA 1,024 → 512``."""
     told = [f"{one.old} → {one.new} ({one.rows:,}×)" for one in code.replaced[:_STAND_INS]]
     issues = _LEAST * max(code.old.executed, code.new.executed)
