@@ -1,8 +1,8 @@
 """Work that a cluster's queue does: what is asked of it, by whom it is done, what became of it.
 
 An *order* is one command's work, its *pieces* are versions on problems. `dispatch` keeps both
-in files that login node and jobs share, `payload` does pieces inside of a job, `watch` sends
-them out and waits; which queue that is, only a `Queue` knows, and `slurm` is one.
+in files that login node and jobs share, `fleet` sends them out and waits; which queue that is,
+only a `Queue` knows. `slurm` is one, and what a job of it does.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ from __future__ import annotations
 import abc
 import os
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,9 +30,8 @@ from workbench.study.signatures import check_arguments
 
 if TYPE_CHECKING:
     from workbench.compile.build import BuildResult
-    from workbench.engines.host.job import Check, Job, Result, TimeOptions
-    from workbench.engines.host.process import Finished
-    from workbench.model import Problem, Profile, Timing
+    from workbench.engines.host.job import Check
+    from workbench.model import Problem, Profile
     from workbench.specs import Version
     from workbench.study.folder import Study
 
@@ -158,6 +156,7 @@ class Engine(abc.ABC):
         profile_line: The first line of a profile run: which engine, and what it cannot know.
         under: How a profile came about: ``under ncu``.
         seed: Of the inputs of all versions.
+        times: Whether it can time versions (`workbench.engines.ncu.engine.GpuEngine`).
     """
 
     name: EngineName
@@ -165,11 +164,7 @@ class Engine(abc.ABC):
     profile_line: str
     under: str
     seed: int
-
-    @property
-    def gpu(self) -> HardwareEngine | None:
-        """This engine where it has a GPU, whose times can be taken; else None."""
-        return None
+    times: bool = False
 
     def refuses(self, version: Version) -> str:
         """Why it can run no such version, whatever the problem; empty where it can."""
@@ -217,69 +212,6 @@ class Engine(abc.ABC):
             KernelError: a wrong result, a crash, a hang.
             MissingError, UsageError, DataError: what lacks, or what was not understood.
         """
-
-
-class HardwareEngine(Engine):
-    """An engine that has a GPU: it times as well, and runs versions under other tools.
-
-    Attributes:
-        where: What versions are compiled for, and how the GPU is reached.
-    """
-
-    where: Where
-
-    @property
-    def gpu(self) -> HardwareEngine:
-        """Itself."""
-        return self
-
-    @abc.abstractmethod
-    def ready(self, study: str) -> AbstractContextManager[None]:
-        """Start the workers now, for the first `verify`, `time` or `in_turns` of a study inside.
-
-        Raises:
-            MissingError: the project cannot be written to.
-        """
-
-    @abc.abstractmethod
-    def verify_under(
-        self, subjects: Sequence[Subject], wrapper: Sequence[str]
-    ) -> tuple[list[Job], list[Result], Finished]:
-        """Run subjects in one worker under compute-sanitizer, which judges them."""
-
-    @abc.abstractmethod
-    def time(
-        self,
-        pairs: Sequence[tuple[Subject, Subject | None]],
-        options: TimeOptions,
-        tell: Callable[[int, Timing | WorkbenchError], None],
-        begin: Callable[[int], None],
-        meanwhile: Callable[[], None],
-    ) -> None:
-        """Time versions of one study, each with its baseline (or None) in turns beside it.
-
-        Args:
-            pairs: Version and baseline on the same problem, in the order of measuring.
-            options: How long and in what state of the caches.
-            tell: Called once for each with its place, as its timing or error comes; from
-                another thread.
-            begin: Called with the place of each before it is measured.
-            meanwhile: Called while the workers are busy.
-
-        Raises:
-            MissingError: no worker can run here.
-        """
-
-    @abc.abstractmethod
-    def in_turns(
-        self,
-        pairs: Sequence[tuple[Subject, Subject | None]],
-        options: TimeOptions,
-        tell: Callable[[int, Result | WorkbenchError], None],
-        begin: Callable[[int], None] = lambda _place: None,
-        meanwhile: Callable[[], None] = lambda: None,
-    ) -> None:
-        """As `time`, with the worker's own results."""
 
 
 def fresh_seed() -> int:

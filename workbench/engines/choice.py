@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import workbench.processes.following  # noqa: F401 - the emulator's processes end with us
 from workbench.compile import compilers
 from workbench.engines import Engine, RunOptions, Say, silent
 from workbench.engines.host import presence
+from workbench.engines.host.crew import Crew
+from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import MissingError
 from workbench.project import Project
-
-if TYPE_CHECKING:
-    from workbench.engines.host.crew import Crew
-    from workbench.engines.ncu.engine import GpuEngine
 
 
 def choose(
@@ -78,8 +74,6 @@ def on_gpu(
         found = None if options.launcher else presence.find_tool("ncu", "WORKBENCH_NCU")
         ncu = found or "ncu"
     where = presence.choose_where(options, known=known)
-    from workbench.engines.ncu.engine import GpuEngine
-
     return GpuEngine(project, where, seed=options.seed, ncu=ncu, say=say)
 
 
@@ -93,8 +87,6 @@ def on_gpus(
     Raises:
         MissingError, UsageError: see `workbench.engines.host.presence.choose_hosts`.
     """
-    from workbench.engines.ncu.engine import GpuEngine
-
     wheres = presence.choose_hosts(options)
     engines = [
         GpuEngine(

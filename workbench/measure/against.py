@@ -16,8 +16,9 @@ from msgspec.structs import replace
 
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.regression import LEAST_PAIRS, RESOLUTION, Turns, slowdown
-from workbench.engines import Engine, HardwareEngine, ProfileOptions, Subject
+from workbench.engines import Engine, ProfileOptions, Subject
 from workbench.engines.host.job import Result, TimeOptions
+from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import InconclusiveError, KernelError, UsageError, WorkbenchError
 from workbench.measure.plan import chosen
 from workbench.model import Profile
@@ -99,8 +100,8 @@ def measure(
     Raises:
         MissingError: nothing can run here.
     """
-    gpu = engines[1].gpu
-    if gpu is None:
+    gpu = engines[1]
+    if not isinstance(gpu, GpuEngine):
         for old, new in wanted:
             work = partial(_counted, engines, study, (old, new), before, problem)
             yield new, _caught(work)
@@ -141,7 +142,7 @@ def _subjects(
 
 
 def _in_turns(
-    gpu: HardwareEngine, pairs: Sequence[tuple[Subject, Subject]]
+    gpu: GpuEngine, pairs: Sequence[tuple[Subject, Subject]]
 ) -> list[Result | WorkbenchError]:
     found: dict[int, Result | WorkbenchError] = {}
 

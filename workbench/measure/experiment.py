@@ -19,12 +19,13 @@ from typing import Literal, Protocol
 import msgspec
 
 from workbench.compile.build import BuildResult
-from workbench.engines import Engine, HardwareEngine, ProfileOptions, Say, Subject, Verdict, silent
+from workbench.engines import Engine, ProfileOptions, Say, Subject, Verdict, silent
 from workbench.engines.host import presence
 from workbench.engines.host.client import describe
 from workbench.engines.host.failures import failure_error, hang
 from workbench.engines.host.job import Job, Result, TimeOptions
 from workbench.engines.host.process import Finished
+from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.measure import sanitizer
 from workbench.measure.plan import Combination, Gap, Key, UnableError, recorded
@@ -86,18 +87,18 @@ class Experiment:
         self._built: dict[str, BuildResult | None] = {}
 
     @property
-    def gpu(self) -> HardwareEngine:
+    def gpu(self) -> GpuEngine:
         """The engine, which has a GPU.
 
         Raises:
             MissingError: it has none.
         """
-        if self.engine.gpu is None:
+        if not isinstance(self.engine, GpuEngine):
             raise MissingError(
                 f"this needs a GPU, which the engine {self.engine.name} does not have",
                 "Run it on a machine with a GPU, or reach one with --launcher.",
             )
-        return self.engine.gpu
+        return self.engine
 
     def subject(self, version: Version, problem: Problem) -> Subject:
         """Compile a version for a problem that it can do (`workbench.measure.plan`).

@@ -223,9 +223,7 @@ def against(place: Workspace, asked: Asked, where: str, run: RunOptions) -> Past
             wish = selection.engine or ("auto" if rules.timed else "emulator")
             engine = choose(wish, project, run, place.say)
             place.say(
-                engine.profile_line
-                if engine.gpu is None
-                else "engine: the GPU, both states in turns"
+                engine.profile_line if not engine.times else "engine: the GPU, both states in turns"
             )
             engines = (choose(engine.name, before.project, run, place.say), engine)
             for version, outcome in measure(engines, study, pairs, before, selection.problem):

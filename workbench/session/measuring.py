@@ -423,8 +423,8 @@ def _profiled(
     """What was profiled, and what is to time it; None: nothing."""
     say = runs.display.say
     taken = choose(engine, runs.project, runs.options, say, profiling=True)
-    answer(taken.profile_line + (", by `workbench time`" if taken.gpu and not timed else ""))
-    unheard = ["--time"] if timed and not taken.gpu else []
+    answer(taken.profile_line + (", by `workbench time`" if taken.times and not timed else ""))
+    unheard = ["--time"] if timed and not taken.times else []
     if unheard := unheard + taken.unheard(options):
         say(f"note: ignored by the {taken.name}: {', '.join(unheard)}")
     runs.only_under(taken)
@@ -443,7 +443,7 @@ def _profiled(
                 counting = runs.runner(choose("emulator", runs.project, runs.options, say))
                 _profile(counting, one, options, denied, (answer, say))
             done.append(one)
-    return (runner if taken.gpu and (timed or denied) else None), done
+    return (runner if taken.times and (timed or denied) else None), done
 
 
 def _profile(

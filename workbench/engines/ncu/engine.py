@@ -19,7 +19,7 @@ import msgspec
 from workbench import __version__
 from workbench.compile.build import BuildResult, build
 from workbench.engines import (
-    HardwareEngine,
+    Engine,
     ProfileOptions,
     Say,
     Subject,
@@ -191,7 +191,7 @@ class Captured(Record, frozen=True):
     wall_s: float
 
 
-class GpuEngine(HardwareEngine):
+class GpuEngine(Engine):
     """Runs versions on the GPU here, or on the one that a launcher reaches.
 
     Args:
@@ -205,6 +205,7 @@ class GpuEngine(HardwareEngine):
 
     name: EngineName = "ncu"
     under = "under ncu"
+    times = True
 
     def __init__(
         self,
@@ -258,7 +259,11 @@ class GpuEngine(HardwareEngine):
 
     @contextlib.contextmanager
     def ready(self, study: str) -> Iterator[None]:
-        """See `HardwareEngine.ready`."""
+        """Start the workers now, for the first `verify`, `time` or `in_turns` of a study inside.
+
+        Raises:
+            MissingError: the project cannot be written to.
+        """
         if self._crew is not None and self._crew.study == study:
             yield
             return
@@ -312,7 +317,7 @@ class GpuEngine(HardwareEngine):
     def verify_under(
         self, subjects: Sequence[Subject], wrapper: Sequence[str]
     ) -> tuple[list[Job], list[Result], Finished]:
-        """See `HardwareEngine.verify_under`."""
+        """Run subjects in one worker under compute-sanitizer, which judges them."""
         jobs = [self.job("verify", subject, sanitize=True) for subject in subjects]
         results, finished = run_jobs(self.project, Feed(jobs), self.where, wrapper=wrapper)
         return jobs, results, finished
@@ -327,7 +332,19 @@ class GpuEngine(HardwareEngine):
         begin: Callable[[int], None],
         meanwhile: Callable[[], None],
     ) -> None:
-        """See `HardwareEngine.time`."""
+        """Time versions of one study, each with its baseline (or None) in turns beside it.
+
+        Args:
+            pairs: Version and baseline on the same problem, in the order of measuring.
+            options: How long and in what state of the caches.
+            tell: Called once for each with its place, as its timing or error comes; from
+                another thread.
+            begin: Called with the place of each before it is measured.
+            meanwhile: Called while the workers are busy.
+
+        Raises:
+            MissingError: no worker can run here.
+        """
 
         def one(place: int, outcome: Result | WorkbenchError) -> None:
             if isinstance(outcome, Result):
@@ -345,7 +362,7 @@ class GpuEngine(HardwareEngine):
         begin: Callable[[int], None] = lambda _place: None,
         meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
-        """See `HardwareEngine.in_turns`."""
+        """As `time`, with the worker's own results."""
         jobs = [
             (subject, self.job("time", subject, baseline=beside, time=options))
             for subject, beside in pairs
