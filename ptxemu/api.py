@@ -14,7 +14,7 @@ from ptxemu.callers import Foreign, shipped
 from ptxemu.counts import Counts
 from ptxemu.errors import Fault, LaunchError, PtxError
 from ptxemu.faults.origins import Origins
-from ptxemu.launch import Argument, Buffer, KernelLaunch, TensorArgument, memory_for
+from ptxemu.launch import Argument, KernelLaunch, TensorArgument, memory_for
 from ptxemu.ptx.inlining import entry_of
 from ptxemu.ptx.instructions import Instr, Ptx, Variable
 from ptxemu.ptx.parser import parse
@@ -183,13 +183,11 @@ class Kernel:
             LaunchError: it is nothing that a kernel can be given, or does not fit its parameter.
         """
         if isinstance(given, np.ndarray):
-            return Buffer(_name_of(given, named))
-        if isinstance(given, str):
-            return Buffer(given)
+            return _name_of(given, named)
         if isinstance(given, TensorArgument):
             of = given.of
             return given if isinstance(of, str) else TensorArgument(_name_of(of, named), given.map)
-        if isinstance(given, bytes):
+        if isinstance(given, str | bytes):
             return given
         if isinstance(given, np.generic):
             return given.tobytes()

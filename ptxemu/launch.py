@@ -31,11 +31,10 @@ from ptxemu.state.context import Context, Limits, Placement, Runtime
 from ptxemu.state.lanes import Dim3, Geometry
 from ptxemu.state.spaces import GLOBAL_BASE, RESERVED, GlobalMemory
 from ptxemu.state.values import Array
-from ptxemu.tensormap import TensorMap, encode
+from ptxemu.tensormap import SHARED_LIMIT, TensorMap, encode
 
 #: Lanes of one batch: arrays of this many float64 stay within a core's second-level cache.
 BATCH_LANES = 16_384
-_SHARED_LIMIT = 232_448
 _CLUSTER_LIMIT = 16
 _MOST_BLOCKS = 1 << 24
 #: The array that holds the kernel's arguments, where a kernel takes their address.
@@ -45,13 +44,6 @@ PARAMETERS = "(parameters)"
 WORKSPACE = "(grid workspace)"
 _WORKSPACE_BYTES, _ENVIRONMENT = 8, 32
 _OF_MODULE = ("global", "const")
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """A kernel argument: the address of a named array."""
-
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +57,8 @@ class TensorArgument:
     map: TensorMap
 
 
-#: What a parameter gets; numbers and structs as their bytes.
-Argument = Buffer | bytes | TensorArgument
+#: What a parameter gets: the address of an array by its name, or bytes of a number or struct.
+Argument = str | bytes | TensorArgument
 
 
 @dataclass(slots=True)
@@ -160,8 +152,8 @@ def _pack(params: list[Variable], launch: KernelLaunch, arena: GlobalMemory) -> 
     for number, (variable, argument) in enumerate(zip(params, launch.args, strict=True), 1):
         if isinstance(argument, TensorArgument):
             raw = encode(argument.map, arena.address(str(argument.of)))
-        elif isinstance(argument, Buffer):
-            raw = arena.address(argument.name).to_bytes(8, "little")
+        elif isinstance(argument, str):
+            raw = arena.address(argument).to_bytes(8, "little")
         else:
             raw = argument
         if len(raw) != variable.size:
@@ -173,17 +165,6 @@ def _pack(params: list[Variable], launch: KernelLaunch, arena: GlobalMemory) -> 
         start = places[variable.name]
         data[start : start + len(raw)] = raw
     return bytes(data)
-
-
-def module_buffers(module: Ptx) -> dict[str, Array]:
-    """Module-level ``.global`` and ``.const`` variables as arrays."""
-    out: dict[str, Array] = {}
-    for variable in module.variables.values():
-        if variable.space in _OF_MODULE:
-            data = np.zeros(variable.size, np.uint8)
-            data[: len(variable.init)] = np.frombuffer(variable.init, np.uint8)
-            out[variable.name] = data
-    return out
 
 
 def prepare(
@@ -216,10 +197,10 @@ def prepare(
     params, base = _pack(flat.params, launch, arena), arena.address(PARAMETERS)
     arena.bytes[base - GLOBAL_BASE :][: len(params)] = np.frombuffer(params, np.uint8)
     shared_bytes = kernel.dynamic - RESERVED + launch.dynamic_shared
-    if shared_bytes > _SHARED_LIMIT:
+    if shared_bytes > SHARED_LIMIT:
         raise Fault(
             f"kernel {launch.kernel} needs {shared_bytes:,} bytes of shared memory",
-            f"A block has at most {_SHARED_LIMIT:,} bytes.",
+            f"A block has at most {SHARED_LIMIT:,} bytes.",
         )
     every = [*module.variables.values(), *flat.variables]
     symbols = dict(kernel.places)
@@ -340,5 +321,10 @@ def memory_for(
     module: Ptx, buffers: Mapping[str, Array], unwritten: Collection[str] = ()
 ) -> GlobalMemory:
     """Global memory with the caller's arrays, the module's variables and what the driver brings."""
-    own = {PARAMETERS: np.zeros(4352, np.uint8), WORKSPACE: np.zeros(_WORKSPACE_BYTES, np.uint8)}
-    return GlobalMemory(buffers, unwritten, {**module_buffers(module), **own})
+    own = {
+        each.name: np.frombuffer(each.init.ljust(each.size, b"\0"), np.uint8)
+        for each in module.variables.values()
+        if each.space in _OF_MODULE
+    }
+    own |= {PARAMETERS: np.zeros(4352, np.uint8), WORKSPACE: np.zeros(_WORKSPACE_BYTES, np.uint8)}
+    return GlobalMemory(buffers, unwritten, own)

@@ -31,7 +31,7 @@ Promotion = Literal[0, 64, 128, 256]
 #: What elements outside of the tensor are; NaN for floating-point types alone.
 FILLS = ("zero", "nan")
 #: Bytes of shared memory that a block may have on compute capability 9.0.
-_SHARED_LIMIT = 232_448
+SHARED_LIMIT = 232_448
 #: Range of a corner's offsets, by how many there are of it.
 _CORNERS = {1: 1 << 15, 2: 1 << 7, 3: 1 << 4}
 
@@ -182,8 +182,8 @@ def _of_box(m: TensorMap) -> Iterator[tuple[str, str]]:
         return
     steps = m.element_strides or (1,) * len(m.box)
     taken = (-(-size // step) for size, step in zip(m.box, steps, strict=True))
-    if (size := math.prod(taken) * ELEMENT_BYTES[m.dtype]) > _SHARED_LIMIT:
-        yield "box", f"its box has {size:,} bytes; a block's shared memory, {_SHARED_LIMIT:,}"
+    if (size := math.prod(taken) * ELEMENT_BYTES[m.dtype]) > SHARED_LIMIT:
+        yield "box", f"its box has {size:,} bytes; a block's shared memory, {SHARED_LIMIT:,}"
     yield from _of_row(m, "box", m.box[0] * ELEMENT_BYTES[m.dtype])
 
 

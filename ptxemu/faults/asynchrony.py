@@ -9,7 +9,7 @@ Who knows of whose work, vector clocks say (`clocks`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import proxy
 
 import numpy as np
@@ -19,6 +19,7 @@ from ptxemu.errors import Fault
 from ptxemu.faults.clocks import Clocks, Ints
 from ptxemu.faults.words import who
 from ptxemu.ops.cluster import Spots, owner_of
+from ptxemu.ops.copies import Shared
 from ptxemu.ops.mbarrier import BYTES
 from ptxemu.ptx.instructions import Instr
 from ptxemu.state.context import CodeSite, Context
@@ -358,8 +359,8 @@ class BulkOrder(_Committed):
         each = np.arange(unit // grain)
         return (address[:, :, None] // grain + each).reshape(len(address), -1)
 
-    def writes(self, site: CodeSite, barriers: Any, target: Any) -> None:
-        """Copies into shared memory are set off; `barriers` are `Spots`, `target` `Shared`."""
+    def writes(self, site: CodeSite, barriers: Spots, target: Shared) -> None:
+        """Copies into shared memory are set off, which report to barriers."""
         watcher, clocks = self._watcher, self._clocks
         owner = target.owner[:, None]
         warp = (barriers.thread // WARP)[:, None]
@@ -371,8 +372,8 @@ class BulkOrder(_Committed):
         phase = clocks.phases[barriers.owner // clocks.size, number] + 1
         watcher.mark_write(site, touched, (agent[:, None], phase[:, None]))
 
-    def reads(self, site: CodeSite, spots: Any, source: Any) -> None:
-        """Copies read shared memory; `spots` are `Spots` of who sets them off."""
+    def reads(self, site: CodeSite, spots: Spots, source: Shared) -> None:
+        """Copies read shared memory; `spots` are of who sets them off."""
         watcher = self._watcher
         row, warp = spots.row, spots.thread // WARP
         granule = self._granules(source.address, source.unit)

@@ -179,12 +179,8 @@ class Runtime:
         self.flights: Any = None  # `ops.copies.Flights` of the batch
         self.cluster: Any = None  # `ops.cluster.ClusterBarrier` of the batch
         self.sums: Any = None  # `ops.wgmma.Sums` of the batch
-        self.order: Any = (
-            None  # `faults.asynchrony.OrderWatcher`, where what comes before what is followed
-        )
-        self.stores: Any = (
-            None  # `faults.stores.StoreWatcher` of the batch, where all is looked for
-        )
+        self.order: Any = None  # `faults.asynchrony.OrderWatcher`, where work is asynchronous
+        self.stores: Any = None  # `faults.stores.StoreWatcher`, where all is looked for
         self.origins = origins  # `faults.origins.Origins`, where a wrong result is explained
         self.finding: Fault | None = None  # raised at the end, unless worse comes first
         #: Counts stores and atomics that left memory other than it was, while `probing`.

@@ -12,7 +12,7 @@ from ptxemu import Fault, Module
 from ptxemu.ptx.instructions import Ptx
 from ptxemu.ptx.parser import parse
 from tests.factories import make_profile
-from tests.ptxemu.conftest import Array, Compile, cuda, execute, scalar
+from tests.ptxemu.conftest import Array, Compile, compiler, cuda, execute, scalar  # noqa: F401
 from workbench.compile.build import BuildResult
 from workbench.counters import Reading, read
 from workbench.engines.emulated.record import launch_records

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ptxemu
 from ptxemu.counts import Counts
-from ptxemu.launch import Argument, Buffer, KernelLaunch, memory_for
+from ptxemu.launch import Argument
 from ptxemu.ptx.instructions import Ptx
 from ptxemu.ptx.parser import parse
-from ptxemu.run import run
 from ptxemu.sass import functions_of
-from ptxemu.state.context import Limits
 from workbench.callers import foreign
 from workbench.compile import compilers
 from workbench.errors import MissingError
@@ -165,28 +164,18 @@ def execute(
     cooperative: bool = False,
 ) -> tuple[dict[str, Array], Counts]:
     """Run a kernel; strings are buffers, ints and floats are scalars of those types."""
-    arena = memory_for(module, buffers, unwritten)
-    arguments: list[Argument] = []
-    for each in args:
-        if isinstance(each, str):
-            arguments.append(Buffer(each))
-        elif isinstance(each, int):
-            arguments.append(scalar(each))
-        elif isinstance(each, float):
-            arguments.append(scalar(each, "float"))
-        else:
-            arguments.append(each)
-    launch = KernelLaunch(
-        kernel,
-        (grid, 1, 1) if isinstance(grid, int) else grid,
-        (block, 1, 1) if isinstance(block, int) else block,
-        arguments,
-        shared,
-        Limits(limit),
-        cooperative=cooperative,
-    )
-    outcome = run(module, launch, arena, check=check, workers=workers)
-    return {name: arena.read(name) for name in buffers}, outcome
+    given = [
+        scalar(each, "float" if isinstance(each, float) else "int")
+        if isinstance(each, int | float)
+        else each
+        for each in args
+    ]
+    memory = ptxemu.Module(module).memory(buffers, unwritten)
+    ran = ptxemu.Kernel(ptxemu.Module(module), kernel).run(
+        grid, block, given, shared, memory=memory,
+        check=check, limits=ptxemu.Limits(limit), workers=workers, cooperative=cooperative,
+    )  # fmt: skip
+    return ran.outputs, ran.counts
 
 
 def elementwise(

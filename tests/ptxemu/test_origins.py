@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptxemu.faults.origins import Origins
-from ptxemu.launch import Buffer, KernelLaunch, memory_for
+from ptxemu.launch import KernelLaunch, memory_for
 from ptxemu.ptx.instructions import Ptx
 from ptxemu.run import run
 from tests.ptxemu.conftest import Compile
@@ -56,9 +56,7 @@ def traced(module: Ptx, blocks: int) -> Origins:
     x = np.arange(blocks * 256, dtype="f4")
     arena = memory_for(module, {"x": x, "y": np.zeros_like(x), "count": np.zeros(2, "u4")})
     origins = Origins(module, arena)
-    launch = KernelLaunch(
-        "k", (blocks, 1, 1), (64, 1, 1), [Buffer("x"), Buffer("y"), Buffer("count")]
-    )
+    launch = KernelLaunch("k", (blocks, 1, 1), (64, 1, 1), ["x", "y", "count"])
     run(module, launch, arena, origins=origins)
     return origins
 

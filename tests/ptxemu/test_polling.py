@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from ptxemu.errors import Fault, LaunchError, ResourceError
-from ptxemu.launch import Buffer as Pointer
 from ptxemu.launch import KernelLaunch, memory_for, prepare
 from ptxemu.ptx.instructions import Ptx
 from ptxemu.run import run
@@ -92,7 +91,7 @@ def test_every_block_may_wait_for_the_one_that_starts_after_it(cuda: Compile) ->
 def launched(module: Ptx, kernel: str, buffers: dict[str, Array], n: int, **more: int) -> None:
     grid, block, resident = (more.get(name, 0) for name in ("grid", "block", "resident"))
     launch = KernelLaunch(
-        kernel, (grid, 1, 1), (block, 1, 1), [*map(Pointer, buffers), scalar(n)],
+        kernel, (grid, 1, 1), (block, 1, 1), [*buffers, scalar(n)],
         resident=resident,
     )  # fmt: skip
     run(module, launch, memory_for(module, buffers), workers=1)
@@ -327,7 +326,7 @@ def test_the_time_limit_ends_a_run(cuda: Compile, workers: int) -> None:
         "k",
         (64, 1, 1),
         (1024, 1, 1),
-        [Pointer("x"), scalar(1 << 30)],
+        ["x", scalar(1 << 30)],
         0,
         Limits.within(1.0, 1 << 40),
     )
@@ -361,7 +360,7 @@ def test_which_loops_may_wait_for_another_block(cuda: Compile, name: str) -> Non
     body, waits = LOOPS[name]
     module = cuda(f'extern "C" __global__ void k(int* p, int n) {{\n{body}\n}}')
     buffers = {"p": np.zeros(8, "i4")}
-    launch = KernelLaunch("k", (1, 1, 1), (32, 1, 1), [Pointer("p"), scalar(9)])
+    launch = KernelLaunch("k", (1, 1, 1), (32, 1, 1), ["p", scalar(9)])
     program = prepare(module, launch, memory_for(module, buffers))
     assert program.polls.others is waits
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ptxemu.counts import Counts
-from ptxemu.launch import Buffer, KernelLaunch, memory_for
+from ptxemu.launch import KernelLaunch, memory_for
 from ptxemu.ptx.instructions import Ptx
 from ptxemu.run import run, sample
 from tests.ptxemu.conftest import Compile, scalar
@@ -72,7 +72,7 @@ def test_the_reference_ladder(ladder: Ptx, report: Report, version: int) -> None
     tile, block = (128, (256, 1, 1)) if version == 4 else (32, (32, 32, 1))
     launch = KernelLaunch(
         f"sgemm_v{version}", (n // tile, n // tile, 1), block,
-        [Buffer("A"), Buffer("B"), Buffer("C"), scalar(n)],
+        ["A", "B", "C", scalar(n)],
     )  # fmt: skip
     zeros = np.zeros((n, n), "f4")
     arena = memory_for(ladder, {"A": zeros, "B": zeros, "C": zeros})
@@ -94,7 +94,7 @@ def test_somebody_elses_transposes(cuda: Compile, report: Report, index: int) ->
     n = 4096
     launch = KernelLaunch(
         names[index], (n // (64 if index == 4 else 32), n // 16, 1), (32, 16, 1),
-        [Buffer("A"), Buffer("C"), scalar(n), scalar(n)],
+        ["A", "C", scalar(n), scalar(n)],
     )  # fmt: skip
     zeros = np.zeros((n, n), "f4")
     arena = memory_for(module, {"A": zeros, "C": zeros})
@@ -113,7 +113,7 @@ def test_the_prototypes_counts(ladder: Ptx) -> None:
         arena = memory_for(ladder, {"A": a, "B": b, "C": np.full((n, n), np.nan, "f4")})
         launch = KernelLaunch(
             f"sgemm_v{version}", (n // tile, n // tile, 1), block,
-            [Buffer("A"), Buffer("B"), Buffer("C"), scalar(n)],
+            ["A", "B", "C", scalar(n)],
         )  # fmt: skip
         seen, _ = counted(run(ladder, launch, arena))
         product = arena.read("C")

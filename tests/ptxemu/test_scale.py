@@ -9,7 +9,7 @@ import pytest
 
 from ptxemu import run as running
 from ptxemu.counts import Counts
-from ptxemu.launch import BATCH_LANES, Buffer, KernelLaunch, memory_for
+from ptxemu.launch import BATCH_LANES, KernelLaunch, memory_for
 from ptxemu.ptx.instructions import Ptx
 from ptxemu.ptx.parser import parse
 from ptxemu.run import run, sample
@@ -36,9 +36,7 @@ def peak(module: Ptx, blocks: int, steps: int) -> int:
     """Bytes that a run allocates at most, beyond the arrays of the launch."""
     data = np.ones(256 * 16, "f4")
     arena = memory_for(module, {"x": data, "y": data})
-    launch = KernelLaunch(
-        "k", (blocks, 1, 1), (256, 1, 1), [Buffer("x"), Buffer("y"), scalar(steps)]
-    )
+    launch = KernelLaunch("k", (blocks, 1, 1), (256, 1, 1), ["x", "y", scalar(steps)])
     tracemalloc.start()
     try:
         run(module, launch, arena, workers=1)
@@ -64,7 +62,7 @@ def test_memory_follows_the_blocks_in_flight_not_the_grid(
 def sampled(module: Ptx, blocks: int, wanted: int) -> Counts:
     data = np.ones(256 * 16, "f4")
     arena = memory_for(module, {"x": data, "y": data})
-    launch = KernelLaunch("k", (blocks, 1, 1), (256, 1, 1), [Buffer("x"), Buffer("y"), scalar(2)])
+    launch = KernelLaunch("k", (blocks, 1, 1), (256, 1, 1), ["x", "y", scalar(2)])
     chosen = None if wanted >= blocks else sample(launch.geometry, wanted)
     return run(module, launch, arena, blocks=chosen, workers=1)
 
@@ -112,7 +110,7 @@ def test_blocks_that_run_alone_read_what_others_write_as_beside_them() -> None:
         f"{HEADER}.visible .entry k(.param .u64 x)\n{{\n"
         f".reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<3>;\n{body}\n}}\n"
     )
-    launch = KernelLaunch("k", (2, 1, 1), (32, 1, 1), [Buffer("x")])
+    launch = KernelLaunch("k", (2, 1, 1), (32, 1, 1), ["x"])
     for blocks in (None, np.array([1])):
         arena = memory_for(module, {"x": np.arange(64, dtype="u4")})
         run(module, launch, arena, blocks=blocks, workers=1)
