@@ -70,6 +70,7 @@ for line in sys.stdin:
         """End the child."""
         child, self._child = self._child, None
         if child is not None:
+            child.kill()  # whoever was forked since then holds its standard input, too
             child.communicate()
 
 
