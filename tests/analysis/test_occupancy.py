@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.factories import H200, make_launch, make_metrics, make_profile
+from workbench.analysis.aggregate import pair_launches
 from workbench.analysis.occupancy import (
     Resources,
     occupancy,
@@ -174,8 +175,8 @@ def test_split_is_the_mean_over_all_orders() -> None:
 def test_launches_without_resources_or_chip_have_no_split() -> None:
     known = make_metrics(launch__registers_per_thread=32, launch__block_size=256)
     full = make_profile(launches=(make_launch(metrics=known),))
-    assert len(split_launches(full, full)) == 1
+    assert len(split_launches(full, full, pair_launches(full.launches, full.launches))) == 1
     lacking = make_profile(launches=(make_launch(metrics={}),))
-    assert split_launches(full, lacking) == ()
+    assert split_launches(full, lacking, pair_launches(full.launches, lacking.launches)) == ()
     unknown = make_profile(device=type(H200)(name="?", slug="x"), launches=full.launches)
-    assert split_launches(unknown, unknown) == ()
+    assert split_launches(unknown, unknown, ()) == ()

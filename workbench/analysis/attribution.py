@@ -172,11 +172,20 @@ def spellings(name: str) -> tuple[str, ...]:
 
 
 class Placing:
-    """Says for an amount on a line of a launch which part it goes to."""
+    """Says for an amount on a line of a launch which part it goes to.
 
-    def __init__(self, old: Profile, new: Profile) -> None:
+    Args:
+        old: The old profile.
+        new: The new profile.
+        launches: Their launches paired, if that was done already.
+    """
+
+    def __init__(
+        self, old: Profile, new: Profile, launches: tuple[LaunchPair, ...] | None = None
+    ) -> None:
         self.old, self.new = old, new
-        self.launches = pair_launches(old.launches, new.launches)
+        paired = pair_launches(old.launches, new.launches) if launches is None else launches
+        self.launches = paired
         diff = self.diff = compare_sources(old, new, self.launches)
         apart = old.device.name != new.device.name
         self.unlinked = PartKey("elsewhere", note="device" if apart else "")

@@ -27,7 +27,6 @@ from workbench.analysis.aggregate import (
     LaunchPair,
     combine,
     machine_instructions,
-    pair_launches,
 )
 from workbench.analysis.launches import (
     KernelChange,
@@ -213,7 +212,7 @@ def compare(
     names = labels or (label_of(old), label_of(new))
     reasons = incomparable(old, new, across=across)
     both = side_by_side(old, new)
-    pairs = pair_launches(both.old.launches, both.new.launches)
+    pairs = both.pairs
     kernels = kernel_changes(both, pairs)
     speaker = speaking(kernels)
     before = combine(both.old, speaker.old if speaker else None)

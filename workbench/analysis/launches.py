@@ -45,11 +45,12 @@ class SideBySide(Record, frozen=True):
     """Two profiles of what is compared, and the launches that only one side has.
 
     `alone` are (0 old, 1 new; the launch): kernels that a report holds beside those that
-    both hold. They are in neither profile.
+    both hold. They are in neither profile. `pairs` are the launches that correspond.
     """
 
     old: Profile
     new: Profile
+    pairs: tuple[LaunchPair, ...]
     alone: tuple[tuple[int, Launch], ...] = ()
 
 
@@ -87,19 +88,19 @@ def side_by_side(old: Profile, new: Profile) -> SideBySide:
         if a is old and b is new:
             return answer
     before, after = merge_samples(old), merge_samples(new)
-    answer = SideBySide(old=before, new=after)
-    if not (old.study and new.study):
-        pairs = pair_launches(before.launches, after.launches)
-        if any(pair.how in ("signature", "name", "renamed") for pair in pairs):
-            answer = _without_strangers(answer, pairs)
+    pairs = pair_launches(before.launches, after.launches)
+    answer = SideBySide(old=before, new=after, pairs=pairs)
+    foreign = not (old.study and new.study)
+    if foreign and any(pair.how in ("signature", "name", "renamed") for pair in pairs):
+        answer = _without_strangers(answer)
     _beside.append((old, new, answer))
     return answer
 
 
-def _without_strangers(both: SideBySide, pairs: Sequence[LaunchPair]) -> SideBySide:
+def _without_strangers(both: SideBySide) -> SideBySide:
     strangers = [
         pair
-        for pair in pairs
+        for pair in both.pairs
         if pair.how in ("order", "added", "removed") and _profiled(both, pair)
     ]
     gone = (
@@ -119,6 +120,7 @@ def _without_strangers(both: SideBySide, pairs: Sequence[LaunchPair]) -> SideByS
     return SideBySide(
         old=kept[0],
         new=kept[1],
+        pairs=pair_launches(kept[0].launches, kept[1].launches),
         alone=tuple(
             (side, profile.launches[n])
             for side, profile in enumerate(sides)

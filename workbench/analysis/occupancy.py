@@ -9,11 +9,12 @@ one split that adds up exactly and treats the causes alike (L. S. Shapley, 1953)
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from itertools import permutations
 from typing import Literal
 
-from workbench.analysis.aggregate import pair_launches
+from workbench.analysis.aggregate import LaunchPair
 from workbench.gpus import Chip, chip_for
 from workbench.model import Launch, Profile, Record
 
@@ -152,13 +153,15 @@ def split(chip: Chip, kernel: str, old: Resources, new: Resources) -> OccupancyS
     )
 
 
-def split_launches(old: Profile, new: Profile) -> tuple[OccupancySplit, ...]:
+def split_launches(
+    old: Profile, new: Profile, pairs: Iterable[LaunchPair]
+) -> tuple[OccupancySplit, ...]:
     """`split` for every matched launch whose chip and resources are known."""
     chip = chip_for(new.device)
     if chip is None or old.device.compute_capability != new.device.compute_capability:
         return ()
     out = []
-    for pair in pair_launches(old.launches, new.launches):
+    for pair in pairs:
         if pair.old is None or pair.new is None:
             continue
         a, b = old.launches[pair.old], new.launches[pair.new]

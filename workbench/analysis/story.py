@@ -142,7 +142,7 @@ def explain(
     doubted = doubts(old, new, (comparison.old.label, comparison.new.label))
     both = side_by_side(old, new)
     old, new = both.old, both.new
-    placing = placing or Placing(old, new)
+    placing = placing or Placing(old, new, both.pairs)
     attribution = attribute(old, new, placing)
     found = split_time(old, new, placing)
     time = None if isinstance(found, str) else found
@@ -151,7 +151,7 @@ def explain(
         speedup = time.old_s / time.new_s
     chapters, rest = choose(attribution, time)
     unchanged = attribution.sources.same and not any(m.changes for m in attribution.launches)
-    occupancy = split_launches(old, new)
+    occupancy = split_launches(old, new, both.pairs)
     cause = find_cause(old, new, comparison, attribution, time, occupancy, doubted)
     panels = panel_of(old), panel_of(new)
     return Story(
@@ -509,7 +509,7 @@ class Step:
     ) -> None:
         self._whole = old, new
         both = side_by_side(old, new)
-        self.old, self.new = both.old, both.new
+        self.old, self.new, self._pairs = both.old, both.new, both.pairs
         self.labels = labels
         self.times = times
         self.across, self._force = across, force
@@ -540,7 +540,7 @@ class Step:
     @cached_property
     def placing(self) -> Placing:
         """Their lines, each with the part of the change that it belongs to."""
-        return Placing(self.old, self.new)
+        return Placing(self.old, self.new, self._pairs)
 
     @cached_property
     def machine_code(self) -> tuple[HunkCode, ...]:
