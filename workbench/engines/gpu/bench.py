@@ -50,6 +50,12 @@ from workbench.study.launches import (
 #: A launch: the kernel, and what puts it on the stream.
 Call = tuple[str, Callable[[], None]]
 Buffers = Mapping[str, DeviceArray]
+#: A study may give the reference of chosen elements alone (`reference_at`). It is
+#: used from this many operations on, where the whole float64 reference and the comparison
+#: take the host seconds for every version.
+SAMPLE_ABOVE_FLOPS = 50_000_000_000
+#: Host memory that the benches of other problems may take while they wait for their turn.
+_KEPT_BYTES = 2**30
 
 
 class Loaded(Protocol):
@@ -325,14 +331,6 @@ def _import(path: Path, version: str) -> types.ModuleType:
 
 def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
-
-
-#: A study may give the reference of chosen elements alone (`reference_at`). It is
-#: used from this many operations on, where the whole float64 reference and the comparison
-#: take the host seconds for every version.
-SAMPLE_ABOVE_FLOPS = 50_000_000_000
-#: Host memory that the benches of other problems may take while they wait for their turn.
-_KEPT_BYTES = 2**30
 
 
 class Bench:

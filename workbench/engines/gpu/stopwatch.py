@@ -42,6 +42,20 @@ CLOCK_LIMIT = 0.03
 _READINGS, _STRETCH_S, _STANDING = 3, 0.03, 0.01
 #: How long a hot chip is left alone before it is asked again.
 _REST_S = 0.25
+#: More sets than this only cost time to prepare; buffers so small stay in the L2.
+MAX_SETS = 8192
+#: GPU time of one graph replay: long against the event's resolution of about 0.5 µs
+#: (CUDA Runtime API, cudaEventElapsedTime), short enough to give many samples.
+_REPLAY_S = 200e-6
+_MAX_GRAPHS = 64
+#: Device seconds of one batch of samples between two synchronizations.
+_BATCH_S = 0.1
+_WARM_UP_S = 0.1
+#: After a warm-up of this length no further round is needed, and one execution is estimate
+#: enough.
+_LONG_S = 1.0
+#: A memset of this size holds the device back while the host fills the queue.
+_HOLD_BYTES = 256 * 2**20
 
 
 class Conditions:
@@ -141,22 +155,6 @@ def judge(
             )
         )
     return tuple(notices)
-
-
-#: More sets than this only cost time to prepare; buffers so small stay in the L2.
-MAX_SETS = 8192
-#: GPU time of one graph replay: long against the event's resolution of about 0.5 µs
-#: (CUDA Runtime API, cudaEventElapsedTime), short enough to give many samples.
-_REPLAY_S = 200e-6
-_MAX_GRAPHS = 64
-#: Device seconds of one batch of samples between two synchronizations.
-_BATCH_S = 0.1
-_WARM_UP_S = 0.1
-#: After a warm-up of this length no further round is needed, and one execution is estimate
-#: enough.
-_LONG_S = 1.0
-#: A memset of this size holds the device back while the host fills the queue.
-_HOLD_BYTES = 256 * 2**20
 
 
 @dataclass

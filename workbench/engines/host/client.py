@@ -42,6 +42,7 @@ from workbench.project import Project
 
 RUNS = Path("build") / "runs"
 _MAX_RUNS = 64
+JOB, RESULT = "jobs.json", "results.json"
 
 
 def _safe(text: str) -> str:
@@ -163,9 +164,6 @@ class Feed:
         finally:
             with self._lock:
                 self._watcher = None
-
-
-JOB, RESULT = "jobs.json", "results.json"
 
 
 def python() -> str:
