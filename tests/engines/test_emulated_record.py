@@ -12,10 +12,12 @@ from ptxemu import Fault, Module
 from ptxemu.ptx.instructions import Ptx
 from ptxemu.ptx.parser import parse
 from tests.factories import make_profile
-from tests.ptxemu.conftest import Array, Compile, compiler, cuda, execute, scalar  # noqa: F401
+from tests.ptxemu.conftest import Array, Compile, compiling, execute, scalar
+from workbench.compile import compilers
 from workbench.compile.build import BuildResult
 from workbench.counters import Reading, read
 from workbench.engines.emulated.record import launch_records
+from workbench.errors import MissingError
 from workbench.model import Launch, line_counters
 
 __all__ = ["cuda"]  # a fixture
@@ -31,6 +33,15 @@ extern "C" __global__ void plain(const float* x, float* y) {
   y[threadIdx.x] = x[threadIdx.x] + threadIdx.x;
 }
 """
+
+
+@pytest.fixture(scope="module")
+def cuda(tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    """By nvcc, where there is one: NVRTC knows some functions of headers by itself."""
+    try:
+        return compiling(tmp_path_factory, compilers.choose("auto"), "sm_90")
+    except MissingError as error:
+        pytest.skip(error.message)
 
 
 def launched(

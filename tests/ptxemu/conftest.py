@@ -99,7 +99,7 @@ def compiled(tool: compilers.Nvcc | compilers.Nvrtc, folder: Path, arch: str) ->
     return tool.compile(folder, "k.cu", arch, flags)
 
 
-def _compiling(
+def compiling(
     tmp_path_factory: pytest.TempPathFactory, tool: compilers.Nvcc | compilers.Nvrtc, arch: str
 ) -> Compile:
     known: dict[str, Ptx] = {}
@@ -121,7 +121,7 @@ def cuda(
     tmp_path_factory: pytest.TempPathFactory, compiler: compilers.Nvcc | compilers.Nvrtc
 ) -> Compile:
     """CUDA text -> parsed PTX for sm_90, with line numbers; skips without a compiler."""
-    return _compiling(tmp_path_factory, compiler, "sm_90")
+    return compiling(tmp_path_factory, compiler, "sm_90")
 
 
 @pytest.fixture(scope="session")
@@ -129,7 +129,7 @@ def hopper(
     tmp_path_factory: pytest.TempPathFactory, compiler: compilers.Nvcc | compilers.Nvrtc
 ) -> Compile:
     """The same for sm_90a: with what is of compute capability 9.0 alone."""
-    return _compiling(tmp_path_factory, compiler, "sm_90a")
+    return compiling(tmp_path_factory, compiler, "sm_90a")
 
 
 def assembled(ptx: str, folder: Path, arch: str = "sm_90") -> Ptx:
