@@ -63,17 +63,16 @@ def test_a_state_that_matters_on_one_side_is_told_of_both() -> None:
     other = of(sampled({STALL.format(name): {0: 1.0} for name in ("barrier", "wait")}))
     assert set(telling((of(BOTH), other))) == {"Long scoreboard", "Barrier", "Wait"}
     view = timeline_view((of(BOTH), other), ("v1", "v2"))
-    barrier = next(row for row in view.states if row.title == "Barrier")
-    assert [area.mean for area in barrier.areas if area] == ["31.2%", "12.5%"]
-    wait = next(row for row in view.states if row.title == "Wait")
-    assert wait.areas[0] is None  # that side was not sampled for it
+    rows = {area.lane.title: row for row in view.states for area in row if area}
+    assert [area.lane.mean for area in rows["Barrier"] if area] == [31.25, 12.5]
+    assert rows["Wait"][0] is None  # that side was not sampled for it
 
 
 def test_both_runs_are_drawn_on_one_scale_of_time() -> None:
     short, long = of(BOTH), replace(of(BOTH), seconds=16e-6)
     row = timeline_view((short, long), ("v1", "v2")).throughputs[0]
-    assert [area.width for area in row.areas if area] == ["25.0", "100.0"]
-    area = row.areas[0]
+    assert [area.share for area in row if area] == [0.25, 1.0]
+    area = row[0]
     # Up to each height, one step right, and back to the ground.
     assert area is not None and area.path == "M0 100v-20h1v-20h1v40h1v-60h1V100z"
 
@@ -101,6 +100,6 @@ def test_real_reports(report: Callable[[str], Path]) -> None:
     assert runs[0].states[0].title == "Short scoreboard" and runs[0].states[0].mean > 40
     view = timeline_view(runs, ("v4", "v10"))
     for row in view.throughputs + view.states:
-        for area in filter(None, row.areas):
+        for area in filter(None, row):
             steps = re.findall(r"h1", area.path)
-            assert len(steps) == int(area.points) <= 128
+            assert len(steps) == area.points <= 128

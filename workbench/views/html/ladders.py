@@ -313,10 +313,7 @@ def render_devices(
 
 
 def _render_ladder(
-    ladder: Ladder,
-    pairs: list[StepName],
-    strips: Callable[[], Mapping[StepName, Strip]],
-    path: str,
+    ladder: Ladder, pairs: list[StepName], strips: Callable[[], Mapping[StepName, Strip]], path: str
 ) -> Rendered:
     from workbench.views.html.pages.index import summarize
     from workbench.views.html.pages.ladder import ladder_view
@@ -324,8 +321,7 @@ def _render_ladder(
 
     view = ladder_view(ladder, pairs, strips())
     return Rendered(
-        html=render("ladder.html", path, view=view),
-        summary=msgspec.to_builtins(summarize(ladder)),
+        html=render("ladder.html", path, view=view), summary=msgspec.to_builtins(summarize(ladder))
     )
 
 

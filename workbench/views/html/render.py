@@ -101,6 +101,11 @@ def stall(launch: Launch) -> Share | None:
     return breakdown(launch).top
 
 
+def part(amount: float, whole: float) -> str:
+    """What part of a whole an amount is."""
+    return percent(amount / whole)
+
+
 def gained(share: float) -> str:
     """What was saved of a duration; of what was lost, how much longer it is."""
     return percent(share) if share > 0 else units.signed(-share * 100, "%")
@@ -218,6 +223,7 @@ _FILTERS = {
     "message": message,
     "listed": units.listed,
     "page": rung_page,
+    "part": part,
     "percent": percent,
     "range": bounds,
     "points": units.points,

@@ -22,13 +22,7 @@ import msgspec
 from workbench.disk.limits import MIB, REPORT, ByteLimit, read_regular
 from workbench.disk.lock import locked
 from workbench.disk.opening import parts_of
-from workbench.disk.writing import (
-    is_temporary,
-    remove_file,
-    replace_file,
-    tidy_folder,
-    write_files,
-)
+from workbench.disk.writing import is_temporary, remove_file, replace_file, tidy_folder, write_files
 from workbench.errors import DataError, UsageError
 from workbench.model import Record
 from workbench.study.folder import StudyWords

@@ -17,7 +17,7 @@ from workbench.analysis.course import Course, Lane, telling
 from workbench.analysis.memory import MemoryChart, Place, Transfer, Unit, shown
 from workbench.model import Launch, LineKey, Record
 from workbench.views.html.page import Link
-from workbench.views.html.parts import CounterCell, cell, percent, width
+from workbench.views.html.parts import CounterCell, cell, percent
 from workbench.views.sheets.memory import (
     FlowRow,
     LevelRow,
@@ -97,11 +97,7 @@ class Drawing:
     """
 
     def __init__(
-        self,
-        sides: Sequence[MemoryChart],
-        anchor: Anchor,
-        prefix: str = "",
-        counters: str = "#",
+        self, sides: Sequence[MemoryChart], anchor: Anchor, prefix: str = "", counters: str = "#"
     ) -> None:
         self._sides, self._anchor = sides, anchor
         self._prefix, self._counters = prefix, counters
@@ -485,22 +481,17 @@ def limits(launch: Launch) -> tuple[CounterCell, ...]:
 _POINTS, _HEIGHT = 128, 100
 
 
-class Area(Record, frozen=True):
-    """A side's series: an SVG path, its length in percent of the longer run, and numbers."""
+class Area(NamedTuple):
+    """A side's series: an SVG path of so many points, and its part of the longer run."""
 
+    lane: Lane
     path: str
-    points: str
-    width: str
-    mean: str
-    largest: str
+    points: int
+    share: float
 
 
-class LaneRow(Record, frozen=True):
-    """One series of all sides; None where a side was not sampled for it."""
-
-    title: str
-    ncu: str
-    areas: tuple[Area | None, ...]
+#: One series of all sides; None where a side was not sampled for it.
+LaneRow = tuple[Area | None, ...]
 
 
 class TimelineView(Record, frozen=True):
@@ -540,13 +531,9 @@ def _rows(
     for title in titles:
         own = [next((lane for lane in side if lane.title == title), None) for side in lanes]
         rows.append(
-            LaneRow(
-                title=title,
-                ncu=next(lane.ncu for lane in own if lane is not None),
-                areas=tuple(
-                    _area(lane, side.seconds / longest) if lane is not None else None
-                    for lane, side in zip(own, sides, strict=True)
-                ),
+            tuple(
+                _area(lane, side.seconds / longest) if lane is not None else None
+                for lane, side in zip(own, sides, strict=True)
             )
         )
     return tuple(rows)
@@ -560,10 +547,4 @@ def _area(lane: Lane, share: float) -> Area:
     for height in heights:
         path.append(f"v{at - height}h1" if height != at else "h1")
         at = height
-    return Area(
-        path=f"{''.join(path)}V{_HEIGHT}z",
-        points=str(len(heights)),
-        width=width(share),
-        mean=units.quantity(lane.mean, "%"),
-        largest=units.quantity(lane.largest, "%"),
-    )
+    return Area(lane, f"{''.join(path)}V{_HEIGHT}z", len(heights), share)

@@ -236,10 +236,7 @@ def intervals(
         "error_x": errors([row.below for row in rows], [row.above for row in rows]),
         "marker": {
             "color": colors,
-            "pattern": {
-                "shape": ["/" if row.reference else "" for row in rows],
-                **HATCHED,
-            },
+            "pattern": {"shape": ["/" if row.reference else "" for row in rows], **HATCHED},
         },
     }
     layout = layout_of(

@@ -304,7 +304,6 @@ class SourceLine(Record, frozen=True):
     code: Markup
     at: str = ""  # joins the line with its instructions; "" without any
     cell: Cell | None = None
-    instructions: int = 0
 
 
 class SourceView(Record, frozen=True):
@@ -350,9 +349,7 @@ class CodeView(Record, frozen=True):
     embedded: dict[str, dict[str, dict[str, object]]]
     sass: Sass
     ptx: Ptx
-    instructions: str
     language: Literal["SASS", "PTX"]
-    ptx_lines: str
     hot: tuple[HotRow, ...]
     prefix: str
     anchors: dict[int, str]
@@ -422,7 +419,6 @@ def _file_lines(
                 code=codes[number - 1] if codes is not None else Markup(""),
                 at=f"{file}:{number}" if key in tally else "",
                 cell=first.cells.get(key) if first else None,
-                instructions=tally.get(key, 0),
             )
         )
     return tuple(out)
@@ -477,9 +473,7 @@ def code_view(
         embedded=_embedded(found, order, prefix),
         sass=sass,
         ptx=ptx,
-        instructions=units.count(sass.count),
         language="PTX" if profile.engine == "emulator" else "SASS",
-        ptx_lines=units.count(ptx.count),
         hot=_hot_rows(sampled_lines(launch)[:hot], codes, anchor, profile),
         prefix=prefix,
         anchors=anchors,

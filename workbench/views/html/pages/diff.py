@@ -31,14 +31,7 @@ from workbench.views.html.code.cards import (
 )
 from workbench.views.html.code.hunks import DiffCode, WholeFile
 from workbench.views.html.code.lines import PairGutter, pair_gutters
-from workbench.views.html.page import (
-    Badge,
-    Head,
-    Link,
-    Rendered,
-    code_name,
-    code_script,
-)
+from workbench.views.html.page import Badge, Head, Link, Rendered, code_name, code_script
 from workbench.views.html.parts import (
     PanelView,
     Phrase,
@@ -191,9 +184,7 @@ def diff_view(step: Step, head: Head) -> DiffView:
     return DiffView(
         step=step,
         head=replace(
-            head,
-            chips=(*shared_chips(step.old, step.new), *head.chips),
-            notices=tuple(notices),
+            head, chips=(*shared_chips(step.old, step.new), *head.chips), notices=tuple(notices)
         ),
         lede=sentence(story.sentence),
         strip=strip_links(story.strip),

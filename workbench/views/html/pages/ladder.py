@@ -341,9 +341,7 @@ def _durations(ladder: Ladder) -> Plot | None:
         return None
     bars = [
         IntervalBar(
-            name=rung.id,
-            mark=Mark(time, units.quantity(time, "s")),
-            reference=rung.is_baseline,
+            name=rung.id, mark=Mark(time, units.quantity(time, "s")), reference=rung.is_baseline
         )
         for rung, time in known
     ]

@@ -5,7 +5,7 @@ The table is that of `views.sheets.programs`; what is told of a kernel is told b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -21,20 +21,12 @@ from workbench.analysis.program import (
     weighs,
 )
 from workbench.analysis.story import Step
+from workbench.analysis.timing import Speed
 from workbench.capture.records import ProgramCapture
 from workbench.model import Profile, Record
 from workbench.views.html.page import Badge, Head, Link, Tone
 from workbench.views.html.pages.version import ReportView, report_view
-from workbench.views.html.parts import (
-    PanelView,
-    Phrase,
-    Tile,
-    day,
-    percent,
-    profiled,
-    strip_links,
-    width,
-)
+from workbench.views.html.parts import PanelView, Phrase, Tile, day, percent, profiled, strip_links
 from workbench.views.sheets.program import (
     ROWS,
     change_words,
@@ -49,12 +41,11 @@ from workbench.views.sheets.program import (
 
 
 class WorkRow(Record, frozen=True):
-    """A kernel of a program; `width` is its share of the time as a bar, `closer` its launches."""
+    """A kernel of a program, with its share of the time; `closer` are its launches."""
 
     name: str
-    href: str
     symbol: str
-    width: str
+    share: float
     cells: tuple[str, ...]
     closer: tuple[Link, ...]
 
@@ -117,9 +108,8 @@ def program_view(
     rows = tuple(
         WorkRow(
             name=raw["kernel"],  # whole: names of libraries differ at their end
-            href=launches[place][0].href if launches.get(place) else "",
             symbol=raw["symbol"],
-            width=width(raw["share"]),
+            share=raw["share"],
             cells=shown[1:-1],
             closer=launches.get(place, ()),
         )
@@ -217,18 +207,14 @@ def _launches(
 
 
 class FateRow(Record, frozen=True):
-    """A row of the table of two programs.
-
-    `shares` are its parts of each program's time, `widths` those of the longer one's, as bars.
-    """
+    """A row of the table of two programs: its `seconds` in both, and whether they differ."""
 
     fate: str
     name: str
     href: str
     cells: tuple[str, ...]
-    shares: tuple[str, str]
-    widths: tuple[str, str]
-    tone: Tone
+    seconds: tuple[float, float]
+    moved: bool
 
 
 class ToldRow(Record, frozen=True):
@@ -238,10 +224,10 @@ class ToldRow(Record, frozen=True):
     href: str
     program: str
     launches: str
-    step: str
-    tone: Tone
-    strip: tuple[Phrase, ...]
-    words: str
+    speed: Speed | None = None
+    alike: bool = False
+    strip: tuple[Phrase, ...] = ()
+    words: str = ""
 
 
 class ProgramDiffView(Record, frozen=True):
@@ -251,6 +237,7 @@ class ProgramDiffView(Record, frozen=True):
     lede: tuple[str, ...]
     reasons: tuple[str, ...]
     tiles: tuple[Tile, ...]
+    totals: tuple[float, float]
     panel: PanelView | None
     panel_title: str
     told: tuple[ToldRow, ...]
@@ -277,29 +264,9 @@ def program_diff_view(
     sheet = difference_sheet(difference, rest="below")
     every = difference_sheet(difference, everything=True)
     names = row_names(difference)
-    longest = max(estimate.value for estimate in difference.totals) or 1.0
-
-    def made(
-        shown: tuple[str, ...], href: str, seconds: tuple[float, float], moved: bool
-    ) -> FateRow:
-        wholes = (estimate.value for estimate in difference.totals)
-        return FateRow(
-            fate=shown[0],
-            name=shown[1],
-            href=href,
-            cells=shown[2:],
-            shares=_both(
-                percent(s / all_) if s else "" for s, all_ in zip(seconds, wholes, strict=True)
-            ),
-            widths=_both(width(s / longest) for s in seconds),
-            tone=("good" if seconds[1] < seconds[0] else "bad") if moved else "",
-        )
-
     rows = tuple(
-        replace(
-            made(shown, href, difference.seconds(row), weighs(difference, row)),
-            name=name,  # whole: names of libraries differ at their end
-        )
+        # The whole name: those of libraries differ at their end.
+        FateRow(shown[0], name, href, shown[2:], difference.seconds(row), weighs(difference, row))
         for shown, name, href, row in zip(
             every.shown[:-1], names, pages[0], difference.rows, strict=True
         )
@@ -307,9 +274,11 @@ def program_diff_view(
     kept = min(ROWS, len(rows))
     left = difference.rows[kept:]
     sums = [
-        made(
-            shown,
+        FateRow(
+            shown[0],
+            shown[1],
             "",
+            shown[2:],
             _sum(difference, left if number else difference.rows),
             difference.moved and not number,
         )
@@ -331,6 +300,7 @@ def program_diff_view(
         ),
         reasons=difference.reasons,
         tiles=_tiles(difference),
+        totals=(difference.totals[0].value, difference.totals[1].value),
         panel=panel[1],
         panel_title=f"{panel[0]} is now limited by",
         told=tuple(
@@ -342,11 +312,6 @@ def program_diff_view(
         sums=tuple(reversed(sums)),
         rest=rows[kept:],
     )
-
-
-def _both(texts: Iterable[str]) -> tuple[str, str]:
-    first, second = texts
-    return first, second
 
 
 def _sum(difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[float, float]:
@@ -382,26 +347,17 @@ def _told(
     difference: ProgramDifference, number: int, kernel: Link, step: Step | None, why: str
 ) -> ToldRow:
     row = difference.rows[number]
-    told = ToldRow(
-        name=kernel.text,
-        href=kernel.href if step is not None else "",
-        program=_seconds(difference, row),
-        launches=_times(difference, row),
-        step="",
-        tone="",
-        strip=(),
-        words=why,
-    )
+    href = kernel.href if step is not None else ""
+    told = ToldRow(kernel.text, href, _seconds(difference, row), _times(difference, row), words=why)
     if step is None:
         return told
     speed = step.comparison.speed
     if speed is None:
         return replace(told, words="no duration on both sides")
-    if as_fast(step.comparison):
-        return replace(told, step="as fast", words="a launch takes as long as before")
-    tone: Tone = "good" if speed.speedup > 1 else "bad"
-    strip = strip_links(step.story.strip, kernel.href)
-    return replace(told, step=units.factor(speed.speedup), tone=tone, strip=strip)
+    told = replace(told, speed=speed, alike=as_fast(step.comparison))
+    if told.alike:
+        return replace(told, words="a launch takes as long as before")
+    return replace(told, strip=strip_links(step.story.strip, kernel.href))
 
 
 def _seconds(difference: ProgramDifference, row: WorkChange) -> str:

@@ -472,9 +472,7 @@ def version_view(
     """The page of a stored profile of `rung`; `strips`: of steps that were told before."""
     ladder = rung.ladder
     head = msgspec.structs.replace(
-        head,
-        chips=(*head_chips(profile), *head.chips),
-        notices=(*remarks(profile), *head.notices),
+        head, chips=(*head_chips(profile), *head.chips), notices=(*remarks(profile), *head.notices)
     )
     made_by = next((s for s in ladder.steps if s[1:] == (rung.id, profile.engine)), None)
     strip = strips.get(made_by, ()) if made_by else ()
