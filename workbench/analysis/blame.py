@@ -22,11 +22,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+from weakref import WeakKeyDictionary
 
 from workbench import sass
 from workbench.analysis import code
 from workbench.analysis.aggregate import Recent
-from workbench.analysis.code import Kind, Producer, code_of, issues
+from workbench.analysis.code import Producer, Slices, code_of, issues
 from workbench.counters import catalog
 from workbench.model import InstructionTable, Launch, Number, Record
 from workbench.sass import COPIES, HOLDING, SassOp, register_name
@@ -35,6 +37,9 @@ from workbench.sass import COPIES, HOLDING, SassOp, register_name
 #
 # Samples are shared out in whole `UNITS`, so that every sum is a sum of integers and exact,
 # and the parts of a wait add up to it with nothing left over.
+
+#: What lies between an instruction that waited and the one to blame.
+Kind = Literal["register", "queue", "barrier", "stores", "order", "itself"]
 
 #: Parts that a sample is shared out in: sums of them are integers, and exact.
 UNITS = 1 << 16
@@ -180,6 +185,12 @@ def _costs(table: InstructionTable, operations: Sequence[SassOp]) -> list[Number
     return out
 
 
+#: Code -> (state, row) -> what is to blame.
+_causes_of: WeakKeyDictionary[Slices, dict[tuple[str, int], tuple[Kind, list[Producer]]]] = (
+    WeakKeyDictionary()
+)
+
+
 class _Ledger:
     """The debts of one launch, while they are found."""
 
@@ -216,10 +227,11 @@ class _Ledger:
         rows[row] = rows.get(row, 0) + count
 
     def _settle(self, state: str, row: int, count: int) -> None:
-        known = self.slices.causes.get((state, row))
+        # What was measured is no part of it, so that it holds on every problem.
+        found = _causes_of.setdefault(self.slices, {})
+        known = found.get((state, row))
         if known is None:
-            # What was measured is no part of it, so that it holds on every problem.
-            known = self.slices.causes[state, row] = self._causes(state, row)
+            known = found[state, row] = self._causes(state, row)
         self._owe(state, known[0], row, count, known[1])
 
     def _causes(self, state: str, row: int) -> tuple[Kind, list[Producer]]:

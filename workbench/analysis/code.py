@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from workbench.analysis.aggregate import Recent
 from workbench.model import InstructionTable, Launch, Number
@@ -265,9 +265,6 @@ def _body(flow: Flow, header: int, back: int) -> set[int]:
 # Zhou et al., "GPA: A GPU performance advisor", CGO 2021, done along every path). Distances are
 # in instructions along the shortest of the paths.
 
-#: What lies between an instruction that waited and the one to blame.
-Kind = Literal["register", "queue", "barrier", "stores", "order", "itself"]
-
 #: Farther than any way goes.
 FAR = 1 << 30
 
@@ -306,8 +303,6 @@ class Slices:
         self._kinds: dict[tuple[frozenset[str], int], list[int]] = {}
         self._found: dict[tuple[int, int, int, bool], list[Producer]] = {}
         self._nearest: dict[tuple[int, frozenset[str], int], list[Producer]] = {}
-        #: (state, row) -> what others have found of it (`debts`).
-        self.causes: dict[tuple[str, int], tuple[Kind, list[Producer]]] = {}
         for block, (first, last) in enumerate(zip(flow.first, flow.last, strict=True)):
             for row in range(first, last + 1):
                 operation = operations[row]
@@ -324,7 +319,7 @@ class Slices:
         """The same kernel, of which only these rows ran (all, if none is known)."""
         other = copy(self)
         other._ran, other._kinds, other._found = issued or None, {}, {}
-        other._nearest, other.causes = {}, {}
+        other._nearest = {}
         return other
 
     def writers(self, row: int, registers: Iterable[int], within: int = FAR) -> list[Producer]:
@@ -475,8 +470,6 @@ class KernelCode:
     texts: tuple[str, ...]
     leads: dict[int, int]
     labels: dict[int, str]
-    #: Row -> what others have found of it (`machine.code`).
-    keys: dict[int, Hashable] = field(default_factory=dict)
 
     @cached_property
     def flow(self) -> Flow:

@@ -11,7 +11,7 @@ Samples are counts, so a share is known only to a sampling error: Wilson's inter
 for each share, combined for sums and differences after R. G. Newcombe (1998). The
 interval speaks of that error alone, not of the run-to-run spread of the duration; it
 takes samples as independent, which neighbouring ones are not quite. Where fewer samples
-than `stalls.LEAST_SAMPLES` stand on both sides together, it holds zero whatever they say.
+than `limit.LEAST_SAMPLES` stand on both sides together, it holds zero whatever they say.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 from workbench.analysis.aggregate import Recent
 from workbench.analysis.attribution import Placing
@@ -207,15 +208,20 @@ def _sums(listing: Listing, rows: Sequence[int]) -> CodeSide:
     )
 
 
+#: Code -> row -> what it is alike by.
+_keys_of: WeakKeyDictionary[KernelCode, dict[int, Hashable]] = WeakKeyDictionary()
+
+
 def _key(code: KernelCode, row: int) -> Hashable:
     """The shape of an instruction and those of what writes its operands."""
-    known = code.keys.get(row)
+    keys = _keys_of.setdefault(code, {})
+    known = keys.get(row)
     if known is None:
         operation = code.operations[row]
         writers = code.slices.writers(row, operation.reads, _NEAR)
         names, _ = _kinds(code)
         near = {names[source.row] for source in writers}
-        known = code.keys[row] = names[row], tuple(sorted(near))
+        known = keys[row] = names[row], tuple(sorted(near))
     return known
 
 

@@ -1,7 +1,7 @@
 """A CUDA parse tree read into a `SourceMap`: what lines declare, use and govern.
 
-Names of file scope are `declarations`' part, the first pass. This is the second: everything
-inside of functions. `HANDLERS` says what each kind of node means.
+Names of file scope are the part of `symbols.Declarations`, the first pass. This is the second:
+everything inside of functions. `HANDLERS` says what each kind of node means.
 
 The walk is a loop with its own stack: sources nest as deep as their author (or a
 damaged file) likes. Entries are nodes to visit or callables that close what a node

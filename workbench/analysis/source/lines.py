@@ -347,7 +347,7 @@ def align(
     Args:
         old: Keys of the old lines; equal keys are equal lines.
         new: Keys of the new lines.
-        weights: Information of a key (see `tokens.information`); 0 for lines that
+        weights: Information of a key (see `information`); 0 for lines that
             say nothing. Keys without an entry weigh 1.
 
     Returns:
