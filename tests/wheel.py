@@ -198,6 +198,9 @@ def first_hour(here: Installed) -> None:
     kernels = [each["kernel"] for each in here.document("show", REPORT)["launches"]]
     expect(kernels, [f"sgemm_v{number}" for number in range(5)], f"show {REPORT.name}")
 
+    face = f"import workbench as wb; print(len(wb.read_report({str(REPORT)!r}).profile.launches))"
+    expect(here.run(here.bin / "python", "-c", face), "5\n", "read_report")
+
     here.workbench("report")
     expect("blur" in here.read("reports/index.html"), True, "the site names the study")
     page = here.read("reports/studies/blur/emulator-sm90/n16m/v0.emulator.html")
