@@ -1,6 +1,6 @@
 """Copies past the first-level cache that ncu counts wrongly, to be left out of comparisons.
 
-`workbench.analysis.remarks` says which they are: those that depend on predicate register P0.
+`workbench.analysis.compare` says which they are: those that depend on predicate register P0.
 PTX has no such registers, so which of its copies these are follows from the order alone: asm
 volatile is not reordered. Where machine instructions and copies of a line are not as many, or
 their tags differ, the whole line is left out.
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ptxemu import Counts, Executed
-from workbench.analysis.remarks import is_copy, is_misread
+from workbench.analysis.compare import is_copy, is_misread
 from workbench.model import Launch
 
 #: The counters of a copy that are wrong.

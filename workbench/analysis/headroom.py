@@ -16,6 +16,7 @@ from typing import Literal
 from workbench.analysis.aggregate import main_launch, readings_of, value_of
 from workbench.analysis.cause.hypotheses import WAITS, Behaviour, behaviour_of, shared_part
 from workbench.analysis.code import code_of, issues
+from workbench.analysis.compare import is_misread
 from workbench.analysis.expectations import Score, weigh
 from workbench.analysis.limit import (
     FULL,
@@ -28,7 +29,6 @@ from workbench.analysis.limit import (
     sampled_lines,
     stall_words,
 )
-from workbench.analysis.remarks import is_misread
 from workbench.counters import Counter, Reading, catalog, line_metric
 from workbench.gpus import SECTOR_BYTES, WARP_SIZE, Chip, chip_for
 from workbench.model import Device, Launch, LineKey, Number, Profile, Record

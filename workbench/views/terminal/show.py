@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from workbench.analysis.aggregate import weights_of
+from workbench.analysis.compare import remarks
 from workbench.analysis.headroom import (
     Panel,
     Way,
@@ -19,7 +20,6 @@ from workbench.analysis.headroom import (
 )
 from workbench.analysis.launches import titles
 from workbench.analysis.limit import HotLine, breakdown, sampled_lines
-from workbench.analysis.remarks import remarks
 from workbench.analysis.timing import speed_beside
 from workbench.counters import (
     NEVER_EMULATED,

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from workbench import units
 from workbench.analysis import roofline
 from workbench.analysis.aggregate import kernel_seconds, main_launch, value_of
+from workbench.analysis.compare import remarks
 from workbench.analysis.course import course
 from workbench.analysis.headroom import panel_of, score_ways
 from workbench.analysis.launches import shortened
 from workbench.analysis.limit import Breakdown, Limit, breakdown, limit_of
 from workbench.analysis.memory import memory
-from workbench.analysis.remarks import remarks
 from workbench.analysis.timing import TimeChange, time_change
 from workbench.counters import Missing, catalog
 from workbench.gpus import Chip, chip_for
