@@ -28,7 +28,6 @@ from workbench.views.text.markdown import gates_markdown, step_markdown
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
-    from workbench.measure.against import BothCounted
 
 _FORMATS = ("table", "json", "junit", "github", "markdown")
 _EXIT = {"pass": 0, "fail": 1, "inconclusive": 6}
@@ -138,7 +137,8 @@ def command(
     else:
         past = gates.of_recorded(session, asked, force=force)
     for kind, path in files:
-        _write(path, _text(past, kind))
+        whole = path.absolute()
+        replace_file(whole.parent, whole.name, _text(past, kind).encode())
     if format_ == "table":
         print_view(check_view(past.gates))
     else:
@@ -178,24 +178,15 @@ def _target(text: str) -> tuple[str, Path]:
     return kind, Path(name)
 
 
-def _write(path: Path, text: str) -> None:
-    whole = path.absolute()
-    replace_file(whole.parent, whole.name, text.encode())
-
-
 def _text(past: Past, kind: str) -> str:
     if kind == "json":
         return dumps(check.check_document(past.gates, past.turns))
     if kind == "markdown":
-        return gates_markdown(past.gates, [_step_text(each) for each in past.counted])
+        steps = [step_markdown(*each, explain(*each)) for each in past.counted]
+        return gates_markdown(past.gates, steps)
     if kind == "junit":
         return check.junit(past.gates)
     return check.github(past.gates, _below_workspace())
-
-
-def _step_text(counted: BothCounted) -> str:
-    story = explain(*counted)
-    return step_markdown(*counted, story)
 
 
 def _below_workspace() -> str:

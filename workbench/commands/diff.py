@@ -57,7 +57,7 @@ def command(
         refuse_for_program(new, sass=detail.sass, memory=detail.memory)
         _print_programs(session.diff_programs(old, new, force=force), format_, all_)
         return
-    step = session.diff(old, new, selection, places, force=force)
+    step = session.diff(old, new, selection, places, force=force, sass=detail.sass)
     if detail.memory:
         from workbench.views.sheets.memory import memory_sheet
         from workbench.views.terminal.tables import print_sheet
@@ -65,51 +65,34 @@ def command(
         title = "Memory, {} → {}".format(*step.labels)
         print_sheet(memory_sheet(title, (step.old, step.new), step.labels), format_)
         return
-    _print(step, format_, all_, detail.sass)
+    _print(step, format_, all_)
 
 
-def _print(step: Diff, format_: str, everything: bool, sass: bool) -> None:
+def _print(step: Diff, format_: str, everything: bool) -> None:
     if format_ == "csv":
         from workbench.views.text.tables import diff_csv
 
         click.echo(diff_csv(step.comparison), nl=False)
         return
-    codes, notes = step.codes if sass else None, step.notes
-    if codes == ():
-        notes.append(step.why_no_code)
+    words = step.title, step.change, step.notes
     if format_ == "json":
         from workbench.views.shapes import dumps
         from workbench.views.text.documents import step_document
 
         document = step_document(
-            step.comparison, step.story, notes=notes, stale=step.stale, codes=codes
+            step.comparison, step.story, notes=step.notes, stale=step.stale, codes=step.codes
         )
         click.echo(dumps(document), nl=False)
     elif format_ == "markdown":
         from workbench.views.text.markdown import step_markdown
 
-        text = step_markdown(
-            *(step.old, step.new, step.comparison, step.story),
-            title=step.title,
-            change=step.change,
-            notes=notes,
-        )
-        click.echo(text, nl=False)
+        sides = step.old, step.new, step.comparison, step.story
+        click.echo(step_markdown(*sides, *words), nl=False)
     else:
         from workbench.views.terminal.console import print_view, width
         from workbench.views.terminal.diff import step_view
 
-        print_view(
-            step_view(
-                step,
-                title=step.title,
-                change=step.change,
-                notes=notes,
-                codes=codes,
-                everything=everything,
-                width=width(),
-            )
-        )
+        print_view(step_view(step, *words, codes=step.codes, everything=everything, width=width()))
 
 
 def _print_programs(programs: ProgramDiff, format_: str, everything: bool) -> None:

@@ -7,14 +7,14 @@ import sys
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from workbench.commands.options import folded
 from workbench.disk.writing import replacing
 from workbench.errors import MissingError, UsageError
-from workbench.frames import TableName, stored
+from workbench.frames import Filters, TableName, stored
 from workbench.session.api import Session
 from workbench.store import device_slug
 from workbench.views.text.tables import write_csv, write_parquet
@@ -23,19 +23,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class ExportScope(NamedTuple):
-    """Of which study, version, problem, engine and device."""
-
-    study: str | None
-    version: str | None
-    problem: str | None
-    engine: str | None
-    device: str | None
+def _filters(**given: Unpack[Filters]) -> Filters:
+    device = given["device"]
+    return {**given, "device": device and device_slug(device)}
 
 
 _where_options = folded(
     "where",
-    ExportScope,
+    _filters,
     click.option("--study", metavar="NAME", help="Only this study."),
     click.option("--version", metavar="NAME", help="Only this version."),
     click.option("--problem", metavar="NAME", help="Only this problem."),
@@ -68,7 +63,7 @@ _where_options = folded(
 )
 def command(
     table: TableName,
-    where: ExportScope,
+    where: Filters,
     metrics: tuple[str, ...],
     format_: str | None,
     out: Path | None,
@@ -79,23 +74,13 @@ def command(
     """
     if metrics and table not in ("counters", "lines"):
         raise UsageError(f"--metric does not apply to {table}", "Leave it out.")
-    if where.engine and table == "times":
+    if where.get("engine") and table == "times":
         raise UsageError("times have no engine", "Leave out --engine.")
     if format_ is None:
         format_ = "parquet" if out is not None and out.suffix == ".parquet" else "csv"
     if format_ == "parquet" and out is None:
         raise UsageError("Parquet cannot be printed", "Name a file with --out.")
-    frames = stored(
-        Session().store,
-        table,
-        metrics or None,
-        study=where.study,
-        version=where.version,
-        problem=where.problem,
-        engine=where.engine,
-        device=where.device and device_slug(where.device),
-    )
-    frames = _some(frames)
+    frames = _some(stored(Session().store, table, metrics or None, **where))
     if out is None:
         write_csv(frames, sys.stdout)
         return

@@ -7,10 +7,9 @@ from pathlib import Path
 import click
 
 from workbench.commands.options import selection_options
-from workbench.disk.writing import replace_file
 from workbench.errors import UsageError, together
 from workbench.session.asked import Selection, Workspace
-from workbench.session.site import SitePlan, found_page
+from workbench.session.site import SitePlan, write_page
 
 
 @click.command("report")
@@ -48,7 +47,7 @@ def command(
     """
     place = Workspace()
     if single:
-        _single(place, targets, selection, out, force)
+        click.echo(str(write_page(place, targets, selection, out, force=force)))
         return
     if selection != Selection():
         raise UsageError(
@@ -64,27 +63,3 @@ def command(
         click.echo(f"note: {note}", err=True)
     if result.damaged:
         raise together(result.damaged)
-
-
-def _single(
-    place: Workspace,
-    targets: tuple[str, ...],
-    selection: Selection,
-    out: Path | None,
-    force: bool,
-) -> None:
-    from workbench.views.html.single import is_page_of_ours, pack
-
-    with found_page(place, targets, selection) as page:
-        target = out or Path(page.name)
-        if target.is_dir():
-            target = target / page.name
-        if target.exists() and not force and not is_page_of_ours(target):
-            raise UsageError(
-                f"{target} already exists and is not a page of a report",
-                "Name another file with --out, or overwrite this one with --force.",
-            )
-        data = pack(page.path, page.root).encode("utf-8", "replace")
-        # The folder was named by the user, wherever it leads.
-        replace_file(target.parent.resolve(), target.name, data, durable=True)
-    click.echo(str(target))

@@ -116,6 +116,7 @@ class Session(Workspace):
         places: Places = _NO_PLACES,
         *,
         force: bool = False,
+        sass: bool = False,
         **chosen: Unpack[Chosen],
     ) -> Diff:
         """What moved from one target to another, and the code that moved it.
@@ -128,6 +129,7 @@ class Session(Workspace):
             selection: Which of the recorded profiles.
             places: Where the sources are that reports name and do not hold.
             force: Compare what is not comparable as well.
+            sass: Look at the machine code of every hunk too.
             chosen: The same as `selection`, by name: ``problem="n1024"``.
 
         Raises:
@@ -137,7 +139,7 @@ class Session(Workspace):
         from workbench.session.step import Diff  # what compares is not for `show`
 
         both = resolve(self, (old, new), selection or Selection(**chosen), places)
-        return Diff(both[0], both[1], force=force)
+        return Diff(both[0], both[1], force=force, sass=sass)
 
     def check(
         self, *targets: str, force: bool = False, timed: bool = True, **chosen: Unpack[Chosen]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench.capture.shelf import Shelf
+from workbench.disk.writing import replace_file
 from workbench.errors import MissingError, UsageError, did_you_mean
 from workbench.ladder import Ladder, find_ladders
 from workbench.model import Profile, Record
@@ -194,6 +195,46 @@ def found_page(
             yield _of_report(place, texts, site)
         else:
             yield _of_project(place, texts, selection, site)
+
+
+def write_page(
+    place: Workspace,
+    targets: tuple[str, ...],
+    selection: Selection,
+    out: Path | None = None,
+    *,
+    force: bool = False,
+) -> Path:
+    """Write the page that `targets` mean as one self-contained file.
+
+    Args:
+        place: Where we are.
+        targets: A version, a step, a study, one or two reports or programs, or a page's file.
+        selection: Which of the recorded profiles.
+        out: The file, or a folder for it; None: the current one.
+        force: Overwrite what is no page of a report.
+
+    Returns:
+        The file.
+
+    Raises:
+        UsageError, DataError: as `found_page`; or there is another file of that name.
+    """
+    from workbench.views.html.single import is_page_of_ours, pack  # for one page alone
+
+    with found_page(place, targets, selection) as page:
+        target = out or Path(page.name)
+        if target.is_dir():
+            target = target / page.name
+        if target.exists() and not force and not is_page_of_ours(target):
+            raise UsageError(
+                f"{target} already exists and is not a page of a report",
+                "Name another file with --out, or overwrite this one with --force.",
+            )
+        data = pack(page.path, page.root).encode("utf-8", "replace")
+        # The folder was named by the user, wherever it leads.
+        replace_file(target.parent.resolve(), target.name, data, durable=True)
+    return target
 
 
 def _sides(text: str) -> tuple[str, ...]:

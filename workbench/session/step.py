@@ -22,58 +22,50 @@ class Diff(Step):
         before: The old side.
         after: The new side.
         force: Compare what is not comparable as well; `comparison.reasons` then says why not.
+        sass: Look at the machine code of every hunk too (`codes`).
+
+    Attributes:
+        sides: Both targets.
+        title: The new version's title; "" of what is no version.
+        change: What its author says was changed; "" where that is not known.
+        stale: Whether each side's source was edited after its capture.
 
     Raises:
         InconclusiveError: they are not comparable, and `force` is not set.
     """
 
-    def __init__(self, before: Target, after: Target, *, force: bool = False) -> None:
-        self.sides = before, after
+    def __init__(
+        self, before: Target, after: Target, *, force: bool = False, sass: bool = False
+    ) -> None:
+        old, new = before.version, after.version
         # What an author predicted speaks of the step from the parent on one chip, no other.
-        author = after.version if self._on_one_device and self._is_from_parent else None
+        from_parent = old and new and (old.study, old.id) == (new.study, new.parent)
+        one_device = before.profile.device.name == after.profile.device.name
         super().__init__(
             before.profile,
             after.profile,
             (before.label, after.label),
             (before.timing, after.timing),
-            author.expectations if author is not None else (),
+            new.expectations if new and from_parent and one_device else (),
             across=before.placed and after.placed,
             force=force,
         )
+        self.sides, self._sass = (before, after), sass
+        self.title = new.title if new else ""
+        self.change = new.change if new and new != old else ""  # none of one version on two devices
+        self.stale = before.stale, after.stale
         _ = self.comparison
-
-    @property
-    def _on_one_device(self) -> bool:
-        before, after = self.sides
-        return before.profile.device.name == after.profile.device.name
-
-    @property
-    def _is_from_parent(self) -> bool:
-        old, new = (side.version for side in self.sides)
-        return bool(old and new and (old.study, old.id) == (new.study, new.parent))
-
-    @property
-    def title(self) -> str:
-        """The new version's title; "" of what is no version."""
-        version = self.sides[1].version
-        return version.title if version is not None else ""
-
-    @property
-    def change(self) -> str:
-        """What the new version's author says was changed; "" where that is not known."""
-        old, new = (side.version for side in self.sides)
-        # Of one version on two devices nothing was changed.
-        return new.change if new is not None and new != old else ""
 
     @property
     def notes(self) -> list[str]:
         """Sentences that must stand beside any number, such as that a side is stale."""
-        return [f"{side.label}: {note}" for side in self.sides for note in side.notes]
-
-    @property
-    def stale(self) -> tuple[bool, bool]:
-        """Whether each side's source was edited after its capture."""
-        return self.sides[0].stale, self.sides[1].stale
+        notes = [f"{side.label}: {note}" for side in self.sides for note in side.notes]
+        if self.codes == ():
+            why = "no hunk has machine code that is known on both sides"
+            if "emulator" in (self.old.engine, self.new.engine):
+                why = "the emulator runs PTX, so no machine code is there to compare"
+            notes.append(f"--sass: {why}")
+        return notes
 
     @cached_property
     def story(self) -> Story:
@@ -85,16 +77,9 @@ class Diff(Step):
         return explain(*self._whole, self.comparison, self._expected, self.placing)
 
     @cached_property
-    def codes(self) -> tuple[HunkCode, ...]:
-        """What the compiler made of every hunk, kernel by kernel."""
-        return hunk_codes(self.old, self.new, self.placing)
-
-    @property
-    def why_no_code(self) -> str:
-        """Why `codes` has nothing."""
-        if "emulator" in (self.old.engine, self.new.engine):
-            return "--sass: the emulator runs PTX, so no machine code is there to compare"
-        return "--sass: no hunk has machine code that is known on both sides"
+    def codes(self) -> tuple[HunkCode, ...] | None:
+        """What the compiler made of every hunk, kernel by kernel; None: it was not asked for."""
+        return hunk_codes(self.old, self.new, self.placing) if self._sass else None
 
     # --- for notebooks -----------------------------------------------------------------------
 
@@ -155,6 +140,5 @@ class Diff(Step):
         from workbench.views.terminal.console import fragment
         from workbench.views.terminal.diff import step_view
 
-        return fragment(
-            step_view(self, title=self.title, change=self.change, notes=self.notes, width=100), 100
-        )
+        words = self.title, self.change, self.notes
+        return fragment(step_view(self, *words, width=100), 100)

@@ -90,10 +90,10 @@ _COUNTERS = 12
 
 def step_view(
     step: Step,
-    *,
     title: str = "",
     change: str = "",
     notes: Sequence[str] = (),
+    *,
     codes: Sequence[HunkCode] | None = None,
     everything: bool = False,
     width: int = 80,

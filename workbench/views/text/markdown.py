@@ -37,7 +37,6 @@ def step_markdown(
     new: Profile,
     comparison: Comparison,
     story: Story,
-    *,
     title: str = "",
     change: str = "",
     notes: Sequence[str] = (),
