@@ -16,7 +16,14 @@ from math import fsum
 
 from msgspec import structs
 
-from workbench.analysis.aggregate import How, LaunchPair, pair_launches, seconds_of, weights_of
+from workbench.analysis.aggregate import (
+    How,
+    LaunchPair,
+    Recent,
+    pair_launches,
+    seconds_of,
+    weights_of,
+)
 from workbench.analysis.noise import left_noise
 from workbench.counters import Missing, Reading, catalog, read, spread
 from workbench.model import (
@@ -55,7 +62,6 @@ class SideBySide(Record, frozen=True):
 
 
 #: The last answers: the parts of one comparison ask for the same profiles.
-_merged: deque[tuple[Profile, Profile]] = deque(maxlen=8)
 _beside: deque[tuple[Profile, Profile, SideBySide]] = deque(maxlen=4)
 
 
@@ -65,17 +71,19 @@ def merge_samples(profile: Profile) -> Profile:
     `Launch.samples` says how many there were, `Launch.spreads` how far they lay apart. A
     profile of a study, or one without repeated launches, is returned as it is.
     """
-    for known, answer in tuple(_merged):
-        if known is profile:
-            return answer
+    return _merged(profile)
+
+
+def _merge(profile: Profile) -> Profile:
     groups = [[launch] for launch in profile.launches]
     if not profile.study and len(groups) > 1:
         groups = _groups(profile.launches)
-    answer = profile
-    if len(groups) < len(profile.launches):
-        answer = structs.replace(profile, launches=tuple(_mean(group) for group in groups))
-    _merged.append((profile, answer))
-    return answer
+    if len(groups) == len(profile.launches):
+        return profile
+    return structs.replace(profile, launches=tuple(_mean(group) for group in groups))
+
+
+_merged = Recent(_merge, most=8)
 
 
 def side_by_side(old: Profile, new: Profile) -> SideBySide:

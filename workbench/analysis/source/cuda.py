@@ -260,7 +260,7 @@ class Reader(Declarations):
 _EXITS = {"return_statement": "function", "break_statement": "loop", "continue_statement": "loop"}
 
 
-def visit_for(reader: Reader, node: Node) -> None:
+def _for(reader: Reader, node: Node) -> None:
     """A loop: its head defines the variable and governs the body."""
     body = node.child_by_field_name("body")
     start = node.child_by_field_name("initializer") or node.child_by_field_name("declarator")
@@ -324,25 +324,20 @@ def _induction(reader: Reader, node: Node) -> str:
     return ""
 
 
-def visit_while(reader: Reader, node: Node) -> None:
+def _while(reader: Reader, node: Node) -> None:
     """``while`` and ``do``: the condition governs the body."""
     condition, body = node.child_by_field_name("condition"), node.child_by_field_name("body")
     reader.add_loop(node.start_byte, node.end_byte)
     _governed(reader, node, "while", condition, [body])
 
 
-def visit_switch(reader: Reader, node: Node) -> None:
+def _switch(reader: Reader, node: Node) -> None:
     """The value governs all cases."""
-    _governed(
-        reader,
-        node,
-        "switch",
-        node.child_by_field_name("condition"),
-        [node.child_by_field_name("body")],
-    )
+    condition, body = node.child_by_field_name("condition"), node.child_by_field_name("body")
+    _governed(reader, node, "switch", condition, [body])
 
 
-def visit_if(reader: Reader, node: Node) -> None:
+def _if(reader: Reader, node: Node) -> None:
     """The condition governs both branches, and all that follows if a branch leaves."""
     then = node.child_by_field_name("consequence")
     condition = node.child_by_field_name("condition")
@@ -391,7 +386,7 @@ def _governed(
     reader.later(*plan, close)
 
 
-def visit_conditional(reader: Reader, node: Node) -> None:
+def _conditional(reader: Reader, node: Node) -> None:
     """``#if`` and ``#ifdef`` inside of a function."""
     head = node.child_by_field_name("name") or node.child_by_field_name("condition")
     if reader.function is None or head is None:
@@ -404,7 +399,7 @@ def visit_conditional(reader: Reader, node: Node) -> None:
     reader.later(*reader.fed("governed", governed, head), *rest)
 
 
-def visit_pragma(reader: Reader, node: Node) -> None:
+def _pragma(reader: Reader, node: Node) -> None:
     """A pragma governs the statement behind it."""
     statement = node.next_named_sibling
     while statement is not None and statement.type in ("comment", "preproc_call"):
@@ -537,11 +532,7 @@ def _update(reader: Reader, node: Node) -> None:
 
 
 def _call(reader: Reader, node: Node) -> None:
-    function, arguments = (
-        node.child_by_field_name("function"),
-        node.child_by_field_name("arguments"),
-    )
-    callee = function
+    callee, arguments = (node.child_by_field_name(x) for x in ("function", "arguments"))
     if callee is not None and callee.type in ("template_function", "qualified_identifier"):
         callee = callee.child_by_field_name("name")
     name = reader.name(callee) if callee is not None and callee.type == "identifier" else ""
@@ -605,32 +596,24 @@ def _kept(reader: Reader, node: Node) -> None:
 #: What a kind of node means: node type -> what visits it. Of other kinds the children are visited.
 HANDLERS: Mapping[str, Callable[[Reader, Node], None]] = {
     "function_definition": _function,
-    "parameter_declaration": _parameter,
-    "optional_parameter_declaration": _parameter,
-    "type_parameter_declaration": _parameter,
-    "optional_type_parameter_declaration": _parameter,
     "compound_statement": _compound,
     "declaration": _declaration,
     "assignment_expression": _assignment,
     "update_expression": _update,
     "call_expression": _call,
     "return_statement": _return,
-    "for_statement": visit_for,
-    "for_range_loop": visit_for,
-    "while_statement": visit_while,
-    "do_statement": visit_while,
-    "switch_statement": visit_switch,
-    "if_statement": visit_if,
-    "preproc_ifdef": visit_conditional,
-    "preproc_if": visit_conditional,
-    "preproc_call": visit_pragma,
-    "preproc_def": _local_macro,
-    "preproc_function_def": _local_macro,
+    "switch_statement": _switch,
+    "if_statement": _if,
+    "preproc_call": _pragma,
     "lambda_expression": _lambda,
-    "comment": _kept,
-    "field_identifier": _kept,
-    "namespace_identifier": _kept,
-    "statement_identifier": _kept,
-    "string_literal": _kept,
-    "preproc_include": _kept,
+    **dict.fromkeys(["for_statement", "for_range_loop"], _for),
+    **dict.fromkeys(["while_statement", "do_statement"], _while),
+    **dict.fromkeys(["preproc_ifdef", "preproc_if"], _conditional),
+    **dict.fromkeys(["preproc_def", "preproc_function_def"], _local_macro),
+    **dict.fromkeys(["parameter_declaration", "optional_parameter_declaration"], _parameter),
+    **dict.fromkeys(
+        ["type_parameter_declaration", "optional_type_parameter_declaration"], _parameter
+    ),
+    **dict.fromkeys(["comment", "string_literal", "preproc_include"], _kept),
+    **dict.fromkeys(["field_identifier", "namespace_identifier", "statement_identifier"], _kept),
 }
