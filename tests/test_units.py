@@ -141,3 +141,31 @@ def test_an_extent_is_exact() -> None:
     assert units.extent((1, 1, 1)) == "1" and units.extent(()) == ""
     assert units.extent((8, 1, 2), " × ") == "8 × 1 × 2"
     assert units.extent((4096, 1, 1), whole=True) == "4096×1×1"
+
+
+@pytest.mark.parametrize(
+    ("speedup", "words"),
+    [
+        (1.38, "1.38× faster"),
+        (1 / 2.1, "2.10× slower"),
+        (1.0004, "0.0400% faster"),
+        (1 / 1.0004, "0.0400% slower"),
+    ],
+)
+def test_a_speed_says_its_direction(speedup: float, words: str) -> None:
+    assert units.faster(speedup) == words
+
+
+def test_a_line_begins_with_a_capital_and_keeps_its_other_letters() -> None:
+    assert units.capital("the launch of sgemm_V2") == "The launch of sgemm_V2"
+    assert units.capital("") == ""
+
+
+def test_a_unit_stands_beside_a_number_only_where_it_is_not_in_it() -> None:
+    assert [units.beside(unit) for unit in ("", "%", "s", "op/s", "inst")] == [
+        "",
+        "",
+        "",
+        "",
+        "inst",
+    ]
