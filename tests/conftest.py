@@ -83,6 +83,15 @@ def nothing_above(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nothing_left_here() -> Iterator[None]:
+    """No test leaves a report or a record in the project itself."""
+    folders = [REPO / name for name in ("kernels", "profiles", "reports")]
+    before = {path for folder in folders for path in folder.iterdir()}
+    yield
+    assert {path for folder in folders for path in folder.iterdir()} <= before
+
+
 @pytest.fixture(scope="session")
 def repo() -> Path:
     """The project's own root folder."""

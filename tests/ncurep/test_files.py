@@ -127,7 +127,10 @@ def test_ncu_may_put_its_own_suffix_on_a_report(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes have names here")
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("words", ["show {}", "diff {} {}", "report {}"])
-def test_a_pipe_is_told_at_once_and_not_waited_for(words: str, tmp_path: Path, cli: Cli) -> None:
+def test_a_pipe_is_told_at_once_and_not_waited_for(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a report begins its folder before it reads
     pipe = tmp_path / "x.ncu-rep"
     os.mkfifo(pipe)
     assert not is_packed(pipe) and not holds_at_least(pipe, 1)
