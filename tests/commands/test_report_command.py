@@ -267,7 +267,7 @@ def test_a_changed_program_reads_studies_anew(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run()
-    monkeypatch.setattr(build, "program_stamp", lambda: "another")
+    monkeypatch.setattr(build, "code_stamp", lambda: "another")
     monkeypatch.setattr(folder, "view_study", raising(UsageError("as this program sees it", "")))
     assert run().stderr.startswith("note: as this program sees it")
 

@@ -4,13 +4,13 @@
 (no profile is decoded, no template loaded for a page that is up to date), rendered
 one after the other, and written atomically. A new kind of page is one more
 generator of `Page`s, a view model and a template. What the whole site shares is here as well:
-the key of the program, the assets, the index and the glossary.
+the key of the code, the assets, the index and the glossary.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, lru_cache, partial
 from importlib.resources import files
@@ -60,8 +60,8 @@ _ASSETS = ("workbench.css", "workbench.js", "plotly-basic.min.js")
 
 
 @lru_cache(maxsize=1)
-def program_stamp() -> str:
-    """Key of the program itself: a page made by other code is out of date.
+def code_stamp() -> str:
+    """Key of this very code with its templates: a page made by other code is out of date.
 
     From sizes and modification times; reading every module would cost more than the
     rest of a run that changes nothing.
@@ -190,7 +190,7 @@ def build_report(
         DataError: a report file or a capture is damaged, or all that was asked for.
         MissingError: `out` cannot be written.
     """
-    stamp = program_stamp()
+    stamp = code_stamp()
     damaged: dict[Path, DataError] = {}
     remarks = _Remarks([], [])
     with Site(out, force=force, audience=audience) as site:
@@ -286,12 +286,10 @@ def build_page(
         DataError: a stored profile that the page shows is damaged.
         MissingError: `out` cannot be written.
     """
-    wanted = f"{ladder_folder(ladder)}/{name}"
+    path = f"{ladder_folder(ladder)}/{name}"
     with Site(out) as site:
-        copy_assets(site)
         pages = ladder_pages(site, ladder, list(pairs), LadderKeys(site, ladder, "", ()))
-        site.write((page for page in pages if page.path == wanted), owners=())
-    return out / wanted
+        return _write_alone(site, (page for page in pages if page.path == path), out / path)
 
 
 def build_devices_page(
@@ -310,13 +308,15 @@ def build_devices_page(
         MissingError: `out` cannot be written.
     """
     path = f"{ladder_folder(rungs[1].ladder)}/{step_page(*labels, engine)}"
-    render = partial(render_devices, rungs, labels, engine)
+    render = partial(render_devices, rungs, labels, engine, path)
     with Site(out) as site:
-        copy_assets(site)
-        site.write(
-            [Page(path=path, key="", owner=LADDERS, render=partial(render, path))], owners=()
-        )
-    return out / path
+        return _write_alone(site, [Page(path, "", LADDERS, render)], out / path)
+
+
+def _write_alone(site: Site, pages: Iterable[Page], path: Path) -> Path:
+    copy_assets(site)
+    site.write(pages, owners=())
+    return path
 
 
 # --- ladders and versions -------------------------------------------------------------
@@ -429,7 +429,7 @@ def _study_key(project: Project, name: str) -> str:
 
 
 def _outdated(site: Site, store: Store, studies: tuple[str, ...]) -> tuple[str, ...]:
-    """Studies besides those asked for of which an earlier program wrote what no index can read."""
+    """Studies besides those asked for of which an earlier release wrote what no index can read."""
     if not studies:
         return ()
     from workbench.views.html.pages.index import is_readable

@@ -140,13 +140,13 @@ class LadderKeys:
     Args:
         site: Knows the files' contents.
         ladder: Whose pages they are.
-        program: The program's own key.
+        code: The key of the code that renders.
         times: Digests of all times of the study on the device, which a ladder's page shows.
     """
 
-    def __init__(self, site: Site, ladder: Ladder, program: str, times: tuple[str, ...]) -> None:
+    def __init__(self, site: Site, ladder: Ladder, code: str, times: tuple[str, ...]) -> None:
         self._ladder, self._times = ladder, times
-        self._common = [program, ladder.name, ladder.device, ladder.problem]
+        self._common = [code, ladder.name, ladder.device, ladder.problem]
         self._files = {name: site.content(path) for name, path in sorted(ladder.files.items())}
         self._elsewhere = [
             (device, version, kind, site.content(path))
@@ -283,7 +283,7 @@ def _kept_strips(site: Site, ladder: Ladder, keys: LadderKeys) -> dict[StepName,
     kept: dict[StepName, Strip] = {}
     for step in ladder.steps:
         said = site.summary(f"{ladder_folder(ladder)}/{step_page(*step)}")
-        if said.get("told") == keys.of_strip(step):
+        if said.get("strip_key") == keys.of_strip(step):
             kept[step] = msgspec.convert(said["strip"], tuple[Phrase, ...])
     return kept
 
@@ -296,7 +296,7 @@ def _render_step(ladder: Ladder, step: StepName, keys: LadderKeys, path: str) ->
     page = render_diff(path, diff_view(compared, step_head(ladder, step)))
     strip = msgspec.to_builtins(strip_links(compared.story.strip, step_page(*step)))
     pair = {} if step in ladder.steps else {"pair": list(step[:2])}
-    return replace(page, summary={**pair, "strip": strip, "told": keys.of_strip(step)})
+    return replace(page, summary={**pair, "strip": strip, "strip_key": keys.of_strip(step)})
 
 
 def render_devices(

@@ -112,7 +112,7 @@ class Page(Record, frozen=True):
 
     `owner` groups the pages that come and go together; neighbours of one `group` are
     rendered together, because they are made of the same profiles. `key` is a digest of all that
-    the page is made of: the program with its templates, the contents of files, and what a
+    the page is made of: the code with its templates, the contents of files, and what a
     study says of versions. One that costs something is asked for where a page is kept, and
     when it has been written.
     """

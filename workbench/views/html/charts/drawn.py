@@ -147,12 +147,12 @@ class Drawing:
             first = number == 0
             width = _SM if first else _SLAB
             shapes = [
-                self._box(place, 0 if first else -1, width, told=first)
+                self._box(place, 0 if first else -1, width, named=first)
                 for place in left
                 if self._has(place)
             ]
             shapes += [
-                self._box(place, _WIDTH - _BOX, _BOX, told=True)
+                self._box(place, _WIDTH - _BOX, _BOX, named=True)
                 for place in right
                 if self._has(place)
             ]
@@ -172,7 +172,7 @@ class Drawing:
     def _has(self, place: Place) -> bool:
         return place in self._places
 
-    def _box(self, place: Place, x: float, width: float, *, told: bool) -> Glyph:
+    def _box(self, place: Place, x: float, width: float, *, named: bool) -> Glyph:
         y, height = self._places[place]
         level = next(row for row in level_rows(self._sides) if row.place == place)
         sides = [each for side in self._sides for each in side.levels if each.place == place]
@@ -182,7 +182,7 @@ class Drawing:
         said = ", ".join(f"{name} {arrow(texts)}" for name, texts in rates.items() if any(texts))
         bands = [Band(path=_rectangle(x, y, width, height), tone="box")]
         part = height / len(sides)
-        for number, side in enumerate(sides) if told else ():
+        for number, side in enumerate(sides) if named else ():
             if side.throughput is not None:
                 was = " was" if number + 1 < len(sides) else ""
                 edge = _rectangle(x, y + number * part, 4, part)
@@ -197,11 +197,11 @@ class Drawing:
             for n, (text, tone) in enumerate(texts)
         )
         return Glyph(
-            href=f"{self._counters}{identity}" if identity and told else "",
+            href=f"{self._counters}{identity}" if identity and named else "",
             label=f"{level.title}: {said}" if said else level.title,
             lines=self.lit(touching),
             bands=tuple(bands),
-            words=words if told else (),
+            words=words if named else (),
         )
 
     def _across(self, flows: Sequence[Transfer], left: float, y: float, outward: bool) -> Glyph:

@@ -331,7 +331,7 @@ def _sizes(code: CodeDiff) -> str:
 
 def _changes(code: CodeDiff) -> str:
     """``LDS → LDS.128 (16×); FFMA 1,024 → 512``."""
-    told = [f"{one.old} → {one.new} ({one.rows:,}×)" for one in code.replaced[:_STAND_INS]]
+    replaced = [f"{one.old} → {one.new} ({one.rows:,}×)" for one in code.replaced[:_STAND_INS]]
     issues = _LEAST * max(code.old.executed, code.new.executed)
     seconds = _LEAST * max(code.old.seconds, code.new.seconds)
     changed = [
@@ -341,7 +341,7 @@ def _changes(code: CodeDiff) -> str:
         and (abs(one.new[1] - one.old[1]) >= issues or abs(one.new[2] - one.old[2]) >= seconds > 0)
     ]
     numbers = [f"{one.name} {one.old[0]:,} → {one.new[0]:,}" for one in changed[:_CLASSES]]
-    return "; ".join([*told, *numbers])
+    return "; ".join([*replaced, *numbers])
 
 
 # --- cards ----------------------------------------------------------------------------
@@ -402,9 +402,9 @@ class Cards(Record, frozen=True):
 def hunk_cards(step: Step, code: DiffCode, links: Links, machine: Machine) -> Cards:
     """The hunks as they are ranked; as many stand open as a reader can take in."""
     story = step.story
-    told = [chapter for chapter in leading(story) if chapter.ties]
+    speaking = [chapter for chapter in leading(story) if chapter.ties]
     silent = [chapter for chapter in story.chapters if not chapter.ties]
-    cards = [_card(step, chapter, code, links, machine) for chapter in told]
+    cards = [_card(step, chapter, code, links, machine) for chapter in speaking]
     shown = 0
     rows = 0
     for card in cards[:_MOST_OPEN]:

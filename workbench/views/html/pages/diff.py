@@ -130,8 +130,8 @@ def _effects(step: Step) -> list[Delta]:
     """The side effects worth naming, worse ones first, then by weight."""
     weight = [delta.id for _, delta in ranked(step.comparison, step.scale)]
     order = {"worse": 0, "better": 1}
-    told = [d for d in step.story.side_effects if not d.id.endswith(("_excess", "_ideal"))]
-    return sorted(told, key=lambda d: (order.get(d.verdict, 2), weight.index(d.id)))
+    found = [d for d in step.story.side_effects if not d.id.endswith(("_excess", "_ideal"))]
+    return sorted(found, key=lambda d: (order.get(d.verdict, 2), weight.index(d.id)))
 
 
 def shared_chips(old: Profile, new: Profile) -> tuple[Badge, ...]:
@@ -174,7 +174,7 @@ def diff_view(step: Step, head: Head) -> DiffView:
     cards = hunk_cards(step, code, links, machine)
     whole = code.whole()
     # What an author predicted, and advice that was given, speak of the code on one device.
-    told = [] if step.across else _effects(step)
+    unforeseen = [] if step.across else _effects(step)
     labels = step.labels
     notices = [*head.notices, *comparison.warnings, *story.attribution.words]
     if step.across:
@@ -204,8 +204,8 @@ def diff_view(step: Step, head: Head) -> DiffView:
         gutters=gutters,
         embedded=code.embedded(),
         counters_by_part=counter_waterfalls(story, *labels, step.scale),
-        effects=told[:_EFFECTS],
-        more_effects=len(told[_EFFECTS:]),
+        effects=unforeseen[:_EFFECTS],
+        more_effects=len(unforeseen[_EFFECTS:]),
         advice=() if step.across else _advice(story),
         movers=movers(story),
         anchor=code.anchor,

@@ -217,7 +217,7 @@ class FateRow(Record, frozen=True):
     moved: bool
 
 
-class ToldRow(Record, frozen=True):
+class KernelRow(Record, frozen=True):
     """What became of a kernel that matters: its strip, or in `words` why there is none."""
 
     name: str
@@ -240,7 +240,7 @@ class ProgramDiffView(Record, frozen=True):
     totals: tuple[float, float]
     panel: PanelView | None
     panel_title: str
-    told: tuple[ToldRow, ...]
+    kernels: tuple[KernelRow, ...]
     columns: tuple[str, ...]
     rows: tuple[FateRow, ...]
     sums: tuple[FateRow, ...]
@@ -303,8 +303,8 @@ def program_diff_view(
         totals=(difference.totals[0].value, difference.totals[1].value),
         panel=panel[1],
         panel_title=f"{panel[0]} is now limited by",
-        told=tuple(
-            _told(difference, number, Link(names[number], pages[0][number]), step, why)
+        kernels=tuple(
+            _kernel(difference, number, Link(names[number], pages[0][number]), step, why)
             for number, step, why in steps
         ),
         columns=every.header[2:],
@@ -343,21 +343,23 @@ def _tiles(difference: ProgramDifference) -> tuple[Tile, ...]:
     )
 
 
-def _told(
+def _kernel(
     difference: ProgramDifference, number: int, kernel: Link, step: Step | None, why: str
-) -> ToldRow:
+) -> KernelRow:
     row = difference.rows[number]
     href = kernel.href if step is not None else ""
-    told = ToldRow(kernel.text, href, _seconds(difference, row), _times(difference, row), words=why)
+    out = KernelRow(
+        kernel.text, href, _seconds(difference, row), _times(difference, row), words=why
+    )
     if step is None:
-        return told
+        return out
     speed = step.comparison.speed
     if speed is None:
-        return replace(told, words="no duration on both sides")
-    told = replace(told, speed=speed, alike=as_fast(step.comparison))
-    if told.alike:
-        return replace(told, words="a launch takes as long as before")
-    return replace(told, strip=strip_links(step.story.strip, kernel.href))
+        return replace(out, words="no duration on both sides")
+    out = replace(out, speed=speed, alike=as_fast(step.comparison))
+    if out.alike:
+        return replace(out, words="a launch takes as long as before")
+    return replace(out, strip=strip_links(step.story.strip, kernel.href))
 
 
 def _seconds(difference: ProgramDifference, row: WorkChange) -> str:
