@@ -217,7 +217,7 @@ class FateRow(Record, frozen=True):
     moved: bool
 
 
-class KernelRow(Record, frozen=True):
+class SpokenKernel(Record, frozen=True):
     """What became of a kernel that matters: its strip, or in `words` why there is none."""
 
     name: str
@@ -240,7 +240,7 @@ class ProgramDiffView(Record, frozen=True):
     totals: tuple[float, float]
     panel: PanelView | None
     panel_title: str
-    kernels: tuple[KernelRow, ...]
+    kernels: tuple[SpokenKernel, ...]
     columns: tuple[str, ...]
     rows: tuple[FateRow, ...]
     sums: tuple[FateRow, ...]
@@ -345,10 +345,10 @@ def _tiles(difference: ProgramDifference) -> tuple[Tile, ...]:
 
 def _kernel(
     difference: ProgramDifference, number: int, kernel: Link, step: Step | None, why: str
-) -> KernelRow:
+) -> SpokenKernel:
     row = difference.rows[number]
     href = kernel.href if step is not None else ""
-    out = KernelRow(
+    out = SpokenKernel(
         kernel.text, href, _seconds(difference, row), _times(difference, row), words=why
     )
     if step is None:
