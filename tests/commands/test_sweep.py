@@ -23,7 +23,7 @@ from tests.engines.stand_ins import THERE, Cli
 from workbench.engines import RunOptions
 from workbench.engines.host.job import TimeOptions
 from workbench.project import Project
-from workbench.session.times import SweepScope
+from workbench.session.targets import SweepScope
 from workbench.store import Store
 from workbench.study.folder import run_study
 

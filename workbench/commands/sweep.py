@@ -17,22 +17,16 @@ from workbench.commands.options import (
     study_option,
     time_options,
 )
+from workbench.engines.host.crew import early_workers
 from workbench.errors import UsageError
-from workbench.session.sweep import recorded_sweep, swept_study
-from workbench.session.times import (
-    Manner,
-    SweepScope,
-    Timed,
-    early_workers,
-    need_one_model,
-    sweep,
-)
+from workbench.session.targets import SweepScope
 from workbench.views.terminal.progress import Progress
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
     from workbench.engines.host.job import TimeOptions
     from workbench.measure.plan import Sweep
+    from workbench.session.times import Timed
 
 
 @click.command()
@@ -87,6 +81,8 @@ def command(
     if device and not recorded:
         raise UsageError("--device chooses among recorded times", "Add --recorded.")
     if recorded:
+        from workbench.session.sweep import recorded_sweep, swept_study
+
         _, (project, chosen, versions) = scope.pick(run=False)
         study = swept_study(project, chosen.name)
         if study.note:
@@ -100,10 +96,14 @@ def command(
         return _command_line(scope, sampling, run, format_, since)
 
     def show(found: Sequence[Timed], tables: Sequence[Sweep]) -> None:
+        from workbench.session.times import need_one_model
+
         need_one_model(found, format_)
         _print(tables, format_)
 
     with early_workers(run, *scope.first, again=bool(stored.again)) as workers:
+        from workbench.session.times import Manner, sweep  # what workers need not wait for
+
         manner = Manner(sampling, not stored.again, stored.since, workers)
         sweep(scope, run, Progress(), manner, go_on, show)
 

@@ -14,14 +14,15 @@ from workbench.commands.options import (
     stored_options,
     time_options,
 )
+from workbench.engines.host.crew import early_workers
 from workbench.errors import UsageError
-from workbench.session.times import Manner, Timed, early_workers, need_one_model, time
 from workbench.views.terminal.progress import Progress
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
     from workbench.engines.host.job import TimeOptions
     from workbench.session.targets import Named
+    from workbench.session.times import Timed
     from workbench.study.folder import Study
 
 
@@ -56,6 +57,7 @@ def command(
         )
 
     def show(study: Study, found: list[Timed]) -> None:
+        from workbench.session.times import need_one_model
         from workbench.views.sheets.time import time_sheet
         from workbench.views.terminal.tables import print_sheet
 
@@ -67,5 +69,7 @@ def command(
     resume = bool(stored.since) or (named.every if stored.again is None else not stored.again)
     first = named.versions[0] if named.versions else None
     with early_workers(run, named.study, first, again=not resume) as workers:
+        from workbench.session.times import Manner, time  # what workers need not wait for
+
         manner = Manner(sampling, resume, stored.since, workers)
         time(named, run, Progress(), manner, show, all_problems=all_problems)

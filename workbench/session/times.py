@@ -6,16 +6,14 @@ of what is found is of one model of GPU. What is stored of the same sources need
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.engines import RunOptions, now
 from workbench.engines.choice import on_gpus
-from workbench.engines.host.crew import Crew, crew
+from workbench.engines.host.crew import Crew
 from workbench.engines.host.job import TimeOptions
-from workbench.engines.host.presence import choose_hosts
-from workbench.errors import MissingError, UsageError, WorkbenchError, nearest
+from workbench.errors import MissingError, UsageError
 from workbench.measure.experiment import Campaign, Display
 from workbench.measure.plan import (
     Combination,
@@ -29,13 +27,10 @@ from workbench.measure.plan import (
     to_time,
 )
 from workbench.model import Timing
-from workbench.project import Project, find_project, require_project, studies_in
 from workbench.session.measuring import NAME_ANOTHER, VersionRuns
 from workbench.session.sweep import sweep_of
-from workbench.session.targets import Named
-from workbench.specs import Version
-from workbench.store import Store
-from workbench.study.folder import Study, parse_target, study_names
+from workbench.session.targets import Named, SweepScope
+from workbench.study.folder import Study
 
 if TYPE_CHECKING:
     from workbench.cluster.dispatch import PieceOutcome
@@ -48,7 +43,7 @@ class Manner(NamedTuple):
         sampling: How long, and in what state of the caches.
         resume: What is stored of the same sources is taken from there.
         since: ISO time; what was stored before it is measured again.
-        workers: They have been started already (`early_workers`).
+        workers: They have been started already (`workbench.engines.host.crew.early_workers`).
     """
 
     sampling: TimeOptions
@@ -62,35 +57,6 @@ class Timed(NamedTuple):
 
     timings: dict[Key, Timing]
     gaps: dict[Key, Gap]
-
-
-@contextlib.contextmanager
-def early_workers(
-    run: RunOptions, study: str | None, target: str | None, *, again: bool
-) -> Iterator[Crew | None]:
-    """Start workers before it is known what they are to do, where it is certain to be something.
-
-    That is where all is measured again, or no time of the study is stored. A worker loads a
-    driver and libraries for seconds, in which the study is read, its versions are looked at
-    and compiled. None where it is not certain, or where it fails: whoever needs workers then
-    says why there are none.
-
-    Args:
-        run: Where to run. What other machines do is not begun before it is settled.
-        study: The study's name, if it was given.
-        target: A version that was named, perhaps with its study.
-        again: What is stored is measured again.
-    """
-    with contextlib.ExitStack() as open_:
-        workers = None
-        with contextlib.suppress(WorkbenchError):
-            project = require_project()
-            name = study or project.default_study
-            name = parse_target(target, name)[0] if target else name
-            here = name in studies_in(project.kernels) and not run.on and not run.launcher
-            if here and (again or not Store(project.profiles).has_timings(name)):
-                workers = open_.enter_context(crew(project, choose_hosts(run)[0], name))
-        yield workers
 
 
 def time(
@@ -246,47 +212,6 @@ def need_one_model(found: Sequence[Timed], format_: str) -> None:
 
 
 # --- sweep ------------------------------------------------------------------------------------
-
-
-class SweepScope(NamedTuple):
-    """What a sweep goes over, as it was typed: targets, study, patterns of problems."""
-
-    targets: tuple[str, ...]
-    study: str | None
-    patterns: tuple[str, ...]
-
-    @property
-    def first(self) -> tuple[str | None, str | None]:
-        """The study that was given and a version that was named, before either is looked at."""
-        project, (first, *rest) = find_project(), self.targets or (None,)
-        if project is not None and self.study is None and first in studies_in(project.kernels):
-            return first, rest[0] if rest else None
-        return self.study, first
-
-    def pick(self, *, run: bool) -> tuple[Named, tuple[Project, Study, list[Version]]]:
-        """The versions as they were named, and what that is.
-
-        Args:
-            run: Run ``study.py``, because the versions are going to be run as well.
-
-        Raises:
-            UsageError: as `Named.pick`; the hint names a study that may be meant.
-        """
-        words, study = list(self.targets), self.study
-        if words and study is None and words[0] in study_names(require_project()):
-            study = words.pop(0)
-        named = Named(versions=tuple(words), every=not words, study=study)
-        try:
-            return named, named.pick(run=run)
-        except UsageError as error:
-            if study is None and words and "/" not in words[0]:
-                # The first word may be meant for a study.
-                names = study_names(require_project())
-                close = nearest(words[0], names)
-                meant = f"Did you mean the study `{close}`?"
-                known = f"{error.hint} Studies: {', '.join(names)}."
-                raise UsageError(error.message, meant if close else known) from error
-            raise
 
 
 def sweep(

@@ -22,13 +22,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from workbench.engines import Where
+from workbench.engines import RunOptions, Where
 from workbench.engines.host.client import Feed, run_jobs, workspace
 from workbench.engines.host.failures import failure_error, hang, vanished
 from workbench.engines.host.job import Executable, Job, Result
+from workbench.engines.host.presence import choose_hosts
 from workbench.engines.host.process import Halt, HaltedError, Interrupts
 from workbench.errors import KernelError, WorkbenchError
-from workbench.project import Project
+from workbench.project import Project, require_project, studies_in
+from workbench.store import Store
+from workbench.study.folder import parse_target
 
 #: Workers in a row that may end without any result, before the first of all results, until
 #: it is taken for certain that no worker can run here.
@@ -335,3 +338,32 @@ def crew(project: Project, where: Where, study: str) -> Iterator[Crew]:
             interrupts.hold()
             workers.end()
             workers.close()
+
+
+@contextlib.contextmanager
+def early_workers(
+    run: RunOptions, study: str | None, target: str | None, *, again: bool
+) -> Iterator[Crew | None]:
+    """Start workers before it is known what they are to do, where it is certain to be something.
+
+    That is where all is measured again, or no time of the study is stored. A worker loads a
+    driver and libraries for seconds, in which the study is read, its versions are looked at
+    and compiled. None where it is not certain, or where it fails: whoever needs workers then
+    says why there are none.
+
+    Args:
+        run: Where to run. What other machines do is not begun before it is settled.
+        study: The study's name, if it was given.
+        target: A version that was named, perhaps with its study.
+        again: What is stored is measured again.
+    """
+    with contextlib.ExitStack() as open_:
+        workers = None
+        with contextlib.suppress(WorkbenchError):
+            project = require_project()
+            name = study or project.default_study
+            name = parse_target(target, name)[0] if target else name
+            here = name in studies_in(project.kernels) and not run.on and not run.launcher
+            if here and (again or not Store(project.profiles).has_timings(name)):
+                workers = open_.enter_context(crew(project, choose_hosts(run)[0], name))
+        yield workers
