@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from workbench import __version__
+
 KINDS = ("Added", "Changed", "Removed", "Fixed", "Security")
 MOST_BULLETS = 40
 
@@ -51,6 +53,15 @@ def test_releases_go_back_in_time(changelog: str) -> None:
 def test_no_release_is_longer_than_somebody_reads(changelog: str) -> None:
     for version, _, body in releases(changelog):
         assert 0 < len(re.findall(r"^- ", body, re.M)) <= MOST_BULLETS, version
+
+
+def test_the_version_is_the_newest_release_or_the_next(
+    changelog: str, fragments: list[Path]
+) -> None:
+    newest = releases(changelog)[0][0]
+    found = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", __version__)
+    version = tuple(map(int, found.groups())) if found else ()
+    assert version > newest if fragments else version == newest
 
 
 def test_fragments_are_named_for_what_they_are(repo: Path, fragments: list[Path]) -> None:
