@@ -157,6 +157,11 @@ class Comparison(Record, frozen=True):
         """False only where `compare` was forced."""
         return not self.reasons
 
+    def both(self, field: str) -> str:
+        """A field of both sides, said once where they agree: ``NVIDIA H100, NVIDIA H200``."""
+        values = (getattr(side, field) for side in (self.old, self.new))
+        return ", ".join(dict.fromkeys(filter(None, values)))
+
     @property
     def refusals(self) -> list[str]:
         """What must stand before any number of a comparison that was forced."""

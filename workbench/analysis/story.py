@@ -354,6 +354,12 @@ def telling(comparison: Comparison, story: Story, scale: Scale, most: int) -> tu
     return tuple(delta for delta in comparison.counters if delta.moved and delta.id in chosen)
 
 
+def source_lines(profile: Profile, path: str) -> list[str]:
+    """The lines of a source file; none where the profile holds no text of it."""
+    text = next((s.text for s in profile.sources if s.path == path and s.text is not None), "")
+    return text.replace("\r\n", "\n").split("\n") if text else []
+
+
 def excerpt(chapter: Chapter, rows: int) -> tuple[Span, Span]:
     """The lines of a hunk, old and new, that are shown where there is room for `rows` in all.
 

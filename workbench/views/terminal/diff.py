@@ -16,11 +16,19 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from workbench.analysis.compare import Comparison, Delta, Side
+from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.launches import NO_PAIR, KernelChange, values_words
 from workbench.analysis.listing import CodeClass, CodeDiff, HunkCode
 from workbench.analysis.program import KernelStep, ProgramDifference, as_fast
-from workbench.analysis.story import Step, Story, beyond, excerpt, leading, telling
+from workbench.analysis.story import (
+    Step,
+    Story,
+    beyond,
+    excerpt,
+    leading,
+    source_lines,
+    telling,
+)
 from workbench.analysis.weight import TELLING, Scale
 from workbench.analysis.wording import Chapter, LeftOut, Row, Tie, line, silence, title_of
 from workbench.counters import catalog
@@ -161,7 +169,7 @@ def diff_view(
     head.append(clean(new.label, 120), style="not dim bold")
     if title:
         head.append(f"  {clean(title)}", style="not dim")
-    parts: list[RenderableType] = [head, Text(_provenance(old, new), style=DIM)]
+    parts: list[RenderableType] = [head, Text(_provenance(comparison), style=DIM)]
     if change:
         said = Text(clean(change), style="italic")
         parts.append(said if everything else _cut_rows(said, width, _CHANGE))
@@ -201,18 +209,16 @@ def _cut_rows(text: Text, width: int, most: int) -> Text:
     return Text("\n").join([*kept, last.append(" …")])
 
 
-def _provenance(old: Side, new: Side) -> str:
-    problem = new.problem if new.problem == old.problem else f"{old.problem}, {new.problem}"
-    device = new.device if new.device == old.device else f"{old.device}, {new.device}"
-    engine = new.engine if new.engine == old.engine else f"{old.engine}, {new.engine}"
-    text = f"{problem} on " if problem.strip(", ") else ""
-    before, after = when(old.captured), when(new.captured)
+def _provenance(comparison: Comparison) -> str:
+    problem = comparison.both("problem")
+    text = f"{problem} on {comparison.both('device')}" if problem else comparison.both("device")
+    before, after = (when(side.captured) for side in (comparison.old, comparison.new))
     # Of two times of one day the day is said once: "2026-11-21 12:46 and 12:47 UTC".
     same_day = before[:11] == after[:11] and before != after
     if same_day and before.endswith(" UTC"):
         before, after = before.removesuffix(" UTC"), after[11:]
     captured = " and ".join(dict.fromkeys((before, after)))
-    return clean(f"{text}{device}, captured {captured} by {engine}")
+    return clean(f"{text}, captured {captured} by {comparison.both('engine')}")
 
 
 def _time(comparison: Comparison) -> RenderableType:
@@ -568,8 +574,7 @@ def code_rows(
     profile: Profile, path: str, lines: tuple[int, int], mark: str, width: int
 ) -> list[Text]:
     """Lines of one side with their numbers; none where the profile holds no text of the file."""
-    text = next((s.text for s in profile.sources if s.path == path and s.text is not None), "")
-    every = text.replace("\r\n", "\n").split("\n") if text else []
+    every = source_lines(profile, path)
     style = BAD if mark == "-" else GOOD
     out = []
     shown = range(lines[0], min(lines[1], len(every)) + 1)

@@ -16,7 +16,7 @@ from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.gates import Gate, overall
 from workbench.analysis.launches import KERNELS_HEAD, kernel_rows
 from workbench.analysis.program import KernelStep
-from workbench.analysis.story import Story
+from workbench.analysis.story import Story, source_lines
 from workbench.analysis.wording import Chapter, Row, Tie, line, silence, title_of
 from workbench.model import Profile
 from workbench.units import capital, count, factor, lines_changed, quantity, several
@@ -166,15 +166,11 @@ def _expectations(story: Story) -> str:
 
 
 def _provenance(comparison: Comparison) -> str:
-    old, new = comparison.old, comparison.new
-
-    def both(field: str) -> str:
-        values = dict.fromkeys(str(getattr(side, field)) for side in (old, new))
-        return ", ".join(value for value in values if value)
-
+    both = comparison.both
+    captured = map(_captured, (comparison.old, comparison.new))
     where = f"{both('problem')} on {both('device')}" if both("problem") else both("device")
     study = f"{both('study')}: " if both("study") else ""
-    text = f"{study}{where}, by {both('engine')}; {_captured(old)}, {_captured(new)}"
+    text = f"{study}{where}, by {both('engine')}; {', '.join(captured)}"
     return f"<sub>{inline(text)}; workbench {__version__}</sub>"
 
 
@@ -229,8 +225,7 @@ def _code(old: Profile, new: Profile, chapter: Chapter) -> str:
 
 
 def _side(profile: Profile, path: str, lines: tuple[int, int], mark: str) -> list[str]:
-    text = next((s.text for s in profile.sources if s.path == path and s.text is not None), "")
-    every = (text or "").replace("\r\n", "\n").split("\n")
+    every = source_lines(profile, path)
     first, last = lines
     shown = range(first, min(last, first + _LINES - 1, len(every)) + 1)
     out = []
