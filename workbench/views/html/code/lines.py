@@ -25,10 +25,10 @@ from workbench import units
 from workbench.analysis.aggregate import value_of
 from workbench.analysis.limit import HotLine, sampled_lines
 from workbench.counters import catalog, line_metric
+from workbench.gpus import WARP_SIZE
 from workbench.model import Launch, LineKey, Number, Profile, Record, line_counters
 from workbench.views.html.parts import percent, profiled, width
 
-_LANES = 32
 #: Id, title, counter, its ideal ("" where it has none).
 _COUNTED = (
     ("global", "Global sectors", "global_sectors", "global_sectors_ideal"),
@@ -219,7 +219,7 @@ def _lanes(launch: Launch, lines: Lines) -> Callable[[LineKey], str] | None:
 
     def said(key: LineKey) -> str:
         lanes = lines[key].get(active, 0) / lines[key][issued]
-        return f"{units.digits3(lanes)} of {_LANES} lanes" if lanes < _LANES else ""
+        return f"{units.digits3(lanes)} of {WARP_SIZE} lanes" if lanes < WARP_SIZE else ""
 
     return said
 
