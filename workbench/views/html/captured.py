@@ -49,7 +49,7 @@ from workbench.views.html.page import (
     neighbours,
     page_part,
 )
-from workbench.views.html.parts import profiled
+from workbench.views.html.parts import once, profiled
 from workbench.views.html.site import Site
 from workbench.views.sheets.program import row_names
 
@@ -181,7 +181,7 @@ def kernels_of(old: Profile, new: Profile) -> str:
     order = sorted(taken, key=lambda name: -taken[name])
     sides = [{launch.kernel for launch in profile.launches} for profile in (old, new)]
     named = [listed([one for one in order if one in side], _NAMED) for side in sides]
-    return " → ".join(dict.fromkeys(named))
+    return once(named)
 
 
 def _comparison(old: _Report, new: _Report, path: str) -> Rendered:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -160,6 +160,24 @@ def parameters(values: dict[str, int]) -> str:
 def profiled(profile: Profile) -> tuple[Launch, ...]:
     """The launches that were measured; a report may list others."""
     return tuple(launch for launch in profile.launches if launch.profiled)
+
+
+def once(texts: Iterable[str]) -> str:
+    """``v2 → v3``: what is known of both sides, one text alone where they agree."""
+    return " → ".join(dict.fromkeys(filter(None, texts)))
+
+
+def facts_of(*sides: Profile) -> tuple[Badge, ...]:
+    """Device, problem, engine and date of a profile, or of two; whether the result was right."""
+    texts = [
+        once(side.device.name for side in sides),
+        once(parameters(side.parameters) or side.problem for side in sides),
+        once(map(tool, sides)),
+    ]
+    if len(sides) > 1 or sides[0].captured:
+        texts.append(f"captured {once(day(side.captured) for side in sides)}")
+    check = verified(sides[-1].verification)
+    return (*(Badge(text=text) for text in texts if text), *([check] if check else ()))
 
 
 def tool(profile: Profile) -> str:

@@ -31,19 +31,16 @@ from workbench.views.html.code.cards import (
 )
 from workbench.views.html.code.hunks import DiffCode, WholeFile
 from workbench.views.html.code.lines import PairGutter, pair_gutters
-from workbench.views.html.page import Badge, Head, Link, Rendered, code_name, code_script
+from workbench.views.html.page import Head, Link, Rendered, code_name, code_script
 from workbench.views.html.parts import (
     PanelView,
     Phrase,
     Tile,
-    day,
+    facts_of,
     panel_view,
-    parameters,
     range_of,
     sentence,
     strip_links,
-    tool,
-    verified,
 )
 from workbench.views.html.render import render
 
@@ -134,28 +131,6 @@ def _effects(step: Step) -> list[Delta]:
     return sorted(found, key=lambda d: (order.get(d.verdict, 2), weight.index(d.id)))
 
 
-def shared_chips(old: Profile, new: Profile) -> tuple[Badge, ...]:
-    """Device, problem, engine and date of both sides; said once where they agree."""
-
-    def one(a: str, b: str) -> str:
-        return a if a == b else f"{a} → {b}"
-
-    problem = one(
-        parameters(old.parameters) or old.problem, parameters(new.parameters) or new.problem
-    )
-    texts = [
-        one(old.device.name, new.device.name),
-        problem.strip(" →"),
-        one(tool(old), tool(new)),
-        f"captured {one(day(old.captured), day(new.captured))}",
-    ]
-    chips = [Badge(text=text) for text in texts if text]
-    check = verified(new.verification)
-    if check:
-        chips.append(check)
-    return tuple(chips)
-
-
 def diff_view(step: Step, head: Head) -> DiffView:
     """The page of one step.
 
@@ -184,7 +159,7 @@ def diff_view(step: Step, head: Head) -> DiffView:
     return DiffView(
         step=step,
         head=replace(
-            head, chips=(*shared_chips(step.old, step.new), *head.chips), notices=tuple(notices)
+            head, chips=(*facts_of(step.old, step.new), *head.chips), notices=tuple(notices)
         ),
         lede=sentence(story.sentence),
         strip=strip_links(story.strip),

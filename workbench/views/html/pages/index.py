@@ -23,7 +23,7 @@ from workbench.model import Profile, Record, Timing
 from workbench.store import means_device, natural_key
 from workbench.views.html.page import Badge, ladder_folder, rung_page
 from workbench.views.html.pages.ladder import dates
-from workbench.views.html.parts import day, parameters, percent, profiled
+from workbench.views.html.parts import day, once, parameters, percent, profiled
 
 #: Width and height of a sparkline's box, and what is left free around it.
 SPARK = (120, 26)
@@ -200,16 +200,12 @@ def _gain(first: Rung, best: Rung) -> str:
 
 def summarize_files(profiles: Sequence[Profile], name: str, href: str) -> ReportSummary:
     """The index's words on a report file, or on two that were compared."""
-
-    def said(texts: Iterable[str]) -> str:
-        return " → ".join(dict.fromkeys(texts))
-
     return ReportSummary(
         name=name,
-        device=said(profile.device.name for profile in profiles),
-        captured=said(day(profile.captured) for profile in profiles),
+        device=once(profile.device.name for profile in profiles),
+        captured=once(day(profile.captured) for profile in profiles),
         href=href,
-        kernels=said(units.count(len(profiled(profile))) for profile in profiles),
+        kernels=once(units.count(len(profiled(profile))) for profile in profiles),
         duration=" → ".join(units.quantity(kernel_seconds(each), "s") for each in profiles),
     )
 
@@ -233,7 +229,7 @@ def summarize_programs(difference: ProgramDifference, href: str) -> ProgramSumma
     old, new = difference.totals
 
     def said(field: str) -> str:
-        return " → ".join(dict.fromkeys(filter(None, (getattr(side, field) for side in sides))))
+        return once(getattr(side, field) for side in sides)
 
     change = units.signed(difference.change_s.value, "s")
     ratio = units.factor(old.value / new.value) if new.value else ""

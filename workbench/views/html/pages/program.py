@@ -26,7 +26,16 @@ from workbench.capture.records import ProgramCapture
 from workbench.model import Profile, Record
 from workbench.views.html.page import Badge, Head, Link, Tone
 from workbench.views.html.pages.version import ReportView, report_view
-from workbench.views.html.parts import PanelView, Phrase, Tile, day, percent, profiled, strip_links
+from workbench.views.html.parts import (
+    PanelView,
+    Phrase,
+    Tile,
+    day,
+    once,
+    percent,
+    profiled,
+    strip_links,
+)
 from workbench.views.sheets.program import (
     ROWS,
     change_words,
@@ -68,10 +77,6 @@ class ProgramView(Record, frozen=True):
 
 def program_chips(captures: Sequence[ProgramCapture]) -> tuple[Badge, ...]:
     """Device, date, commit and way of one capture, or of two, once where they agree."""
-
-    def one(texts: Sequence[str]) -> str:
-        return " → ".join(dict.fromkeys(filter(None, texts)))
-
     states = [
         f"commit {capture.state.commit[:12]}{'' if capture.state.clean else ' and changes'}"
         if capture.state.commit
@@ -80,10 +85,10 @@ def program_chips(captures: Sequence[ProgramCapture]) -> tuple[Badge, ...]:
     ]
     ways = {"trace": "every launch traced", "ncu": "one metric of every launch, by ncu"}
     texts = (
-        one([capture.device.name if capture.device else "" for capture in captures]),
-        f"captured {one([day(capture.captured) for capture in captures])}",
-        one(states),
-        one([ways[capture.survey.way] for capture in captures]),
+        once([capture.device.name if capture.device else "" for capture in captures]),
+        f"captured {once([day(capture.captured) for capture in captures])}",
+        once(states),
+        once([ways[capture.survey.way] for capture in captures]),
     )
     return tuple(Badge(text=text) for text in texts if text)
 
@@ -288,7 +293,7 @@ def program_diff_view(
     title = f"@{difference.old.name} → @{difference.new.name}"
     return ProgramDiffView(
         head=Head(
-            heading=" → ".join(dict.fromkeys(" ".join(one.command) for one in captures)),
+            heading=once(" ".join(each.command) for each in captures),
             name=title,
             crumbs=(Link("Overview", "index.html"), Link(title)),
             pages=tuple(pages[1]),

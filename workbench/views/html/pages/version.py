@@ -44,7 +44,6 @@ from workbench.views.html.charts.several import (
 )
 from workbench.views.html.code.source import CodeView, code_view
 from workbench.views.html.page import (
-    Badge,
     Head,
     Link,
     Rendered,
@@ -61,16 +60,13 @@ from workbench.views.html.parts import (
     Phrase,
     Tile,
     cell,
-    day,
+    facts_of,
     interval,
     panel_view,
-    parameters,
     percent,
     profiled,
     strip_links,
     text,
-    tool,
-    verified,
 )
 from workbench.views.html.render import render
 
@@ -385,20 +381,6 @@ def _provenance(profile: Profile) -> tuple[tuple[str, str], ...]:
     return tuple((name, said) for name, said in facts if said)
 
 
-def head_chips(profile: Profile) -> tuple[Badge, ...]:
-    """Device, problem, engine, date, and whether result and source can be trusted."""
-    chips = [Badge(text=profile.device.name)]
-    if profile.parameters or profile.problem:
-        chips.append(Badge(text=parameters(profile.parameters) or profile.problem))
-    chips.append(Badge(text=tool(profile)))
-    if profile.captured:
-        chips.append(Badge(text=f"captured {day(profile.captured)}"))
-    check = verified(profile.verification)
-    if check:
-        chips.append(check)
-    return tuple(chips)
-
-
 def _view(
     profile: Profile,
     launches: tuple[Launch, ...],
@@ -472,7 +454,7 @@ def version_view(
     """The page of a stored profile of `rung`; `strips`: of steps that were told before."""
     ladder = rung.ladder
     head = msgspec.structs.replace(
-        head, chips=(*head_chips(profile), *head.chips), notices=(*remarks(profile), *head.notices)
+        head, chips=(*facts_of(profile), *head.chips), notices=(*remarks(profile), *head.notices)
     )
     made_by = next((s for s in ladder.steps if s[1:] == (rung.id, profile.engine)), None)
     strip = strips.get(made_by, ()) if made_by else ()
@@ -491,7 +473,7 @@ def report_launch_view(
         name=f"#{launch.index}",
         crumbs=(Link("Overview", "index.html"), Link(name, home), Link(launch.kernel)),
         steps=steps,
-        chips=head_chips(profile),
+        chips=facts_of(profile),
         notices=tuple(remarks(profile)),
     )
     return _view(alone, (launch,), head)
@@ -558,7 +540,7 @@ def report_view(profile: Profile, name: str, page: Callable[[int], str]) -> Repo
         head=Head(
             heading=name,
             crumbs=(Link("Overview", "index.html"), Link(name)),
-            chips=head_chips(profile),
+            chips=facts_of(profile),
             notices=tuple(notices),
         ),
         launches=profile.launches,
