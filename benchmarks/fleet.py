@@ -76,7 +76,7 @@ noted(worker, "_time", "timed")
 noted(
     worker, "_one", "job",
     task=lambda _session, _benches, job, *_: job.task,
-    version=lambda _session, _benches, job, *_: job.program.version,
+    version=lambda _session, _benches, job, *_: job.executable.version,
     problem=lambda _session, _benches, job, *_: job.problem,
 )
 code = worker.main(sys.argv[1:])
