@@ -140,7 +140,7 @@ def test_a_large_report_shows_its_kernels_first_and_then_what_is_asked_for(
 def test_a_report_of_another_compression_is_the_same(
     report: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    from workbench.session.targets import is_large
+    from workbench.session.reports import is_large
 
     broken = tmp_path / "x.ncu-rep.zst"
     broken.write_bytes(b"no zstd at all")

@@ -21,7 +21,7 @@ from workbench.views.terminal.progress import Progress
 
 if TYPE_CHECKING:
     from workbench.commands.options import Detail
-    from workbench.session.programs import ProgramDiff
+    from workbench.session.reports import ProgramDiff
 
 
 @click.command()

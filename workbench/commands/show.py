@@ -70,7 +70,7 @@ def _program(session: Session, name: str, everything: bool) -> Sheet:
 
 
 def _large(path: Path) -> Sheet:
-    from workbench.session.programs import program_of_report
+    from workbench.session.reports import program_of_report
     from workbench.views.sheets.program import report_sheet
 
     return report_sheet(program_of_report(path))

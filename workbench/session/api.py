@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from workbench.ladder import Ladder
     from workbench.ladder.listing import StudyList
     from workbench.measure.plan import Sweep
-    from workbench.session.programs import ProgramDiff, Recalled
+    from workbench.session.reports import ProgramDiff, Recalled
     from workbench.session.site import SitePlan
     from workbench.session.step import Diff
 
@@ -171,7 +171,7 @@ class Session(Workspace):
             UsageError: there is none; the hint says how to make it.
             DataError: it is damaged.
         """
-        from workbench.session.programs import open_capture
+        from workbench.session.reports import open_capture
 
         return open_capture(self.shelf, name)
 
@@ -182,7 +182,7 @@ class Session(Workspace):
             UsageError, DataError: as `program`.
             InconclusiveError: they are not comparable, and `force` is not set.
         """
-        from workbench.session.programs import ProgramDiff
+        from workbench.session.reports import ProgramDiff
 
         return ProgramDiff(self.program(old), self.program(new), force=force)
 

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -28,21 +28,29 @@ from workbench.analysis.gates import (
 )
 from workbench.analysis.program import check_programs
 from workbench.analysis.regression import Turns
+from workbench.capture.revisions import commit_of, repository, worktree
+from workbench.capture.shelf import FOLDER
+from workbench.engines import RunOptions, fresh_seed
+from workbench.engines.choice import choose
 from workbench.errors import InconclusiveError, KernelError, UsageError, WorkbenchError
+from workbench.measure.against import (
+    Before,
+    BothCounted,
+    Edited,
+    Outcome,
+    changes,
+    measure,
+)
 from workbench.model import Record, Timing
 from workbench.project import Project, find_project
 from workbench.session.asked import Selection, Workspace, is_program, is_report
-from workbench.session.programs import ProgramDiff, open_capture
+from workbench.session.reports import ProgramDiff, open_capture
 from workbench.session.step import Diff
 from workbench.session.targets import Named, resolve
 from workbench.specs import Version
 from workbench.store import Store, device_slug
 from workbench.store.baselines import BaselineRun, Baselines, disturbed
 from workbench.study.folder import parse_target, source_hash, view_study
-
-if TYPE_CHECKING:
-    from workbench.engines import RunOptions
-    from workbench.measure.against import Before, BothCounted, Edited, Outcome
 
 #: Counters that are gated without a clock where the project names none: what the emulator knows
 #: exactly, and a slower kernel mostly has more of.
@@ -199,10 +207,6 @@ def against(place: Workspace, asked: Asked, where: str, run: RunOptions) -> Past
         UsageError: no such folder or revision, an unknown version, versions of several studies.
         MissingError: neither a GPU nor a compiler for the emulator is here.
     """
-    from workbench.engines import fresh_seed  # what measures is not for what is recorded
-    from workbench.engines.choice import choose
-    from workbench.measure.against import BothCounted, changes, measure
-
     rules, selection = asked.rules, asked.selection
     project, study, versions = asked.named.pick(place.project)
     if run.seed is None:
@@ -250,9 +254,6 @@ def _before(project: Project, where: str) -> Iterator[Before]:
     Raises:
         UsageError: no such folder or revision, or no project in it.
     """
-    from workbench.capture.revisions import commit_of, repository, worktree
-    from workbench.measure.against import Before
-
     if Path(where).is_dir():
         yield Before(_project(Path(where), where), Path(where).resolve().name)
         return
@@ -284,8 +285,6 @@ def _quiet(change: Edited, before: Before) -> Gate:
 
 
 def _judged(version: Version, outcome: Outcome, rules: Rules) -> list[Gate]:
-    from workbench.measure.against import BothCounted
-
     label, file = f"{version.study}/{version.id}", version.path
     if isinstance(outcome, KernelError):
         return [broken(label, file, outcome.message)]
@@ -309,8 +308,6 @@ def beside_baseline(place: Workspace, asked: Asked, baseline: str, keeping: Keep
         DataError: the baseline is damaged.
         MissingError: a run cannot be kept.
     """
-    from workbench.capture.shelf import FOLDER
-
     selection, rules = asked.selection, asked.rules
     project, study, versions = asked.named.pick(place.project, run=False)
     store, kept = Store(project.profiles), Baselines(project.root / FOLDER / "baselines", baseline)

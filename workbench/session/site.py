@@ -135,7 +135,7 @@ def _report_file(place: Workspace, text: str) -> ReportFile:
     """
     if not is_capture(text):
         return ReportFile(*split_target(text))
-    from workbench.session.programs import open_capture  # reads reports
+    from workbench.session.reports import open_capture  # reads reports
 
     shelf = place.shelf
     found = open_capture(shelf, text)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from workbench.errors import DataError, MissingError, UsageError, did_you_mean, nearest
 from workbench.model import Profile, Record, Timing
-from workbench.ncurep.files import holds_at_least, split_target, stem
+from workbench.ncurep.files import split_target, stem
 from workbench.project import Project, find_project, require_project, studies_in
 from workbench.session.asked import (
     VERSION_SUFFIXES,
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
     from workbench.capture.texts import Texts
     from workbench.study.folder import Study
-
-#: Launches between two lines that say how far reading is, where there is no terminal.
-_SAY_EVERY = 1000
 
 
 class Named(Record, frozen=True):
@@ -248,68 +245,17 @@ def whole_large_report(text: str) -> Path | None:
     """The path of a large report that `text` names as a whole; None for everything else."""
     if is_capture(text) or not is_report(text):
         return None
+    from workbench.session.reports import is_large  # what reads reports is not for versions
+
     path, kernel = split_target(text)
     return path if kernel is None and is_large(path) else None
 
 
-def is_large(path: Path) -> bool:
-    """Whether a report is read in parts; one that is compressed by what it unpacks to."""
-    from workbench.ncurep.large import LARGE  # what reads reports is not for versions
-
-    return holds_at_least(path, LARGE)
-
-
 def _report(place: Workspace, text: str, label: str, selection: Selection) -> Target:
-    if is_capture(text):
-        from workbench.session.programs import open_capture  # of captures alone
+    from workbench.session.reports import load_report
 
-        return Target(label=text, profile=open_capture(place.shelf, text).profile)
-    from workbench.ncurep.read import read_report, select_kernels
-
-    path, kernel = split_target(text)
-    if is_large(path):
-        return _of_large(place, path, label, kernel, selection.launch)
-    profile = select_kernels(read_report(path), kernel)
-    if selection.engine == "emulator":
-        raise UsageError(f"{path} is an ncu report, not one of the emulator", "Leave out --engine.")
-    return Target(label=label, profile=profile)
-
-
-def _of_large(
-    place: Workspace, path: Path, label: str, kernel: str | None, launch: int | None
-) -> Target:
-    """Of a large report only what is meant is read.
-
-    Raises:
-        UsageError: no launch matches.
-        DataError: damaged.
-    """
-    from workbench.ncurep.large import choice
-    from workbench.ncurep.read import read_report
-
-    if launch is not None and "#" in (kernel or ""):
-        raise UsageError(f"--launch and {kernel} both name a launch", "Use only one of them.")
-    name = f"{kernel or ''}#{launch}" if launch is not None else kernel
-    own = label if launch is None else f"{label}#{launch}"
-    listener, said = place.listener, 0
-
-    def progress(done: int, of: int) -> None:
-        nonlocal said
-        if listener is None:
-            return
-        line = f"{path.name}: {done:,} of {of:,} launches are read"
-        if done - said >= _SAY_EVERY:
-            said = done
-            listener.say(line)
-        else:
-            listener.doing(line)
-
-    try:
-        profile = read_report(path, progress=progress, choose=choice(name) if name else None)
-    finally:
-        if listener is not None:
-            listener.clear()
-    return Target(label=own, profile=profile, picked=launch is not None)
+    profile, picked = load_report(place, text, selection)
+    return Target(label=f"{label}{picked}", profile=profile, picked=bool(picked))
 
 
 def _report_labels(texts: list[str]) -> dict[str, str]:

@@ -1,20 +1,23 @@
-"""Captured programs: ``@NAME`` and ``@REV``, wherever a version or a report may stand."""
+"""What a profiler said of somebody's program: report files, and captures (``@NAME``, ``@REV``)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from workbench.analysis.program import KernelStep, compare_programs, kernel_steps
 from workbench.capture.records import ProgramCapture
 from workbench.capture.shelf import Shelf
 from workbench.capture.trace import Trace, TracedLaunch, survey_of
 from workbench.errors import UsageError
 from workbench.model import Profile, Record
-from workbench.ncurep.read import report_results, select_kernels
+from workbench.ncurep import large
+from workbench.ncurep.files import holds_at_least, split_target
+from workbench.ncurep.read import read_report, report_results, select_kernels
+from workbench.session.asked import Selection, Workspace, is_capture
 
-if TYPE_CHECKING:
-    from workbench.analysis.program import KernelStep, ProgramDifference
+#: Launches between two lines that say how far reading is, where there is no terminal.
+_SAY_EVERY = 1000
 
 
 class Recalled(Record, frozen=True):
@@ -53,15 +56,11 @@ class ProgramDiff:
     """
 
     def __init__(self, old: Recalled, new: Recalled, *, force: bool = False) -> None:
-        from workbench.analysis.program import compare_programs
-
         self.old, self.new, self._force = old, new, force
-        self.difference: ProgramDifference = compare_programs(old.capture, new.capture, force=force)
+        self.difference = compare_programs(old.capture, new.capture, force=force)
 
     def steps(self) -> Iterator[KernelStep]:
         """The stories of the kernels that matter, one after the other: each takes a moment."""
-        from workbench.analysis.program import kernel_steps
-
         details = self.old.detail, self.new.detail
         return kernel_steps(self.difference, details, force=self._force)
 
@@ -76,6 +75,69 @@ def open_capture(shelf: Shelf, text: str) -> Recalled:
     name, _, kernel = text.removeprefix("@").partition("::")
     capture = shelf.find(name)
     return Recalled(capture=capture, detail=shelf.detail(capture), kernel=kernel or None)
+
+
+# --- report files --------------------------------------------------------------------------------
+
+
+def is_large(path: Path) -> bool:
+    """Whether a report is read in parts; one that is compressed by what it unpacks to."""
+    return holds_at_least(path, large.LARGE)
+
+
+def load_report(place: Workspace, text: str, selection: Selection) -> tuple[Profile, str]:
+    """The profile of a report, or of a captured program's kernels; of a large one what is meant.
+
+    Args:
+        place: Where captures lie, and who is told how far reading is.
+        text: ``x.ncu-rep::kernel``, ``@before::kernel``.
+        selection: Its launch, where one is meant.
+
+    Returns:
+        The profile, and ``#2`` where it holds that launch alone because it was asked for.
+
+    Raises:
+        UsageError: no launch matches, or an engine that no report is of.
+        DataError: damaged.
+    """
+    if is_capture(text):
+        return open_capture(place.shelf, text).profile, ""
+    path, kernel = split_target(text)
+    if is_large(path):
+        return _of_large(place, path, kernel, selection.launch)
+    profile = select_kernels(read_report(path), kernel)
+    if selection.engine == "emulator":
+        raise UsageError(f"{path} is an ncu report, not one of the emulator", "Leave out --engine.")
+    return profile, ""
+
+
+def _of_large(
+    place: Workspace, path: Path, kernel: str | None, launch: int | None
+) -> tuple[Profile, str]:
+    if launch is not None and "#" in (kernel or ""):
+        raise UsageError(f"--launch and {kernel} both name a launch", "Use only one of them.")
+    picked = "" if launch is None else f"#{launch}"
+    name = f"{kernel or ''}{picked}" or None
+    listener, said = place.listener, 0
+
+    def progress(done: int, of: int) -> None:
+        nonlocal said
+        if listener is None:
+            return
+        line = f"{path.name}: {done:,} of {of:,} launches are read"
+        if done - said >= _SAY_EVERY:
+            said = done
+            listener.say(line)
+        else:
+            listener.doing(line)
+
+    try:
+        return read_report(
+            path, progress=progress, choose=large.choice(name) if name else None
+        ), picked
+    finally:
+        if listener is not None:
+            listener.clear()
 
 
 def program_of_report(path: Path) -> ProgramCapture:
