@@ -234,7 +234,7 @@ def count_words(value: float) -> str:
     return count(round(value)) if abs(value - round(value)) < 1e-9 else f"{value:.1f}"
 
 
-# --- two programs ----------------------------------------------------------------------------
+# --- two programs -----------------------------------------------------------------------------
 
 _FATES = {
     "same": "",

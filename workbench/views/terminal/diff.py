@@ -347,7 +347,7 @@ def _uncounted(comparison: Comparison, hidden: int, everything: bool) -> list[Re
     return parts
 
 
-# --- the first screen ---
+# --- the first screen -------------------------------------------------------------------------
 
 _BRIEF_HUNKS = 3
 #: Rows of code that a hunk has at least, and at most.
@@ -459,7 +459,7 @@ def _tone(row: Row) -> str:
     return "" if row.good is None else GOOD if row.good else BAD
 
 
-# --- every hunk ---
+# --- every hunk -------------------------------------------------------------------------------
 
 #: From this width on the counters stand beside the code, below it under the code.
 BESIDE = 110
@@ -669,7 +669,7 @@ def _learned(story: Story) -> RenderableType:
     )
 
 
-# --- machine code ---
+# --- machine code -----------------------------------------------------------------------------
 
 _CLASSES = 8  # of one hunk
 _STAND_INS = 4
@@ -730,7 +730,7 @@ def _seconds(value: float) -> str:
     return quantity(value, "s") if value else "0"
 
 
-# --- a program's kernel ---
+# --- a program's kernel -----------------------------------------------------------------------
 
 #: Counters that are named of a kernel, besides the strip's.
 _KERNEL_COUNTERS = 6

@@ -241,7 +241,7 @@ def _kind(reading: Missing) -> str:
     return "unknown"
 
 
-# --- sections --------------------------------------------------------------------------------
+# --- sections ---------------------------------------------------------------------------------
 
 Readings = dict[str, Reading | Missing]
 
@@ -430,7 +430,7 @@ def stall_bars(launch: Launch, width: int) -> list[RenderableType]:
     return [section("Warp states", table, note)]
 
 
-# --- lines -----------------------------------------------------------------------------------
+# --- lines ------------------------------------------------------------------------------------
 
 #: Line counters shown beside the code: (catalog id, ideal, word).
 _COUNTERS = (
@@ -532,7 +532,7 @@ def _line_note(launch: Launch, counters: dict[str, Number]) -> str:
     return ", ".join(parts)
 
 
-# --- rules -----------------------------------------------------------------------
+# --- rules ------------------------------------------------------------------------------------
 
 
 def rules(launch: Launch, everything: bool) -> list[RenderableType]:
@@ -575,7 +575,7 @@ def _first_sentences(text: str, limit: int = 240) -> str:
     return text[: end + 1] if end > 60 else text[:limit].rsplit(" ", 1)[0] + " …"
 
 
-# --- what limits it now ----------------------------------------------------------------------
+# --- what limits it now -----------------------------------------------------------------------
 
 #: Ways that are shown where not all are wanted.
 _WAYS = 3

@@ -76,7 +76,7 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-# --- head --------------------------------------------------------------------------------
+# --- head -------------------------------------------------------------------------------------
 
 
 def _sentence(text: str) -> str:
@@ -179,7 +179,7 @@ def _captured(side: Side) -> str:
     return f"{side.label} captured {when}"
 
 
-# --- hunks ---------------------------------------------------------------------------------
+# --- hunks ------------------------------------------------------------------------------------
 
 
 def _hunks(old: Profile, new: Profile, story: Story, room: int) -> list[str]:
@@ -282,7 +282,7 @@ def steps_markdown(steps: Iterable[KernelStep]) -> str:
     return "".join(out)
 
 
-# --- check ---
+# --- check ------------------------------------------------------------------------------------
 
 _GATE_TABLE = LIMIT // 4  # characters of one table
 _VERDICTS = {

@@ -53,7 +53,7 @@ def to_markdown(header: Sequence[str], rows: Iterable[Cells]) -> str:
     return "\n".join([line(header), ruler, *(line(row) for row in rows)]) + "\n"
 
 
-# --- list ------------------------------------------------------------------------
+# --- list -------------------------------------------------------------------------------------
 
 _LIST = ("study", "version", "title", "baseline", "parent", "problem", "device", "engine")
 _LIST_TAIL = ("captured", "stale", "seconds", "low", "high")
@@ -111,7 +111,7 @@ def list_markdown(lists: list[StudyList]) -> str:
     return "\n".join(parts)
 
 
-# --- show ------------------------------------------------------------------------
+# --- show -------------------------------------------------------------------------------------
 
 
 def show_csv(profile: Profile) -> str:
@@ -142,7 +142,7 @@ def show_markdown(profile: Profile) -> str:
     return "\n".join(parts)
 
 
-# --- diff ------------------------------------------------------------------------
+# --- diff -------------------------------------------------------------------------------------
 
 
 def diff_csv(comparison: Comparison) -> str:
@@ -153,7 +153,7 @@ def diff_csv(comparison: Comparison) -> str:
     return to_csv(["counter", *fields[1:-1], "missing"], rows)
 
 
-# --- sheets ---
+# --- sheets -----------------------------------------------------------------------------------
 
 
 def sheet_text(sheet: Sheet, format_: str) -> str:
@@ -208,7 +208,7 @@ def _sweep_rows(table: Sweep) -> Iterator[list[str]]:
         yield row
 
 
-# --- frames ---
+# --- frames -----------------------------------------------------------------------------------
 
 
 def write_csv(frames: Iterable[pd.DataFrame], out: TextIO) -> int:
