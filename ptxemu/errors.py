@@ -18,6 +18,8 @@ class EmulatorError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(hint)
 
 
 class Fault(EmulatorError):  # noqa: N818  # what CUDA calls it
