@@ -21,7 +21,13 @@ PACKAGE = REPO / "workbench"
 
 MOST_LINES = 700  # of a module that does not say why it is longer
 WHY_LONG = "one module because"
+LONG = 600  # two modules that together are longer may stay two
+MOST_LATE = 120  # imports inside of functions, in both packages
 MOST_PARAMETERS = 8  # of a function
+#: Folders of which each file is a command or a page.
+ONE_A_FILE = ("workbench.commands.", "workbench.views.html.pages.")
+#: Modules with one importer beside them that are no part of it, each with its reason.
+STAND_ALONE: Mapping[str, str] = {}
 #: Classes that share a name and may, each with its reason.
 NAMESAKES: Mapping[str, str] = {}
 
@@ -74,6 +80,45 @@ def test_a_long_module_says_why_it_is_one() -> None:
         for module in FILES
         if lines(module) > MOST_LINES and WHY_LONG not in (ast.get_docstring(tree(module)) or "")
     )
+
+
+def is_border(module: str) -> bool:
+    """Whether a module is a program of its own, or one command or page of many."""
+    return module.startswith(ONE_A_FILE) or any(
+        isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
+        for node in tree(module).body
+    )
+
+
+def test_a_module_with_one_importer_beside_it_is_part_of_that() -> None:
+    importers: dict[str, set[str]] = defaultdict(set)
+    for module in FILES:
+        for found in imports(module):
+            importers[found].add(module)
+    none(
+        f"{module} ({lines(module)} lines) is only for {by} ({lines(by)})"
+        for module in sorted(set(FILES) - set(ROOMS))
+        for by in importers[module]
+        if len(importers[module]) == 1
+        and by.removesuffix(f".{by.split('.')[-1]}" if by not in ROOMS else "")
+        == module.rpartition(".")[0]
+        and not is_border(module)
+        and module not in STAND_ALONE
+        and lines(module) + lines(by) <= LONG
+    )
+
+
+def test_imports_inside_of_functions_are_few() -> None:
+    assert sum(1 for module in FILES for _ in late_imports(module)) <= MOST_LATE
+
+
+def late_imports(module: str) -> Iterator[ast.stmt]:
+    """Imports that wait for a function to run."""
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for each in ast.walk(node):
+                if isinstance(each, ast.Import | ast.ImportFrom):
+                    yield each
 
 
 # --- names ---------------------------------------------------------------------------------
@@ -141,7 +186,7 @@ def test_parameters_are_counted_as_a_caller_sees_them() -> None:
 
 
 class Imports(ast.NodeVisitor):
-    """Modules of the package that a module imports, wherever in it; not for types alone.
+    """Modules of the packages that a module imports, wherever in it, for types alone too.
 
     Args:
         module: The module's own name.
@@ -153,13 +198,6 @@ class Imports(ast.NodeVisitor):
         self.module, self.known = module, known
         self.home = module.split(".") if is_room else module.split(".")[:-1]
         self.found: set[str] = set()
-
-    def visit_If(self, node: ast.If) -> None:
-        if ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
-            for each in node.orelse:
-                self.visit(each)
-        else:
-            self.generic_visit(node)
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
@@ -226,8 +264,6 @@ from . import b
 from ..analysis.source import links
 import workbench.model as m, json
 if TYPE_CHECKING:
-    from workbench import cli
-else:
     from workbench import errors
 def late():
     from .c import name
