@@ -223,12 +223,7 @@ def paths(page: Path) -> Iterator[str]:
                 yield child.content
 
 
-# The rooms of docs/architecture.md are held to the package by tests/test_house.py.
-@pytest.mark.parametrize(
-    "page",
-    [page for page in PAGES if page.name != "architecture.md"],
-    ids=lambda page: page.relative_to(REPO).as_posix(),
-)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(REPO).as_posix())
 def test_every_path_that_is_named_exists(page: Path) -> None:
     for path in paths(page):
         places = [

@@ -1,6 +1,6 @@
 """What a chip can do: limits by compute capability, peaks by product.
 
-The facts are data (``data/gpus.toml``, with their sources). `chip_for` joins them
+The facts are data (``data/chips.toml``, with their sources). `chip_for` joins them
 with what the profile's own device says: number of SMs and clocks are always the
 device's, because products differ in both.
 """
@@ -70,7 +70,7 @@ class Chip(Record, frozen=True):
 
 @lru_cache(maxsize=1)
 def _table() -> dict[str, Any]:
-    text = files("workbench").joinpath("data/gpus.toml").read_text(encoding="utf-8")
+    text = files("workbench").joinpath("data/chips.toml").read_text(encoding="utf-8")
     return tomli.loads(text)
 
 

@@ -79,6 +79,11 @@ def test_a_target_has_its_counters_and_lines(project: Session) -> None:
         project.show("v9")
 
 
+def test_a_target_is_a_line_on_a_prompt(project: Session) -> None:
+    shown = repr(project.show("v3"))
+    assert shown.startswith("<") and "launch" in shown and len(shown) < 100
+
+
 def test_a_report_needs_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     report = wb.read_report(REPORT)

@@ -26,6 +26,7 @@ from workbench.session.asked import (
 from workbench.specs import Version
 from workbench.store import Entry, means_device
 from workbench.study.folder import parse_target, run_study, source_hash, study_names, view_study
+from workbench.units import several
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,6 +158,11 @@ class Target(Record, frozen=True):
     def name(self) -> str:
         """``sgemm/v3``; of a report its file's name."""
         return f"{self.profile.study}/{self.label}" if self.version else self.label
+
+    def __repr__(self) -> str:
+        # All that a profile holds would be a megabyte on a prompt.
+        device, launches = self.profile.device.name, len(self.profile.launches)
+        return f"<{self.name} on {device}, {several(launches, 'launch', 'launches')}>"
 
     def _repr_html_(self) -> str:
         """What `workbench show` prints, for notebooks: one element, no scripts."""
