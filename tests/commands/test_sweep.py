@@ -249,13 +249,12 @@ def test_ctrl_c_keeps_what_is_measured_and_says_how_to_go_on(
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
 
     def interrupted(target: Any) -> Any:
-        results = real(target)
-        if len(results) >= 3:  # the first says that the worker is ready
+        results = real(target)[:3]  # however far the worker is when a busy machine looks
+        if len(results) == 3:  # the first says that the worker is ready
             os.kill(os.getpid(), signal.SIGINT)
         return results
 
     monkeypatch.setattr("workbench.engines.host.client.read_results", interrupted)
-    # Long enough that some are left when the third result is seen.
     code, _, err = cli("sweep", *THERE, "--limit", "0.4", "--again", "--warm")
     assert code == 130 and "interrupted" in err
     done = len(kept(project))
