@@ -100,6 +100,9 @@ class Said:
     def done(self, count: int) -> None:
         pass
 
+    def prepare(self) -> None:
+        pass
+
     def timing(self, place: str, timing: Timing, work: Literal["flop", "op"]) -> None:
         pass
 

@@ -79,6 +79,10 @@ def test_a_target_has_its_counters_and_lines(project: Session) -> None:
         project.show("v9")
 
 
+def test_a_session_is_a_line_on_a_prompt_without_a_project_as_well(tmp_path: Path) -> None:
+    assert str(tmp_path) in repr(wb.open(tmp_path))
+
+
 def test_a_target_is_a_line_on_a_prompt(project: Session) -> None:
     shown = repr(project.show("v3"))
     assert shown.startswith("<") and "launch" in shown and len(shown) < 100

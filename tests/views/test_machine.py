@@ -83,9 +83,9 @@ def test_a_rewrite_of_thousands_of_instructions_stays_small(old: str, new: str) 
         if (entry.study, entry.version, entry.problem) == ("conv2d", version, "c64_h128_k256")
     ]
     step = Step(sides[0], sides[1], (old, new))
-    made = Machine(step.machine_code, (step.old, step.new), ("a.html", "b.html"), lambda *_: "")
+    made = Machine(step.leading_codes, (step.old, step.new), ("a.html", "b.html"), lambda *_: "")
     rows = {key: each["rows"] for key, each in made.beside.items()}
-    assert step.machine_code[0].hunk == 8  # the edit of the strip comes first
+    assert step.leading_codes[0].hunk == 8  # the edit of the strip comes first
     assert max(len(each) for each in rows.values()) == 240  # type: ignore[arg-type]
     # Hunk 11 has too many instructions to align one by one: the costliest stand alone.
     alone = rows["m11-0"]

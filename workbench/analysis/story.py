@@ -549,11 +549,15 @@ class Step:
         return Placing(self.old, self.new, self._pairs)
 
     @cached_property
-    def machine_code(self) -> tuple[HunkCode, ...]:
-        """What the compiler made of every hunk, the hunks that matter most first."""
+    def codes(self) -> tuple[HunkCode, ...]:
+        """What the compiler made of every hunk, kernel by kernel."""
+        return hunk_codes(self.old, self.new, self.placing)
+
+    @property
+    def leading_codes(self) -> tuple[HunkCode, ...]:
+        """The same, the hunks that matter most first."""
         order = [chapter.hunk.id for chapter in leading(self.story)]
-        codes = hunk_codes(self.old, self.new, self.placing)
-        return tuple(sorted(codes, key=lambda one: [*order, one.hunk].index(one.hunk)))
+        return tuple(sorted(self.codes, key=lambda one: [*order, one.hunk].index(one.hunk)))
 
     @cached_property
     def story(self) -> Story:

@@ -195,9 +195,8 @@ class Tie(Linked, frozen=True):
         if self.link == "hunk":
             return Title("on its own lines")
         if self.link == "symbol":
-            return Title(
-                f"shared by {self.together}".removesuffix("shared by "), "linked by", self.symbols
-            )
+            shared = f"shared by {self.together}" if self.together else ""
+            return Title(shared, "linked by", self.symbols)
         if self.link == "launch":
             became = self.note if self.note in ("added", "removed") else ""
             return Title("linked to the launch", "of", self.symbols, became)

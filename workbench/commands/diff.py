@@ -57,7 +57,7 @@ def command(
         refuse_for_program(new, sass=detail.sass, memory=detail.memory)
         _print_programs(session.diff_programs(old, new, force=force), format_, all_)
         return
-    step = session.diff(old, new, selection, places, force=force, sass=detail.sass)
+    step = session.diff(old, new, selection, places, force=force)
     if detail.memory:
         from workbench.views.sheets.memory import memory_sheet
         from workbench.views.terminal.tables import print_sheet
@@ -65,22 +65,23 @@ def command(
         title = "Memory, {} → {}".format(*step.labels)
         print_sheet(memory_sheet(title, (step.old, step.new), step.labels), format_)
         return
-    _print(step, format_, all_)
+    _print(step, format_, all_, detail.sass)
 
 
-def _print(step: Diff, format_: str, everything: bool) -> None:
+def _print(step: Diff, format_: str, everything: bool, sass: bool) -> None:
     if format_ == "csv":
         from workbench.views.text.tables import diff_csv
 
         click.echo(diff_csv(step.comparison), nl=False)
         return
-    words = step.title, step.change, step.notes
+    notes = [*step.notes, *([f"--sass: {step.no_codes}"] if sass and step.no_codes else ())]
+    words, codes = (step.title, step.change, notes), step.codes if sass else None
     if format_ == "json":
         from workbench.views.shapes import dumps
         from workbench.views.text.documents import step_document
 
         document = step_document(
-            step.comparison, step.story, notes=step.notes, stale=step.stale, codes=step.codes
+            step.comparison, step.story, notes=notes, stale=step.stale, codes=codes
         )
         click.echo(dumps(document), nl=False)
     elif format_ == "markdown":
@@ -92,7 +93,7 @@ def _print(step: Diff, format_: str, everything: bool) -> None:
         from workbench.views.terminal.console import print_view, width
         from workbench.views.terminal.diff import step_view
 
-        print_view(step_view(step, *words, codes=step.codes, everything=everything, width=width()))
+        print_view(step_view(step, *words, codes=codes, everything=everything, width=width()))
 
 
 def _print_programs(programs: ProgramDiff, format_: str, everything: bool) -> None:

@@ -317,6 +317,9 @@ class Display(Protocol):
     def done(self, count: int) -> None:
         """How many combinations are done."""
 
+    def prepare(self) -> None:
+        """All is handed over and the workers are busy: time to load what prints the end."""
+
     def timing(self, place: str, timing: Timing, work: Literal["flop", "op"]) -> None:
         """A result, with its place among all (``[2/6]``) and what the study counts."""
 
@@ -434,7 +437,6 @@ class Campaign:
         options: How long, and in what state of the caches.
         display: Where it is said what is done.
         failures: Keeps the errors of single combinations.
-        meanwhile: Called when all is handed over, while the workers are busy.
 
     Attributes:
         timings: What was measured or taken from the store.
@@ -448,7 +450,6 @@ class Campaign:
         options: TimeOptions,
         display: Display,
         failures: Failures,
-        meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
         self.timings: dict[Key, Timing] = {}
         self.gaps: dict[Key, Gap] = {}
@@ -457,7 +458,6 @@ class Campaign:
         self._options = options
         self._display = display
         self._failures = failures
-        self._meanwhile = meanwhile
 
     # --- what is there already -------------------------------------------------------
 
@@ -539,7 +539,7 @@ class Campaign:
         self._display.say(f"time {what} ({self._options.cache} caches)")
         with self._display.counting(total):
             self._runner.time_all(
-                subjects, self._options, tell, begin=begin, meanwhile=self._meanwhile
+                subjects, self._options, tell, begin=begin, meanwhile=self._display.prepare
             )
 
     def _subjects(self, combinations: Sequence[Combination]) -> list[Subject]:

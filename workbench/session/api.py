@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from workbench.errors import DataError
 from workbench.model import Profile
+from workbench.project import find_project
 from workbench.session.asked import Listener, Places, Selection, Workspace
 from workbench.session.targets import Target, resolve
 from workbench.specs import Version
@@ -49,7 +50,9 @@ class Session(Workspace):
     """
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.project.root}>"
+        found = find_project(self.start)
+        where = found.root if found else f"{(self.start or Path()).resolve()}, no project"
+        return f"<{type(self).__name__} {where}>"
 
     # --- studies ---------------------------------------------------------------------------
 
@@ -116,7 +119,6 @@ class Session(Workspace):
         places: Places = _NO_PLACES,
         *,
         force: bool = False,
-        sass: bool = False,
         **chosen: Unpack[Chosen],
     ) -> Diff:
         """What moved from one target to another, and the code that moved it.
@@ -129,7 +131,6 @@ class Session(Workspace):
             selection: Which of the recorded profiles.
             places: Where the sources are that reports name and do not hold.
             force: Compare what is not comparable as well.
-            sass: Look at the machine code of every hunk too.
             chosen: The same as `selection`, by name: ``problem="n1024"``.
 
         Raises:
@@ -139,7 +140,7 @@ class Session(Workspace):
         from workbench.session.step import Diff  # what compares is not for `show`
 
         both = resolve(self, (old, new), selection or Selection(**chosen), places)
-        return Diff(both[0], both[1], force=force, sass=sass)
+        return Diff(both[0], both[1], force=force)
 
     def check(
         self, *targets: str, force: bool = False, timed: bool = True, **chosen: Unpack[Chosen]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from workbench.analysis.listing import HunkCode, hunk_codes
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import Step, Story, explain
 from workbench.analysis.timing import TimeChange
@@ -22,7 +21,6 @@ class Diff(Step):
         before: The old side.
         after: The new side.
         force: Compare what is not comparable as well; `comparison.reasons` then says why not.
-        sass: Look at the machine code of every hunk too (`codes`).
 
     Attributes:
         sides: Both targets.
@@ -34,9 +32,7 @@ class Diff(Step):
         InconclusiveError: they are not comparable, and `force` is not set.
     """
 
-    def __init__(
-        self, before: Target, after: Target, *, force: bool = False, sass: bool = False
-    ) -> None:
+    def __init__(self, before: Target, after: Target, *, force: bool = False) -> None:
         old, new = before.version, after.version
         # What an author predicted speaks of the step from the parent on one chip, no other.
         from_parent = old and new and (old.study, old.id) == (new.study, new.parent)
@@ -50,7 +46,7 @@ class Diff(Step):
             across=before.placed and after.placed,
             force=force,
         )
-        self.sides, self._sass = (before, after), sass
+        self.sides = before, after
         self.title = new.title if new else ""
         self.change = new.change if new and new != old else ""  # none of one version on two devices
         self.stale = before.stale, after.stale
@@ -59,13 +55,16 @@ class Diff(Step):
     @property
     def notes(self) -> list[str]:
         """Sentences that must stand beside any number, such as that a side is stale."""
-        notes = [f"{side.label}: {note}" for side in self.sides for note in side.notes]
-        if self.codes == ():
-            why = "no hunk has machine code that is known on both sides"
-            if "emulator" in (self.old.engine, self.new.engine):
-                why = "the emulator runs PTX, so no machine code is there to compare"
-            notes.append(f"--sass: {why}")
-        return notes
+        return [f"{side.label}: {note}" for side in self.sides for note in side.notes]
+
+    @property
+    def no_codes(self) -> str:
+        """Why there are no `codes`, in words; "" where there are."""
+        if self.codes:
+            return ""
+        if "emulator" in (self.old.engine, self.new.engine):
+            return "the emulator runs PTX, so no machine code is there to compare"
+        return "no hunk has machine code that is known on both sides"
 
     @cached_property
     def story(self) -> Story:
@@ -75,11 +74,6 @@ class Diff(Step):
             UsageError: an expectation cannot be read.
         """
         return explain(*self._whole, self.comparison, self._expected, self.placing)
-
-    @cached_property
-    def codes(self) -> tuple[HunkCode, ...] | None:
-        """What the compiler made of every hunk, kernel by kernel; None: it was not asked for."""
-        return hunk_codes(self.old, self.new, self.placing) if self._sass else None
 
     # --- for notebooks -----------------------------------------------------------------------
 

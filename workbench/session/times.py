@@ -139,9 +139,7 @@ def measure(
     begin, say = now(), runs.display.say
     out: list[Timed] = []
     for engine in on_gpus(runs.project, runs.options, say, manner.workers):
-        campaign = Campaign(
-            runs.runner(engine), manner.sampling, runs.display, runs.failures, _load_tables
-        )
+        campaign = Campaign(runs.runner(engine), manner.sampling, runs.display, runs.failures)
         try:
             if manner.resume:
                 campaign.take(combinations, manner.since)
@@ -156,11 +154,6 @@ def measure(
             raise
         out.append(Timed(campaign.timings, campaign.gaps))
     return out
-
-
-def _load_tables() -> None:
-    """What prints the end takes as long to import as the start does: the GPUs need not wait."""
-    import workbench.views.terminal.tables  # noqa: F401
 
 
 def _measured_by_jobs(

@@ -76,6 +76,10 @@ class Progress:
             bar, task = self._bar
             bar.update(task, completed=count)
 
+    def prepare(self) -> None:
+        """Load what draws tables: it takes as long to import as the start does."""
+        import workbench.views.terminal.tables  # noqa: F401
+
     def timing(self, place: str, timing: Timing, work: Literal["flop", "op"]) -> None:
         """A result in one line: ``[1/6] v2 n1024: 437 µs, 4.92 TFLOP/s, 0.146× cublas``."""
         from workbench.analysis.roofline import rate, rate_unit

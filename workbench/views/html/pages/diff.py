@@ -145,7 +145,7 @@ def diff_view(step: Step, head: Head) -> DiffView:
     # A version's page has its instructions under the names that these rows use; the launches of
     # a report are pages of their own.
     pages = (head.pages[0].href, head.pages[1].href) if head.listings else ("", "")
-    machine = Machine(step.machine_code, (step.old, step.new), pages, code.anchor)
+    machine = Machine(step.leading_codes, (step.old, step.new), pages, code.anchor)
     cards = hunk_cards(step, code, links, machine)
     whole = code.whole()
     # What an author predicted, and advice that was given, speak of the code on one device.
