@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 import workbench as wb
 from tests.factories import make_project
-from workbench.errors import InconclusiveError, UsageError
+from workbench.errors import DataError, InconclusiveError, UsageError
 from workbench.session.api import Session
 
 REPO = Path(__file__).resolve().parent.parent.parent
@@ -97,6 +97,24 @@ def test_a_report_needs_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert not step.counters.moved.any() and step.time is None
     with pytest.raises(UsageError, match="no workbench project"):
         wb.open().studies()
+
+
+def test_an_authors_change_is_of_the_step_to_another_version(project: Session) -> None:
+    store = project.store
+    profile = project.profile("v3")
+    there = replace(profile.device, name="NVIDIA H100", slug="h100")
+    store.save(replace(profile, device=there))
+    assert project.diff("v2", "v3", device="h200").change
+    assert not project.diff("v3@h100", "v3@h200").change  # on two devices nobody changed anything
+
+
+def test_a_damaged_file_is_an_error_unless_somebody_takes_it(project: Session) -> None:
+    (entry,) = project.store.find(study="demo", version="v3")
+    entry.path.write_bytes(b"no profile")
+    with pytest.raises(DataError):
+        project.recorded()
+    damaged: list[DataError] = []
+    assert "v2" in project.recorded(damaged=damaged).shown.rungs and len(damaged) == 1
 
 
 def test_what_is_not_comparable_is_refused_unless_it_is_forced(project: Session) -> None:
