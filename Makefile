@@ -56,7 +56,7 @@ test: lint unit ## Lint, types, import borders and the quick tests (no GPU neede
 unit: $(VENV)/.dev ## The quick tests alone
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not gpu and not slow and not long and not attack and not cluster"
 
-test-attacks: $(VENV)/.dev ## All kills, full disks, hostile files, broken kernels (an hour)
+test-attacks: $(VENV)/.dev ## All kills, full disks, hostile files, broken kernels (a quarter of an hour)
 	WORKBENCH_ATTACKS=1 $(BIN)/python -m pytest -q -n $(WORKERS) -m attack
 
 test-slow: $(VENV)/.dev ## The slow tests: a real browser, whole studies on the CPU, a hundredth of the attacks
