@@ -2,6 +2,8 @@
 # The gate of action.yml: measure, judge, write the answer into a folder and say how it ended.
 # Everything that people wrote comes in environment variables and is only ever used quoted.
 set -uo pipefail
+# In a container the checkout is another user's, and it is what the workflow asks about.
+export WORKBENCH_TRUST="$GITHUB_WORKSPACE"
 
 folder="$RUNNER_TEMP/workbench-$NAME"
 if [[ ! "$NAME" =~ ^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$ ]]; then

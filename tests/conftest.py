@@ -19,7 +19,7 @@ from hypothesis import settings
 
 from tests.attacks.book import table
 from tests.study_maker import Maker
-from workbench import project
+from workbench.project import CEILING_VARIABLE, TRUST_VARIABLE
 
 #: A small project, and stand-ins for the GPU and for ncu, wherever a test asks for them.
 pytest_plugins = ["tests.engines.stand_ins"]
@@ -70,17 +70,14 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def nothing_above(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Settings in a folder above the tests' own (``/workbench.toml``) are not theirs."""
-    above = tmp_path_factory.getbasetemp().resolve().parents
-    settings_in = project._settings
+def nothing_above(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Settings and repositories above the tests' own folder (``/workbench.toml``) are not theirs.
 
-    def settings_below(folder: Path) -> dict[str, object] | None:
-        return None if folder in above else settings_in(folder)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(project, "_settings", settings_below)
-        yield
+    Nor is it theirs whom this checkout belongs to: who runs its tests trusts it.
+    """
+    base = str(tmp_path_factory.getbasetemp().resolve())
+    os.environ[CEILING_VARIABLE] = os.environ["GIT_CEILING_DIRECTORIES"] = base
+    os.environ[TRUST_VARIABLE] = str(REPO)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,15 +1,28 @@
-"""Where things are: a project's root, its settings, its sub-folders; and caches."""
+"""Where things are: a project's root, its settings, its sub-folders; and caches.
+
+Settings say what is run as the user who types a command, so they are looked for as git looks for
+a repository: upwards, no further than where somebody else's folders may begin (`upwards`), and
+not obeyed where another user owns them (`check_owner`).
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from workbench.disk.limits import SETTINGS, read_regular, read_toml
-from workbench.errors import MissingError, UsageError
+from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.model import Record
+
+#: Folders that a search does not go up into, as ``GIT_CEILING_DIRECTORIES``; and folders whose
+#: settings are obeyed, and all below them, although another user owns them (``*``: everywhere).
+CEILING_VARIABLE, TRUST_VARIABLE = "WORKBENCH_CEILING", "WORKBENCH_TRUST"
+#: Whose files root may take for its own: the user's who became root for one command.
+_SUDO = "SUDO_UID"
 
 
 class Project(Record, frozen=True):
@@ -53,39 +66,145 @@ def studies_in(kernels: Path) -> list[str]:
     return sorted(path.parent.name for path in kernels.glob("*/study.py"))
 
 
-def _settings(folder: Path) -> dict[str, object] | None:
-    own = folder / "workbench.toml"
-    shared = folder / "pyproject.toml"
-    for path, inner in ((own, False), (shared, True)):
-        if not path.exists():
-            continue
-        try:
-            table = read_toml(read_regular(path, SETTINGS).decode())
-        except ValueError as error:
-            raise UsageError(f"{path}: not valid TOML: {error}", "Correct the file.") from error
-        except OSError as error:
-            raise MissingError(
-                f"cannot read {path}: {error.strerror}", "Check the file's permissions."
-            ) from error
-        if inner:
-            table = table.get("tool", {}).get("workbench")
-            if table is None:
-                continue
-        return dict(table)
+# --- how far up, and whose -----------------------------------------------------------------------
+
+
+def upwards(start: Path | None = None) -> Iterator[Path]:
+    """The folders, nearest first, whose settings and captures may speak for `start`.
+
+    The last one is a repository's root (it holds ``.git``), the user's home folder, the last one
+    of the same file system, or the one below a folder that ``WORKBENCH_CEILING`` names.
+
+    Raises:
+        MissingError: the working folder no longer exists.
+    """
+    here = _here(start)
+    ceilings, home = _folders(CEILING_VARIABLE), Path(os.path.expanduser("~"))  # noqa: PTH111
+    device = _device(here)
+    for folder in (here, *here.parents):
+        if folder != here and (folder in ceilings or _device(folder) != device):
+            return
+        yield folder
+        if folder in (*ceilings, home) or os.path.lexists(folder / ".git"):
+            return
+
+
+def _device(folder: Path) -> int | None:
+    with contextlib.suppress(OSError):
+        return folder.stat().st_dev
     return None
+
+
+def _folders(variable: str) -> tuple[Path, ...]:
+    words = os.environ.get(variable, "").split(os.pathsep)
+    return tuple(Path(os.path.realpath(word)) for word in words if os.path.isabs(word))  # noqa: PTH117
+
+
+def owner(path: Path, *, follow: bool = True) -> int:
+    """The user id that a file belongs to; of a link its own, unless it is followed."""
+    return path.stat(follow_symlinks=follow).st_uid
+
+
+def check_owner(root: Path, *paths: Path) -> None:
+    """Refuse what another user owns: it would decide what runs as the one who typed.
+
+    As git does, root's files are another's as well, and of root under ``sudo`` those of the user
+    who became it are not.
+
+    Args:
+        root: The folder that is looked at, for ``WORKBENCH_TRUST``.
+        *paths: What must belong to the caller; of a link both itself and what it leads to.
+
+    Raises:
+        UsageError: one of them does not.
+    """
+    if found := _foreign(root, paths):
+        path, user = found
+        raise UsageError(
+            f"{path} belongs to another user (uid {user}), and is not obeyed",
+            "It would decide what runs as you. If you trust whoever that is, name the folder: "
+            f"{TRUST_VARIABLE}={root}. To look no further up than below it: "
+            f"{CEILING_VARIABLE}={root}.",
+        )
+
+
+def _foreign(root: Path, paths: Sequence[Path]) -> tuple[Path, int] | None:
+    if not hasattr(os, "geteuid"):  # Windows has other owners, and no folders that all may write
+        return None
+    own = {os.geteuid()}
+    if own == {0} and os.environ.get(_SUDO, "").isdecimal():
+        own.add(int(os.environ[_SUDO]))
+    for path in paths:
+        # What cannot be looked at is not read either, and who tries says so.
+        with contextlib.suppress(OSError):
+            others = {owner(path), owner(path, follow=False)} - own
+            if others and not _trusted(root):
+                return path, min(others)
+    return None
+
+
+def _trusted(root: Path) -> bool:
+    if "*" in os.environ.get(TRUST_VARIABLE, "").split(os.pathsep):
+        return True
+    real = Path(os.path.realpath(root))
+    return any(real.is_relative_to(folder) for folder in _folders(TRUST_VARIABLE))
+
+
+# --- settings ------------------------------------------------------------------------------------
+
+
+def _settings(folder: Path) -> dict[str, object] | None:
+    """The settings in a folder; None where it has none.
+
+    Raises:
+        UsageError: no valid TOML, no table, or another user's.
+    """
+    own = folder / "workbench.toml"
+    if os.path.exists(own):  # noqa: PTH110 - a folder that may not be entered has none
+        check_owner(folder, folder, own)
+        return _table(own)
+    shared = folder / "pyproject.toml"
+    if not os.path.exists(shared):  # noqa: PTH110
+        return None
+    try:
+        tools = _table(shared).get("tool")
+    except WorkbenchError:
+        if _foreign(folder, (folder, shared)):
+            return None  # most likely no settings of ours, and nobody may stop those below
+        raise
+    if not isinstance(tools, dict) or "workbench" not in tools:
+        return None
+    check_owner(folder, folder, shared)
+    table = tools["workbench"]
+    if not isinstance(table, dict):
+        raise UsageError(
+            f"{shared}: `tool.workbench` must be a table, not {table!r}",
+            "Write [tool.workbench], and the settings below it.",
+        )
+    return table
+
+
+def _table(path: Path) -> dict[str, object]:
+    try:
+        return read_toml(read_regular(path, SETTINGS).decode())
+    except ValueError as error:
+        raise UsageError(f"{path}: not valid TOML: {error}", "Correct the file.") from error
+    except OSError as error:
+        raise MissingError(
+            f"cannot read {path}: {error.strerror}", "Check the file's permissions."
+        ) from error
 
 
 def find_project(start: Path | None = None) -> Project | None:
     """The project that `start` (default: the current folder) lies in, or None.
 
-    The nearest folder upwards that holds ``workbench.toml``, or a
+    The nearest folder upwards (as far as `upwards` goes) that holds ``workbench.toml``, or a
     ``pyproject.toml`` with a ``[tool.workbench]`` table.
 
     Raises:
-        UsageError: the settings file is not valid TOML or has a wrong type.
+        UsageError: the settings file is not valid TOML, has a wrong type, or is another user's.
     """
-    here = _here(start)
-    for folder in (here, *here.parents):
+    for folder in upwards(start):
         settings = _settings(folder)
         if settings is None:
             continue

@@ -7,6 +7,7 @@ where kernels were profiled. A name is one that was given, or that of a Git revi
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from workbench.disk.lock import locked
 from workbench.disk.writing import write_files
 from workbench.errors import DataError, MissingError, UsageError, did_you_mean
 from workbench.model import Profile
-from workbench.project import find_project
+from workbench.project import check_owner, find_project, upwards
 from workbench.store import codec
 
 FOLDER = ".workbench"
@@ -223,13 +224,19 @@ def find_shelf(start: Path | None = None) -> Shelf:
 
     They lie in the nearest folder upwards that has ``.workbench``, else in the project, else in
     the Git repository, else here.
+
+    Raises:
+        UsageError: that folder is another user's.
     """
-    here = (start or Path.cwd()).resolve()
-    for folder in (here, *here.parents):
-        if (folder / FOLDER).is_dir():
+    nearest = None
+    for folder in upwards(start):
+        if os.path.isdir(folder / FOLDER):  # noqa: PTH112 - a folder that may not be entered has none
+            check_owner(folder, folder / FOLDER)
             return Shelf(folder)
-    project = find_project(here)
-    return Shelf(project.root if project is not None else repository(here) or here)
+        nearest = nearest or folder
+    assert nearest is not None  # the folder itself is always looked at
+    project = find_project(nearest)
+    return Shelf(project.root if project is not None else repository(nearest) or nearest)
 
 
 def without_sign(text: str) -> str:
