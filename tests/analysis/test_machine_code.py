@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.analysis.test_blame import kernel
+from tests.factories import make_launch
 from workbench.analysis.code import flow_between, targets_of
 from workbench.analysis.listing import (
     Listing,
@@ -17,6 +18,7 @@ from workbench.analysis.listing import (
     live_registers,
 )
 from workbench.cli import app
+from workbench.model import InstructionTable
 from workbench.sass import parse, role, shape
 from workbench.store import Store
 
@@ -60,6 +62,11 @@ def test_a_value_is_live_around_the_loop_and_under_a_condition() -> None:
     """
     # R1 is read again by the next turn; R2 may keep its old value, so it is live before.
     assert live(text)[3] == 5
+
+
+def test_a_kernel_without_machine_code_has_no_flow_and_nothing_is_live() -> None:
+    assert flow_between((), {}).first == []
+    assert Listing(make_launch(instructions=InstructionTable())).live == []
 
 
 def test_wider_loads_stand_in_for_narrow_ones() -> None:

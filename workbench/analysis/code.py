@@ -119,6 +119,8 @@ def targets_of(
 
 def flow_between(operations: Sequence[SassOp], targets: Mapping[int, int]) -> Flow:
     """Blocks, edges and loops of one kernel; `targets_of` says which row names which."""
+    if not operations:
+        return Flow()  # a report without machine code: no blocks, and nothing that leads anywhere
     rejoined = _rejoined(operations, targets)
     jumps = {row: to for row, to in targets.items() if operations[row].flow in _LEADING}
     jumps.update(rejoined)

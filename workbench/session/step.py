@@ -64,6 +64,14 @@ class Diff(Step):
             return ""
         if "emulator" in (self.old.engine, self.new.engine):
             return "the emulator runs PTX, so no machine code is there to compare"
+        sides = zip((self.old, self.new), self.sides, strict=True)
+        bare = [
+            side.label
+            for profile, side in sides
+            if not any(text for launch in profile.launches for text in launch.instructions.text)
+        ]
+        if bare:
+            return f"no machine code was collected of {' and '.join(bare)}"
         return "no hunk has machine code that is known on both sides"
 
     @cached_property
