@@ -44,6 +44,9 @@ PARAMETERS = "(parameters)"
 WORKSPACE = "(grid workspace)"
 _WORKSPACE_BYTES, _ENVIRONMENT = 8, 32
 _OF_MODULE = ("global", "const")
+#: Of a kernel's parameters, and of a thread's local memory, at most (CUDA's "Technical
+#: Specifications per Compute Capability").
+_PARAMETER_BYTES, _LOCAL_BYTES = 32_764, 512 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +151,11 @@ def _pack(params: list[Variable], launch: KernelLaunch, arena: GlobalMemory) -> 
             "Correct `args` of the launch.",
         )
     places, size = layout(params)
+    if size > _PARAMETER_BYTES:
+        raise LaunchError(
+            f"kernel {launch.kernel} takes {size:,} bytes of parameters",
+            f"A kernel has at most {_PARAMETER_BYTES:,}.",
+        )
     data = bytearray(size)
     for number, (variable, argument) in enumerate(zip(params, launch.args, strict=True), 1):
         if isinstance(argument, TensorArgument):
@@ -201,6 +209,11 @@ def prepare(
         raise Fault(
             f"kernel {launch.kernel} needs {shared_bytes:,} bytes of shared memory",
             f"A block has at most {SHARED_LIMIT:,} bytes.",
+        )
+    if kernel.local_bytes > _LOCAL_BYTES:
+        raise Fault(
+            f"kernel {launch.kernel} needs {kernel.local_bytes:,} bytes of local memory a thread",
+            f"A thread has at most {_LOCAL_BYTES:,} bytes.",
         )
     every = [*module.variables.values(), *flat.variables]
     symbols = dict(kernel.places)
@@ -322,9 +335,9 @@ def memory_for(
 ) -> GlobalMemory:
     """Global memory with the caller's arrays, the module's variables and what the driver brings."""
     own = {
-        each.name: np.frombuffer(each.init.ljust(each.size, b"\0"), np.uint8)
+        each.name: (each.size, each.init)
         for each in module.variables.values()
         if each.space in _OF_MODULE
     }
-    own |= {PARAMETERS: np.zeros(4352, np.uint8), WORKSPACE: np.zeros(_WORKSPACE_BYTES, np.uint8)}
+    own |= {PARAMETERS: (_PARAMETER_BYTES, b""), WORKSPACE: (_WORKSPACE_BYTES, b"")}
     return GlobalMemory(buffers, unwritten, own)

@@ -63,6 +63,8 @@ def strata(geometry: Geometry) -> NDArray[np.int64]:
 
 #: Batches of each stratum of a sample, at least.
 _PIECES = 8
+#: Bytes of a batch's registers and local memory, at most, if a block needs no more.
+_BATCH_BYTES = 1 << 30
 #: Counters for which a sample's error is stated.
 ERRORS = ("sectors", "wavefronts", "warps")
 
@@ -76,9 +78,11 @@ class _Portion:
     weight: float = 1.0
 
 
-def _portions(geometry: Geometry, chosen: Blocks, workers: int, whole: bool) -> list[_Portion]:
+def _portions(
+    geometry: Geometry, chosen: Blocks, workers: int, whole: bool, lane_bytes: int
+) -> list[_Portion]:
     if whole:
-        return [_Portion(blocks) for blocks in batches(geometry, chosen, workers)]
+        return [_Portion(blocks) for blocks in batches(geometry, chosen, workers, lane_bytes)]
     groups = strata(geometry)
     out = []
     for group in np.unique(groups):
@@ -87,14 +91,19 @@ def _portions(geometry: Geometry, chosen: Blocks, workers: int, whole: bool) -> 
             continue
         weight = float(np.count_nonzero(groups == group)) / len(mine)
         # Some batches at least, so that it can be seen how much blocks differ.
-        pieces = max(len(batches(geometry, mine, 1)), min(_PIECES, len(mine)))
+        pieces = max(len(batches(geometry, mine, 1, lane_bytes)), min(_PIECES, len(mine)))
         out += [_Portion(part, int(group), weight) for part in _cut(geometry, mine, pieces)]
     return out
 
 
-def batches(geometry: Geometry, blocks: Blocks, workers: int) -> list[Blocks]:
-    """Blocks in batches of about `BATCH_LANES` lanes, at least one for each worker."""
-    each = max(1, BATCH_LANES // (geometry.warps * 32))
+def batches(geometry: Geometry, blocks: Blocks, workers: int, lane_bytes: int = 0) -> list[Blocks]:
+    """Blocks in batches of about `BATCH_LANES` lanes, at least one for each worker.
+
+    `lane_bytes`: what a lane has in registers and local memory; where that is much, there are fewer
+    lanes.
+    """
+    lanes_at_once = min(BATCH_LANES, _BATCH_BYTES // max(lane_bytes, 1))
+    each = max(1, lanes_at_once // (geometry.warps * 32))
     count = -(-len(blocks) // each)
     lanes = len(blocks) * geometry.warps * 32
     if count < workers and lanes >= workers * 2048:
@@ -281,7 +290,8 @@ def run(
     workers = workers_here() if workers is None else workers
     if origins is not None:
         workers = 1
-    parts = _portions(geometry, chosen, workers, len(chosen) == geometry.blocks)
+    lane_bytes = compiled.rt.local_bytes + 8 * compiled.slots
+    parts = _portions(geometry, chosen, workers, len(chosen) == geometry.blocks, lane_bytes)
     lists = [part.blocks for part in parts]
     work = partial(_work, compiled, geometry)
     if compiled.polls.others and len(parts) > 1:

@@ -11,7 +11,6 @@ value twice, and atomics, are no conflict.
 
 from __future__ import annotations
 
-import mmap
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -24,7 +23,7 @@ from ptxemu.faults.words import triple, who
 from ptxemu.ptx.instructions import Instr
 from ptxemu.state.context import CodeSite, Context, Registers, Run, Runtime
 from ptxemu.state.lanes import WARP, Lanes, Mask
-from ptxemu.state.spaces import GLOBAL_BASE
+from ptxemu.state.spaces import GLOBAL_BASE, shared_bytes
 from ptxemu.state.values import Array, Ints
 
 #: A mark is a block, a warp, a lane and a place in the code, each plus one; all ones are several.
@@ -57,8 +56,7 @@ def meeting(run: Run, rt: Runtime) -> Run:
 
 
 def _shared(count: int) -> Ints:
-    """Zeros that forked processes share; pages that nobody touches take no memory."""
-    return np.frombuffer(mmap.mmap(-1, count * 8), np.int64)
+    return shared_bytes(count * 8).view(np.int64)
 
 
 class WriterLog:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -315,9 +317,14 @@ _SILENT = (
 _MOST = 1 << 20
 #: Threads whose failed assertion is printed.
 _THREADS = 32
+#: Bytes of a string that are looked at together: most are short.
+_PIECE = 256
+#: More digits than these has no double, so `%g` shows no more.
+_DIGITS = 1100
 _CONVERSION = re.compile(
-    r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|j|t)?([diouxXeEfFgGaAcsp%])"
+    r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?(hh|h|ll|l|z|j|t)?([diouxXeEfFgGaAcsp%])"
 )
+_BYTES = {"hh": 1, "h": 2, "": 4} | dict.fromkeys(("l", "ll", "z", "j", "t"), 8)
 
 
 class _Memory:
@@ -339,66 +346,164 @@ class _Memory:
         end = min(start + size, allocation.start + allocation.size - GLOBAL_BASE)
         return self._rt.arena.bytes[start:end].tobytes()
 
-    def text(self, address: int) -> str:
-        """A string that ends with a zero."""
-        raw = self.read(address, _MOST).partition(b"\0")[0]
-        return raw.decode("utf-8", "replace") if address else "(null)"
+    def text(self, address: int, most: int = _MOST) -> str:
+        """A string that ends with a zero, or after so many bytes."""
+        if not address:
+            return "(null)"[:most]
+        raw, size = b"", min(_PIECE, most)
+        while b"\0" not in raw and len(raw) < most:
+            more = self.read(address + len(raw), size)
+            raw += more
+            if len(more) < size:
+                break
+            size = min(len(raw), most - len(raw))
+        return raw.partition(b"\0")[0].decode("utf-8", "replace")
 
 
-def formatted(form: str, memory: _Memory, at: int) -> tuple[str, int]:
+class _FloodError(Exception):
+    """A text is longer than there is room for."""
+
+
+@lru_cache(maxsize=64)
+def _pieces(form: str) -> tuple[tuple[tuple[str, re.Match[str] | None], ...], int]:
+    """A format as text and the conversion behind it, and how many arguments these take."""
+    pieces: list[tuple[str, re.Match[str] | None]] = []
+    end = taken = 0
+    for found in _CONVERSION.finditer(form):
+        pieces.append((form[end : found.start()], found))
+        end = found.end()
+        taken += [found[2], found[3]].count("*") + (found[5] != "%")
+    return (*pieces, (form[end:], None)), taken
+
+
+def formatted(form: str, memory: _Memory, at: int, room: int) -> tuple[str | None, int]:
     """``printf`` of C; arguments lie from `at` on, each aligned to its size.
 
+    Widths and precisions are the kernel's: what they would make is counted before it is made.
+
     Returns:
-        The text, and how many arguments it took.
+        The text, or None where it is longer than `room`; and how many arguments it took.
     """
-    taken = 0
+    pieces, taken = _pieces(form)
+    said: list[str] = []
 
     def argument(code: str, size: int) -> int | float:
-        nonlocal at, taken
+        nonlocal at
         at = -(-at // size) * size
         raw = memory.read(at, size)
-        at, taken = at + size, taken + 1
+        at += size
         if len(raw) < size:
             return 0
         value: int | float = struct.unpack("<" + code, raw)[0]
         return value
 
+    def number(word: str | None) -> int | None:
+        """A width or a precision."""
+        if word is None:
+            return None
+        return int(argument("i", 4)) if word == "*" else int(word.lstrip("0")[:10] or 0)
+
+    def fits(size: int) -> int:
+        if size > room:
+            raise _FloodError
+        return size
+
     def one(found: re.Match[str]) -> str:
         flags, width, precision, length, kind = found.groups()
         if kind == "%":
             return "%"
-        width = str(argument("i", 4)) if width == "*" else width or ""
-        precision = str(argument("i", 4)) if precision == "*" else precision
-        long = length in ("l", "ll", "z", "j", "t")
-        spec = f"%{flags}{width}" + ("" if precision is None else f".{precision}")
-        if kind in "di":
-            return (spec + "d") % argument("q" if long else "i", 8 if long else 4)
-        if kind in "ouxX":
-            return (spec + kind.replace("u", "d")) % argument(
-                "Q" if long else "I", 8 if long else 4
-            )
-        if kind in "eEfFgG":
-            return (spec + kind) % argument("d", 8)
-        if kind in "aA":
-            text = float(argument("d", 8)).hex()
-            return text.upper() if kind == "A" else text
-        if kind == "c":
-            return f"%{flags}{width}c" % (int(argument("i", 4)) & 0xFF)
-        if kind == "p":
-            return f"0x{int(argument('Q', 8)):x}"
-        return (spec + "s") % memory.text(int(argument("Q", 8)))
+        wide, digits = number(width) or 0, number(precision)
+        if wide < 0:  # as the flag
+            flags, wide = flags + "-", -wide
+        if digits is not None and digits < 0:  # as none
+            digits = None
+        fits(wide)
+        sign, zeros = "", "0" in flags
+        if kind in "diouxX":
+            size = _BYTES[length or ""]
+            # What is narrower than an int is passed as one.
+            raw = int(argument("I" if size < 8 else "Q", max(size, 4))) & ((1 << 8 * size) - 1)
+            sign, text = _integer(raw, size, kind, flags, fits(digits) if digits else digits)
+            zeros = zeros and digits is None
+        elif kind in "eEfFgGaA":
+            sign, text = _float(float(argument("d", 8)), kind, flags, digits, fits)
+            zeros = zeros and text[:1].isdigit()
+        elif kind == "c":
+            text, zeros = chr(int(argument("i", 4)) & 0xFF), False
+        elif kind == "p":
+            address, zeros = int(argument("Q", 8)), False
+            text = f"{address:#x}" if address else "(nil)"
+        else:
+            most = min(room, _MOST) + 1
+            most = most if digits is None else min(most, digits)
+            text, zeros = memory.text(int(argument("Q", 8)), most), False
+        if "-" in flags:
+            return (sign + text).ljust(wide)
+        return sign + text.rjust(wide - len(sign), "0") if zeros else (sign + text).rjust(wide)
 
-    return _CONVERSION.sub(one, form), taken
+    try:
+        for plain, found in pieces:
+            for text in (plain, one(found) if found else ""):
+                room -= fits(len(text))
+                said.append(text)
+    except _FloodError:
+        return None, taken
+    return "".join(said), taken
 
 
-def _say(ctx: Context, text: str) -> None:
+def _integer(raw: int, size: int, kind: str, flags: str, digits: int | None) -> tuple[str, str]:
+    """Sign (or ``0x``) and digits of an integer of `size` bytes, at least so many."""
+    sign = ""
+    if kind in "di":
+        negative = raw >> (8 * size - 1)
+        sign = "-" if negative else "+" if "+" in flags else " " if " " in flags else ""
+        raw = (1 << 8 * size) - raw if negative else raw
+    text = "" if raw == digits == 0 else format(raw, "d" if kind in "diu" else kind)
+    text = text.rjust(digits or 0, "0")
+    if "#" in flags and kind == "o":
+        text = "0" + text.removeprefix("0")
+    elif "#" in flags and kind in "xX" and raw:
+        sign = "0" + kind
+    return sign, text
+
+
+def _float(
+    value: float, kind: str, flags: str, digits: int | None, fits: Callable[[int], int]
+) -> tuple[str, str]:
+    """Sign (and ``0x``) and text of a double; `fits` is asked before many digits are made."""
+    sign = "-" if math.copysign(1, value) < 0 else "+" if "+" in flags else ""
+    sign = sign or (" " if " " in flags else "")
+    value, sharp = abs(value), "#" if "#" in flags else ""
+    if not math.isfinite(value):
+        return sign, (f"%{'F' if kind.isupper() else 'f'}") % (value)
+    if kind in "gG" and not sharp:
+        digits = None if digits is None else min(digits, _DIGITS)
+    point = "" if digits is None else f".{fits(digits)}"
+    if kind not in "aA":
+        return sign, f"%{sharp}{point}{kind}" % value
+    mantissa, _, exponent = value.hex().removeprefix("0x").partition("p")
+    first, _, rest = mantissa.partition(".")
+    if digits is None:
+        rest = rest.rstrip("0")
+    elif digits < len(rest):
+        whole = round(int(first + rest, 16) / 16 ** (len(rest) - digits))  # half to even
+        first, rest = f"{whole >> 4 * digits:x}", f"{whole:0{digits + 1}x}"[-digits or 99 :]
+    else:
+        rest = rest.ljust(digits, "0")
+    dot = "." if rest or sharp else ""
+    sign, text = f"{sign}0x", f"{first}{dot}{rest}p{exponent}"
+    return (sign, text) if kind == "a" else (sign.upper(), text.upper())
+
+
+def _say(ctx: Context, text: str | None) -> None:
+    """Print a text, or that there was more than is printed."""
     rt = ctx.rt
     if rt.said > _MOST:
         return
-    rt.said += len(text)
+    rt.said += _MOST + 1 if text is None else len(text.encode())
     if rt.said > _MOST:
         text = f"kernel {ctx.kernel}: more was printed than {_MOST:,} bytes; the rest is left out\n"
-    sys.stderr.write(text)
+    sys.stderr.write(text or "")
     sys.stderr.flush()
 
 
@@ -414,9 +519,9 @@ def printf(instr: Instr, ctx: Context) -> Run:
         lanes, taken = ctx.rt.lanes, 0
         for row, thread in zip(*np.nonzero(lanes.full(M)), strict=True):
             memory = _Memory(ctx, row, thread)
-            text = memory.text(_value(R[form], 8, lanes, row, thread))
+            told = memory.text(_value(R[form], 8, lanes, row, thread))
             at = _value(R[arguments], 8, lanes, row, thread)
-            text, taken = formatted(text, memory, at)
+            text, taken = formatted(told, memory, at, _MOST - ctx.rt.said)
             _say(ctx, text)
         return taken
 

@@ -8,18 +8,25 @@ local memory have windows of their own in the generic address space, as on the c
 from __future__ import annotations
 
 import bisect
+import contextlib
 import math
 import mmap
+import os
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxemu.errors import LaunchError
+from ptxemu.errors import LaunchError, ResourceError
 from ptxemu.state.lanes import Lanes, Mask
 from ptxemu.state.values import F32, F64, SIGNED, UNSIGNED, Array, Base
+
+if sys.platform == "linux":
+    import resource  # Windows has none
 
 GLOBAL_BASE = 0x7F00_0000_0000
 SHARED_WINDOW = 0x7E00_0000_0000
@@ -41,6 +48,35 @@ KINDS: dict[str, np.dtype[Any]] = {
 }  # fmt: skip
 
 
+def room() -> float:
+    """Bytes that this process may still take: by its limits (``ulimit -d``, ``-v``), else all.
+
+    What nothing limits is limited by the machine.
+    """
+    if sys.platform != "linux":
+        return math.inf
+    pages = [int(word) for word in Path("/proc/self/statm").read_text().split()]
+    size = os.sysconf("SC_PAGE_SIZE")
+    left: float = size * os.sysconf("SC_PHYS_PAGES")
+    for kind, used in ((resource.RLIMIT_AS, pages[0]), (resource.RLIMIT_DATA, pages[5])):
+        limit = resource.getrlimit(kind)[0]
+        if limit != resource.RLIM_INFINITY:
+            left = min(left, limit - used * size)
+    return max(left, 0)
+
+
+def shared_bytes(size: int) -> NDArray[np.uint8]:
+    """Zeros that forked processes share; pages that nobody touches take no memory.
+
+    Raises:
+        MemoryError: there is no room for them.
+    """
+    try:
+        return np.frombuffer(mmap.mmap(-1, size), np.uint8)
+    except (OSError, OverflowError) as error:
+        raise MemoryError(f"no room for {size:,} bytes") from error
+
+
 @dataclass(frozen=True, slots=True)
 class Allocation:
     """One array of global memory: [start, start + size) in the address space."""
@@ -56,42 +92,64 @@ class GlobalMemory:
     Args:
         buffers: The caller's arrays, which are copied.
         unwritten: Names of those that hold nothing yet.
-        own: Arrays of the module and the driver.
+        own: Arrays of the module and the driver: their bytes, and with what they begin.
+
+    Raises:
+        ResourceError: they are more than this process may take.
     """
 
     def __init__(
         self,
         buffers: Mapping[str, Array],
         unwritten: Collection[str] = (),
-        own: Mapping[str, Array] | None = None,
+        own: Mapping[str, tuple[int, bytes]] | None = None,
     ) -> None:
         #: The caller's arrays; behind them lie the module's and the driver's.
         self.names = tuple(buffers)
-        buffers = {**buffers, **(own or {})}
+        own = own or {}
         self._like = {name: (array.dtype, array.shape) for name, array in buffers.items()}
-        places: list[tuple[str, Array, int]] = []
+        self._like |= {name: (UNSIGNED[1], (size,)) for name, (size, _) in own.items()}
+        sizes = {
+            name: math.prod(shape) * dtype.itemsize for name, (dtype, shape) in self._like.items()
+        }
+        self.allocations: list[Allocation] = []
         at = _ALIGN
-        sizes = [array.nbytes for array in buffers.values()]
-        for (name, array), after in zip(buffers.items(), [*sizes[1:], 0], strict=True):
-            places.append((name, array, at))
-            gap = min(max(_GAP, array.nbytes, after), _WIDEST_GAP)
-            at = -(-(at + array.nbytes + gap) // _ALIGN) * _ALIGN
-        self._map = mmap.mmap(-1, at + _ALIGN)
-        self.bytes: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
-        self.allocations = [Allocation(n, GLOBAL_BASE + where, a.nbytes) for n, a, where in places]
+        for (name, size), after in zip(sizes.items(), [*list(sizes.values())[1:], 0], strict=True):
+            self.allocations.append(Allocation(name, GLOBAL_BASE + at, size))
+            gap = min(max(_GAP, size, after), _WIDEST_GAP)
+            at = -(-(at + size + gap) // _ALIGN) * _ALIGN
+        self.bytes = self._taken(at + _ALIGN, 1 + bool(unwritten))
         self._address = {allocation.name: allocation.start for allocation in self.allocations}
         self._starts = [allocation.start for allocation in self.allocations]
         self._views: dict[Any, Array] = {}
         #: One byte for each byte: 1 where it holds something. None: not followed.
-        self.written: NDArray[np.uint8] | None = None
-        if unwritten:
-            self._written_map = mmap.mmap(-1, at + _ALIGN)
-            self.written = np.frombuffer(self._written_map, np.uint8)
-        for name, array, where in places:
+        self.written = shared_bytes(at + _ALIGN) if unwritten else None
+        for name, place, size in ((each.name, each.start, each.size) for each in self.allocations):
+            start = place - GLOBAL_BASE
             if self.written is not None and name not in unwritten:
-                self.written[where : where + array.nbytes] = 1
-            flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            self.bytes[where : where + array.nbytes] = flat
+                self.written[start : start + size] = 1
+            if name in own:
+                flat = np.frombuffer(bytearray(own[name][1]), np.uint8)
+            else:
+                flat = np.ascontiguousarray(buffers[name]).reshape(-1).view(np.uint8)
+            self.bytes[start : start + len(flat)] = flat
+
+    def _taken(self, size: int, times: int) -> NDArray[np.uint8]:
+        """Memory for all arrays, of which `times` as much is needed.
+
+        Raises:
+            ResourceError: there is less.
+        """
+        left, need = room(), size * times
+        with contextlib.suppress(MemoryError):
+            if need <= left:
+                return shared_bytes(size)
+        most = max(self.allocations, key=lambda each: each.size)
+        raise ResourceError(
+            f"the arrays in global memory need {need:,} bytes ({most.name} has {most.size:,}), "
+            f"and this process may take {left:,.0f} more",
+            "Choose a smaller problem, or allow the process more memory.",
+        )
 
     def address(self, name: str) -> int:
         """Where an array starts.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 import re
+import sys
 
 import numpy as np
 import pytest
 
 from ptxemu.errors import Fault
+from ptxemu.ops import moves
 from tests.ptxemu.conftest import Compile, execute
 
 pytestmark = pytest.mark.nvcc
@@ -35,13 +39,89 @@ def test_printf_prints_as_c_does(cuda: Compile, capfd: pytest.CaptureFixture[str
 def test_a_kernel_cannot_flood_the_terminal(
     cuda: Compile, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ptxemu.ops import moves
-
     monkeypatch.setattr(moves, "_MOST", 200)
     text = PRINTF.replace("t < 2", "t < 30").replace("f[t]", "f[0]").replace("taken[t]", "*taken")
     execute(cuda(text), "k", {"f": np.ones(2, "f4"), "n": np.zeros(2, "i4")}, ["f", "n"])
     lines = capfd.readouterr().err.splitlines()
     assert len(lines) == 4 and "more was printed than 200 bytes" in lines[-1]
+
+
+class Arguments(moves._Memory):
+    """A format's arguments as the compiler lays them out, and its strings."""
+
+    def __init__(self, *given: object) -> None:
+        self.raw, self.strings = b"", dict[int, bytes]()
+        for each in given:
+            if isinstance(each, str):
+                self.strings[place := 1 << 40 | len(self.strings) << 20] = each.encode() + b"\0"
+                each = np.uint64(place)
+            value = np.int32(each) if isinstance(each, int) else np.asarray(each)
+            self.raw = self.raw.ljust(-(-len(self.raw) // value.nbytes) * value.nbytes, b"\0")
+            self.raw += value.tobytes()
+
+    def read(self, address: int, size: int) -> bytes:
+        """As of a thread."""
+        place = address >> 20 << 20
+        return self.strings.get(place, self.raw)[address - place :][:size]
+
+
+#: Formats, arguments, and what C prints (`snprintf` of glibc).
+AS_C = [
+    ("%.*d|", (-1, 3)), ("%*d|", (-5, 3)), ("%-*d|", (-5, 3)), ("%.*s|", (-1, "abc")),
+    ("%.2s|%.0s|%5.1s|%-5s|", ("abc", "abc", "abc", "abc")), ("%.d|%.0d|%5.0d|", (0, 0, 0)),
+    ("%05d|%-05d|%+05d|% 05d|%05.3d|", (7, 7, 7, 7, 7)), ("%+.3d|% d|%+d|", (-7, -7, 7)),
+    ("%#x|%#x|%#X|%#08x|%#.4x|%#o|%#o|%#.3o|", (0, 255, 255, 255, 255, 8, 0, 8)),
+    ("%hhd|%hd|%hhu|%hu|%hhx|", (300, 70000, 300, 70000, -1)), ("%u|%i|", (-1, -1)),
+    ("%lld|%llu|%zx|", (np.int64(-5), np.int64(-5), np.int64(-1))),
+    ("%f|%.0f|%#.0f|%.3f|%+f|% f|%08.2f|%-8.2f|", (1.5, 2.5, 2.5, -0.0005, 1.0, 1.0, -1.5, 1.5)),
+    ("%e|%.0e|%#.0e|%E|%g|%#g|%.3g|%G|%g|", (1.5, 1.5, 2.5, 1e-9, 1e-5, 1.0, 1234567.0, 1e30, 0.1)),
+    ("%05f|%-5f|%+F|%5G|%05e|", (math.inf, -math.inf, math.nan, math.inf, -math.inf)),
+    ("%a|%A|%.0a|%.3a|%20a|%-20a|%020a|%.15a|%a|", (1.5, 0.1, 1.5, 0.1, 1.0, 1.0, 1.0, 0.1, -0.0)),
+    ("%c%5c|%-5c|", (65, 66, 67)), ("%p|%20p|", (np.uint64(4096), np.uint64(0))),
+    ("%.300g|%.2000g|", (0.1, 0.5)), ("100%% of %d", (3,)), ("%", ()), ("%y %d", (1,)),
+]  # fmt: skip
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks glibc")
+@pytest.mark.parametrize(("form", "given"), AS_C, ids=[form for form, _ in AS_C])
+def test_it_is_formatted_as_c_does(form: str, given: tuple[object, ...]) -> None:
+    passed = [
+        each.encode() if isinstance(each, str)
+        else ctypes.c_double(each) if isinstance(each, float)
+        else ctypes.c_uint64(int(each) & (1 << 64) - 1) if isinstance(each, np.integer)
+        else each
+        for each in given
+    ]  # fmt: skip
+    want = ctypes.create_string_buffer(5000)
+    ctypes.CDLL(None).snprintf(want, 5000, form.encode(), *passed)
+    # CUDA's NaN is the positive one, as Python's is.
+    assert moves.formatted(form, Arguments(*given), 0, 5000)[0] == want.value.decode()
+
+
+@pytest.mark.parametrize(
+    ("form", "given", "taken"),
+    [
+        ("%2000000000d", (7,), 1), ("%.2000000000f", (1.0,), 1), ("%.2000000000d", (7,), 1),
+        ("%-2147483647s", ("x",), 1), ("%*d", (-(1 << 31), 7), 2), ("%.*f", (2**31 - 1, 1.0), 2),
+        ("%#.2000000000g", (1.0,), 1), ("%.2000000000a", (1.0,), 1), ("%.2000000000e", (1.0,), 1),
+        ("%2000000000c%d", (7, 8), 2), ("%" + "9" * 5000 + "d", (7,), 1), ("%999d" * 9, (1,), 9),
+        ("%2000000000p", (np.uint64(5),), 1), ("x" * 5001, (), 0), ("%s" * 9, ("y" * 999,) * 9, 9),
+    ],
+)  # fmt: skip
+def test_what_is_too_long_is_counted_and_not_made(
+    form: str, given: tuple[object, ...], taken: int
+) -> None:
+    assert moves.formatted(form, Arguments(*given), 0, 5000) == (None, taken)
+
+
+def test_a_width_of_gigabytes_ends_what_is_printed(
+    cuda: Compile, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = PRINTF.replace("%5.2f", "%2000000000.2f")
+    execute(cuda(text), "k", {"f": np.ones(2, "f4"), "n": np.zeros(2, "i4")}, ["f", "n"])
+    assert capfd.readouterr().err == (
+        "kernel k: more was printed than 1,048,576 bytes; the rest is left out\n"
+    )
 
 
 ASSERT = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import tracemalloc
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from ptxemu.compiled import OPCODES
-from ptxemu.errors import PtxError, ResourceError, Unsupported
+from ptxemu.errors import Fault, LaunchError, PtxError, ResourceError, Unsupported
 from ptxemu.launch import KernelLaunch
 from ptxemu.ptx.parser import parse
 from tests.ptxemu.conftest import HEADER, execute
@@ -147,3 +148,56 @@ def test_a_variable_of_another_module_is_no_damage() -> None:
     with pytest.raises(PtxError, match="x is defined in another module") as caught:
         parse(f"{HEADER}.extern .global .u32 x;\n")
     assert "define it there" in caught.value.hint
+
+
+HUGE = {
+    "global": (".global .align 4 .b8 big[4398046511104];", "", ResourceError, r"big has 4,398,0"),
+    "more than addresses": (
+        ".global .align 4 .b8 big[99999999999999999999];", "", ResourceError, "big has 99,999,9",
+    ),
+    "const": (".const .align 4 .b8 big[4398046511104];", "", ResourceError, r"big has 4,398,0"),
+    "local": ("", ".local .align 4 .b8 big[4398046511104];", Fault, "local memory a thread"),
+    "shared": (".shared .align 4 .b8 big[4398046511104];", "", Fault, "bytes of shared memory"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_what_is_declared_too_large_is_refused_before_it_is_allocated(name: str) -> None:
+    outside, inside, error, told = HUGE[name]
+    use = "mov.u64 %rd1, big;" if name == "shared" else ""
+    text = f"{HEADER}{outside}\n.visible .entry k() {{ {inside} .reg .b64 %rd<2>; {use} ret; }}\n"
+    tracemalloc.start()
+    try:
+        with pytest.raises(error, match=told):
+            execute(parse(text), "k", {}, [])
+        assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_variable_that_holds_nothing_takes_no_memory() -> None:
+    text = f"{HEADER}.global .align 4 .b8 big[268435456];\n.visible .entry k() {{ ret; }}\n"
+    tracemalloc.start()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    execute(parse(text), "k", {}, [])
+    assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    tracemalloc.stop()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10  # KiB
+
+
+def test_parameters_are_as_many_as_a_chip_takes() -> None:
+    text = ".visible .entry k(.param .align 4 .b8 x[{}]) {{ ret; }}\n"
+    execute(parse(HEADER + text.format(32_764)), "k", {}, [bytes(32_764)])
+    with pytest.raises(LaunchError, match="1,000,000,000 bytes of parameters"):
+        execute(parse(HEADER + text.format(10**9)), "k", {}, [b""])
+
+
+def test_threads_with_much_memory_of_their_own_run_in_smaller_batches() -> None:
+    local = ".local .align 4 .b8 mine[262144];"
+    text = f"{HEADER}.visible .entry k() {{ {local} .reg .b64 %rd<2>; mov.u64 %rd1, mine; ret; }}\n"
+    tracemalloc.start()
+    try:
+        execute(parse(text), "k", {}, [], grid=512)
+        assert tracemalloc.get_traced_memory()[1] < 2 << 30  # 4 GiB where all run together
+    finally:
+        tracemalloc.stop()
