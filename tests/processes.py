@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from workbench.processes.starting import Start, own_module
 
 
 def runs(pid: int) -> bool:
@@ -22,3 +25,13 @@ def until(condition: Callable[[], bool], seconds: float = 20) -> None:
     while not condition():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.02)
+
+
+def instead(code: str) -> Callable[..., Start]:
+    """What starts a text of Python where one of our modules would be started."""
+
+    def started(*_: object, **options: object) -> Start:
+        start = own_module("none", **options)  # type: ignore[arg-type]
+        return start._replace(argv=[sys.executable, "-c", code])
+
+    return started

@@ -480,3 +480,107 @@ def test_a_test_module_has_its_name_alone() -> None:
             continue
         found.setdefault(path.name, []).append(str(path))
     none(f"{name}: {', '.join(paths)}" for name, paths in found.items() if len(paths) > 1)
+
+
+# --- what starts programs --------------------------------------------------------------------
+
+#: Modules that start programs, each with which. What they start stands in the folder and has the
+#: variables that `workbench.processes.starting` gives; git has a module of its own.
+MAY_START: Mapping[str, str] = {
+    "workbench.agents.server": "a command of ours, a call of a client each",
+    "workbench.capture.revisions": "git",
+    "workbench.capture.taking": "`build` of the user's own settings",
+    "workbench.capture.tracer": "a C compiler",
+    "workbench.cluster.slurm": "Slurm's commands",
+    "workbench.compile.compilers": "nvcc, and the children of the other compilers",
+    "workbench.engines.host.doctor": "what a tool says of its version",
+    "workbench.engines.host.presence": "nvidia-smi",
+    "workbench.engines.host.process": "workers, and programs as the user starts them",
+    "workbench.ncurep.child": "the reader of reports",
+    "workbench.processes.ending": "the guard",
+}
+#: The only module that knows how an interpreter is started, and the one that says `git`.
+STARTS_PYTHON, SAYS_GIT = "workbench.processes.starting", "workbench.capture.revisions"
+#: Calls that start a program, in whatever module they stand.
+STARTING = re.compile(
+    r"(subprocess\.\w+|os\.(system|popen|exec\w*|spawn\w*|posix_spawnp?|startfile)|pty\.spawn"
+    r"|(anyio|asyncio)\.(open_process|run_process|create_subprocess_\w+)|\w+\.(open|run)_process"
+    r"|multiprocessing\.(Process|Pool|Manager|set_start_method)|multiprocessing\.spawn\.\w+"
+    r"|Popen|ProcessPoolExecutor|webbrowser\.\w+)\Z"
+)
+#: A word by which a shell or a list of words would start an interpreter.
+INTERPRETER = re.compile(r"(\S*/)?(python|pypy)[\d.]*( .*)?\Z")
+
+
+def starts(node: ast.AST) -> bool:
+    """Whether a call starts a program. A fork of ourselves (``get_context("fork")``) is none."""
+    if not isinstance(node, ast.Call):
+        return False
+    name = ast.unparse(node.func)
+    if name.endswith("get_context"):
+        return ast.unparse(node).split("(", 1)[1] != "'fork')"
+    if name == "ProcessPoolExecutor":
+        return not any(ast.unparse(each) == "context" for each in node.args)
+    return bool(STARTING.match(name))
+
+
+def names_interpreter(tree: ast.Module) -> Iterator[int]:
+    """Lines that name our own interpreter, or start a list of words with one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Name | ast.alias) and (
+            ast.unparse(node) in ("sys.executable", "executable", "sys._base_executable")
+            and not (isinstance(node, ast.Name) and node.id == "executable")
+        ):
+            yield getattr(node, "lineno", 0)
+        if (word := first_word(node)) is not None and INTERPRETER.match(word):
+            yield node.lineno  # type: ignore[attr-defined]
+
+
+def first_word(node: ast.AST) -> str | None:
+    """The first word of a command line: of a list or tuple, or of a call with texts."""
+    items: list[ast.expr] = []
+    if isinstance(node, ast.List | ast.Tuple):
+        items = node.elts
+    elif isinstance(node, ast.Call):
+        items = node.args
+    if items and isinstance(items[0], ast.Constant) and isinstance(items[0].value, str):
+        return items[0].value
+    return None
+
+
+def other_ways(module: str, tree: ast.Module) -> Iterator[str]:
+    """Lines of a module that start something in another way than the house has."""
+    if module != STARTS_PYTHON:
+        yield from (f"{module}:{line} names an interpreter" for line in names_interpreter(tree))
+    for node in ast.walk(tree):
+        if starts(node) and module not in MAY_START:
+            yield f"{module}:{node.lineno} starts a program"  # type: ignore[attr-defined]
+        if module != SAYS_GIT and (first_word(node) or "").split(" ")[0] == "git":
+            yield f"{module}:{node.lineno} runs git"  # type: ignore[attr-defined]
+
+
+def test_programs_are_started_in_one_way() -> None:
+    none(line for module in FILES for line in other_ways(module, tree(module)))
+    starting = {module for module in FILES if any(map(starts, ast.walk(tree(module))))}
+    assert set(MAY_START) <= starting, "who no longer starts anything needs no leave"
+
+
+@pytest.mark.parametrize(
+    "breach",
+    [
+        "subprocess.Popen([sys.executable, '-m', 'workbench.cli'])",
+        "os.execv(path, words)",
+        "os.posix_spawn('/usr/bin/env', words, os.environ)",
+        "argv = ['python3', '-c', text]",
+        "run('python -m json.tool')",
+        "from sys import executable",
+        "ProcessPoolExecutor(4)",
+        "ProcessPoolExecutor(4, multiprocessing.get_context('spawn'))",
+        "multiprocessing.Process(target=work).start()",
+        "words = ('git', 'log')",
+        "git = run(['git', *words])",
+        "anyio.open_process(words)",
+    ],
+)
+def test_another_way_is_found(breach: str) -> None:
+    assert list(other_ways("workbench.views.text", ast.parse(breach)))

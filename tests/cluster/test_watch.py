@@ -337,7 +337,7 @@ def test_another_cluster_is_unknown(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("project_here")
 def test_where_there_is_no_slurm(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workbench.cluster.slurm.shutil.which", lambda _name: None)
+    monkeypatch.setattr("workbench.cluster.slurm.program", lambda _name: None)
     for words in (
         ("sweep", "--problem", "n1000"),
         ("time", "v0"),

@@ -167,7 +167,9 @@ def test_a_profile_says_how_it_was_made(
     assert made.source_hash and made.tools["workbench"]
     command = " ".join(made.capture.command)
     assert command.startswith("ncu --nvtx --nvtx-include workbench@v0/")
-    assert "build/runs/double-v0-n1000/report.ncu-rep python -m workbench.engines.worker" in command
+    assert (
+        "build/runs/double-v0-n1000/report.ncu-rep python -P -m workbench.engines.worker" in command
+    )
     for private in (str(experiment.project.root), str(fake_ncu.parent), str(Path.home())):
         assert private not in command
     assert experiment.store.load(path) == made

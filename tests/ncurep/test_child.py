@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.processes import instead
 from workbench.errors import DataError, MissingError
 from workbench.model import Profile
 from workbench.ncurep import child
@@ -91,7 +92,7 @@ def test_a_crash_of_the_second_child_is_the_same_error(
         waiting = [process(standby), process(beside)]
         waiting[1].kill()
         crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
-        monkeypatch.setattr(child, "_CHILD", ("-c", crash))
+        monkeypatch.setattr(child, "own_module", instead(crash))
         with pytest.raises(DataError, match=r"several\.ncu-rep: .* crashed on it \(SIGSEGV\)"):
             read_report(report, standby=standby, beside=beside)
     assert all(one.poll() is not None for one in waiting)
@@ -121,17 +122,17 @@ def test_a_child_that_died_is_replaced(plain: Path) -> None:
 def test_a_child_that_fails_is_not_the_last_word(
     plain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = child._CHILD
-    monkeypatch.setattr(child, "_CHILD", ("-c", "import sys; sys.stdin.read(); sys.exit(1)"))
-    with Standby() as standby:
-        monkeypatch.setattr(child, "_CHILD", before)
+    with monkeypatch.context() as patch:
+        patch.setattr(child, "own_module", instead("import sys; sys.stdin.read(); sys.exit(1)"))
+        standby = Standby()
+    with standby:
         assert read_report(plain, standby=standby).launches
 
 
 def test_a_report_that_hangs_the_waiting_child_is_not_tried_twice(
     plain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child, "_CHILD", ("-c", "import time; time.sleep(600)"))
+    monkeypatch.setattr(child, "own_module", instead("import time; time.sleep(600)"))
     begin = time.monotonic()
     with Standby() as standby, pytest.raises(DataError, match="did not end within 1 s"):
         waiting = process(standby)
@@ -205,7 +206,7 @@ def test_one_child_reads_one_report_after_the_other(
 def test_what_becomes_of_a_child_is_told(
     code: str, seconds: float, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child, "_CHILD", ("-c", code))
+    monkeypatch.setattr(child, "own_module", instead(code))
     with Readers() as readers, pytest.raises(DataError, match=f"x.ncu-rep: .*{why}"):
         readers.extract(tmp_path / "part", Path("x.ncu-rep"), tmp_path / "out.json", seconds)
 
@@ -213,6 +214,6 @@ def test_what_becomes_of_a_child_is_told(
 def test_without_nvidias_reader_it_says_how_to_have_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child, "_CHILD", ("-c", f"import sys; sys.exit({child._NO_READER})"))
+    monkeypatch.setattr(child, "own_module", instead(f"import sys; sys.exit({child._NO_READER})"))
     with Readers() as readers, pytest.raises(MissingError, match="cannot be loaded"):
         readers.extract(tmp_path / "part", Path("x.ncu-rep"), tmp_path / "out.json", 100)

@@ -16,6 +16,7 @@ import pytest
 
 from tests.ncurep.report_builder import report as assemble
 from tests.ncurep.report_builder import whole
+from tests.processes import instead
 from workbench.errors import DataError, MissingError, UsageError, WorkbenchError
 from workbench.model import Launch, Profile, line_counters
 from workbench.ncurep import child, extract
@@ -282,7 +283,7 @@ def test_flipped_bytes_end_in_a_profile_or_an_error(tmp_path: Path, own_cache: N
 
 
 def in_the_child(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    monkeypatch.setattr(child, "_CHILD", ("-c", code))
+    monkeypatch.setattr(child, "own_module", instead(code))
 
 
 def test_a_crash_of_the_native_reader(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -38,6 +37,7 @@ from workbench.counters import Counter, catalog
 from workbench.errors import DataError, UsageError, WorkbenchError, did_you_mean
 from workbench.model import Record
 from workbench.processes.ending import end_group, guarded
+from workbench.processes.starting import own_module
 from workbench.project import Project
 from workbench.views.shapes import ErrorDocument, ErrorFacts, Json
 from workbench.views.shapes.schema import SHAPES, schema_of
@@ -185,17 +185,13 @@ async def run_command(words: Sequence[str], root: Path, say: Say, *, json: bool 
     Raises:
         DataError: it printed more than can be an answer.
     """
-    # Safe path: a file of the project must not stand in for a module of ours.
-    argv = [sys.executable, "-P", "-m", "workbench.cli", "--json-errors", *words]
-    own = str(Path(__file__).resolve().parents[2])
-    paths = [own, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    fixed = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1", "NO_COLOR": "1"}
+    start = own_module("workbench.cli", "--json-errors", *words, cwd=root)
     with guarded() as guard:
         process = await anyio.open_process(
-            argv,
+            start.argv,
             stdin=subprocess.DEVNULL,
-            cwd=root,
-            env={**os.environ, **fixed, **guard.mark},
+            cwd=start.cwd,
+            env={**start.env, "NO_COLOR": "1", **guard.mark},
             start_new_session=True,
         )
         guard.tell(process.pid)

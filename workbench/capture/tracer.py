@@ -10,7 +10,6 @@ import importlib.util
 import os
 import platform
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from workbench.compile.compilers import HOMES, find_nvcc
 from workbench.disk.writing import replace_file
 from workbench.errors import MissingError
 from workbench.model import Record
+from workbench.processes.starting import environment, program
 from workbench.project import cache_folder
 
 SOURCE = Path(__file__).resolve().parents[1] / "data" / "tracer.c"
@@ -105,7 +105,7 @@ def tracer() -> Path:
 
 
 def _built(cupti: Cupti) -> bytes:
-    compiler = shutil.which(os.environ.get("CC") or "cc") or shutil.which("gcc")
+    compiler = program(os.environ.get("CC") or "cc") or program("gcc")
     if compiler is None:
         raise MissingError(
             "no C compiler was found to build the tracer with",
@@ -118,6 +118,8 @@ def _built(cupti: Cupti) -> bytes:
         try:
             done = subprocess.run(
                 [*argv, "-lpthread"],
+                cwd=holder,
+                env=environment(),
                 capture_output=True,
                 text=True,
                 errors="replace",

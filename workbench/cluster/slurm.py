@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
+import shlex
 import socket
 import subprocess
 import time
@@ -36,6 +36,7 @@ from workbench.errors import MissingError, UsageError, WorkbenchError, did_you_m
 from workbench.measure.experiment import Experiment, report_lines
 from workbench.measure.plan import Combination, recorded
 from workbench.model import Timing
+from workbench.processes.starting import NEUTRAL, environment, interpreter, program
 from workbench.project import Project, require_project
 from workbench.store import device_slug
 from workbench.study.folder import Study, load_study, source_hash
@@ -360,7 +361,7 @@ class SlurmQueue(Queue):
     """
 
     def __init__(self, settings: SlurmSettings, root: Path) -> None:
-        if shutil.which("sbatch") is None:
+        if program("sbatch") is None:
             raise MissingError(
                 "sbatch is not on PATH: jobs cannot be sent from this machine",
                 "Run this on the cluster's login node.",
@@ -390,7 +391,9 @@ class SlurmQueue(Queue):
         from submitit.core.utils import FailedJobError, FailedSubmissionError
 
         settings = self._settings
-        executor = submitit.SlurmExecutor(folder=folder / LOG, max_num_timeout=_TIMEOUTS)
+        executor = submitit.SlurmExecutor(
+            folder=folder / LOG, max_num_timeout=_TIMEOUTS, python=shlex.join(interpreter())
+        )
         nodes = [part for part in (settings.exclude, *avoid) if part]
         asked = {
             "partition": settings.partition,
@@ -497,7 +500,15 @@ def _element(word: str, node: str, reason: str = "", restarts: int = 0) -> Eleme
 def _ask(*words: str) -> list[str] | None:
     """The lines that one of Slurm's commands prints; None where it fails."""
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=_ANSWER_S, check=False)
+        done = subprocess.run(
+            words,
+            cwd=NEUTRAL,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=_ANSWER_S,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     if done.returncode:

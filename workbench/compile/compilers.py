@@ -27,9 +27,7 @@ import json
 import os
 import posixpath
 import re
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,6 +35,7 @@ from typing import Any
 from workbench.errors import MissingError, UsageError
 from workbench.model import Record
 from workbench.processes.ending import end_group, guarded
+from workbench.processes.starting import NEUTRAL, environment, own_module, program
 from workbench.specs import Version
 from workbench.study.frontmatter import place
 
@@ -64,7 +63,7 @@ class Output(Record, frozen=True):
 
 def find_nvcc() -> Path | None:
     """nvcc: on PATH, in CUDA_HOME, CUDA_PATH or CUDA_ROOT, or in /usr/local/cuda."""
-    on_path = shutil.which("nvcc")
+    on_path = program("nvcc")
     if on_path:
         return Path(on_path)
     homes = [os.environ[name] for name in HOMES if os.environ.get(name)]
@@ -79,7 +78,13 @@ def find_nvcc() -> Path | None:
 def _nvcc_version(nvcc: Path) -> str:
     try:
         done = subprocess.run(
-            [str(nvcc), "--version"], capture_output=True, text=True, timeout=60, check=False
+            [str(nvcc), "--version"],
+            cwd=NEUTRAL,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MissingError(
@@ -187,13 +192,13 @@ class Nvcc:
 
     def architectures(self) -> list[str]:
         """The real architectures that it compiles for, like ``sm_90``."""
-        done = _run([str(self.path), "--list-gpu-code"], Path.cwd(), dict(os.environ))
+        done = _run([str(self.path), "--list-gpu-code"], NEUTRAL, environment())
         return re.findall(r"^sm_\w+$", done.stdout, re.MULTILINE)
 
     def compile(self, folder: Path, source: str, arch: str, flags: tuple[str, ...]) -> Output:
         """Compile `source` (relative to `folder`) to PTX, make that neutral, assemble it."""
         # nvcc's own temporary files go where they are removed with all else.
-        env = {**os.environ, "TMPDIR": str(folder), "LC_ALL": "C"}
+        env = {**environment(), "TMPDIR": str(folder), "LC_ALL": "C"}
         base = [str(self.path), f"-arch={arch}", *flags]
         first = _run([*base, "-ptx", "-o", "out.ptx", source], folder, env)
         log = first.stderr + first.stdout
@@ -211,7 +216,7 @@ class Nvcc:
 
     @staticmethod
     def _assemble(folder: Path, ptx: str, base: list[str], log: str = "") -> Output:
-        env = {**os.environ, "TMPDIR": str(folder), "LC_ALL": "C"}
+        env = {**environment(), "TMPDIR": str(folder), "LC_ALL": "C"}
         done = _run([*base, "-cubin", "-o", "out.cubin", "out.ptx"], folder, env)
         log = clean(log + done.stderr + done.stdout, folder)
         if done.returncode != 0:
@@ -271,7 +276,7 @@ class Nvrtc:
 
     def architectures(self) -> list[str]:
         """The real architectures that it compiles for, like ``sm_90``."""
-        names = self._ask(Path.cwd(), {}).get("architectures")
+        names = self._ask(NEUTRAL, {}).get("architectures")
         return [str(name) for name in names] if isinstance(names, list) else []
 
     def compile(self, folder: Path, source: str, arch: str, flags: tuple[str, ...]) -> Output:
@@ -333,10 +338,8 @@ def ask(
         request: What is sent to it as JSON.
         env: Its variables.
     """
-    package_parent = str(Path(__file__).resolve().parents[2])
-    paths = [package_parent, env.get("PYTHONPATH", "")]
-    env = {**env, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    done = _run([sys.executable, "-m", module], folder, env, text=json.dumps(request))
+    start = own_module(module, cwd=folder, env=env)
+    done = _run(start.argv, start.cwd, start.env, text=json.dumps(request))
     with contextlib.suppress(json.JSONDecodeError):
         answer = json.loads(done.stdout)
         if isinstance(answer, dict):

@@ -81,7 +81,4 @@ def answer(request: dict[str, Any]) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    # This runs with the build's folder first in sys.path, where a file of the study
-    # must not pass for a module.
-    sys.path[:] = [entry for entry in sys.path if entry not in ("", str(Path.cwd()))]
     sys.stdout.write(json.dumps(answer(json.load(sys.stdin))))

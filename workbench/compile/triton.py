@@ -142,6 +142,4 @@ def answer(request: dict[str, Any]) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    # As in `workbench.compile.nvrtc`: no file of the study passes for a module.
-    sys.path[:] = [entry for entry in sys.path if entry not in ("", str(Path.cwd()))]
     sys.stdout.write(json.dumps(answer(json.load(sys.stdin))))

@@ -1,4 +1,4 @@
-"""The worker: ``python -m workbench.engines.worker JOBS --result RESULTS``.
+"""The worker: ``python -P -m workbench.engines.worker JOBS --result RESULTS``.
 
 One process for verifying, timing and profiling, so that what ncu profiles is what was
 verified: the same module in the same context on the same buffers. It runs in the

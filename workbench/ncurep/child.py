@@ -13,7 +13,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -23,9 +22,10 @@ from typing import IO
 from workbench.disk.limits import TIME_VARIABLE
 from workbench.errors import DataError, MissingError
 from workbench.ncurep.files import AGAIN
+from workbench.processes.starting import own_module
 
 #: What the child process runs; it gets the report and the output file as arguments.
-_CHILD = ("-m", "workbench.ncurep.extract")
+_CHILD = "workbench.ncurep.extract"
 _STANDBY = "--standby"
 #: Instead: it takes reports from standard input until that ends, and writes this line for each.
 ORDERS, DONE = "--orders", b"the report is read"
@@ -46,17 +46,9 @@ def _start(
     environment.setdefault("OPENBLAS_NUM_THREADS", "1")
     if folder:
         environment |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), folder)
-    # The child must find the same package, installed or not.
-    root = str(Path(__file__).resolve().parents[2])
-    environment["PYTHONPATH"] = os.pathsep.join(
-        filter(None, (root, environment.get("PYTHONPATH", "")))
-    )
+    start = own_module(_CHILD, *arguments, env=environment)
     return subprocess.Popen(
-        [sys.executable, *_CHILD, *arguments],
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
-        env=environment,
+        start.argv, cwd=start.cwd, env=start.env, stdin=stdin, stdout=stdout, stderr=stderr
     )
 
 

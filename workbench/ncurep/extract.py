@@ -1,6 +1,6 @@
 """From a report to a `Profile`, with NVIDIA's native reader; run as a child process.
 
-``python -m workbench.ncurep.extract REPORT OUTPUT`` writes the profile as JSON; with
+Given REPORT and OUTPUT as arguments, it writes the profile as JSON; with
 ``--orders`` it takes both from standard input, again and again, and with ``--standby`` it
 warms the reader up before. The
 reader is native code that takes damaged files at their word; it must be able to

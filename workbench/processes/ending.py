@@ -17,6 +17,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+if __name__ != "__main__":  # as a program, this has no packages
+    from workbench.processes.starting import own_file
+
 #: Seconds between SIGTERM and SIGKILL: ncu needs a few to let go of the driver.
 GRACE_S = 5.0
 _POLL_S = 0.02
@@ -131,10 +134,12 @@ def guarded() -> Iterator[Guard]:
     reading, writing = os.pipe()
     try:
         # Started before what it guards: from then on, telling it takes no time.
+        start = own_file(__file__, mark[_MARK])
         guard = subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__, mark[_MARK]],
+            start.argv,
+            cwd=start.cwd,
             # Whoever guards us must not take our guards for what we started: they end that.
-            env={name: value for name, value in os.environ.items() if name != _MARK},
+            env={name: value for name, value in start.env.items() if name != _MARK},
             stdin=reading,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

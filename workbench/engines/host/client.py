@@ -13,9 +13,6 @@ them when it is (`Feed`).
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,6 +35,7 @@ from workbench.engines.host.job import (
 from workbench.engines.host.process import Finished, Halt, run_group
 from workbench.errors import MissingError, WorkbenchError
 from workbench.model import Device
+from workbench.processes.starting import worker, worker_environment
 from workbench.project import Project
 
 RUNS = Path("build") / "runs"
@@ -166,25 +164,10 @@ class Feed:
                 self._watcher = None
 
 
-def python() -> str:
-    """Our own interpreter: by its bare name where PATH leads to it, else by its path.
-
-    ncu writes the command line into its report, which should name no folder of a user.
-    """
-    name = Path(sys.executable).name
-    return name if shutil.which(name) == sys.executable else sys.executable
-
-
 def worker_argv(folder: Path) -> tuple[str, ...]:
     """The worker's command line, for a job that lies in `folder` (relative to the root)."""
-    return (
-        python(),
-        "-m",
-        "workbench.engines.worker",
-        (folder / JOB).as_posix(),
-        "--result",
-        (folder / RESULT).as_posix(),
-    )
+    files = ((folder / JOB).as_posix(), "--result", (folder / RESULT).as_posix())
+    return worker("workbench.engines.worker", *files)
 
 
 def stage(root: Path, folder: Path, jobs: Iterable[Job], *, more: bool = False) -> None:
@@ -276,7 +259,7 @@ def run_jobs(
                 cwd=project.root,
                 timeout_s=where.timeout_s,
                 moved=moved,
-                env={**os.environ, **seen},
+                env={**worker_environment(), **seen},
                 stop=stop,
             )
         return read_results(target), finished

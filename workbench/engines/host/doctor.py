@@ -14,6 +14,7 @@ from workbench.engines.host import presence
 from workbench.engines.ncu.faults import permission
 from workbench.errors import MissingError, WorkbenchError
 from workbench.model import Record
+from workbench.processes.starting import NEUTRAL, environment
 from workbench.project import Project
 from workbench.store import Store
 
@@ -138,7 +139,13 @@ def _version_of(tool: str, pattern: str) -> str | None:
     """The version that a tool prints; None where it cannot be run."""
     try:
         answer = subprocess.run(
-            [tool, "--version"], capture_output=True, text=True, timeout=30, check=False
+            [tool, "--version"],
+            cwd=NEUTRAL,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -18,6 +18,7 @@ from pathlib import Path
 from workbench.engines import RunOptions, Where
 from workbench.engines.gpu.nvml import Gpu, NvmlAbsentError, NvmlError, gpus
 from workbench.errors import MissingError, UsageError
+from workbench.processes.starting import NEUTRAL, environment, program
 
 WITHOUT_GPU = (
     "Without a GPU, verify and profile run in the emulator (--engine emulator), and show, "
@@ -31,13 +32,15 @@ _FOLDERS = ("/usr/local/cuda/bin", "/opt/nvidia/nsight-compute/*")
 
 def _smi() -> list[Gpu]:
     """The GPUs by nvidia-smi, where NVML's Python package is not installed."""
-    tool = shutil.which("nvidia-smi")
+    tool = program("nvidia-smi")
     if tool is None:
         return []
     fields = "index,name,uuid,driver_version,compute_cap,memory.total"
     try:
         answer = subprocess.run(
             [tool, f"--query-gpu={fields}", "--format=csv,noheader,nounits"],
+            cwd=NEUTRAL,
+            env=environment(),
             capture_output=True,
             text=True,
             timeout=30,
@@ -72,7 +75,7 @@ def find_gpus() -> tuple[list[Gpu], str]:
     except NvmlAbsentError:
         # The package is a convenience: that it is not here is no reason to have no GPU.
         found = _smi()
-        there = shutil.which("nvidia-smi") is not None
+        there = program("nvidia-smi") is not None
         why = "nvidia-smi lists none" if there else "no driver is found (no nvidia-smi on PATH)"
         return found, "" if found else why
     except NvmlError as error:
@@ -106,8 +109,8 @@ def find_tool(name: str, variable: str) -> str | None:
     """Path of one of NVIDIA's tools: the variable, then PATH, then the usual folders."""
     chosen = os.environ.get(variable)
     if chosen:
-        return shutil.which(chosen)
-    found = shutil.which(name)
+        return program(chosen)
+    found = program(name)
     if found is not None:
         return found
     for pattern in _FOLDERS:

@@ -58,6 +58,7 @@ from workbench.model import EngineName, Profile, Record, Timing
 from workbench.ncurep.child import Standby
 from workbench.ncurep.files import exported, read_raw
 from workbench.ncurep.read import read_report
+from workbench.processes.starting import worker_environment
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.study.sources import source_hash
@@ -160,7 +161,11 @@ class NcuRun(Record, frozen=True):
             stage(root, folder, [self.job])
             command = self.command(folder)
             finished = run_group(
-                command.argv, cwd=root, timeout_s=self.where.timeout_s, on_line=on_line
+                command.argv,
+                cwd=root,
+                timeout_s=self.where.timeout_s,
+                env=worker_environment(),
+                on_line=on_line,
             )
             report = exported(root / command.output)
             said = next(iter(read_results(root / folder / RESULT)), None)

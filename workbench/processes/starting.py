@@ -1,0 +1,165 @@
+"""How a child is started so that nothing of the folder that we stand in runs in it.
+
+Python takes modules from the working folder where it is asked for one by name (``python -m``,
+``-c``, an empty entry of ``PYTHONPATH``), and the loader of shared libraries does the same with an
+empty entry of ``LD_LIBRARY_PATH``. The folder that we stand in may be anybody's, so
+
+* every Python child is started by what `own_module`, `worker` or `own_file` say (``-P``, and
+  ``PYTHONSAFEPATH`` for its own children), and finds our packages by their place;
+* its environment is `environment`: without relative and empty entries in lists of folders, and
+  without what would have Python run something else first;
+* its working folder is `NEUTRAL`, unless it is there for the files of one.
+
+As a program (``python -P starting.py MODULE ARGUMENTS``) it runs a module of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+#: Holds nothing of anybody's, and is there on every system.
+NEUTRAL = Path(os.path.abspath(os.sep))  # noqa: PTH100 - the drive's root, where there are drives
+#: Folder that our packages lie in, and they.
+_HOME, _OURS = Path(__file__).resolve().parents[2], ("workbench", "ptxemu")
+#: Variables that list folders; programs, libraries and modules are looked for in these.
+_LISTS = (
+    *("PATH", "LD_LIBRARY_PATH", "PYTHONPATH"),
+    *("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX"),
+)
+#: Folders for temporary files: a relative one means one of ours.
+_TEMPORARY = ("TMPDIR", "TEMP", "TMP")
+#: Python would run them, or wait for somebody to type.
+_DROPPED = ("PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONBREAKPOINT")
+#: Sets the limit and becomes the program: no fork of ours runs Python in between, and whatever
+#: the program starts has the limit as well. Where the limit is lower already, that holds.
+_LIMIT = 'ulimit -v "$0" 2>/dev/null; exec "$@"'
+
+
+class Start(NamedTuple):
+    """What ``subprocess.Popen(start.argv, cwd=start.cwd, env=start.env)`` takes."""
+
+    argv: list[str]
+    cwd: Path
+    env: dict[str, str]
+
+
+def environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Variables of a child in which no folder is meant that depends on where it stands.
+
+    Args:
+        base: What to start from; None: our own.
+    """
+    env = dict(os.environ if base is None else base)
+    for name in _DROPPED:
+        env.pop(name, None)
+    for name in _LISTS:
+        if (listed := env.pop(name, None)) is not None:
+            # The loader of libraries takes a semicolon as well.
+            ends = "[:;]" if name.startswith("LD_") else re.escape(os.pathsep)
+            if kept := [each for each in re.split(ends, listed) if os.path.isabs(each)]:  # noqa: PTH117
+                env[name] = os.pathsep.join(kept)
+    for name in _TEMPORARY:
+        if env.get(name):
+            env[name] = os.path.abspath(env[name])  # noqa: PTH100 - a link stays as it is named
+    return env
+
+
+def interpreter() -> list[str]:
+    """Our own interpreter, which imports nothing of its working folder."""
+    return [sys.executable, "-P"]
+
+
+def own_module(
+    name: str,
+    *arguments: str,
+    cwd: Path = NEUTRAL,
+    env: Mapping[str, str] | None = None,
+    limit_bytes: int | None = None,
+) -> Start:
+    """One of our modules as a program.
+
+    Args:
+        name: ``workbench.ncurep.extract``.
+        arguments: Paths among them are absolute, or below `cwd`.
+        cwd: Its working folder, of which it imports nothing.
+        env: Variables to start from; None: our own.
+        limit_bytes: As in `limited`.
+    """
+    argv = [*interpreter(), __file__, name, *arguments]
+    return Start(limited(argv, limit_bytes), cwd, {**environment(env), "PYTHONSAFEPATH": "1"})
+
+
+def own_file(path: str, *arguments: str) -> Start:
+    """A file of ours that needs the standard library alone: it is there in a few milliseconds."""
+    return Start([sys.executable, "-I", "-S", path, *arguments], NEUTRAL, environment())
+
+
+def worker(name: str, *arguments: str) -> tuple[str, ...]:
+    """The command line of a module of ours that runs a project's own code, perhaps elsewhere.
+
+    Our interpreter stands in it by its bare name where PATH leads to it, else by its path: ncu
+    writes the command line into its report, which should name no folder of a user.
+    """
+    bare = Path(sys.executable).name
+    here = bare if program(bare) == sys.executable else sys.executable
+    return (here, "-P", "-m", name, *arguments)
+
+
+def worker_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Variables of a `worker`, which has the caller's modules: what a study imports is wanted.
+
+    Args:
+        base: What to start from; None: our own.
+    """
+    base = os.environ if base is None else base
+    # As Python has read it: a relative entry is below the folder that we were started in.
+    listed = [each for each in base.get("PYTHONPATH", "").split(os.pathsep) if each]
+    paths = list(map(os.path.abspath, listed))
+    if "site-packages" not in _HOME.parts and str(_HOME) not in paths:
+        paths.append(str(_HOME))
+    return environment({**base, "PYTHONPATH": os.pathsep.join(paths)})
+
+
+def limited(argv: Sequence[str], limit_bytes: int | None) -> list[str]:
+    """A command line that runs with a limit to its memory, as all that it starts does.
+
+    The limit is one on addresses (``RLIMIT_AS``), which an allocation meets as a failure. It is
+    set by a shell that then becomes the program, so the process keeps its number and its group.
+
+    Args:
+        argv: Program and arguments.
+        limit_bytes: None: no limit. It is rounded down to KiB.
+    """
+    if limit_bytes is None or os.name != "posix":
+        return list(argv)
+    return ["/bin/sh", "-c", _LIMIT, str(limit_bytes // 1024), *argv]
+
+
+def program(name: str) -> str | None:
+    """The path of a program that PATH leads to, whatever the folder that we stand in holds.
+
+    Args:
+        name: A name, or a path as somebody wrote it.
+    """
+    found = shutil.which(name, path=environment().get("PATH", os.defpath))
+    return os.path.abspath(found) if found else None  # noqa: PTH100
+
+
+if __name__ == "__main__":
+    import importlib.util
+    import runpy
+
+    # Our packages are found by their place, and not on a list of folders.
+    for package in _OURS:
+        place = _HOME / package / "__init__.py"
+        spec = importlib.util.spec_from_file_location(package, place)
+        if spec is not None and spec.loader is not None and place.is_file():
+            sys.modules[package] = module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+    runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
