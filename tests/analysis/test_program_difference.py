@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from tests.factories import H200
-from workbench.analysis.program import compare_programs, pair_works, student, total
+from tests.factories import H200, make_launch, make_metrics, make_profile
+from workbench.analysis.counterparts import pair_works
+from workbench.analysis.program import compare_programs, kernel_steps, student, total
 from workbench.capture.records import ProgramCapture, Survey
 from workbench.capture.trace import Trace, TracedLaunch, survey_of
 from workbench.errors import InconclusiveError
-from workbench.model import Device
+from workbench.model import Device, Profile
 
 
 def trace(*sequence: tuple[str, int]) -> Trace:
@@ -140,3 +142,100 @@ def test_other_devices_are_refused_unless_forced() -> None:
     with pytest.raises(InconclusiveError, match="NVIDIA L4"):
         compare_programs(capture(trace(("gemm", 1))), other)
     assert compare_programs(capture(trace(("gemm", 1))), other, force=True).reasons
+
+
+# --- several configurations of one kernel ------------------------------------------------------
+
+
+def sized(*sequence: tuple[int, int, int], symbol: str = "scale") -> Trace:
+    """Launches of one kernel: (threads of a block, nanoseconds, blocks)."""
+    out, now = [], 1000
+    for block, length, blocks in sequence:
+        end = now + length
+        out.append(TracedLaunch(symbol, 1, 0, 7, False, now, end, (blocks, 1, 1), (block, 1, 1)))
+        now = end + 5
+    return Trace(launches=tuple(out), processes=1)
+
+
+def looked(one: ProgramCapture, *seconds: tuple[int, float]) -> tuple[ProgramCapture, Profile]:
+    """A capture whose launches of these block sizes were profiled, so many seconds each."""
+    launches = tuple(
+        make_launch(
+            index=place,
+            grid=(64, 1, 1),
+            block=(block, 1, 1),
+            metrics=make_metrics(**{"gpu__time_duration.sum": value}),
+        )
+        for place, (block, value) in enumerate(seconds)
+    )
+    profile = make_profile(study="", version="", problem="", launches=launches)
+    return replace(one, detail=(0,) * len(launches)), profile
+
+
+def test_a_step_is_of_the_configuration_that_changed_most() -> None:
+    """Six block sizes are six classes: their mean is of none, and one of them speaks for itself."""
+    old, before = looked(
+        capture(sized((32, 9000, 64), (256, 2000, 64), (1024, 2000, 64))),
+        (32, 9e-6), (256, 2e-6), (1024, 2e-6),
+    )  # fmt: skip
+    new, after = looked(
+        capture(sized((32, 3000, 64), (256, 2000, 64), (1024, 2600, 64))),
+        (32, 3e-6), (1024, 2.6e-6),
+    )  # fmt: skip
+    found = compare_programs(old, new)
+    (row,) = found.rows
+    assert [one.words for one in row.classes][:2] == ["grid 64, block 32", "grid 64, block 1,024"]
+    assert sum(one.new_ns - one.old_ns for one in row.classes) == row.new_ns - row.old_ns
+    (step,) = kernel_steps(found, (before, after), force=False)
+    assert step.comparison is not None and step.comparison.speed is not None
+    assert step.comparison.speed.speedup == pytest.approx(3.0)
+    assert step.near.explains == pytest.approx(6000 / 5400)
+    assert "grid 64, block 32 alone" in step.near.words and step.doubt is None
+
+
+def test_launches_that_have_no_configuration_in_common_are_not_compared() -> None:
+    old, before = looked(capture(sized((32, 9000, 64), (256, 8000, 64))), (32, 9e-6))
+    new, after = looked(capture(sized((32, 3000, 64), (256, 2000, 64))), (256, 2e-6))
+    (step,) = kernel_steps(compare_programs(old, new), (before, after), force=False)
+    assert step.story is None and "no configuration in common" in step.silence
+
+
+@pytest.mark.parametrize(
+    ("under_ncu", "said", "told"),
+    [(3e-6, False, True), (6e-6, True, True), (12e-6, True, False)],
+)
+def test_where_profiler_and_program_disagree_the_program_counts(
+    under_ncu: float, said: bool, told: bool
+) -> None:
+    """In the program a launch is 3× faster: so it is said, whatever a few launches alone took."""
+    old, before = looked(capture(sized((32, 9000, 64), (32, 9000, 64))), (32, 9e-6))
+    new, after = looked(capture(sized((32, 3000, 64), (32, 3000, 64))), (32, under_ncu))
+    (step,) = kernel_steps(compare_programs(old, new), (before, after), force=False)
+    assert (step.doubt is not None) is said and (step.story is not None) is told
+    if step.doubt is not None:
+        assert "in the program a launch is 3.00× faster" in step.doubt.words
+
+
+def test_grids_that_are_nearly_equal_are_one_class() -> None:
+    old = capture(sized((32, 500, 2046), (32, 500, 2047), (32, 500, 2048), (32, 90, 64)))
+    new = capture(sized((64, 400, 2046), (64, 400, 2047), (64, 400, 2048), (64, 80, 64)))
+    (row,) = compare_programs(old, new).rows
+    assert [(one.words, one.old_launches, one.new_launches) for one in row.classes] == [
+        ("grid 2,046 to 2,048, block 32 → grid 2,046 to 2,048, block 64", 3, 3),
+        ("grid 64, block 32 → grid 64, block 64", 1, 1),
+    ]
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.tuples(st.integers(1, 8), st.integers(1, 999), st.integers(1, 6)), max_size=12),
+    st.lists(st.tuples(st.integers(1, 8), st.integers(1, 999), st.integers(1, 6)), max_size=12),
+)
+def test_classes_add_up_to_their_row(
+    before: list[tuple[int, int, int]], after: list[tuple[int, int, int]]
+) -> None:
+    old, new = (capture(sized((7, 5, 3), *side)) for side in (before, after))
+    (row,) = compare_programs(old, new).rows
+    for of in ("old_ns", "new_ns", "old_launches", "new_launches"):
+        assert sum(getattr(one, of) for one in row.classes) == getattr(row, of)
+    assert all(one.old or one.new for one in row.classes)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.capture.detail import LAUNCHES, Wish, invocations, pick
+from workbench.capture.detail import LAUNCHES, Seen, Wish, invocations, pick
 from workbench.capture.records import ProgramCapture, State
 from workbench.capture.shelf import Shelf
 from workbench.capture.trace import (
@@ -69,31 +69,59 @@ def test_a_foreign_file_is_no_trace(tmp_path: Path) -> None:
 
 
 def test_the_same_numbers_serve_every_kernel_and_stand_for_its_durations() -> None:
-    durations = {"two-sized": [10_000, 90_000] * 50, "steady": [4000] * 100, "first": [70] * 3}
-    chosen = invocations(durations, LAUNCHES)
+    two_sized, steady, first = [10_000, 90_000] * 50, [4000] * 100, [70] * 3
+    chosen = invocations([numbered(x) for x in (two_sized, steady, first)], LAUNCHES)
     assert len(chosen) == LAUNCHES
-    assert {durations["two-sized"][number - 1] for number in chosen} == {10_000, 90_000}
+    assert {two_sized[number - 1] for number in chosen} == {10_000, 90_000}
     assert min(chosen) <= 3  # the kernel with three launches has one of them
-    assert invocations({}, 3) == () and invocations({"a": [5]}, 3) == (1,)
+    assert invocations([], 3) == () and invocations([{1: 5}], 3) == (1,)
+
+
+def numbered(durations: list[int]) -> dict[int, int]:
+    return dict(enumerate(durations, 1))
 
 
 @settings(max_examples=30)
 @given(
-    st.dictionaries(
-        st.text("ab", min_size=1, max_size=3),
-        st.lists(st.integers(1, 10**6), min_size=1, max_size=60),
+    st.lists(
+        st.dictionaries(st.integers(1, 10**4), st.integers(1, 10**6), min_size=1, max_size=60),
         min_size=1,
-        max_size=5,
+        max_size=9,
     ),
     st.integers(1, 5),
 )
-def test_every_kernel_has_a_launch_that_is_looked_at(
-    durations: dict[str, list[int]], most: int
+def test_every_class_has_a_launch_that_is_looked_at(
+    classes: list[dict[int, int]], most: int
 ) -> None:
-    chosen = invocations(durations, most)
+    chosen = invocations(classes, most)
     assert len(set(chosen)) == len(chosen) and min(chosen) >= 1
-    for values in durations.values():
-        assert any(number <= len(values) for number in chosen)
+    for each in classes:
+        assert not each.keys().isdisjoint(chosen)
+
+
+def sized(block: int, length: int, start: int) -> TracedLaunch:
+    return TracedLaunch("big", 1, 0, 7, False, start, start + length, (64, 1, 1), (block, 1, 1))
+
+
+def test_every_configuration_that_takes_time_is_looked_at() -> None:
+    """A program that tries block sizes one after the other, hundreds of launches of each."""
+    blocks = [32] * 300 + [64] * 300 + [1024] * 300 + [96]
+    every = [sized(block, 900 - block // 2, 1000 * n) for n, block in enumerate(blocks)]
+    survey = survey_of([Trace(launches=tuple(every), processes=1)], [0.1])
+    chosen = pick(survey, every, Wish()).invocations
+    assert {blocks[number - 1] for number in chosen} == {32, 64, 1024}
+    like = Seen(name="big", grid=(64, 1, 1), block=(96, 1, 1))
+    chosen = pick(survey, every, Wish(like=(like,))).invocations
+    assert {blocks[number - 1] for number in chosen} == {32, 64, 96, 1024}
+    assert survey.works[0].shape_count == 4
+
+
+def test_what_another_capture_looked_at_is_looked_at() -> None:
+    launches = [launch("big", 0, 900), launch("mid", 900, 980), launch("low", 980, 1000)]
+    survey = survey_of([Trace(launches=tuple(launches), processes=1)], [0.1])
+    like = Seen(name="low", grid=(1, 1, 1), block=(1, 1, 1))
+    found = pick(survey, launches, Wish(like=(like,))).works
+    assert [survey.works[place].name for place in found] == ["big", "low"]
 
 
 def test_kernels_are_picked_by_their_time_or_by_name() -> None:

@@ -66,6 +66,10 @@ def test_a_capture_holds_the_survey_and_the_kernels_that_matter(
     assert names == "::regex:^(sgemm_v1|sgemm_v3)$"
     chosen = [int(number) for number in numbers.split("|")]
     assert len(chosen) == 3 and min(chosen) <= 10 and max(chosen) <= 40
+    code, _, said = cli("capture", "after", "--top", "1", "--like", "@before", "--", *PROGRAM)
+    assert code == 0, said
+    argv = json.loads((tmp_path / "argv.json").read_text())
+    assert "sgemm_v3" in argv[argv.index("--kernel-id") + 1], "it was looked at before"
 
 
 def test_an_ncu_that_compresses_its_reports(

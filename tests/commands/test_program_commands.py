@@ -88,6 +88,12 @@ def test_what_is_not_there_says_how_to_make_it(cli: Cli) -> None:
     assert code == 2 and "workbench capture --at HEAD -- COMMAND" in said
 
 
+def test_what_is_looked_at_as_in_another_capture_was_looked_at_there(cli: Cli) -> None:
+    code, _, said = cli("capture", "x", "--like", "@eager", "--", "true")
+    assert code == 2 and "no kernel of @eager was looked at closely" in said
+    assert "Leave out --like" in said
+
+
 def test_what_was_captured_names_no_machine() -> None:
     for path in CAPTURES.rglob("*.zst"):
         plain = codec.unpack(path.read_bytes())

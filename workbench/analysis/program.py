@@ -10,15 +10,18 @@ is Student's: a run's time is a sum of many launches, and such sums are nearly n
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from difflib import SequenceMatcher
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean, stdev
-from typing import Literal
 
 from msgspec.structs import replace
 
 from workbench.analysis.compare import Comparison, compare
+from workbench.analysis.counterparts import (
+    Fate,
+    LaunchClass,
+    pair_classes,
+    pair_works,
+)
 from workbench.analysis.gates import Gate, Rules, check_step, inconclusive
 from workbench.analysis.regression import Status
 from workbench.analysis.story import Story, explain
@@ -26,181 +29,7 @@ from workbench.capture.records import ProgramCapture, Survey, Work
 from workbench.counters import catalog
 from workbench.errors import InconclusiveError
 from workbench.model import Estimate, Profile, Record
-from workbench.units import quantity, relative, signed
-
-# --- Which kernels of two surveys are the same work, and which replaced which --------------------
-#
-# A kernel that is on both sides under its full name is the same. Of the others the name of the
-# function decides next, then the place: what stood between the same two kernels before and now
-# stands between them again has taken its place: one for one (renamed), several for one (fused),
-# one for several (split). What is left came or went.
-
-Fate = Literal["same", "renamed", "fused", "split", "replaced", "came", "went"]
-#: How alike two names must be that may mean one function, where nothing else tells.
-_ALIKE = 0.75
-#: How far apart the times of what was fused or split may lie, as a factor.
-_FAR = 4.0
-
-
-class Counterparts(Record, frozen=True):
-    """Works of both surveys (their places) that do the same job, so far as can be told."""
-
-    fate: Fate
-    old: tuple[int, ...]
-    new: tuple[int, ...]
-
-
-class _Sides:
-    """Two surveys, and what of each has found no counterpart yet."""
-
-    def __init__(self, old: Survey, new: Survey) -> None:
-        self.works = (old.works, new.works)
-        self.runs = (len(old.runs), len(new.runs))
-        self.left: tuple[dict[int, None], dict[int, None]] = (
-            dict.fromkeys(range(len(old.works))),
-            dict.fromkeys(range(len(new.works))),
-        )
-        self.found: list[Counterparts] = []
-
-    def take(self, fate: Fate, old: Iterable[int], new: Iterable[int]) -> None:
-        """Make counterparts of works that were left."""
-        pair = Counterparts(fate=fate, old=tuple(old), new=tuple(new))
-        for side, places in enumerate((pair.old, pair.new)):
-            for place in places:
-                del self.left[side][place]
-        self.found.append(pair)
-
-    def grouped(self, key: Callable[[int, int], Hashable]) -> list[tuple[list[int], list[int]]]:
-        """What is left, by a key of (side, place), where both sides have some."""
-        groups: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-        for side in (0, 1):
-            for place in self.left[side]:
-                groups[key(side, place)][side].append(place)
-        return [(a, b) for a, b in groups.values() if a and b]
-
-    def launches(self, side: int, place: int) -> float:
-        """Launches of one run."""
-        return sum(self.works[side][place].launches) / self.runs[side]
-
-    def name(self, side: int, place: int) -> str:
-        """The function's name."""
-        return self.works[side][place].name
-
-
-def pair_works(old: Survey, new: Survey) -> tuple[Counterparts, ...]:
-    """Every work of both surveys, each once.
-
-    Returns:
-        First what is the same, then what replaced what, then what came and went.
-    """
-    sides = _Sides(old, new)
-    for before, after in sides.grouped(lambda side, place: sides.works[side][place].symbol):
-        sides.take("same", before, after)
-    for before, after in sides.grouped(lambda side, place: _plain(sides.works[side][place])):
-        _by_name(sides, before, after)
-    _by_place(sides)
-    _by_likeness(sides)
-    for place in list(sides.left[0]):
-        sides.take("went", [place], [])
-    for place in list(sides.left[1]):
-        sides.take("came", [], [place])
-    return tuple(sides.found)
-
-
-def _plain(work: Work) -> tuple[str, str]:
-    return work.kind, work.name
-
-
-def _by_name(sides: _Sides, before: list[int], after: list[int]) -> None:
-    """Functions of one name: parameters or template arguments changed.
-
-    Where there are several, those of one configuration and as many launches go together; one
-    that is left on either side goes with the one on the other.
-    """
-    for old in list(before):
-        for new in after:
-            if _configuration(sides, 0, old) == _configuration(sides, 1, new):
-                sides.take("same", [old], [new])
-                before.remove(old)
-                after.remove(new)
-                break
-    if len(before) == len(after) == 1:
-        sides.take("same", before, after)
-
-
-def _configuration(sides: _Sides, side: int, place: int) -> Hashable:
-    shapes = sides.works[side][place].shapes
-    return sides.launches(side, place), shapes[0].grid if shapes else None
-
-
-def _by_place(sides: _Sides) -> None:
-    """What stands between the same two kernels on both sides."""
-    same: list[dict[int, int]] = [{}, {}]
-    for number, pair in enumerate(sides.found):
-        for side, places in enumerate((pair.old, pair.new)):
-            same[side] |= dict.fromkeys(places, number)
-
-    def between(side: int, place: int) -> Hashable:
-        works, known = sides.works[side], same[side]
-        return (
-            _anchor(works, known, place, lambda work: work.before),
-            _anchor(works, known, place, lambda work: work.after),
-            works[place].kind,
-        )
-
-    for before, after in sides.grouped(between):
-        counts = {sides.launches(0, x) for x in before} | {sides.launches(1, x) for x in after}
-        # As many launches each: one took the place of the other every time.
-        if len(counts) > 1 or not _comparable(sides, before, after):
-            continue
-        fates: dict[tuple[bool, bool], Fate] = {
-            (False, False): "renamed",
-            (True, False): "fused",
-            (False, True): "split",
-            (True, True): "replaced",
-        }
-        sides.take(fates[len(before) > 1, len(after) > 1], before, after)
-
-
-def _comparable(sides: _Sides, before: list[int], after: list[int]) -> bool:
-    """Whether one may be the work of the other: an optimization seldom does more than `_FAR`."""
-    if len(before) == len(after) == 1:
-        return True
-    old, new = (
-        sum(sum(sides.works[side][place].total_ns) for place in places) / sides.runs[side]
-        for side, places in enumerate((before, after))
-    )
-    return max(old, new) <= _FAR * min(old, new)
-
-
-def _anchor(
-    works: Sequence[Work], known: dict[int, int], place: int, step: Callable[[Work], int]
-) -> int:
-    """The nearest neighbour on one side that has a counterpart, as its number; -1: none."""
-    seen = {place}
-    at = step(works[place])
-    while at >= 0 and at not in known:
-        if at in seen:
-            return -1
-        seen.add(at)
-        at = step(works[at])
-    return known.get(at, -1)
-
-
-def _by_likeness(sides: _Sides) -> None:
-    """What has nearly the same name, and is launched as often."""
-    for old in list(sides.left[0]):
-        name = sides.name(0, old)
-        scores = {
-            new: SequenceMatcher(None, name, sides.name(1, new)).ratio()
-            for new in sides.left[1]
-            if sides.launches(0, old) == sides.launches(1, new)
-            and sides.works[0][old].kind == sides.works[1][new].kind
-        }
-        best = max(scores, key=lambda new: scores[new], default=None)
-        if best is not None and scores[best] >= _ALIKE:
-            sides.take("renamed", [old], [best])
-
+from workbench.units import faster, quantity, relative, signed
 
 # --- The change of the program's time, shared out over its kernels ------------------------------
 
@@ -212,20 +41,40 @@ _STUDENT = (
 _NORMAL = 1.960
 
 
-class WorkChange(Record, frozen=True):
+class Change(Record, frozen=True):
+    """Nanoseconds and launches of some work on both sides, summed over all runs of a side."""
+
+    old_ns: int
+    new_ns: int
+    old_launches: int
+    new_launches: int
+
+
+class ClassChange(Change, frozen=True):
+    """Launches of one configuration on both sides; None: that side has none of it."""
+
+    old: LaunchClass | None
+    new: LaunchClass | None
+
+    @property
+    def words(self) -> str:
+        """``grid 512, block 256``; with both where the sides differ."""
+        sides = [side.words for side in (self.old, self.new) if side is not None]
+        return " → ".join(dict.fromkeys(sides))
+
+
+class WorkChange(Change, frozen=True):
     """One row: works of both sides (places in their surveys) that do the same job.
 
-    Nanoseconds and launches are sums over all runs of a side.
+    `classes` are the configurations that it is launched in, in the order of what they change;
+    empty where it takes several works, or where neither side has any.
     """
 
     fate: Fate
     old: tuple[int, ...]
     new: tuple[int, ...]
     name: str
-    old_ns: int
-    new_ns: int
-    old_launches: int
-    new_launches: int
+    classes: tuple[ClassChange, ...] = ()
 
 
 class ProgramDifference(Record, frozen=True):
@@ -244,14 +93,14 @@ class ProgramDifference(Record, frozen=True):
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def seconds(self, row: WorkChange) -> tuple[float, float]:
+    def seconds(self, row: Change) -> tuple[float, float]:
         """A row's time in one run, before and after."""
         return (
             1e-9 * row.old_ns / len(self.old.survey.runs),
             1e-9 * row.new_ns / len(self.new.survey.runs),
         )
 
-    def launches(self, row: WorkChange) -> tuple[float, float]:
+    def launches(self, row: Change) -> tuple[float, float]:
         """A row's launches in one run, before and after."""
         return (
             row.old_launches / len(self.old.survey.runs),
@@ -362,7 +211,28 @@ def _row(
         new_ns=sum(sum(work.total_ns) for work in after),
         old_launches=sum(sum(work.launches) for work in before),
         new_launches=sum(sum(work.launches) for work in after),
+        classes=_classes(before, after, (len(surveys[0].runs), len(surveys[1].runs))),
     )
+
+
+def _classes(
+    before: Sequence[Work], after: Sequence[Work], runs: tuple[int, int]
+) -> tuple[ClassChange, ...]:
+    if len(before) != 1 or len(after) != 1:
+        return ()
+    found = [
+        ClassChange(
+            old=old,
+            new=new,
+            old_ns=old.total_ns if old else 0,
+            new_ns=new.total_ns if new else 0,
+            old_launches=old.launches if old else 0,
+            new_launches=new.launches if new else 0,
+        )
+        for old, new in pair_classes(before[0].shapes, after[0].shapes, runs)
+    ]
+    found.sort(key=lambda one: -abs(one.new_ns / runs[1] - one.old_ns / runs[0]))
+    return tuple(found)
 
 
 def _called(before: Sequence[Work], after: Sequence[Work]) -> str:
@@ -399,15 +269,26 @@ TOLD = 5
 class KernelStep(Record, frozen=True):
     """One kernel on both sides; or why its step cannot be told: `silence`.
 
-    `old`, `new` are the profiles of its launches that were looked at closely.
+    `near` has the profiles of its launches that were looked at closely. Where these and the
+    program disagree, `doubt` says so; where even the direction differs there is no story.
     """
 
     row: WorkChange
-    old: Profile | None = None
-    new: Profile | None = None
+    near: Closer
     comparison: Comparison | None = None
     story: Story | None = None
     silence: str = ""
+    doubt: Disagreement | None = None
+
+    @property
+    def old(self) -> Profile | None:
+        """What was profiled before."""
+        return self.near.old
+
+    @property
+    def new(self) -> Profile | None:
+        """What was profiled after."""
+        return self.near.new
 
 
 def matter(difference: ProgramDifference) -> tuple[WorkChange, ...]:
@@ -444,24 +325,124 @@ def told(difference: ProgramDifference) -> tuple[WorkChange, ...]:
     return tuple(row for row in matter(difference) if row.fate not in ("came", "went"))
 
 
+class Closer(Record, frozen=True):
+    """What was profiled of a row's kernels on both sides, and in `silence` why that is not all.
+
+    Of a kernel that is launched in several configurations, the launches of one: `of`, the one
+    whose time changed most of those that both sides looked at. `explains` is the part of the
+    row's change that its launches make; None where they are all, or nothing changed.
+    """
+
+    old: Profile | None
+    new: Profile | None
+    silence: str = ""
+    of: ClassChange | None = None
+    explains: float | None = None
+
+    @property
+    def words(self) -> str:
+        """``grid 64, block 1,024 alone, 72% of its change``; "" where all launches are alike."""
+        if self.of is None:
+            return ""
+        share = "" if self.explains is None else f", {quantity(100 * self.explains, '%')} of its"
+        return f"of {self.of.words} alone{share and share + ' change in the program'}"
+
+
 def closer(
     row: WorkChange,
     difference: ProgramDifference,
     details: tuple[Profile | None, Profile | None],
-) -> tuple[Profile | None, Profile | None, str]:
-    """What was profiled of a row's kernels on both sides, and why that is not all."""
+) -> Closer:
+    """What was profiled of a row's kernels, of one class of launches where there are several."""
     captures = difference.old, difference.new
     old, new = (
         launches_of(capture, detail, places)
         for capture, detail, places in zip(captures, details, (row.old, row.new), strict=True)
     )
-    lacking = [
-        f"@{capture.name}"
-        for capture, side in zip(captures, (old, new), strict=True)
-        if side is None
-    ]
-    words = f"no launch of it was looked at closely in {' and '.join(lacking)}" if lacking else ""
-    return old, new, words
+    if old is None or new is None:
+        lacking = [
+            f"@{capture.name}"
+            for capture, side in zip(captures, (old, new), strict=True)
+            if side is None
+        ]
+        why = f"no launch of it was looked at closely in {' and '.join(lacking)}"
+        return Closer(old=old, new=new, silence=why)
+    if len(row.classes) < 2:
+        return Closer(old=old, new=new)
+    of = _class_told(row, old, new)
+    if of is None:
+        why = "its launches that were looked at closely have no configuration in common"
+        return Closer(old=None, new=None, silence=f"{why}: `capture --like` looks at the same")
+    whole, part = (b - a for a, b in (difference.seconds(row), difference.seconds(of)))
+    return Closer(
+        old=_only(old, of.old),
+        new=_only(new, of.new),
+        of=of,
+        explains=part / whole if whole else None,
+    )
+
+
+def _class_told(row: WorkChange, old: Profile, new: Profile) -> ClassChange | None:
+    def seen(profile: Profile, side: LaunchClass | None) -> bool:
+        return side is not None and any(
+            side.holds(x.grid, x.block, x.dynamic_shared) for x in profile.launches
+        )
+
+    return next((one for one in row.classes if seen(old, one.old) and seen(new, one.new)), None)
+
+
+def _only(profile: Profile, side: LaunchClass | None) -> Profile:
+    own = tuple(
+        launch
+        for launch in profile.launches
+        if side is not None and side.holds(launch.grid, launch.block, launch.dynamic_shared)
+    )
+    return replace(profile, launches=own)
+
+
+#: Ratios of launches that differ by more than this part disagree.
+_DISAGREE = 0.1
+
+
+class Disagreement(Record, frozen=True):
+    """Launches under the profiler tell another story than those of the program, in `words`.
+
+    `against`: even the direction differs, so that nothing may be told of the profiler's.
+    """
+
+    words: str
+    against: bool
+
+
+def doubt(
+    comparison: Comparison, row: WorkChange, near: Closer, difference: ProgramDifference
+) -> Disagreement | None:
+    """Where the profiler's times of a launch and the program's disagree; None: they agree.
+
+    Args:
+        comparison: Of what was profiled.
+        row: The kernel.
+        near: What was profiled of it.
+        difference: Of the two programs.
+    """
+    of = near.of if near.of is not None else row
+    known = len(row.old) == len(row.new) == 1 and of.old_launches and of.new_launches
+    if comparison.speed is None or not known or not of.old_ns or not of.new_ns:
+        return None
+    ratio = (of.old_ns / of.old_launches) / (of.new_ns / of.new_launches)
+    told = comparison.speed.speedup
+    if abs(math.log(told / ratio)) <= math.log1p(_DISAGREE):
+        return None
+    why = "ncu runs every launch alone and empties the caches before it"
+    if difference.old.survey.way == "ncu":
+        why = "few launches were looked at closely, and all were timed"
+    words = (
+        f"in the program a launch is {faster(ratio)}, under the profiler {faster(told)}: "
+        f"the program's time counts ({why})"
+    )
+    return Disagreement(
+        words=words, against=comparison.speed.moved and (told - 1) * (ratio - 1) < 0
+    )
 
 
 def as_fast(comparison: Comparison) -> bool:
@@ -478,16 +459,21 @@ def _step(
     details: tuple[Profile | None, Profile | None],
     force: bool,
 ) -> KernelStep:
-    old, new, silence = closer(row, difference, details)
-    if old is None or new is None:
-        return KernelStep(row=row, silence=silence)
+    near = closer(row, difference, details)
+    if near.old is None or near.new is None:
+        return KernelStep(row=row, near=near, silence=near.silence)
     labels = (f"@{difference.old.name}", f"@{difference.new.name}")
     try:
-        comparison = compare(old, new, force=force, labels=labels)
+        comparison = compare(near.old, near.new, force=force, labels=labels)
     except InconclusiveError as error:
-        return KernelStep(row=row, old=old, new=new, silence=error.message)
-    story = explain(old, new, comparison)
-    return KernelStep(row=row, old=old, new=new, comparison=comparison, story=story)
+        return KernelStep(row=row, near=near, silence=error.message)
+    found = doubt(comparison, row, near, difference)
+    if found is not None and found.against:
+        return KernelStep(
+            row=row, near=near, comparison=comparison, silence=found.words, doubt=found
+        )
+    story = explain(near.old, near.new, comparison)
+    return KernelStep(row=row, near=near, comparison=comparison, story=story, doubt=found)
 
 
 def launches_of(

@@ -3,10 +3,14 @@
 The program runs once more, as a whole; ncu lets all launches pass but those that were picked.
 What ncu cannot do here is a notice that goes with the survey, which stays true without it.
 
+A kernel may be launched in several configurations, which are *classes* of its launches: those
+that make most of its time are looked at, each at least once, and with ``--like`` those that
+another capture looked at.
+
 ncu takes one filter for all kernels of a run: their names, and the numbers of their
 invocations. So the same few numbers serve every kernel, chosen so that together they stand as
 close as can be to the durations of all launches: with k numbers, the k-medians of the
-durations, each kernel weighed by its time (chosen greedily, which comes within a constant
+durations, each class weighed by its time (chosen greedily, which comes within a constant
 factor of the best choice: Nemhauser, Wolsey, Fisher, Mathematical Programming 14, 1978).
 """
 
@@ -15,11 +19,11 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from workbench.capture.records import Survey, Work
+from workbench.capture.records import ProgramCapture, Survey, Work
 from workbench.capture.survey import Invocation, run_program
 from workbench.capture.trace import TracedLaunch, spaced, wanted_range
 from workbench.engines import Say
@@ -28,7 +32,7 @@ from workbench.engines.host.process import Input
 from workbench.engines.ncu.collection import Collection
 from workbench.engines.ncu.faults import error_lines, permission
 from workbench.errors import DataError, KernelError, MissingError, UsageError
-from workbench.model import COUNTERS_DENIED, Notice, Profile, Record
+from workbench.model import COUNTERS_DENIED, Dim3, Notice, Profile, Record
 from workbench.ncurep.child import Standby
 from workbench.ncurep.container import RESULT_FUNCTION, RESULT_MANGLED, read_blocks
 from workbench.ncurep.files import exported, read_raw
@@ -40,17 +44,58 @@ from workbench.units import several
 TOP, ENOUGH = 5, 0.9
 #: Launches of each.
 LAUNCHES = 3
+#: Classes of a kernel's launches that are looked at, however many make `ENOUGH` of its time.
+CLASSES = 6
+#: Grid, block, and bytes of dynamic shared memory.
+Config = tuple[Dim3, Dim3, int]
 #: Invocation numbers that are weighed against each other, and durations of a kernel that are.
 _CANDIDATES, _SAMPLE = 300, 65
 
 
+class Seen(Record, frozen=True):
+    """A class of launches that another capture looked at, by the function's name."""
+
+    name: str
+    grid: Dim3
+    block: Dim3
+    dynamic_shared: int = 0
+
+
 class Wish(Record, frozen=True):
-    """What a user asked to look at closely. `top` None: as many as make `ENOUGH`, up to `TOP`."""
+    """What a user asked to look at closely. `top` None: as many as make `ENOUGH`, up to `TOP`.
+
+    `like` are classes that are to be looked at besides, where the program has them.
+    """
 
     kernel: str | None = None
     top: int | None = None
     launches: int = LAUNCHES
     nvtx: str | None = None
+    like: tuple[Seen, ...] = ()
+
+
+def seen_in(capture: ProgramCapture, detail: Profile | None) -> tuple[Seen, ...]:
+    """What a capture looked at closely, for another one to look at the same.
+
+    Raises:
+        UsageError: nothing.
+    """
+    found = {
+        Seen(
+            name=capture.survey.works[place].name,
+            grid=launch.grid,
+            block=launch.block,
+            dynamic_shared=launch.dynamic_shared,
+        ): None
+        for launch, place in zip(detail.launches if detail else (), capture.detail, strict=True)
+        if place >= 0
+    }
+    if not found:
+        raise UsageError(
+            f"no kernel of @{capture.name} was looked at closely",
+            "Leave out --like, or capture that one again where ncu can count.",
+        )
+    return tuple(found)
 
 
 class Picked(Record, frozen=True):
@@ -72,12 +117,43 @@ def pick(survey: Survey, launches: Iterable[TracedLaunch], wish: Wish) -> Picked
         UsageError: no kernel is called as `wish` says, or it is no regular expression.
     """
     works = _kernels(survey.works, wish)
-    own: dict[str, list[int]] = defaultdict(list)
-    chosen = {survey.works[place].symbol for place in works}
+    own: dict[str, dict[Config, dict[int, int]]] = {survey.works[x].symbol: {} for x in works}
+    count: Counter[str] = Counter()
     for launch in launches:
-        if launch.symbol in chosen:
-            own[launch.symbol].append(launch.duration)
-    return Picked(works=works, invocations=invocations(own, wish.launches))
+        if launch.symbol in own:
+            count[launch.symbol] += 1
+            config = launch.grid, launch.block, launch.dynamic_shared
+            own[launch.symbol].setdefault(config, {})[count[launch.symbol]] = launch.duration
+    classes: list[Mapping[int, int]] = []
+    for place in works:
+        work = survey.works[place]
+        like = [
+            (seen.grid, seen.block, seen.dynamic_shared)
+            for seen in wish.like
+            if seen.name == work.name
+        ]
+        classes += heavy(own[work.symbol], like)
+    return Picked(works=works, invocations=invocations(classes, wish.launches))
+
+
+def heavy(
+    own: Mapping[Config, Mapping[int, int]], like: Sequence[Config] = ()
+) -> list[Mapping[int, int]]:
+    """The classes of a kernel that make `ENOUGH` of its time, `CLASSES` at most; those of `like`.
+
+    Args:
+        own: Durations by their numbers of invocation, from 1, of each configuration.
+        like: Configurations that are wanted, however short.
+    """
+    order = sorted(own, key=lambda config: -sum(own[config].values()))
+    whole = sum(sum(numbers.values()) for numbers in own.values())
+    taken = 0
+    out: list[Config] = []
+    for config in order:
+        if len(out) < CLASSES and taken < ENOUGH * whole:
+            taken += sum(own[config].values())
+            out.append(config)
+    return [own[config] for config in dict.fromkeys([*out, *(x for x in like if x in own)])]
 
 
 def _kernels(works: Sequence[Work], wish: Wish) -> tuple[int, ...]:
@@ -97,8 +173,10 @@ def _kernels(works: Sequence[Work], wish: Wish) -> tuple[int, ...]:
                 f"Those that take most time: {names}.",
             )
         kernels = found
+    asked = {seen.name for seen in wish.like}
+    like = [place for place in kernels if works[place].name in asked]
     if wish.top is not None:
-        return tuple(kernels[: wish.top])
+        return tuple(dict.fromkeys([*kernels[: wish.top], *like]))
     whole = sum(sum(works[place].total_ns) for place in kernels)
     taken, out = 0, []
     for place in kernels[:TOP]:
@@ -106,38 +184,35 @@ def _kernels(works: Sequence[Work], wish: Wish) -> tuple[int, ...]:
         taken += sum(works[place].total_ns)
         if taken >= ENOUGH * whole:
             break
-    return tuple(out)
+    return tuple(dict.fromkeys([*out, *like]))
 
 
-def invocations(durations: Mapping[str, Sequence[int]], most: int) -> tuple[int, ...]:
-    """Up to `most` numbers of invocations that stand for the durations of every kernel.
+def invocations(classes: Sequence[Mapping[int, int]], most: int) -> tuple[int, ...]:
+    """Up to `most` numbers of invocations that stand for the durations of every class.
 
-    Each kernel has at least one of them, though that may take more numbers than `most`.
+    Each class has at least one of them, though that may take more numbers than `most`.
 
     Args:
-        durations: Of each kernel, in the order of its launches, in any unit.
+        classes: Of each class the durations, in any unit, by their number of invocation, from 1.
         most: How many launches of a kernel are wanted.
     """
-    kernels = [list(values) for values in durations.values() if values]
-    if not kernels:
+    own = [each for each in classes if each]
+    if not own:
         return ()
-    counts = sorted({len(values) for values in kernels})
-    numbers = spaced(range(1, counts[-1] + 1), _CANDIDATES)
-    numbers = sorted({*numbers, *counts, *range(1, min(counts[0], _CANDIDATES) + 1)})
-    samples = [spaced(sorted(values), _SAMPLE) for values in kernels]
-    # What a kernel is off by as long as nothing stands for it: all of its duration.
+    numbers = sorted({number for each in own for number in _candidates(sorted(each), len(own))})
+    samples = [spaced(sorted(each.values()), _SAMPLE) for each in own]
+    # What a class is off by as long as nothing stands for it: all of its duration.
     nearest = [[float(value) for value in sample] for sample in samples]
     chosen: list[int] = []
-    while len(chosen) < most or any(len(values) < min(chosen) for values in kernels):
+    while len(chosen) < most or any(each.keys().isdisjoint(chosen) for each in own):
         best, gain = 0, 0.0
         for number in numbers:
             won = 0.0
-            for values, sample, near in zip(kernels, samples, nearest, strict=True):
-                if number <= len(values):
-                    own = values[number - 1]
-                    scale = len(values) / len(sample)
+            for each, sample, near in zip(own, samples, nearest, strict=True):
+                if number in each:
+                    scale = len(each) / len(sample)
                     won += scale * sum(
-                        max(0.0, off - abs(value - own))
+                        max(0.0, off - abs(value - each[number]))
                         for value, off in zip(sample, near, strict=True)
                     )
             if won > gain:
@@ -148,13 +223,19 @@ def invocations(durations: Mapping[str, Sequence[int]], most: int) -> tuple[int,
                 break
         chosen.append(best)
         numbers.remove(best)
-        for values, sample, near in zip(kernels, samples, nearest, strict=True):
-            if best <= len(values):
-                own = values[best - 1]
+        for each, sample, near in zip(own, samples, nearest, strict=True):
+            if best in each:
                 near[:] = [
-                    min(off, abs(value - own)) for value, off in zip(sample, near, strict=True)
+                    min(off, abs(value - each[best]))
+                    for value, off in zip(sample, near, strict=True)
                 ]
     return tuple(sorted(chosen))
+
+
+def _candidates(numbers: list[int], classes: int) -> list[int]:
+    """Some numbers of a class: its first ones, which other kernels have too, and some of all."""
+    most = max(2, _CANDIDATES // classes)
+    return [*numbers[:most], *spaced(numbers, most)]
 
 
 def matched(profile_symbols: Sequence[str], survey: Survey) -> tuple[int, ...]:

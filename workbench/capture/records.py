@@ -38,9 +38,10 @@ class Work(Record, frozen=True):
 
     `launches` and `total_ns` have one value a run. `quantiles_ns` are evenly spaced order
     statistics of all durations, the shortest and the longest included. `shapes` are the
-    configurations that take most time. `before` and `after` say which work (its place in
-    `Survey.works`) is launched most often just before and after it on its stream; -1: none.
-    `bytes` are what copies and fills moved in all runs.
+    configurations that take most time, of `shape_count` (0: a record from before these were
+    counted). `before` and `after` say which work (its place in `Survey.works`) is launched most
+    often just before and just after it on its stream; -1: none. `bytes` are what copies and fills
+    moved in all runs.
     """
 
     symbol: str  # the function in the machine code; "[copy HtoD]", "[fill]"
@@ -51,6 +52,7 @@ class Work(Record, frozen=True):
     total_ns: tuple[int, ...] = ()
     quantiles_ns: tuple[int, ...] = ()
     shapes: tuple[Shape, ...] = ()
+    shape_count: int = 0
     devices: tuple[int, ...] = (0,)
     before: int = -1
     after: int = -1

@@ -340,7 +340,7 @@ def _function(signature: str) -> str:
 # --- from launches to a survey ---
 
 #: Order statistics and configurations that are kept of a kernel.
-QUANTILES, SHAPES = 33, 8
+QUANTILES, SHAPES = 33, 64
 
 
 def kind_of(symbol: str) -> WorkKind:
@@ -443,6 +443,7 @@ def _work(symbol: str, runs: list[list[TracedLaunch]], beside: tuple[int, int]) 
         total_ns=tuple(sum(launch.duration for launch in run) for run in runs),
         quantiles_ns=quantiles([launch.duration for launch in every]),
         shapes=tuple(known[:SHAPES]),
+        shape_count=len(known),
         devices=tuple(sorted({launch.device for launch in every})),
         before=beside[0],
         after=beside[1],

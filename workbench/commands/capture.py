@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from workbench import units
-from workbench.capture.detail import Wish
+from workbench.capture.detail import Wish, seen_in
 from workbench.capture.shelf import check_name, find_shelf
 from workbench.capture.survey import Invocation
 from workbench.capture.taking import Order, Taken, build_command, checked_out, take
 from workbench.commands.options import folded
 from workbench.errors import KernelError, UsageError
 from workbench.project import find_project
+from workbench.session.reports import open_capture
 
 _BEHIND = (
     "Write the command to capture behind --, as in `workbench capture before -- python bench.py`."
@@ -80,6 +82,11 @@ _wish_options = folded(
     help="Survey N runs, for a confidence interval of the time.",
 )
 @click.option(
+    "--like",
+    metavar="@NAME",
+    help="Profile also the kernels and launch configurations that this capture profiled.",
+)
+@click.option(
     "--source", metavar="DIR|REV", help="Where the source files are, if not in the working tree."
 )
 @click.option(
@@ -114,6 +121,9 @@ def command(name: str | None, wish: Wish, **given: Any) -> None:
         check_name(name)
     shelf = find_shelf()
     first = not shelf.folder.is_dir()
+    if given["like"] is not None:
+        other = open_capture(shelf, given["like"])
+        wish = replace(wish, like=seen_in(other.capture, other.detail))
     project = find_project()
     invocation = Invocation(
         command=program,

@@ -17,9 +17,11 @@ from msgspec.structs import replace
 from workbench.analysis.aggregate import main_launch, value_of
 from workbench.analysis.launches import shortened
 from workbench.analysis.program import (
+    Closer,
     ProgramDifference,
     closer,
     compare_programs,
+    doubt,
     launches_of,
     told,
 )
@@ -341,16 +343,17 @@ class _Compared:
         return compare_programs(self.sides[0].capture, self.sides[1].capture, force=True)
 
     @cached_property
-    def steps(self) -> dict[int, tuple[Step | None, str]]:
-        """The kernels that matter, by their row; without a step, and why, what was not profiled."""
+    def steps(self) -> dict[int, tuple[Step | None, Closer]]:
+        """The kernels that matter, by their row; without a step what was not profiled."""
         details = self.sides[0].detail, self.sides[1].detail
         labels = self.sides[0].name, self.sides[1].name
-        found: dict[int, tuple[Step | None, str]] = {}
+        found: dict[int, tuple[Step | None, Closer]] = {}
         for row in told(self.difference):
-            old, new, words = closer(row, self.difference, details)
-            both = old is not None and new is not None
-            step = Step(old, new, labels) if old is not None and new is not None else None
-            found[self.difference.rows.index(row)] = (step, "" if both else words)
+            near = closer(row, self.difference, details)
+            step = None
+            if near.old is not None and near.new is not None:
+                step = Step(near.old, near.new, labels)
+            found[self.difference.rows.index(row)] = (step, near)
         return found
 
     @cached_property
@@ -391,6 +394,9 @@ class _Compared:
         from workbench.views.html.pages.program import in_program
 
         row, name = self.difference.rows[number], self.names[number]
+        step, near = self.steps[number]
+        assert step is not None  # only those have a page
+        found = doubt(step.comparison, row, near, self.difference)
         order = list(self.files)
         links = [(self.names[other], self.files[other]) for other in order]
         sides = [
@@ -401,7 +407,8 @@ class _Compared:
         return Head(
             heading=name,
             name=self.name,
-            change=in_program(self.difference, row),
+            change=in_program(self.difference, row, near),
+            notices=(found.words,) if found is not None else (),
             crumbs=(Link("Overview", "index.html"), Link(self.name, self.home), Link(name)),
             steps=neighbours(links, order.index(number), "kernel"),
             pages=tuple(sides),

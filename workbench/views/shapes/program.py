@@ -52,10 +52,22 @@ class RangeRow(Document, frozen=True):
     seconds: float
 
 
+class LaunchClassFacts(Document, frozen=True):
+    """Launches of one block and shared memory whose grids are equal, or nearly, in one run."""
+
+    grids: list[list[int]]
+    block: list[int]
+    dynamic_shared: int
+    launches: float
+    seconds: float
+
+
 class KernelRow(Document, frozen=True):
     """A kernel of a program; seconds and launches are of one run, `share` 0 to 1.
 
-    `ranges` are those with most of its time, of `range_count`; `range` is the first of them.
+    `grid` and `block` are those of most of its time; `configurations` are all, or of
+    `configuration_count` those that take most. `ranges` are those with most of its time, of
+    `range_count`; `range` is the first of them.
     """
 
     kernel: str
@@ -69,6 +81,8 @@ class KernelRow(Document, frozen=True):
     longest_s: float
     grid: list[int] | None
     block: list[int] | None
+    configurations: list[LaunchClassFacts]
+    configuration_count: int
     graph: bool
     range: str | None
     range_count: int
@@ -91,6 +105,13 @@ class ProgramDocument(ProgramSide, frozen=True):
     notices: list[NoticeFacts]
 
 
+class ClassFate(Document, frozen=True):
+    """A class of launches on both sides; null on the side that lacks it."""
+
+    old: LaunchClassFacts | None
+    new: LaunchClassFacts | None
+
+
 class KernelFate(Document, frozen=True):
     """What became of a kernel; null on the side that lacks it."""
 
@@ -102,15 +123,24 @@ class KernelFate(Document, frozen=True):
     share: float | None
     old_launches: Number | None
     new_launches: Number | None
+    configurations: list[ClassFate]
 
 
 class ProgramStep(Document, frozen=True):
-    """One kernel's step, or null and why there is none."""
+    """One kernel's step, or null and why there is none.
+
+    `told` is the class of launches that the step is of, null where there is but one, `explains`
+    the part of the kernel's change in the program that they make; `doubt` says where the
+    profiler's launches and the program's disagree.
+    """
 
     kernel: str
     fate: FateName
     step: StepDocument | None
     missing: str | None
+    told: str | None
+    explains: float | None
+    doubt: str | None
 
 
 class ProgramsDocument(Document, frozen=True):

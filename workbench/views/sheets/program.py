@@ -8,15 +8,24 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
+from workbench.analysis.counterparts import LaunchClass, classes_of
 from workbench.analysis.launches import shortened, titles
-from workbench.analysis.program import ProgramDifference, WorkChange, total
+from workbench.analysis.program import (
+    Change,
+    ClassChange,
+    ProgramDifference,
+    WorkChange,
+    total,
+)
 from workbench.capture.records import ProgramCapture, Work
 from workbench.model import Estimate, Launch
 from workbench.units import count, extent, faster, listed, quantity, relative, several, signed, when
 from workbench.views.shapes import shaped
 from workbench.views.shapes.program import (
+    ClassFate,
     KernelFate,
     KernelRow,
+    LaunchClassFacts,
     NoticeFacts,
     ProgramDocument,
     ProgramsDocument,
@@ -56,8 +65,7 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
             count_words(row.launches),
             quantity(row.mean_s, "s"),
             f"{quantity(row.shortest_s, 's')} – {quantity(row.longest_s, 's')}",
-            extent(row.grid or ()),
-            extent(row.block or ()),
+            *_configuration(row),
             *([_range(row)] if ranged else []),
             count(row.profiled) if row.profiled else "",
         )
@@ -100,7 +108,7 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
 
 def _raw(row: KernelRow) -> dict[str, Any]:
     plain = asdict(row)
-    del plain["ranges"]
+    del plain["ranges"], plain["configurations"]
     return plain | {name: plain[name] and tuple(plain[name]) for name in ("grid", "block")}
 
 
@@ -140,6 +148,8 @@ def _row(work: Work, name: str, runs: int, whole: Estimate, profiled: int) -> Ke
         longest_s=1e-9 * max(work.quantiles_ns, default=0),
         grid=list(shape.grid) if shape else None,
         block=list(shape.block) if shape else None,
+        configurations=[class_facts(one, runs) for one in classes_of(work.shapes)],
+        configuration_count=max(work.shape_count, len(work.shapes)),
         graph=work.graph,
         range=work.ranges[0].path if work.ranges else None,
         range_count=work.range_count,
@@ -149,6 +159,24 @@ def _row(work: Work, name: str, runs: int, whole: Estimate, profiled: int) -> Ke
             for x in work.ranges
         ],
     )
+
+
+def class_facts(one: LaunchClass, runs: int) -> LaunchClassFacts:
+    """A class of launches as documents have it, of one run."""
+    shape = one.shapes[0]
+    return LaunchClassFacts(
+        grids=[list(each.grid) for each in one.shapes],
+        block=list(shape.block),
+        dynamic_shared=shape.dynamic_shared,
+        launches=one.launches / runs,
+        seconds=1e-9 * one.total_ns / runs,
+    )
+
+
+def _configuration(row: KernelRow) -> tuple[str, str]:
+    """Grid and block of most of its time, and how many other configurations it has."""
+    others = f" +{row.configuration_count - 1} more" if row.configuration_count > 1 else ""
+    return extent(row.grid or ()) + others, extent(row.block or ())
 
 
 def _range(row: KernelRow) -> str:
@@ -269,12 +297,18 @@ def difference_sheet(
     return Sheet(
         header=("", "kernel", "before", "after", "change", "share of change", "launches"),
         shown=tuple(shown),
-        raw=tuple(asdict(_fate_row(difference, row, names[n])) for n, row in enumerate(rows)),
+        raw=tuple(_raw_fate(_fate_row(difference, row, names[n])) for n, row in enumerate(rows)),
         document=difference_document(difference).plain(),
         title=headline(difference),
         notes=tuple(f"note: {warning}" for warning in difference.warnings),
         extra=("share of change", "launches"),
     )
+
+
+def _raw_fate(row: KernelFate) -> dict[str, Any]:
+    plain = asdict(row)
+    del plain["configurations"]
+    return plain
 
 
 def headline(difference: ProgramDifference) -> str:
@@ -337,7 +371,13 @@ def _line(title: str, difference: ProgramDifference, rows: Sequence[WorkChange])
     return ("", title, *_cells(difference, rows))
 
 
-def _cells(difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[str, ...]:
+def class_cells(difference: ProgramDifference, one: ClassChange) -> tuple[str, ...]:
+    """Of launches of one configuration: time before and after, its change, and launches."""
+    before, after, change, _, launches = _cells(difference, [one])
+    return before, after, change, launches
+
+
+def _cells(difference: ProgramDifference, rows: Sequence[Change]) -> tuple[str, ...]:
     before, after = (sum(difference.seconds(row)[side] for row in rows) for side in (0, 1))
     launches = [sum(difference.launches(row)[side] for row in rows) for side in (0, 1)]
     share = difference.share(after - before)
@@ -353,6 +393,7 @@ def _cells(difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[s
 def _fate_row(difference: ProgramDifference, row: WorkChange, name: str) -> KernelFate:
     old_s, new_s = difference.seconds(row)
     launches = difference.launches(row)
+    runs = len(difference.old.survey.runs), len(difference.new.survey.runs)
     return KernelFate(
         kernel=name,
         fate=row.fate,
@@ -362,6 +403,13 @@ def _fate_row(difference: ProgramDifference, row: WorkChange, name: str) -> Kern
         share=difference.share(new_s - old_s),
         old_launches=launches[0] if row.old else None,
         new_launches=launches[1] if row.new else None,
+        configurations=[
+            ClassFate(
+                old=class_facts(one.old, runs[0]) if one.old else None,
+                new=class_facts(one.new, runs[1]) if one.new else None,
+            )
+            for one in row.classes
+        ],
     )
 
 

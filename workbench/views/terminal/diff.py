@@ -19,7 +19,13 @@ from rich.text import Text
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.launches import NO_PAIR, KernelChange, values_words
 from workbench.analysis.listing import CodeClass, CodeDiff, HunkCode
-from workbench.analysis.program import KernelStep, ProgramDifference, as_fast
+from workbench.analysis.program import (
+    Closer,
+    KernelStep,
+    ProgramDifference,
+    WorkChange,
+    as_fast,
+)
 from workbench.analysis.story import (
     Step,
     Story,
@@ -45,6 +51,7 @@ from workbench.units import (
     signed,
     when,
 )
+from workbench.views.sheets.program import class_cells
 from workbench.views.terminal.console import (
     BAD,
     DIM,
@@ -734,6 +741,8 @@ def _seconds(value: float) -> str:
 
 #: Counters that are named of a kernel, besides the strip's.
 _KERNEL_COUNTERS = 6
+#: Configurations of a kernel that are listed.
+_CLASSES = 6
 
 
 def kernel_step_view(
@@ -751,13 +760,16 @@ def kernel_step_view(
     told = f"  {quantity(before, 's')} → {quantity(after, 's')} of the program"
     launches = list(dict.fromkeys(round(x) for x in difference.launches(step.row)))
     told += f", {' → '.join(map(count, launches))} launches"
+    if (share := difference.share(after - before)) is not None:
+        told += f", {quantity(100 * share, '%')} of the change"
     head.append(told, style="not bold")
-    parts: list[RenderableType] = [head]
+    parts: list[RenderableType] = [head, *_class_rows(step.row, difference)]
     if step.comparison is None or step.story is None:
         return Group(*parts, Text(clean(step.silence), style=DIM))
     assert step.old is not None and step.new is not None  # with a comparison both are there
-    parts += notes_block([*step.comparison.reasons, *step.comparison.warnings])
-    parts.append(_step_launch(step.comparison))
+    warnings = [step.doubt.words] if step.doubt is not None else []
+    parts += notes_block([*step.comparison.reasons, *warnings, *step.comparison.warnings])
+    parts.append(_step_launch(step.comparison, step.near))
     if as_fast(step.comparison):
         return Group(*parts)
     parts += words_view(step.story)
@@ -771,11 +783,24 @@ def kernel_step_view(
     return Group(*parts)
 
 
-def _step_launch(comparison: Comparison) -> Text:
+def _class_rows(row: WorkChange, difference: ProgramDifference) -> list[RenderableType]:
+    """The configurations that a kernel is launched in, where there are several."""
+    if len(row.classes) < 2:
+        return []
+    table = grid("l", "r", "l", "l", "r")
+    for one in row.classes[:_CLASSES]:
+        table.add_row(f"  {one.words}", *class_cells(difference, one), style=DIM)
+    if (left := len(row.classes) - _CLASSES) > 0:
+        table.add_row(f"  {left} more configurations", style=DIM)
+    return [table]
+
+
+def _step_launch(comparison: Comparison, near: Closer) -> Text:
     speed = comparison.speed
     if speed is None:
         return Text("no duration on both sides", style=DIM)
-    text = Text(f"a launch: {faster(speed.speedup) if speed.moved else 'as fast'}")
+    of = f" {near.words}" if near.words else ""
+    text = Text(f"a launch{of}: {faster(speed.speedup) if speed.moved else 'as fast'}")
     return text.append(
         f"  {quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')} under the profiler",
         style=DIM,

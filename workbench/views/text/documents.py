@@ -324,5 +324,15 @@ def steps_of(steps: Iterable[KernelStep]) -> list[ProgramStep]:
         if one.comparison is not None and one.story is not None:
             told = step_of(one.comparison, one.story)
         missing = one.silence if told is None else None
-        out.append(ProgramStep(kernel=one.row.name, fate=one.row.fate, step=told, missing=missing))
+        out.append(
+            ProgramStep(
+                kernel=one.row.name,
+                fate=one.row.fate,
+                step=told,
+                missing=missing,
+                told=one.near.of.words if one.near.of is not None else None,
+                explains=one.near.explains,
+                doubt=one.doubt.words if one.doubt is not None else None,
+            )
+        )
     return out

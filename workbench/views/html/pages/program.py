@@ -13,9 +13,11 @@ from workbench import units
 from workbench.analysis.aggregate import main_launch
 from workbench.analysis.launches import shortened
 from workbench.analysis.program import (
+    Closer,
     ProgramDifference,
     WorkChange,
     as_fast,
+    doubt,
     launches_of,
     total,
     weighs,
@@ -254,7 +256,7 @@ class ProgramDiffView(Record, frozen=True):
 
 def program_diff_view(
     difference: ProgramDifference,
-    steps: Sequence[tuple[int, Step | None, str]],
+    steps: Sequence[tuple[int, Step | None, Closer]],
     pages: tuple[Sequence[str], Sequence[Link]],
     panel: tuple[str, PanelView | None],
 ) -> ProgramDiffView:
@@ -309,8 +311,8 @@ def program_diff_view(
         panel=panel[1],
         panel_title=f"{panel[0]} is now limited by",
         kernels=tuple(
-            _kernel(difference, number, Link(names[number], pages[0][number]), step, why)
-            for number, step, why in steps
+            _kernel(difference, number, Link(names[number], pages[0][number]), step, near)
+            for number, step, near in steps
         ),
         columns=every.header[2:],
         rows=rows[:kept],
@@ -349,12 +351,12 @@ def _tiles(difference: ProgramDifference) -> tuple[Tile, ...]:
 
 
 def _kernel(
-    difference: ProgramDifference, number: int, kernel: Link, step: Step | None, why: str
+    difference: ProgramDifference, number: int, kernel: Link, step: Step | None, near: Closer
 ) -> SpokenKernel:
     row = difference.rows[number]
     href = kernel.href if step is not None else ""
     out = SpokenKernel(
-        kernel.text, href, _seconds(difference, row), _times(difference, row), words=why
+        kernel.text, href, _seconds(difference, row), _times(difference, row), words=near.silence
     )
     if step is None:
         return out
@@ -364,7 +366,11 @@ def _kernel(
     out = replace(out, speed=speed, alike=as_fast(step.comparison))
     if out.alike:
         return replace(out, words="a launch takes as long as before")
-    return replace(out, strip=strip_links(step.story.strip, kernel.href))
+    found = doubt(step.comparison, row, near, difference)
+    words = [near.words] if near.words else []
+    words += [found.words] if found is not None else []
+    strip = () if found is not None and found.against else step.story.strip
+    return replace(out, strip=strip_links(strip, kernel.href), words="; ".join(words))
 
 
 def _seconds(difference: ProgramDifference, row: WorkChange) -> str:
@@ -376,7 +382,8 @@ def _times(difference: ProgramDifference, row: WorkChange) -> str:
     return " → ".join(map(units.count, numbers))
 
 
-def in_program(difference: ProgramDifference, row: WorkChange) -> str:
-    """What a kernel is in its program: its time there, and how often it is launched."""
+def in_program(difference: ProgramDifference, row: WorkChange, near: Closer) -> str:
+    """What a kernel is in its program: its time there, how often it is launched, which are told."""
     launches = _times(difference, row)
-    return f"In the program: {_seconds(difference, row)}, {launches} launches a run."
+    told = f" This page is {near.words}." if near.words else ""
+    return f"In the program: {_seconds(difference, row)}, {launches} launches a run.{told}"

@@ -1,0 +1,287 @@
+"""Which works of two surveys do the same job, and which launches of theirs correspond.
+
+A kernel that is on both sides under its full name is the same. Of the others the name of the
+function decides next, then the place: what stood between the same two kernels before and now
+stands between them again has taken its place: one for one (renamed), several for one (fused),
+one for several (split). What is left came or went.
+
+Launches of a work fall into classes: one grid, block and dynamic shared memory each. A class
+corresponds to that of the same configuration; where an edit chose another configuration, to the
+one that is launched as often, else to the one with as many threads.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from difflib import SequenceMatcher
+from math import prod
+from typing import Literal
+
+from workbench.capture.records import Shape, Survey, Work
+from workbench.model import Dim3, Record
+from workbench.units import extent, quantity
+
+Fate = Literal["same", "renamed", "fused", "split", "replaced", "came", "went"]
+#: How alike two names must be that may mean one function, where nothing else tells.
+_ALIKE = 0.75
+#: How far apart the times of what was fused or split may lie, as a factor.
+_FAR = 4.0
+
+
+class Counterparts(Record, frozen=True):
+    """Works of both surveys (their places) that do the same job, so far as can be told."""
+
+    fate: Fate
+    old: tuple[int, ...]
+    new: tuple[int, ...]
+
+
+class _Sides:
+    """Two surveys, and what of each has found no counterpart yet."""
+
+    def __init__(self, old: Survey, new: Survey) -> None:
+        self.works = (old.works, new.works)
+        self.runs = (len(old.runs), len(new.runs))
+        self.left: tuple[dict[int, None], dict[int, None]] = (
+            dict.fromkeys(range(len(old.works))),
+            dict.fromkeys(range(len(new.works))),
+        )
+        self.found: list[Counterparts] = []
+
+    def take(self, fate: Fate, old: Iterable[int], new: Iterable[int]) -> None:
+        """Make counterparts of works that were left."""
+        pair = Counterparts(fate=fate, old=tuple(old), new=tuple(new))
+        for side, places in enumerate((pair.old, pair.new)):
+            for place in places:
+                del self.left[side][place]
+        self.found.append(pair)
+
+    def grouped(self, key: Callable[[int, int], Hashable]) -> list[tuple[list[int], list[int]]]:
+        """What is left, by a key of (side, place), where both sides have some."""
+        groups: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+        for side in (0, 1):
+            for place in self.left[side]:
+                groups[key(side, place)][side].append(place)
+        return [(a, b) for a, b in groups.values() if a and b]
+
+    def launches(self, side: int, place: int) -> float:
+        """Launches of one run."""
+        return sum(self.works[side][place].launches) / self.runs[side]
+
+    def name(self, side: int, place: int) -> str:
+        """The function's name."""
+        return self.works[side][place].name
+
+
+def pair_works(old: Survey, new: Survey) -> tuple[Counterparts, ...]:
+    """Every work of both surveys, each once.
+
+    Returns:
+        First what is the same, then what replaced what, then what came and went.
+    """
+    sides = _Sides(old, new)
+    for before, after in sides.grouped(lambda side, place: sides.works[side][place].symbol):
+        sides.take("same", before, after)
+    for before, after in sides.grouped(lambda side, place: _plain(sides.works[side][place])):
+        _by_name(sides, before, after)
+    _by_place(sides)
+    _by_likeness(sides)
+    for place in list(sides.left[0]):
+        sides.take("went", [place], [])
+    for place in list(sides.left[1]):
+        sides.take("came", [], [place])
+    return tuple(sides.found)
+
+
+def _plain(work: Work) -> tuple[str, str]:
+    return work.kind, work.name
+
+
+def _by_name(sides: _Sides, before: list[int], after: list[int]) -> None:
+    """Functions of one name: parameters or template arguments changed.
+
+    Where there are several, those of one configuration and as many launches go together; one
+    that is left on either side goes with the one on the other.
+    """
+    for old in list(before):
+        for new in after:
+            if _configuration(sides, 0, old) == _configuration(sides, 1, new):
+                sides.take("same", [old], [new])
+                before.remove(old)
+                after.remove(new)
+                break
+    if len(before) == len(after) == 1:
+        sides.take("same", before, after)
+
+
+def _configuration(sides: _Sides, side: int, place: int) -> Hashable:
+    shapes = sides.works[side][place].shapes
+    return sides.launches(side, place), shapes[0].grid if shapes else None
+
+
+def _by_place(sides: _Sides) -> None:
+    """What stands between the same two kernels on both sides."""
+    same: list[dict[int, int]] = [{}, {}]
+    for number, pair in enumerate(sides.found):
+        for side, places in enumerate((pair.old, pair.new)):
+            same[side] |= dict.fromkeys(places, number)
+
+    def between(side: int, place: int) -> Hashable:
+        works, known = sides.works[side], same[side]
+        return (
+            _anchor(works, known, place, lambda work: work.before),
+            _anchor(works, known, place, lambda work: work.after),
+            works[place].kind,
+        )
+
+    for before, after in sides.grouped(between):
+        counts = {sides.launches(0, x) for x in before} | {sides.launches(1, x) for x in after}
+        # As many launches each: one took the place of the other every time.
+        if len(counts) > 1 or not _comparable(sides, before, after):
+            continue
+        fates: dict[tuple[bool, bool], Fate] = {
+            (False, False): "renamed",
+            (True, False): "fused",
+            (False, True): "split",
+            (True, True): "replaced",
+        }
+        sides.take(fates[len(before) > 1, len(after) > 1], before, after)
+
+
+def _comparable(sides: _Sides, before: list[int], after: list[int]) -> bool:
+    """Whether one may be the work of the other: an optimization seldom does more than `_FAR`."""
+    if len(before) == len(after) == 1:
+        return True
+    old, new = (
+        sum(sum(sides.works[side][place].total_ns) for place in places) / sides.runs[side]
+        for side, places in enumerate((before, after))
+    )
+    return max(old, new) <= _FAR * min(old, new)
+
+
+def _anchor(
+    works: Sequence[Work], known: dict[int, int], place: int, step: Callable[[Work], int]
+) -> int:
+    """The nearest neighbour on one side that has a counterpart, as its number; -1: none."""
+    seen = {place}
+    at = step(works[place])
+    while at >= 0 and at not in known:
+        if at in seen:
+            return -1
+        seen.add(at)
+        at = step(works[at])
+    return known.get(at, -1)
+
+
+def _by_likeness(sides: _Sides) -> None:
+    """What has nearly the same name, and is launched as often."""
+    for old in list(sides.left[0]):
+        name = sides.name(0, old)
+        scores = {
+            new: SequenceMatcher(None, name, sides.name(1, new)).ratio()
+            for new in sides.left[1]
+            if sides.launches(0, old) == sides.launches(1, new)
+            and sides.works[0][old].kind == sides.works[1][new].kind
+        }
+        best = max(scores, key=lambda new: scores[new], default=None)
+        if best is not None and scores[best] >= _ALIKE:
+            sides.take("renamed", [old], [best])
+
+
+# --- classes of launches ---------------------------------------------------------------------
+
+#: Grids whose numbers of blocks lie within this part of each other are one class.
+_NEAR = 0.02
+
+
+class LaunchClass(Record, frozen=True):
+    """Launches of one block and shared memory whose grids are equal, or nearly: `shapes`.
+
+    The heaviest stands first. Nanoseconds and launches are sums over all runs.
+    """
+
+    shapes: tuple[Shape, ...]
+
+    @property
+    def total_ns(self) -> int:
+        """Of all its launches."""
+        return sum(shape.total_ns for shape in self.shapes)
+
+    @property
+    def launches(self) -> int:
+        """How many there are."""
+        return sum(shape.launches for shape in self.shapes)
+
+    @property
+    def words(self) -> str:
+        """``grid 2,046 to 2,048, block 256``."""
+        grids = sorted((shape.grid for shape in self.shapes), key=prod)
+        ends = dict.fromkeys(extent(grid) for grid in (grids[0], grids[-1]))
+        first = self.shapes[0]
+        text = f"grid {' to '.join(ends)}, block {extent(first.block)}"
+        if first.dynamic_shared:
+            text += f", {quantity(first.dynamic_shared, 'byte')} dynamic"
+        return text
+
+    def holds(self, grid: Dim3, block: Dim3, dynamic_shared: int) -> bool:
+        """Whether a launch of that configuration is one of these."""
+        return any(
+            (shape.grid, shape.block, shape.dynamic_shared) == (grid, block, dynamic_shared)
+            for shape in self.shapes
+        )
+
+
+def classes_of(shapes: Sequence[Shape]) -> tuple[LaunchClass, ...]:
+    """The classes of a work's configurations, in the order of the heaviest of each."""
+    groups: list[list[Shape]] = []
+    for shape in shapes:
+        for group in groups:
+            first = group[0]
+            if (shape.block, shape.dynamic_shared) == (first.block, first.dynamic_shared) and abs(
+                prod(shape.grid) - prod(first.grid)
+            ) <= _NEAR * prod(first.grid):
+                group.append(shape)
+                break
+        else:
+            groups.append([shape])
+    return tuple(LaunchClass(shapes=tuple(group)) for group in groups)
+
+
+def pair_classes(
+    old: Sequence[Shape], new: Sequence[Shape], runs: tuple[int, int]
+) -> list[tuple[LaunchClass | None, LaunchClass | None]]:
+    """Every class of both sides, each once; None where the other side has no counterpart.
+
+    Args:
+        old: The configurations of a work before.
+        new: Those of its counterpart.
+        runs: How many runs each side has.
+    """
+    before, after = list(classes_of(old)), list(classes_of(new))
+    found: list[tuple[LaunchClass | None, LaunchClass | None]] = []
+
+    def match(key: Callable[[LaunchClass, int], Hashable]) -> None:
+        """Pair what has a key that is unique on either side."""
+        sides = [defaultdict[Hashable, list[LaunchClass]](list) for _ in runs]
+        for side, own in enumerate((before, after)):
+            for one in own:
+                sides[side][key(one, runs[side])].append(one)
+        for name, left in sides[0].items():
+            right = sides[1].get(name, [])
+            if len(left) == len(right) == 1:
+                found.append((left[0], right[0]))
+                before.remove(left[0])
+                after.remove(right[0])
+
+    def first(one: LaunchClass) -> Shape:
+        return one.shapes[0]
+
+    match(lambda one, _: (first(one).grid, first(one).block, first(one).dynamic_shared))
+    match(lambda one, _: (first(one).grid, first(one).block))
+    match(lambda one, count: (first(one).block, one.launches / count))
+    match(lambda one, _: first(one).block)
+    match(lambda one, count: (prod(first(one).grid) * prod(first(one).block), one.launches / count))
+    match(lambda one, count: one.launches / count)
+    match(lambda _one, _count: None)
+    return [*found, *((one, None) for one in before), *((None, one) for one in after)]
