@@ -139,11 +139,16 @@ class ByTiming(Record, frozen=True):
 
 
 class Timeline(Record, frozen=True):
-    """PM samples of a kernel's run by ncu's metric name: row n is at n × `interval` seconds."""
+    """PM samples of a kernel's run by ncu's metric name: row n is at n × `interval` seconds.
+
+    `reached`: how many rows the pass of a metric went on for, of those whose pass ended before
+    the longest one. In later rows a metric is absent; in earlier ones that a column lacks it is 0.
+    """
 
     interval: float
     samples: int
     columns: dict[str, Column] = {}
+    reached: dict[str, int] = {}
 
 
 class RuleFocus(Record, frozen=True):

@@ -18,6 +18,7 @@ from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.limit import RESOURCES, Load, Resource
 from workbench.analysis.source.hunks import Hunk
+from workbench.counters import catalog
 from workbench.model import InstructionTable, Metric
 
 INSTRUCTIONS = "smsp__inst_executed.sum"
@@ -49,7 +50,7 @@ def side(
     known: dict[str, Resource] = {resource.id: resource for resource in RESOURCES}
     return Behaviour(
         values={},
-        waits={state: part * seconds for state, part in waits.items()},
+        waits={state.id: waits.get(state.id, 0.0) * seconds for state in catalog().group("stalls")},
         busy={
             r: Load(resource=known[r], elapsed=share, active=share) for r, share in shares.items()
         },
@@ -65,7 +66,7 @@ def test_more_warps_of_another_kind_hide_nothing(roles: bool, named: bool) -> No
     """A warpgroup that copies for two others makes half as many warps more, and no more work."""
     occupied = "sm__warps_active.avg.pct_of_peak_sustained_active"
     comparison = compared({DURATION: 1e-3, occupied: 10.0}, {DURATION: 0.7e-3, occupied: 15.0})
-    before, after = side(1e-3), side(0.7e-3)
+    before, after = side(1e-3, {"issue": 20}), side(0.7e-3, {"issue": 30})
     found = rank(comparison, before, msgspec.structs.replace(after, roles=roles))
     assert ("achieved_occupancy" in {each.counter for each in found}) is named
 

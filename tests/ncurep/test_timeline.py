@@ -67,6 +67,31 @@ def test_passes_of_other_intervals_share_one_grid() -> None:
     assert found.columns["smsp__warps_issue_stalled_barrier.avg"].values == (10, 20, 30)
 
 
+def test_a_pass_that_ends_early_is_absent_behind_its_end() -> None:
+    """A pass in which the kernel took twelve times as long as in the other one."""
+    l2, l1 = (f"{unit}__throughput.{SHARE}" for unit in ("lts", "l1tex"))
+    found = timeline(
+        **{
+            BUSY: sampled([50.0] * 24),
+            f"FBSP.TriageCompute.{l2}": sampled([50.0, 50.4], T0 + 10**9),
+            f"FBSP.TriageCompute.{l1}": sampled([1.0, 1.0], T0 + 10**9),
+        }
+    )
+    assert found is not None
+    assert found.samples == 24 and found.reached == {l2: 2, l1: 2}
+    assert found.columns[l2].values == (50.0, 50.4)
+
+
+def test_a_pass_of_states_that_nobody_was_in_at_the_end_saw_zeros() -> None:
+    stalls = "pmsampling:smsp__warps_issue_stalled_barrier.avg"
+    found = timeline(
+        **{BUSY: sampled([5.0] * 6), stalls: sampled([0, 4, 4, 0, 0, 0, 0, 0, 0], T0 + 10**9)}
+    )
+    assert found is not None
+    assert (found.samples, found.reached) == (6, {})
+    assert found.columns["smsp__warps_issue_stalled_barrier.avg"].rows == (0, 1)
+
+
 def test_many_samples_are_merged_by_their_mean() -> None:
     found = timeline(**{BUSY: sampled([float(n % 2 + 1) for n in range(1000)])})
     assert found is not None

@@ -123,9 +123,11 @@ class Delta(Record, frozen=True):
 
     @property
     def words(self) -> str:
-        """``288 M → 46.1 M (−84.0%)``; points for percentages, no ratio from zero."""
-        old, new = self.old or 0, self.new or 0
+        """``288 M → 46.1 M (−84.0%)``; points for percentages, no ratio from zero or nothing."""
+        old, new = self.old, self.new
         values = f"{quantity(old, self.unit)} → {quantity(new, self.unit)}"
+        if old is None or new is None:
+            return values
         if self.unit == "%":
             return f"{values} ({points(float(new) - float(old))})"
         return f"{values} ({relative(old, new)})" if old else values

@@ -1,5 +1,8 @@
 """How busy a kernel kept the chip over the time of its run, from PM samples.
 
+Passes of one launch differ in length: behind the end of its own pass a series is absent, not 0,
+and a mean is that of the rows that were sampled.
+
 Throughputs are percent of peak. Warp states are percent of all warps that waited in that moment:
 ncu samples every state but those in which nothing is wrong, so they add up to 100.
 """
@@ -7,10 +10,11 @@ ncu samples every state but those in which nothing is wrong, so they add up to 1
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+from workbench.analysis.absent import Maybe, over, plus, times
 from workbench.counters import catalog
-from workbench.model import Column, Launch, Profile, Record, Timeline
+from workbench.model import Launch, Profile, Record, Timeline
 
 _PEAK = r"(_realtime)?\.avg\.pct_of_peak_sustained_elapsed$"
 #: Title, and the sampled metric; chips and versions of ncu call it somewhat differently.
@@ -28,13 +32,28 @@ _STATES, _LEAST = 6, 1.0
 
 
 class Lane(Record, frozen=True):
-    """One series: percent at equal distances over the run, their mean and the largest."""
+    """One series: percent at equal distances over the run, their mean and the largest.
+
+    A value is None where its pass was over.
+    """
 
     title: str
     ncu: str
-    values: tuple[float, ...]
+    values: tuple[Maybe, ...]
     mean: float
     largest: float
+
+    @property
+    def sampled(self) -> float:
+        """The part of the run (0-1) that its pass went on for."""
+        return sum(value is not None for value in self.values) / len(self.values)
+
+    @property
+    def origin(self) -> str:
+        """The metric; of a pass that was over before the run is, how much of it is known."""
+        if self.sampled == 1.0:
+            return self.ncu
+        return f"{self.ncu}, sampled for the first {100 * self.sampled:.0f}% of the run"
 
 
 class Course(Record, frozen=True):
@@ -55,7 +74,8 @@ def course(launch: Launch) -> Course | None:
     for title, pattern in _THROUGHPUTS:
         name = next((name for name in sorted(line.columns) if re.match(pattern, name)), None)
         if name is not None:
-            throughputs.append(_lane(title, name, _dense(line.columns[name], line.samples)))
+            lane = _lane(title, name, _dense(line, name))
+            throughputs += [lane] if lane is not None else []
     states = _states(line)
     if not throughputs and not states:
         return None
@@ -81,36 +101,45 @@ def telling(sides: Sequence[Course]) -> tuple[str, ...]:
     return tuple(order[:_STATES])
 
 
-def _dense(column: Column, samples: int) -> list[float]:
-    out = [0.0] * samples
+def _dense(line: Timeline, name: str) -> list[Maybe]:
+    column, samples = line.columns[name], line.samples
+    reached = min(line.reached.get(name, samples), samples)
+    out: list[Maybe] = [0.0] * reached + [None] * (samples - reached)
     for row, value in zip(column.rows, column.values, strict=True):
         if row < samples:
             out[row] = float(value)
     return out
 
 
-def _lane(title: str, ncu: str, values: Sequence[float]) -> Lane:
-    mean = sum(values) / len(values)
-    return Lane(title=title, ncu=ncu, values=tuple(values), mean=mean, largest=max(values))
+def _lane(title: str, ncu: str, values: Sequence[Maybe]) -> Lane | None:
+    """None where nothing of the series was sampled."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    mean = sum(known) / len(known)
+    return Lane(title=title, ncu=ncu, values=tuple(values), mean=mean, largest=max(known))
 
 
 def _states(line: Timeline) -> tuple[Lane, ...]:
     """Shares of the waiting warps, the largest mean first."""
     known = {
-        name: (found["state"], _dense(column, line.samples))
-        for name, column in line.columns.items()
+        name: (found["state"], _dense(line, name))
+        for name in line.columns
         if (found := _STATE.match(name))
     }
-    totals = [sum(values) for values in zip(*(v for _, v in known.values()), strict=True)]
-    lanes = [
-        _lane(_title(state), name, [100 * v / t if t else 0.0 for v, t in _pairs(values, totals)])
+    # A share of all waiting warps is known where all their states are.
+    totals = [plus(*values) for values in zip(*(v for _, v in known.values()), strict=True)]
+    lanes = (
+        _lane(_title(state), name, [_share(*pair) for pair in zip(values, totals, strict=True)])
         for name, (state, values) in known.items()
-    ]
-    return tuple(sorted(lanes, key=lambda lane: -lane.mean))
+    )
+    seen = [lane for lane in lanes if lane is not None]
+    return tuple(sorted(seen, key=lambda lane: -lane.mean))
 
 
-def _pairs(values: Iterable[float], totals: Iterable[float]) -> Iterable[tuple[float, float]]:
-    return zip(values, totals, strict=True)
+def _share(part: Maybe, whole: Maybe) -> Maybe:
+    """Percent; 0 where no warp waited."""
+    return 0.0 if whole == 0 else times(100.0, over(part, whole))
 
 
 def _title(state: str) -> str:

@@ -32,7 +32,7 @@ from workbench.analysis.attribution import (
     names_of,
 )
 from workbench.analysis.blame import UNITS, Account, Culprit, Debt, blame_launch
-from workbench.analysis.limit import LEAST_SAMPLES
+from workbench.analysis.limit import LEAST_SAMPLES, UNSAMPLED
 from workbench.counters import Reading, read
 from workbench.model import Estimate, Profile, Record
 
@@ -46,8 +46,6 @@ METHOD = (
 #: Added where one side's instructions say nothing of who waits for whom.
 UNFOLLOWED = "; without SASS, time stays on the lines that waited"
 
-#: Launches may go without a sample, as one of a block or two does, up to this part of the time.
-_UNSAMPLED = 0.5
 #: Paths that are kept of a part, and lines of a queue on either end of one.
 _PATHS, _ENDS = 4, 6
 
@@ -270,7 +268,7 @@ def split_time(old: Profile, new: Profile, placing: Placing | None = None) -> Ti
             sign = 1 if side else -1
             unit = sign * duration / (UNITS * blame.samples)
             spent.add(side, number, blame, _Whole(sign, duration, blame.samples, unit))
-    if any(part > _UNSAMPLED * whole for part, whole in zip(short, durations, strict=True)):
+    if any(part > UNSAMPLED * whole for part, whole in zip(short, durations, strict=True)):
         return f"time cannot be split: {which} has no warp samples by line"
     lines: dict[PartKey, list[tuple[Fraction, Placed]]] = defaultdict(list)
     for place, amount in spent.lines.items():

@@ -13,6 +13,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from typing import Literal
 
+from workbench.analysis.absent import Maybe, largest, minus, over, plus, times
 from workbench.analysis.aggregate import main_launch, readings_of, value_of
 from workbench.analysis.cause.hypotheses import WAITS, Behaviour, behaviour_of, shared_part
 from workbench.analysis.code import code_of, issues
@@ -29,7 +30,7 @@ from workbench.analysis.limit import (
     sampled_lines,
     stall_words,
 )
-from workbench.counters import Counter, Reading, catalog, line_metric
+from workbench.counters import Counter, Missing, catalog, line_metric
 from workbench.gpus import SECTOR_BYTES, WARP_SIZE, Chip, chip_for
 from workbench.model import Device, Launch, LineKey, Number, Profile, Record
 from workbench.sass import COPIES, HOLDING, lane_width, role
@@ -197,6 +198,10 @@ LEAST = 0.05
 _MOSTLY = 0.5
 
 
+#: A part (0-1) of something, with its words.
+_Part = tuple[float, str]
+
+
 class Examined:
     """One launch with all that ways are read from."""
 
@@ -207,17 +212,24 @@ class Examined:
         values = {
             name: float(found.value)
             for name, found in readings_of(launch).items()
-            if isinstance(found, Reading)
+            if not isinstance(found, Missing)
         }
         values["sms"] = float(device.sms or (self.chip.sms if self.chip else 0))
-        waits = {share.state.id: share.share for share in breakdown(launch).shares}
-        self.side: Behaviour = behaviour_of(values, waits, launch)
+        found = breakdown(launch)
+        waits = dict.fromkeys(found.counted, 0.0)
+        waits.update((share.state.id, share.share) for share in found.shares)
+        self.side: Behaviour = behaviour_of(values, waits or None, launch)
 
-    def busy(self, resource: str) -> float:
+    def busy(self, resource: str) -> Maybe:
         """How busy (0-1) a resource was."""
-        return self.side.share(resource) / 100.0
+        return over(self.side.share(resource), 100.0)
 
-    def waited(self, states: tuple[str, ...]) -> float:
+    def full(self, *resources: str) -> bool:
+        """Whether one of some units is known to be that near its peak."""
+        share = largest(*(self.side.share(resource) for resource in resources))
+        return share is not None and share >= FULL
+
+    def waited(self, states: tuple[str, ...]) -> Maybe:
         """Part of the warps' time (0-1) in some states."""
         return self.side.part(frozenset(states))
 
@@ -237,29 +249,32 @@ class Examined:
             return "", 0.0
         return found[0].resource.title, found[0].active / 100.0
 
-    def went(self, resources: dict[str, float], states: tuple[str, ...]) -> tuple[float, str]:
-        """The time (0-1) that went to something, with its words.
+    def went(self, resources: dict[str, Maybe], states: tuple[str, ...]) -> _Part | None:
+        """The time (0-1) that went to something, with its words; None where nothing says.
 
         Args:
             resources: Units by id, each with the part (0-1) of its load that is meant.
             states: What its users wait in.
         """
         waited = self.waited(states)
-        best, share = max(resources.items(), key=lambda item: self.busy(item[0]) * item[1])
-        busy = self.busy(best) * share
-        if waited >= busy:
-            named = [s for s in states if self.side.waits.get(s, 0.0) >= 0.01]
+        loads_of = {name: times(self.busy(name), share) for name, share in resources.items()}
+        known = {name: load for name, load in loads_of.items() if load is not None}
+        best = max(known, key=lambda name: known[name], default="")
+        busy = known.get(best)
+        if waited is not None and (busy is None or waited >= busy):
+            named = [s for s in states if (spent := self.side.waited(s)) and spent >= 0.01]
             names = listed([stall_words(state) for state in named])
             return waited, f"warps spend {waited:.0%} of their time in {names}"
+        share, whole = resources.get(best), self.busy(best)
+        if busy is None or share is None or whole is None:
+            return None
         title = next(load.resource.title for load in loads(self.launch) if load.resource.id == best)
         part = f", {share:.0%} of that by these" if share < 0.995 else ""
-        return busy, f"{title} at {self.busy(best):.0%} of peak{part}"
+        return busy, f"{title} at {whole:.0%} of peak{part}"
 
 
-def bound(
-    seen: Examined, part: tuple[float, str], went: tuple[float, str], stays: frozenset[str]
-) -> tuple[float, str] | None:
-    """The bound and its arithmetic; None where too little can be saved.
+def bound(seen: Examined, part: _Part, went: _Part | None, stays: frozenset[str]) -> _Part | None:
+    """The bound and its arithmetic; None where too little can be saved, or nothing is known.
 
     Args:
         seen: The launch.
@@ -267,6 +282,8 @@ def bound(
         went: The time that went there, with its words.
         stays: The units that do as much as before.
     """
+    if went is None:
+        return None
     product = part[0] * went[0]
     title, busy = seen.rest(stays)
     saves = min(product, 1.0 - busy)
@@ -336,9 +353,11 @@ _NEAR_PEAK = 80.0
 def _excess(seen: Examined, whole: str, noun: str) -> tuple[float, str] | None:
     """The part (0-1) of a count that is in excess of what lanes asked for."""
     total, excess = (seen.side.value(name) for name in (whole, f"{whole}_excess"))
+    if not total or excess is None:
+        return None
     if excess and f"{whole}_ideal" in catalog():
         excess -= misread(seen.launch, whole, f"{whole}_ideal")
-    if not total or excess <= 0:
+    if excess <= 0:
         return None
     part = excess / total
     return part, f"{quantity(excess)} of {quantity(total)} {noun} are excessive ({part:.0%})"
@@ -348,7 +367,7 @@ def _coalesce(seen: Examined) -> Way | None:
     part = _excess(seen, "global_sectors", "global sectors")
     if part is None:
         return None
-    resources = {"l1_data": 1.0 - shared_part(seen.side), "l2": 1.0}
+    resources = {"l1_data": minus(1.0, shared_part(seen.side)), "l2": 1.0}
     went = seen.went(resources, (*_GLOBAL, "drain_stall"))
     found = bound(seen, part, went, _ISSUING)
     line = heaviest_line(seen.launch, "global_sectors", "global_sectors_ideal")
@@ -391,11 +410,11 @@ _THROUGH_LSU = ("global load", "global store", "shared load", "shared store", "l
 
 def _spills(seen: Examined) -> Way | None:
     local, far = seen.side.value("local_sectors"), seen.side.value("global_sectors")
-    if not local or not seen.side.value("spill_instructions"):
+    share = over(local, plus(local, far))
+    if not share or not seen.side.value("spill_instructions"):
         return None
-    share = local / (local + far)
     part = share, f"{quantity(local)} sectors are spilled registers in local memory"
-    resources = {"l1_data": 1.0 - shared_part(seen.side), "l2": 1.0}
+    resources = {"l1_data": minus(1.0, shared_part(seen.side)), "l2": 1.0}
     found = bound(seen, part, seen.went(resources, _GLOBAL), _ISSUING)
     line = heaviest_line(seen.launch, "local_sectors")
     words = "Allow more registers (__launch_bounds__), or keep fewer values alive"
@@ -404,7 +423,7 @@ def _spills(seen: Examined) -> Way | None:
 
 def _lanes(seen: Examined) -> Way | None:
     lanes = seen.side.value("lanes_per_instruction")
-    if not 0 < lanes < _MOST_LANES:
+    if lanes is None or not 0 < lanes < _MOST_LANES:
         return None
     part = 1.0 - lanes / WARP_SIZE, f"{lanes:.1f} of 32 lanes are active in an instruction"
     stays = _ARITHMETIC - {"fma"} | _FAR
@@ -440,7 +459,7 @@ def _launch(seen: Examined) -> Way | None:
 
 
 def _overlap(seen: Examined) -> Way | None:
-    went = seen.went({"sm": 0.0}, ("long_scoreboard",))
+    went = seen.went({}, ("long_scoreboard",))
     found = bound(seen, (1.0, ""), went, _ISSUING | _L1 | _FAR)
     line = seen.line_waiting(("long_scoreboard",))
     words = "Start loads from global memory earlier: ahead of the loop, or as asynchronous copies"
@@ -450,7 +469,10 @@ def _overlap(seen: Examined) -> Way | None:
 
 
 def _barriers(seen: Examined) -> Way | None:
-    share, words = seen.went({"sm": 0.0}, ("barrier_stall",))
+    went = seen.went({}, ("barrier_stall",))
+    if went is None:
+        return None
+    share, words = went
     held, line = barrier_waits(seen.launch)
     # The warps of a warpgroup wait for one another's products in the same state.
     if held < 1.0:
@@ -465,12 +487,13 @@ def _occupancy(seen: Examined) -> Way | None:
     possible = seen.side.value("theoretical_occupancy")
     # Where a unit is full, more warps only queue for it; without a whole wave there are none.
     full = any(load.full and load.resource.inside for load in loads(seen.launch))
-    if full or not 0 < possible <= _FEW_WARPS or seen.side.value("waves") < 1:
+    waves = seen.side.value("waves")
+    if full or possible is None or not 0 < possible <= _FEW_WARPS or waves is None or waves < 1:
         return None
     limits = {
-        name: seen.side.value(f"occupancy_limit_{name}")
+        name: blocks
         for name in ("registers", "shared")
-        if seen.side.value(f"occupancy_limit_{name}")
+        if (blocks := seen.side.value(f"occupancy_limit_{name}"))
     }
     least = min(limits, key=lambda name: limits[name], default="")
     if not least:
@@ -478,7 +501,7 @@ def _occupancy(seen: Examined) -> Way | None:
     what = {"registers": "registers", "shared": "shared memory"}[least]
     part = 1.0 - possible / 100.0, f"room for {possible:.0f}% of the warps, limited by {what}"
     states = ("long_scoreboard", "short_scoreboard", "wait_stall")
-    went = seen.went({"sm": 0.0}, states)
+    went = seen.went({}, states)
     found = bound(seen, part, went, _ISSUING | _L1 | _FAR)
     less = "fewer registers per thread" if least == "registers" else "less shared memory per block"
     words = f"Fit more warps on an SM: {less}"
@@ -487,7 +510,7 @@ def _occupancy(seen: Examined) -> Way | None:
 
 def _instructions(seen: Examined) -> Way | None:
     spent = seen.mix.part(OVERHEAD)
-    if seen.side.share("issue") < FULL:
+    if not seen.full("issue"):
         return None
     part = spent, f"{spent:.0%} of the instructions are address arithmetic, moves and control"
     found = bound(seen, part, seen.went({"issue": 1.0}, ()), _ARITHMETIC | _L1 | _FAR)
@@ -496,15 +519,17 @@ def _instructions(seen: Examined) -> Way | None:
 
 
 def _reuse(seen: Examined) -> Way | None:
-    if max(seen.side.share("l1_data"), seen.side.share("lsu")) < FULL:
+    if not seen.full("l1_data", "lsu"):
         return None
     work = sum(seen.mix.issued[kind] for kind in WORK)
     shared, far = (seen.mix.issued[f"{where} load"] for where in ("shared", "global"))
-    asked = SECTOR_BYTES * seen.side.value("global_sectors")
-    again = asked / max(1.0, seen.side.value("dram_bytes"))
-    if not work or (not shared and again < _AGAIN):
+    asked = times(SECTOR_BYTES, seen.side.value("global_sectors"))
+    again = over(asked, largest(1.0, seen.side.value("dram_bytes")))
+    if not work or (not shared and (again is None or again < _AGAIN)):
         return None
     through = shared_part(seen.side)
+    if through is None:
+        return None
     counter = "shared_wavefronts" if through >= 0.5 else "global_load_requests"
     ratio = work / max(1, shared + far)
     needed = 1.0 - (_excess(seen, counter, "") or (0.0, ""))[0]
@@ -518,12 +543,12 @@ def _reuse(seen: Examined) -> Way | None:
 
 def _tensor(seen: Examined) -> Way | None:
     chip, clock = seen.chip, value_of(seen.launch, "sm_clock")
-    share = seen.mix.part(WORK)
-    if chip is None or not chip.tensor_tf32 or not clock or seen.busy("tensor") >= 0.01:
+    share, tensor = seen.mix.part(WORK), seen.busy("tensor")
+    if chip is None or not chip.tensor_tf32 or not clock or tensor is None or tensor >= 0.01:
         return None
     if share < _PRODUCTS or not seen.side.value("ffma_threads"):
         return None
-    if max(seen.side.share("issue"), seen.side.share("fma")) < FULL:
+    if not seen.full("issue", "fma"):
         return None
     ratio = chip.tensor_peak(chip.tensor_tf32, clock) / chip.fp32_peak(clock) / _TF32_PRODUCTS
     if ratio <= 1.0:
@@ -540,7 +565,7 @@ def _tensor(seen: Examined) -> Way | None:
 
 def _traffic(seen: Examined) -> Way | None:
     share = seen.side.share("dram")
-    if share < _NEAR_PEAK:
+    if share is None or share < _NEAR_PEAK:
         return None
     because = f"device memory at {share:.0f}% of its peak: {100 - share:.0f}% is left"
     return Way(

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
 
+from workbench.analysis.absent import largest, times
 from workbench.analysis.aggregate import Recent, main_launch, value_of
 from workbench.analysis.weight import TELLING, WELL
 from workbench.counters import Counter, catalog, line_metric
@@ -73,11 +74,16 @@ class Share(Record, frozen=True):
 
 
 class Breakdown(Record, frozen=True):
-    """All states of a launch, largest first. `source` says what the shares are made of."""
+    """All states of a launch, largest first. `source` says what the shares are made of.
+
+    `counted` are the ids of all states that were looked for, those that no warp was in as well:
+    samples look for all of them, ratios are of one state each.
+    """
 
     source: Literal["samples", "ratios", ""]
     shares: tuple[Share, ...] = ()
     samples: Number = 0
+    counted: tuple[str, ...] = ()
 
     @property
     def top(self) -> Share | None:
@@ -126,7 +132,8 @@ def _broken_down(launch: Launch) -> Breakdown:
     total = sum(sampled.values())
     if total < LEAST_SAMPLES and any(cycles.values()):
         total = 0
-    weights = sampled if total else {key: value or 0 for key, value in cycles.items()}
+    known = {key: value for key, value in cycles.items() if value is not None}
+    weights = sampled if total else known
     whole = sum(weights.values())
     if not whole:
         return Breakdown(source="")
@@ -138,10 +145,15 @@ def _broken_down(launch: Launch) -> Breakdown:
             cycles=cycles[state.id],
         )
         for state in states
-        if weights[state.id]
+        if weights.get(state.id)
     ]
     shares.sort(key=lambda share: -share.share)
-    return Breakdown(source="samples" if total else "ratios", shares=tuple(shares), samples=total)
+    return Breakdown(
+        source="samples" if total else "ratios",
+        shares=tuple(shares),
+        samples=total,
+        counted=tuple(weights),
+    )
 
 
 def sampled_lines(launch: Launch) -> tuple[HotLine, ...]:
@@ -205,15 +217,30 @@ def barrier_waits(launch: Launch) -> tuple[float, LineKey | None]:
 _breakdowns, _lines = Recent(_broken_down), Recent(_sampled)
 
 
-def state_seconds(profile: Profile) -> dict[str, float]:
-    """Seconds of all a profile's launches under the profiler by the warp state's catalog id."""
+#: Launches may go without a sample, as one of a block or two does, up to this part of the time.
+UNSAMPLED = 0.5
+
+
+def state_seconds(profile: Profile) -> dict[str, float] | None:
+    """Seconds of all a profile's launches under the profiler by the warp state's catalog id.
+
+    A state that was counted and never seen has 0; one that no launch counted is not in it.
+    None where no state was counted for most of the time: what warps did there is not known.
+    """
     seconds: dict[str, float] = {}
+    unseen = whole = 0.0
     for launch in profile.launches:
         duration = value_of(launch, "duration")
-        for share in breakdown(launch).shares if duration else ():
-            spent = share.share * float(duration or 0.0)
-            seconds[share.state.id] = seconds.get(share.state.id, 0.0) + spent
-    return seconds
+        if not duration:
+            continue
+        found = breakdown(launch)
+        whole += duration
+        unseen += 0.0 if found.shares else duration
+        for state in found.counted:
+            seconds.setdefault(state, 0.0)
+        for share in found.shares:
+            seconds[share.state.id] += share.share * float(duration)
+    return seconds if whole and unseen <= UNSAMPLED * whole else None
 
 
 def heaviest_states(profiles: Sequence[dict[str, float]], most: int) -> list[tuple[str, list[str]]]:
@@ -402,16 +429,19 @@ class Limit(Record, frozen=True):
 
 
 def loads(launch: Launch) -> tuple[Load, ...]:
-    """How busy every resource was that the launch has a share of, the busiest first."""
+    """How busy every resource was that the launch has a share of, the busiest first.
+
+    One that did nothing is among them, with 0; one that nobody looked at is not.
+    """
     spread = running_of(launch).mean
     out = []
     for resource in RESOURCES:
-        elapsed = max((_percent(launch, name) or 0.0 for name in resource.metrics), default=0.0)
+        elapsed = largest(*(_percent(launch, name) for name in resource.metrics))
         if not elapsed and resource.counter:
-            known = value_of(launch, resource.counter) or 0.0
+            known = value_of(launch, resource.counter)
             # The catalog's shares of an SM's units are of its active cycles.
-            elapsed = known * spread if resource.inside else known
-        if elapsed:
+            elapsed = largest(elapsed, times(known, spread) if resource.inside else known)
+        if elapsed is not None:
             active = min(elapsed / spread, 100.0) if resource.inside else elapsed
             out.append(Load(resource=resource, elapsed=elapsed, active=active))
     return tuple(sorted(out, key=lambda load: -load.active))

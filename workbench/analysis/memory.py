@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from workbench.analysis.absent import times
 from workbench.analysis.aggregate import Combined, Recent, combine, metric_sum, weights_of
 from workbench.counters import Missing, catalog, line_metric
 from workbench.gpus import SECTOR_BYTES as SECTOR
@@ -337,10 +338,10 @@ class _Counted:
         if kind.split and of_lines and asked is not None:
             return float(factor * asked), by_line, ""
         why = ""
-        for times, names in kind.amounts:
+        for often, names in kind.amounts:
             total, made_of, lacking = self._sum(names)
             if total is not None:
-                return times * total, f"{times} × {made_of}" if times > 1 else made_of, ""
+                return often * total, f"{often} × {made_of}" if often > 1 else made_of, ""
             why = why or lacking
         # Behind the L1 only counters of the chip know what went through.
         near = kind.start in ("sm", "shared", "l1") and kind.end in ("sm", "shared", "l1")
@@ -424,17 +425,17 @@ class _Counted:
                 return amount / most, words
         return None, ""
 
-    def _most(self, peak: str) -> tuple[float, str]:
-        """What a path can move at most in the profile's time; 0: unknown."""
+    def _most(self, peak: str) -> tuple[float | None, str]:
+        """What a path can move at most in the profile's time."""
         chip, cycles, seconds = self._chip, self.value("cycles"), self.value("duration")
         if chip is None:
-            return 0.0, ""
+            return None, ""
         if peak == "bandwidth":
             rate = chip.memory_bandwidth
-            return rate * (seconds or 0.0), f"{chip.bandwidth_source} × duration"
+            return times(rate, seconds), f"{chip.bandwidth_source} × duration"
         per_cycle = chip.line_bytes if peak == "line" else 1
         word = f"{per_cycle} bytes" if peak == "line" else "1 wavefront"
-        return per_cycle * chip.sms * (cycles or 0.0), f"{word} per cycle and SM"
+        return times(per_cycle * chip.sms, cycles), f"{word} per cycle and SM"
 
     def _mean(self, name: str) -> float | None:
         """A metric's mean over launches, by duration; None where one of them lacks it."""

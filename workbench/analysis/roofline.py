@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Literal, NamedTuple
 
+from workbench.analysis.absent import plus
 from workbench.analysis.aggregate import Recent, value_of
 from workbench.counters import Missing, Reading, read
 from workbench.gpus import SECTOR_BYTES, Chip, chip_for
@@ -372,9 +373,9 @@ def traffic(launch: Launch) -> dict[Level, float]:
     out: dict[Level, float] = {}
     loads = value_of(launch, "global_load_sectors")
     stores = value_of(launch, "global_store_sectors")
-    if loads is not None or stores is not None:
-        local = value_of(launch, "local_sectors") or 0.0
-        out["L1"] = SECTOR_BYTES * ((loads or 0.0) + (stores or 0.0) + local)
+    passed = plus(loads, stores, value_of(launch, "local_sectors"))
+    if passed is not None:
+        out["L1"] = SECTOR_BYTES * passed
     l2 = value_of(launch, "l2_sectors")
     if l2 is not None:
         out["L2"] = SECTOR_BYTES * l2

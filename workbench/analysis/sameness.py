@@ -28,6 +28,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from workbench.analysis.absent import over, plus
 from workbench.analysis.aggregate import Recent, value_of
 from workbench.analysis.roofline import (
     Amounts,
@@ -135,14 +136,13 @@ def _debug(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> list[Doub
         return []
     local = [_per_instruction(side) for side in sides]
     counts = [_total(side, "instructions") for side in sides]
-    if None in local or None in counts:
-        return []
     for debug, plain in ((0, 1), (1, 0)):
-        heavy, light = local[debug] or 0.0, local[plain] or 0.0
-        many, few = counts[debug] or 0.0, counts[plain] or 0.0
-        if heavy >= _DEBUG_LOCAL and light <= _PLAIN_LOCAL and few and many >= _BLOWN_UP * few:
+        heavy, light, more = local[debug], local[plain], over(counts[debug], counts[plain])
+        if heavy is None or light is None or more is None:
+            continue
+        if heavy >= _DEBUG_LOCAL and light <= _PLAIN_LOCAL and more >= _BLOWN_UP:
             words = (
-                f"{labels[debug]} looks like a debug build (-G): {many / few:.0f} times the "
+                f"{labels[debug]} looks like a debug build (-G): {more:.0f} times the "
                 f"instructions, {100 * heavy:.0f}% of them on local memory"
             )
             return [Doubt(kind="debug", words=words)]
@@ -160,9 +160,7 @@ def _per_instruction(profile: Profile) -> float | None:
     """Local loads and stores per instruction."""
     amounts = [_total(profile, name) for name in ("local_loads", "local_stores", "instructions")]
     loads, stores, instructions = amounts
-    if loads is None or stores is None or not instructions:
-        return None
-    return (loads + stores) / instructions
+    return over(plus(loads, stores), instructions)
 
 
 # --- problems ----------------------------------------------------------------------
@@ -335,17 +333,19 @@ def _vanished(
         return None
     idle = 0 if operations.once[0] < operations.once[1] else 1
     # Some arithmetic for every word, or thread, is a better algorithm and no dead code.
-    outputs = stored.once[idle] / _WORD if stored is not None else 0.0
-    outputs = outputs or each_once(sides[idle], _threads) or 0.0
-    threads = each_once(sides[1 - idle], _threads) or 0.0
-    if operations.once[idle] >= outputs / 2 or operations.once[1 - idle] < threads:
+    outputs = stored.once[idle] / _WORD if stored is not None else None
+    words = outputs or each_once(sides[idle], _threads)
+    threads = each_once(sides[1 - idle], _threads)
+    if words is None or threads is None:
         return None
-    words = (
+    if operations.once[idle] >= words / 2 or operations.once[1 - idle] < threads:
+        return None
+    said = (
         f"{labels[idle]} does {quantity(operations.once[idle])} arithmetic operations, "
         f"{labels[1 - idle]} {quantity(operations.once[1 - idle])}: the compiler may have "
         "removed what no result depends on"
     )
-    return Doubt(kind="arithmetic", words=words)
+    return Doubt(kind="arithmetic", words=said)
 
 
 def _collapsed(amounts: Amounts) -> bool:

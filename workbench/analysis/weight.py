@@ -18,6 +18,7 @@ several changes may matter, and are no parts of the duration.
 
 from __future__ import annotations
 
+from workbench.analysis.absent import Maybe, largest, minus, over, times, total
 from workbench.analysis.compare import Comparison, Delta
 from workbench.counters import catalog
 from workbench.gpus import Chip, chip_for
@@ -54,8 +55,8 @@ class Scale:
         clocks = [comparison["sm_clock"].new, comparison["sm_clock"].old, old.device.sm_clock]
         self._clock = next((float(clock) for clock in clocks if clock), 0.0)
         duration = comparison["duration"]
-        self.old_s = float(duration.old or 0.0)
-        self.new_s = float(duration.new or 0.0)
+        self.old_s, self.new_s = duration.old, duration.new
+        self._longer = largest(duration.old, duration.new)
 
     @property
     def sms(self) -> int:
@@ -65,7 +66,7 @@ class Scale:
     @property
     def known(self) -> bool:
         """Whether there is a device and a duration to measure by."""
-        return bool(self._chip and self._chip.sms and self._clock and max(self.old_s, self.new_s))
+        return bool(self._chip and self._chip.sms and self._clock and self._longer)
 
     def seconds(self, counter: str, amount: float) -> float | None:
         """The least time for `amount` of a counter.
@@ -92,8 +93,7 @@ class Scale:
 
     def share(self, counter: str, amount: float) -> float | None:
         """That time as a part of the longer one of the two durations."""
-        seconds = self.seconds(counter, amount)
-        return None if seconds is None else seconds / max(self.old_s, self.new_s)
+        return over(self.seconds(counter, amount), self._longer)
 
 
 def _per_cycle(counter: str, chip: Chip) -> float:
@@ -120,10 +120,9 @@ def ranked(comparison: Comparison, scale: Scale) -> list[tuple[float, Delta]]:
     way round, weighs nothing.
     """
     stalls = [delta for delta in comparison.counters if delta.group == "stalls"]
-    cycles = (
-        sum(float(delta.old or 0) for delta in stalls),
-        sum(float(delta.new or 0) for delta in stalls),
-    )
+    # States that neither side counted are no part of its cycles.
+    both = [delta for delta in stalls if delta.delta is not None]
+    cycles = total(delta.old for delta in both), total(delta.new for delta in both)
     found = [
         (_significance(delta, scale, cycles), delta) for delta in comparison.counters if delta.moved
     ]
@@ -158,12 +157,16 @@ def most_moved(comparison: Comparison, scale: Scale, most: int) -> tuple[Delta, 
 
 def tells(delta: Delta) -> bool:
     """Whether a counter moved by enough of itself to be shown, however exact it is."""
-    old, new = float(delta.old or 0), float(delta.new or 0)
+    if delta.old is None or delta.new is None:
+        return False
+    old, new = float(delta.old), float(delta.new)
     return abs(new - old) >= TELLING * (100.0 if delta.unit == "%" else max(abs(old), abs(new)))
 
 
-def _significance(delta: Delta, scale: Scale, cycles: tuple[float, float]) -> float:
-    old, new = float(delta.old or 0), float(delta.new or 0)
+def _significance(delta: Delta, scale: Scale, cycles: tuple[Maybe, Maybe]) -> float:
+    if delta.old is None or delta.new is None:
+        return 0.0
+    old, new = float(delta.old), float(delta.new)
     amount = abs(new - old)
     share = scale.share(delta.id, amount)
     if share is not None:
@@ -175,7 +178,8 @@ def _significance(delta: Delta, scale: Scale, cycles: tuple[float, float]) -> fl
         if _contradicted(old, new, scale, cycles):
             return 0.0
         # A stall that nobody noticed may well have vanished: its part of all cycles counts.
-        return said * amount / max(cycles) if max(cycles) else 0.0
+        part = over(amount, largest(*cycles))
+        return said * part if part is not None else 0.0
     if delta.unit == "%" and delta.group not in ("global", "instructions"):
         return said * amount / 100.0
     # Bounded, so that a counter from zero is no infinity.
@@ -183,9 +187,9 @@ def _significance(delta: Delta, scale: Scale, cycles: tuple[float, float]) -> fl
     return said * relative * (_RATIO if scale.known else 1.0)
 
 
-def _contradicted(old: float, new: float, scale: Scale, cycles: tuple[float, float]) -> bool:
+def _contradicted(old: float, new: float, scale: Scale, cycles: tuple[Maybe, Maybe]) -> bool:
     """Whether a stall's time, its part of all cycles times the duration, moved the other way."""
-    if not (scale.known and all(cycles)):
-        return False
-    spent = new / cycles[1] * scale.new_s - old / cycles[0] * scale.old_s
-    return spent * (new - old) < 0.0
+    before = times(over(old, cycles[0]), scale.old_s)
+    after = times(over(new, cycles[1]), scale.new_s)
+    spent = minus(after, before)
+    return scale.known and spent is not None and spent * (new - old) < 0.0

@@ -19,12 +19,13 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
 
+from workbench.analysis.absent import minus, total
 from workbench.analysis.attribution import Attribution, CounterSplit, Linked, Part
 from workbench.analysis.cause.finding import Cause, Proof, StallMove, is_pipe
 from workbench.analysis.cause.hypotheses import WAITS
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.duration import StallDelta, TimePart, TimeSplit
-from workbench.analysis.launches import kernel_words, speaking
+from workbench.analysis.launches import KernelChange, kernel_words, speaking
 from workbench.analysis.limit import RESOURCES, Limit, stall_words
 from workbench.analysis.sameness import headline
 from workbench.analysis.source.hunks import Hunk
@@ -443,12 +444,14 @@ _MOSTLY = 0.5
 
 def _set_of_kernels(comparison: Comparison) -> str:
     """The kernels that came and went, where most of the change is theirs."""
-    change = float(comparison["duration"].delta or 0.0)
-    if not comparison["duration"].moved:
+    change = comparison["duration"].delta
+    if change is None or not comparison["duration"].moved:
         return ""
     apart = [one for one in comparison.kernels if not one.matched and not one.alone]
-    net = sum((one.new_s or 0.0) - (one.old_s or 0.0) for one in apart)
-    if net * change <= 0 or abs(net) < _MOSTLY * abs(change):
+    # Where a kernel was not, it took no time; where its time was not taken, nothing adds up.
+    parts = [minus(_taken(one, 1), _taken(one, 0)) for one in apart]
+    net = total(parts)
+    if net is None or net * change <= 0 or abs(net) < _MOSTLY * abs(change):
         return ""
     gone = [f"{one.name_old} ({quantity(one.old_s, 's')})" for one in apart if one.old_s]
     come = [f"{one.name_new} ({quantity(one.new_s, 's')})" for one in apart if one.new_s]
@@ -458,6 +461,11 @@ def _set_of_kernels(comparison: Comparison) -> str:
     some = any(one.matched for one in comparison.kernels)
     head = "Most of it is in the set of kernels" if some else "The set of kernels changed"
     return f"{head}: {', '.join(told)}."
+
+
+def _taken(kernel: KernelChange, side: int) -> float | None:
+    """Seconds that a kernel took on a side; 0 where it was not there."""
+    return (kernel.old_s, kernel.new_s)[side] if (kernel.old, kernel.new)[side] is not None else 0.0
 
 
 def _one_without_the_other(comparison: Comparison) -> str:
@@ -503,8 +511,9 @@ def _held(proof: Proof) -> str:
 
 
 def _moved(delta: Delta) -> str:
-    verb = "fell" if (delta.new or 0) < (delta.old or 0) else "rose"
-    return f"{verb} {delta.words}"
+    if delta.delta is None:
+        return f"went {delta.words}"
+    return f"{'fell' if delta.delta < 0 else 'rose'} {delta.words}"
 
 
 def _went(cause: Cause, proof: Proof) -> str:

@@ -67,6 +67,8 @@ from workbench.store import device_slug
 _SAMPLED = re.compile(r"^(?:\w+\.Triage\w*\.|pmsampling:)(?P<name>.+)$")
 #: What is worth keeping: shares of peak, hit rates, and warps by state.
 _KEPT = re.compile(r"\.pct(_of_peak_sustained_elapsed)?$|__warps_issue_stalled_\w+\.avg$")
+#: In the name of a warp state.
+_STATE = "__warps_issue_stalled_"
 #: Units that are busy while, and only while, a kernel runs.
 _ACTIVE = ("sm__", "smsp__", "l1tex__")
 #: Time stamps are nanoseconds since 1970; what is smaller is no time.
@@ -94,17 +96,23 @@ def read_timeline(action: Any) -> Timeline | None:
     if not runs:
         return None
     # Passes may be sampled at different intervals: the coarsest one sets the grid of all.
-    samples = min(_MOST, *(len(times) for times, _ in runs))
     length = max(times[-1] - times[0] + _step(times) for times, _ in runs)
+    samples = min(_MOST, *(max(1, round(length / _step(times))) for times, _ in runs))
+    runs = [(_to_the_end(times, sampled, length), sampled) for times, sampled in runs]
     columns: dict[str, Column] = {}
+    reached: dict[str, int] = {}
     for times, sampled in runs:
         rows = [(time - times[0]) * samples // length for time in times]
         for name, values in sampled.items():
             if _KEPT.search(name):
                 columns[name] = _column(rows, [values[time] for time in times])
+                if rows[-1] + 1 < samples:
+                    reached[name] = rows[-1] + 1
     if not columns:
         return None
-    return Timeline(interval=length / samples * _NS, samples=samples, columns=columns)
+    return Timeline(
+        interval=length / samples * _NS, samples=samples, columns=columns, reached=reached
+    )
 
 
 # Launches of one kernel have the same metrics.
@@ -152,6 +160,18 @@ def _run(series: dict[str, _Series]) -> tuple[list[int], dict[str, _Series]] | N
     first, last = min(busy), max(busy)
     times = [time for time in next(iter(series.values())) if first <= time <= last]
     return times, series
+
+
+def _to_the_end(times: list[int], series: dict[str, _Series], length: int) -> list[int]:
+    """The time stamps of a pass with those behind the last warp that was seen to wait.
+
+    Units are busy until the kernel ends, but a pass of a few warp states may see none of them
+    long before: there its samples are zeros, up to where the longest pass ended.
+    """
+    if not all(_STATE in name for name in series):
+        return times
+    end = times[0] + length
+    return [*times, *(time for time in next(iter(series.values())) if times[-1] < time < end)]
 
 
 def _column(rows: list[int], values: list[float]) -> Column:

@@ -12,6 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+from workbench.analysis.absent import times
 from workbench.analysis.aggregate import combine, main_launch
 from workbench.analysis.attribution import Attribution
 from workbench.analysis.cause.hypotheses import (
@@ -115,7 +116,7 @@ def find_cause(
             occupancy,
             known=known,
             by_size=_by_size(comparison),
-            change=float(comparison[counter].delta or 0),
+            change=comparison[counter].delta,
         )
 
     proofs = []
@@ -164,12 +165,15 @@ def _counted(
     """Without a time: the count whose change takes the SMs longest, at their peak."""
     scale = Scale(old, comparison)
     costs = [
-        (scale.cycles(delta.id, abs(delta.delta)) or 0.0, delta)
+        (cost, delta)
         for delta in (comparison[name] for name in (*WAITS, "instructions"))
-        if delta.delta is not None and delta.moved and tells(delta)
+        if delta.delta is not None
+        and delta.moved
+        and tells(delta)
+        and (cost := scale.cycles(delta.id, abs(delta.delta)))
     ]
-    cost, most = max(costs, key=lambda each: each[0], default=(0.0, None))
-    if most is None or not cost:
+    _, most = max(costs, key=lambda each: each[0], default=(0.0, None))
+    if most is None:
         return []
     return [Proof(counter=most, place=place(most.id, "count"), way="count", score=1.0)]
 
@@ -203,7 +207,9 @@ def _room(comparison: Comparison, occupancy: Sequence[OccupancySplit]) -> tuple[
     moved = tuple(delta for name in names if (delta := comparison[name]).moved)
     if _by_size(comparison) or not occupancy:
         return moved
-    way = float(comparison["achieved_occupancy"].delta or 0)
+    way = comparison["achieved_occupancy"].delta
+    if way is None:
+        return moved
     points: dict[str, float] = defaultdict(float)
     for split in occupancy:
         for cause, amount in split.causes.items():
@@ -232,16 +238,20 @@ def _side(profile: Profile) -> Behaviour:
 
 
 def _stalls(old: Behaviour, new: Behaviour) -> tuple[StallMove, ...]:
-    """States that moved with the time, the one that moved most first."""
-    longer = max(old.seconds, new.seconds)
-    change = new.seconds - old.seconds
+    """States that both sides counted and that moved with the time, the most first."""
+    seconds = old.seconds, new.seconds
+    if seconds[0] is None or seconds[1] is None:
+        return ()
+    longer = max(seconds[0], seconds[1])
+    change = seconds[1] - seconds[0]
     faster = change < 0
     moves = []
-    for state in {**old.waits, **new.waits}:
-        before, after = old.waits.get(state, 0.0), new.waits.get(state, 0.0)
+    for state in {**(old.waits or {}), **(new.waits or {})}:
+        before, after = old.waited(state), new.waited(state)
+        if before is None or after is None or state in WELL:
+            continue
         share = (after - before) / change if change else 0.0
-        if state not in WELL:
-            moves.append(StallMove(stall=state, old_s=before, new_s=after, share=share))
+        moves.append(StallMove(stall=state, old_s=before, new_s=after, share=share))
     told = [
         move
         for move in moves
@@ -335,7 +345,7 @@ def _count(
     along = [
         delta
         for delta in (comparison[name] for name in WAITS if wait.counter in WAITS[name])
-        if delta.moved and (delta.delta or 0) * wait.effect > 0
+        if delta.moved and delta.delta is not None and delta.delta * wait.effect > 0
     ]
     along = [d for d in along if _ratio(d) >= _ALONG * abs(wait.effect)]
     along.sort(key=lambda d: -_ratio(d))
@@ -359,21 +369,25 @@ def _pipe(
     share = _worked(comparison, sides)
     if share is None or not share.moved:
         return None
-    held = float(share.delta or 0) * wait.effect < 0
-    return share if held else None
+    held = times(share.delta, wait.effect)
+    return share if held is not None and held < 0 else None
 
 
 def held_nothing_up(comparison: Comparison, sides: tuple[Behaviour, Behaviour]) -> bool:
     """Whether no wait can be a cause: a full pipe did the same work, and stayed as full."""
     share = _worked(comparison, sides)
-    full = share is not None and min(float(share.old or 0), float(share.new or 0)) >= FULL
-    return full and share is not None and not share.moved
+    if share is None or share.old is None or share.new is None:
+        return False
+    return min(share.old, share.new) >= FULL and not share.moved
 
 
 def _worked(comparison: Comparison, sides: tuple[Behaviour, Behaviour]) -> Delta | None:
     """The share of the pipe that is the fullest on both sides, where it did the same work."""
-    fullest = {max(_PIPES, key=side.share) for side in sides}
-    if len(fullest) > 1:
+    shares = [{pipe: side.share(pipe) for pipe in _PIPES} for side in sides]
+    # Of a pipe that nobody looked at it is not known that it is the emptier one.
+    known = [{pipe: share for pipe, share in each.items() if share is not None} for each in shares]
+    fullest = {max(each, key=lambda pipe: each[pipe]) for each in known if each}
+    if len(fullest) != 1 or not all(known):
         return None
     share, active = comparison[_PIPES[fullest.pop()]], comparison["active_cycles"]
     if not (share.old and share.new and active.old and active.new):

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import structs
 
+from workbench.analysis.absent import Maybe, growth, largest, minus, over, plus, times, total
 from workbench.analysis.aggregate import value_of
 from workbench.analysis.compare import Comparison
 from workbench.analysis.limit import UNKNOWN, Load, Running, loads, running_of
@@ -89,39 +90,46 @@ _HAND_OVER = "USETMAXREG"
 class Behaviour(Record, frozen=True):
     """What is known of one version: counters' values, seconds by warp state, busy resources.
 
+    `waits` is None where no warp state was counted.
+
     `roles`: its warps have work of different kinds, as those do that hand registers to others.
-    `occupied`: achieved occupancy (%) of the kernel that takes most of the time, 0 if unknown;
+    `occupied`: achieved occupancy (%) of the kernel that takes most of the time;
     `running`: how long its SMs were active.
     """
 
     values: Mapping[str, float]
-    waits: Mapping[str, float]
+    waits: Mapping[str, float] | None
     busy: Mapping[str, Load]
     roles: bool = False
-    occupied: float = 0.0
+    occupied: Maybe = None
     running: Running = UNKNOWN
 
     @property
-    def seconds(self) -> float:
+    def seconds(self) -> Maybe:
         """All warps' sampled time, which is the duration."""
-        return sum(self.waits.values()) or 1.0
+        return total(self.waits.values()) if self.waits is not None else None
 
-    def part(self, states: frozenset[str]) -> float:
-        """Part of the time (0-1) that warps were seen in some states."""
-        return sum(self.waits.get(state, 0.0) for state in states) / self.seconds
+    def waited(self, state: str) -> Maybe:
+        """Seconds in a warp state; absent where it was not counted."""
+        return self.waits.get(state) if self.waits is not None else None
 
-    def share(self, resource: str) -> float:
-        """Share of a resource's peak in %, over active cycles; 0 where unknown."""
+    def part(self, states: frozenset[str]) -> Maybe:
+        """Part of the time (0-1) that warps were seen in some states, as far as counted."""
+        seen = [spent for state in states if (spent := self.waited(state)) is not None]
+        return over(total(seen), self.seconds)
+
+    def share(self, resource: str) -> Maybe:
+        """Share of a resource's peak in %, over active cycles."""
         load = self.busy.get(resource)
-        return load.active if load is not None else 0.0
+        return load.active if load is not None else None
 
-    def value(self, counter: str) -> float:
-        """A counter; 0 where it is missing."""
-        return self.values.get(counter, 0.0)
+    def value(self, counter: str) -> Maybe:
+        """A counter."""
+        return self.values.get(counter)
 
 
 def behaviour_of(
-    values: Mapping[str, float], waits: Mapping[str, float], launch: Launch | None
+    values: Mapping[str, float], waits: Mapping[str, float] | None, launch: Launch | None
 ) -> Behaviour:
     """A side; `launch` is the one whose resources (and SMs) are looked at."""
     busy: dict[str, Load] = {}
@@ -135,7 +143,7 @@ def behaviour_of(
         waits=waits,
         busy=busy,
         roles=roles,
-        occupied=occupied or 0.0,
+        occupied=occupied,
         # A sum over kernels would take one that became shorter for SMs that fill more evenly.
         running=running_of(launch) if launch is not None else UNKNOWN,
     )
@@ -162,7 +170,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
     counts = change
     if comparison.profiler_alone and comparison["cycles"].old:
         # What cycles do not show of it is the clock of the profiler's runs.
-        counts = _less(change, _log(comparison, "cycles") or 0.0)
+        counts = _less(change, _log(comparison, "cycles"))
         counts = counts if abs(counts) >= QUIET else 0.0
     scored = [
         Hypothesis(
@@ -192,8 +200,8 @@ def _believed(effect: float, change: float) -> float:
 _Found = tuple[str, str, float]
 
 
-def _ramp(value: float, low: float, high: float) -> float:
-    return max(0.0, min(1.0, (value - low) / (high - low)))
+def _ramp(value: Maybe, low: float, high: float) -> Maybe:
+    return None if value is None else max(0.0, min(1.0, (value - low) / (high - low)))
 
 
 def _predicted(part: float, old: float, new: float) -> float:
@@ -205,21 +213,23 @@ def _predicted(part: float, old: float, new: float) -> float:
 
 
 def _counts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Found]:
-    bound: dict[str, Callable[[Behaviour], float]] = {
+    bound: dict[str, Callable[[Behaviour], Maybe]] = {
         "instructions": _issue_bound,
-        "shared_wavefronts": lambda s: max(
-            _ramp(s.share("l1_data"), 50, 80) * shared_part(s), _BY_SHARED * s.part(_SHARED)
+        "shared_wavefronts": lambda s: largest(
+            times(_ramp(s.share("l1_data"), 50, 80), shared_part(s)),
+            times(_BY_SHARED, s.part(_SHARED)),
         ),
-        "global_load_requests": lambda s: _global_bound(s) * _own(s, "load"),
-        "global_load_sectors": lambda s: _global_bound(s) * _own(s, "load"),
-        "global_store_sectors": lambda s: max(
-            _global_bound(s) * _own(s, "store"), _ramp(s.share("l2"), 60, 90) * _through(s, "write")
+        "global_load_requests": lambda s: times(_global_bound(s), _own(s, "load")),
+        "global_load_sectors": lambda s: times(_global_bound(s), _own(s, "load")),
+        "global_store_sectors": lambda s: largest(
+            times(_global_bound(s), _own(s, "store")),
+            times(_ramp(s.share("l2"), 60, 90), _through(s, "write")),
         ),
-        "global_atomics": lambda s: s.part(_QUEUES | _LATENCY) * _met(s),
-        "local_sectors": lambda s: s.part(_QUEUES) + _BY_REQUESTS * s.part(_LATENCY),
-        "l2_read_sectors": lambda s: max(
-            _ramp(s.share("l2"), 60, 90) * _through(s, "read"),
-            _BY_REQUESTS * s.part(_LATENCY) * (1.0 - _local(s)),
+        "global_atomics": lambda s: times(s.part(_QUEUES | _LATENCY), _met(s)),
+        "local_sectors": lambda s: plus(s.part(_QUEUES), times(_BY_REQUESTS, s.part(_LATENCY))),
+        "l2_read_sectors": lambda s: largest(
+            times(_ramp(s.share("l2"), 60, 90), _through(s, "read")),
+            times(_BY_REQUESTS, s.part(_LATENCY), minus(1.0, _local(s))),
         ),
         "dram_bytes": lambda s: _ramp(s.share("dram"), 50, 80),
     }
@@ -230,9 +240,10 @@ def _counts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fou
             continue
         slower = old if delta.new < delta.old else new
         # What the launch itself takes follows no count.
-        whole = slower.running.busiest
-        effect = _predicted(whole * part(slower), float(delta.old), float(delta.new))
-        out.append((counter, "count", effect))
+        whole = times(slower.running.busiest, part(slower))
+        if whole is not None:
+            effect = _predicted(whole, float(delta.old), float(delta.new))
+            out.append((counter, "count", effect))
     return [found for found in out if found[0] != _echo(comparison)]
 
 
@@ -252,64 +263,72 @@ def _fullest(side: Behaviour, but: frozenset[str]) -> float:
     """How full (0-1) the fullest unit is, some left out; the L2's share is a maximum of many."""
     left_out = but | {"l2", "lsu"}
     shares = [load.active for name, load in side.busy.items() if name not in left_out]
-    return max((_ramp(share, 60, 85) for share in shares), default=0.0)
+    fullest = _ramp(largest(*shares), 60, 85)
+    # Where no unit was looked at, none is known to be full.
+    return 0.0 if fullest is None else fullest
 
 
 _ARITHMETIC = frozenset({"issue", "alu", "fma", "xu", "fp64"})
 
 
-def _issue_bound(side: Behaviour) -> float:
+def _issue_bound(side: Behaviour) -> Maybe:
     """Part of the time that follows the number of instructions."""
     others = _fullest(side, _ARITHMETIC)
-    slots = _ramp(side.share("issue"), 40, 75)
-    rivals = [side.share(r) for r in side.busy if r not in _ARITHMETIC | {"l2", "lsu"}]
-    if rivals and max(rivals) > side.share("issue"):
-        slots *= 1.0 - others
-    return max(slots, (1.0 - others) * side.part(_WORKS) * 0.9)
+    issue = side.share("issue")
+    slots = _ramp(issue, 40, 75)
+    rivals = largest(*(side.share(r) for r in side.busy if r not in _ARITHMETIC | {"l2", "lsu"}))
+    if rivals is not None and (issue is None or rivals > issue):
+        slots = times(slots, 1.0 - others)
+    return largest(slots, times(1.0 - others, side.part(_WORKS), 0.9))
 
 
-def _stage(side: Behaviour) -> float:
+def _stage(side: Behaviour) -> Maybe:
     """Wavefronts that passed the data stage of one SM's L1, global and shared."""
     load = side.busy.get("l1_data")
-    return load.elapsed / 100.0 * side.value("cycles") if load is not None else 0.0
+    return times(load.elapsed / 100.0 if load is not None else None, side.value("cycles"))
 
 
-def shared_part(side: Behaviour) -> float:
-    """Part of the L1 data stage's wavefronts (0-1) that are shared memory's."""
-    sms = side.value("sms")
-    whole = _stage(side) * sms
-    return min(side.value("shared_wavefronts") / whole, 1.0) if whole else 1.0
+def shared_part(side: Behaviour) -> Maybe:
+    """Part of the L1 data stage's wavefronts (0-1) that are shared memory's.
+
+    All of it where nothing says how many wavefronts passed it: they were counted for shared
+    memory alone.
+    """
+    passed = times(_stage(side), side.value("sms"))
+    part = over(side.value("shared_wavefronts"), passed)
+    if part is None and side.value("shared_wavefronts") is not None:
+        return 1.0
+    return None if part is None else min(part, 1.0)
 
 
-def _global_bound(side: Behaviour) -> float:
-    stage = _ramp(side.share("l1_data"), 50, 80) * (1.0 - shared_part(side))
-    return max(stage, _BY_QUEUE * side.part(_QUEUES) + _BY_REQUESTS * side.part(_LATENCY))
+def _global_bound(side: Behaviour) -> Maybe:
+    stage = times(_ramp(side.share("l1_data"), 50, 80), minus(1.0, shared_part(side)))
+    queues = times(_BY_QUEUE, side.part(_QUEUES))
+    return largest(stage, plus(queues, times(_BY_REQUESTS, side.part(_LATENCY))))
 
 
-def _own(side: Behaviour, kind: str) -> float:
+def _own(side: Behaviour, kind: str) -> Maybe:
     """Part of the global sectors that loads (or stores) make."""
-    sectors = {k: side.value(f"global_{k}_sectors") for k in ("load", "store")}
-    whole = sum(sectors.values())
-    return sectors[kind] / whole if whole else 0.0
+    loads, stores = (side.value(f"global_{what}_sectors") for what in ("load", "store"))
+    return over(loads if kind == "load" else stores, plus(loads, stores))
 
 
-def _met(side: Behaviour) -> float:
+def _met(side: Behaviour) -> Maybe:
     """Part of what lanes ask of the L2 that are atomics, which wait for one another there."""
-    atomics, sectors = side.value("global_atomics"), side.value("global_sectors")
-    return atomics / (atomics + sectors) if atomics else 0.0
+    atomics = side.value("global_atomics")
+    return over(atomics, plus(atomics, side.value("global_sectors"))) if atomics else atomics
 
 
-def _local(side: Behaviour) -> float:
+def _local(side: Behaviour) -> Maybe:
     """Part of the sectors that are of local memory, which the L2 reads as well."""
-    local, far = side.value("local_sectors"), side.value("global_sectors")
-    return local / (local + far) if local else 0.0
+    local = side.value("local_sectors")
+    return over(local, plus(local, side.value("global_sectors"))) if local else local
 
 
-def _through(side: Behaviour, kind: str) -> float:
+def _through(side: Behaviour, kind: str) -> Maybe:
     """Part of the L2's sectors that SMs read (or write)."""
-    sectors = {k: side.value(f"l2_{k}_sectors") for k in ("read", "write")}
-    whole = sum(sectors.values())
-    return sectors[kind] / whole if whole else 0.0
+    read, written = (side.value(f"l2_{what}_sectors") for what in ("read", "write"))
+    return over(read if kind == "read" else written, plus(read, written))
 
 
 def _machine(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Found]:
@@ -317,16 +336,19 @@ def _machine(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fo
     out: list[_Found] = []
     if occupied := _occupied(comparison, old, new):
         less = old if occupied > 0 else new
-        idle = 1.0 - less.share("issue") / 100.0
-        hidden = idle * (1.0 - _fullest(less, frozenset({"issue"})))
-        out.append(("achieved_occupancy", "occupancy", -hidden * occupied))
-    idle, clock = _idle(old, new), -(_log(comparison, "sm_clock") or 0.0)
-    if comparison["blocks"].moved and abs(idle) >= QUIET:
-        out.append(("blocks", "launch", idle))
-    elif comparison["cycles"].moved and abs(idle) >= QUIET and not comparison["waves"].moved:
-        out.append(("cycles", "tail", idle))
+        idle = minus(1.0, over(less.share("issue"), 100.0))
+        hidden = times(idle, 1.0 - _fullest(less, frozenset({"issue"})))
+        if hidden is not None:
+            out.append(("achieved_occupancy", "occupancy", -hidden * occupied))
+    uneven, clock = _idle(old, new), times(-1.0, _log(comparison, "sm_clock"))
+    if uneven is not None and abs(uneven) >= QUIET:
+        if comparison["blocks"].moved:
+            out.append(("blocks", "launch", uneven))
+        elif comparison["cycles"].moved and not comparison["waves"].moved:
+            out.append(("cycles", "tail", uneven))
     # A time outside of the profiler passed at a clock of its own.
-    if abs(clock) >= QUIET and (comparison.time is None or comparison.profiler_alone):
+    inside = comparison.time is None or comparison.profiler_alone
+    if clock is not None and abs(clock) >= QUIET and inside:
         out.append(("sm_clock", "clock", clock))
     return out
 
@@ -339,12 +361,13 @@ def _occupied(comparison: Comparison, old: Behaviour, new: Behaviour) -> float:
     moves with their parts of the time: then the main one's own must have gone that way. And as
     many warps that share fewer SMs are no more warps on the chip.
     """
-    fit, ratio = comparison["theoretical_occupancy"], _log(comparison, "achieved_occupancy") or 0.0
+    fit, ratio = comparison["theoretical_occupancy"], _log(comparison, "achieved_occupancy")
     same = comparison["blocks"].moved and fit.old is not None and not fit.moved
-    if not comparison["achieved_occupancy"].moved or old.roles != new.roles or same:
+    moved = comparison["achieved_occupancy"].moved
+    if ratio is None or not moved or old.roles != new.roles or same:
         return 0.0
-    if old.occupied and new.occupied:
-        own = math.log(new.occupied / old.occupied)
+    own = growth(old.occupied, new.occupied)
+    if own is not None:
         ratio = own if own * ratio > 0 and abs(own) >= QUIET else 0.0
     if UNKNOWN in (old.running, new.running):
         return ratio
@@ -360,9 +383,10 @@ def _waits(old: Behaviour, new: Behaviour, old_s: float, new_s: float) -> list[_
     """
     out: list[_Found] = []
     for kind in (_SHARED, _QUEUES | _LATENCY, frozenset({"barrier_stall"})):
-        moves = {s: new.waits.get(s, 0.0) - old.waits.get(s, 0.0) for s in sorted(kind)}
+        found = {s: minus(new.waited(s), old.waited(s)) for s in sorted(kind)}
+        moves = {state: move for state, move in found.items() if move is not None}
         net = sum(moves.values())
-        if abs(net) < 2 * QUIET * max(old_s, new_s):
+        if not moves or abs(net) < 2 * QUIET * max(old_s, new_s):
             continue
         if net < 0:
             effect = math.log(max(1.0 + net / old_s, 1e-3))
@@ -373,7 +397,7 @@ def _waits(old: Behaviour, new: Behaviour, old_s: float, new_s: float) -> list[_
     return out
 
 
-def _idle(old: Behaviour, new: Behaviour) -> float:
+def _idle(old: Behaviour, new: Behaviour) -> Maybe:
     """Logarithm of the ratio of times that blocks make which end (or fill SMs) more unevenly.
 
     All cycles by the mean SM's, or the busiest SM's by the mean one's, whichever says less: what
@@ -381,18 +405,18 @@ def _idle(old: Behaviour, new: Behaviour) -> float:
     """
     before, after = old.running, new.running
     if UNKNOWN in (before, after):
-        return 0.0
+        return None
     return _less(
         math.log(before.mean / after.mean),
         math.log((1.0 - before.uneven) / (1.0 - after.uneven)),
     )
 
 
-def _less(one: float, other: float) -> float:
-    """Whichever of two readings of one effect says less, 0 where they contradict each other."""
-    return min(one, other, key=abs) if one * other > 0 else 0.0
+def _less(one: float, other: Maybe) -> float:
+    """Whichever of two readings of one effect says less, 0 where they do not agree on one."""
+    return min(one, other, key=abs) if other is not None and one * other > 0 else 0.0
 
 
-def _log(comparison: Comparison, counter: str) -> float | None:
+def _log(comparison: Comparison, counter: str) -> Maybe:
     delta = comparison[counter]
-    return math.log(delta.new / delta.old) if delta.old and delta.new else None
+    return growth(delta.old, delta.new)

@@ -21,7 +21,7 @@ from workbench.analysis.attribution import Attribution, CounterSplit
 from workbench.analysis.duration import TimePart, TimeSplit
 from workbench.analysis.occupancy import OccupancySplit
 from workbench.analysis.source.lines import Tokens, scan
-from workbench.model import Profile, Record
+from workbench.model import Number, Profile, Record
 
 Link = Literal["hunk", "launch", "compiler", "source unknown", "elsewhere"]
 
@@ -81,7 +81,7 @@ def place_of(
     *,
     known: bool = True,
     by_size: bool = False,
-    change: float = 0.0,
+    change: Number | None = None,
 ) -> Origin:
     """Where a hypothesis' counter moved.
 
@@ -110,7 +110,9 @@ def place_of(
     if way == "wait":
         return _of_wait(counter, time)
     splits = [_split(attribution, name) for name in _LINES.get(counter, (counter,))]
-    moved = [s for s in splits if s is not None and s.delta and float(s.delta) * change >= 0]
+    moved = [s for s in splits if s is not None and s.delta]
+    if change is not None:
+        moved = [split for split in moved if split.delta * change >= 0]
     for split in moved:
         found = _largest(_by_hunk(split), float(split.delta))
         if found is not None:

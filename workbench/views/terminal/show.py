@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from workbench.analysis.absent import over, plus, times, total
 from workbench.analysis.aggregate import weights_of
 from workbench.analysis.compare import remarks
 from workbench.analysis.headroom import (
@@ -117,7 +118,8 @@ def _overview(profile: Profile, longest: Launch, width: int) -> RenderableType:
     """One row per launch; the longest is marked, because its details follow."""
     # Of thousands of launches only what stands in the table.
     readings = [{name: read(launch, name) for name in _OVERVIEW} for launch in profile.launches]
-    total = sum(value_of(each, "duration") or 0.0 for each in readings)
+    timed = zip(profile.launches, readings, strict=True)
+    whole = total(value_of(own, "duration") for launch, own in timed if launch.profiled)
     wide = width >= 100
     table = grid("r", "l", "f", *("lr" if wide else ""), "r", "r", "r", "r")
     table.expand = True
@@ -128,7 +130,7 @@ def _overview(profile: Profile, longest: Launch, width: int) -> RenderableType:
         profile.launches, titles(profile.launches), readings, strict=True
     ):
         duration = value_of(own, "duration")
-        share = 100.0 * duration / total if duration is not None and total else None
+        share = times(100.0, over(duration, whole))
         mark = Text("▸" if launch is longest else "", style=HEAD)
         name = Text(clean(title, 60), style=HEAD if launch is longest else "")
         if not launch.profiled:
@@ -367,7 +369,7 @@ def memory(readings: Readings, device: Device) -> list[RenderableType]:
     )
     local = [value_of(readings, name) for name in ("local_loads", "local_stores")]
     if any(local):
-        both = quantity(sum(value or 0 for value in local))
+        both = quantity(plus(*local))
         spills = facts.said("spill_instructions", "of them spills")
         facts.add("Local accesses", both, "instructions", spills)
     return facts.section("Memory")
@@ -383,10 +385,10 @@ def occupancy(readings: Readings) -> list[RenderableType]:
     facts.row("Theoretical", "theoretical_occupancy", blocks)
     facts.row("Achieved", "achieved_occupancy", facts.said("warps_per_sm", "warps/SM"))
     facts.row("Registers", "registers", "per thread")
-    static, dynamic = (value_of(readings, f"{kind}_shared") or 0 for kind in ("static", "dynamic"))
+    static, dynamic = (value_of(readings, f"{kind}_shared") for kind in ("static", "dynamic"))
     if static or dynamic:
         part = f"{quantity(dynamic, 'byte')} of it dynamic" if dynamic else ""
-        facts.add("Shared memory", quantity(static + dynamic, "byte"), "per block", part)
+        facts.add("Shared memory", quantity(plus(static, dynamic), "byte"), "per block", part)
     facts.row("Waves", "waves", facts.said("tail_idle", "of block slots idle"))
     return facts.section("Occupancy")
 

@@ -542,9 +542,11 @@ def _rows(
 def _area(lane: Lane, share: float) -> Area:
     merged = math.ceil(len(lane.values) / _POINTS)
     parts = [lane.values[n : n + merged] for n in range(0, len(lane.values), merged)]
-    heights = [round(min(sum(part) / len(part), 100.0)) for part in parts]
+    known = [[value for value in part if value is not None] for part in parts]
+    # Where the pass was over, nothing is drawn.
+    heights = [round(min(sum(part) / len(part), 100.0)) for part in known if part]
     path, at = [f"M0 {_HEIGHT}"], 0
     for height in heights:
         path.append(f"v{at - height}h1" if height != at else "h1")
         at = height
-    return Area(lane, f"{''.join(path)}V{_HEIGHT}z", len(heights), share)
+    return Area(lane, f"{''.join(path)}V{_HEIGHT}z", len(parts), share)

@@ -1,0 +1,52 @@
+"""Readings that may be absent, and arithmetic with them: absent is not zero.
+
+A counter that nobody collected, a warp state that a chip does not know, a sample outside of a
+pass: each is None, and so is whatever is computed of it. Only the larger of several readings of
+one thing is known where one of them is. No other place of the analysis puts a number for None.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+#: A number, or nothing that anybody counted.
+Maybe = float | None
+
+
+def plus(*amounts: Maybe) -> Maybe:
+    """Their sum; absent where one of them is."""
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if len(known) == len(amounts) else None
+
+
+def minus(one: Maybe, other: Maybe) -> Maybe:
+    """The difference of two."""
+    return None if one is None or other is None else one - other
+
+
+def times(*amounts: Maybe) -> Maybe:
+    """Their product; absent where one of them is."""
+    known = [amount for amount in amounts if amount is not None]
+    return math.prod(known) if len(known) == len(amounts) else None
+
+
+def over(part: Maybe, whole: Maybe) -> Maybe:
+    """A quotient; absent as well where the whole is zero, of which nothing is a part."""
+    return part / whole if part is not None and whole else None
+
+
+def growth(old: Maybe, new: Maybe) -> Maybe:
+    """The logarithm of new over old; absent where either is zero or absent."""
+    return math.log(new / old) if old and new else None
+
+
+def largest(*readings: Maybe) -> Maybe:
+    """Of several readings of one thing the largest that is known."""
+    return max((one for one in readings if one is not None), default=None)
+
+
+def total(amounts: Iterable[Maybe]) -> Maybe:
+    """The sum of any number of amounts; absent where one is, or where there is none."""
+    every = list(amounts)
+    return plus(*every) if every else None
