@@ -17,11 +17,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from workbench.errors import MissingError, UsageError
+from workbench.serve import visitors
 from workbench.serve.server import (
     EVENTS,
     News,
     Server,
-    allowed_host,
     find_file,
     listening,
     with_script,
@@ -115,9 +115,10 @@ def test_head_gives_the_headers_alone(server: Server) -> None:
     assert head.headers["ETag"] == whole.headers["ETag"]
 
 
-def test_other_methods_are_not_known(server: Server) -> None:
+def test_other_methods_are_not_allowed(server: Server) -> None:
     for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE"):
-        assert Answer(server, "/index.html", method=method).status == 501
+        answer = Answer(server, "/index.html", method=method)
+        assert answer.status == 405 and answer.headers["Allow"] == "GET, HEAD"
 
 
 def test_a_page_may_load_nothing_from_elsewhere_nor_be_framed(server: Server) -> None:
@@ -219,32 +220,181 @@ def test_whatever_is_found_is_inside_and_not_hidden(path: str) -> None:
     ("header", "bound", "allowed"),
     [
         ("127.0.0.1:8000", "127.0.0.1", True),
-        ("localhost:9999", "127.0.0.1", True),  # a port that ssh forwards
-        ("LOCALHOST", "127.0.0.1", True),
-        ("localhost.", "127.0.0.1", True),
+        ("localhost:8000", "127.0.0.1", True),
+        ("LOCALHOST:8000", "127.0.0.1", True),
+        ("localhost.:8000", "127.0.0.1", True),
         ("[::1]:8000", "127.0.0.1", True),
-        ("evil.example", "127.0.0.1", False),
+        ("[::1]:8000", "::1", True),
+        ("localhost:1", "127.0.0.1", False),
+        ("localhost", "127.0.0.1", False),
         ("evil.example:8000", "127.0.0.1", False),
-        ("127.0.0.1.evil.example", "127.0.0.1", False),
-        ("localhost.evil.example", "127.0.0.1", False),
+        ("127.0.0.1.evil.example:8000", "127.0.0.1", False),
+        ("localhost.evil.example:8000", "127.0.0.1", False),
+        ("0.0.0.0:8000", "127.0.0.1", False),
+        ("2130706433:8000", "127.0.0.1", False),
         ("192.168.1.7:8000", "127.0.0.1", False),
-        ("", "127.0.0.1", False),
-        ("[::1", "127.0.0.1", False),
+        ("[::2]:8000", "::1", False),
         ("192.168.1.7:8000", "0.0.0.0", True),
-        ("evil.example", "0.0.0.0", False),
+        ("[fe80::1]:8000", "::", True),
+        ("evil.example:8000", "0.0.0.0", False),
         ("box.lan:8000", "box.lan", True),
-        (socket.gethostname(), "0.0.0.0", True),
+        (f"{socket.gethostname()}:8000", "0.0.0.0", True),
     ],
 )
 def test_names_that_are_answered(header: str, bound: str, allowed: bool) -> None:
-    assert allowed_host(header, bound) is allowed
+    host = visitors.named_host(header)
+    assert host is not None
+    assert (host[1] == 8000 and visitors.allowed_host(host[0], bound)) is allowed
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("", ":8000", "[::1", "::1:8000", "[127.0.0.1:8000", "localhost:", "localhost:8000:1"),
+        *("evil.example@127.0.0.1:8000", "127.0.0.1:8000@evil.example", "127.0.0.1/evil"),
+        *("http://127.0.0.1:8000", "127.0.0.1:8000/", "127.0.0.1:8000?x", "127.0.0.1:8000#x"),
+        *("127.0.0.1\\@evil", "localhost:٣", "lócalhost:8000", "local host:8000", "localhost:-1"),
+        *("localhost:800000", "%6cocalhost:8000", "localhost\x00:8000", "a,localhost:8000"),
+    ],
+)
+def test_what_is_no_host(header: str) -> None:
+    assert visitors.named_host(header) is None
 
 
 def test_another_name_is_turned_away(server: Server) -> None:
+    port = server.server_port
     for path in ("/index.html", EVENTS):
-        answer = Answer(server, path, Host="evil.example")
-        assert answer.status == 421 and b"Studies" not in answer.body
-    assert Answer(server, "/index.html", Host="").status == 421
+        for host in (f"evil.example:{port}", "localhost:1", "127.0.0.1"):
+            answer = Answer(server, path, Host=host)
+            assert answer.status == 421 and b"Studies" not in answer.body
+        for host in ("evil.com@127.0.0.1", "127.0.0.1/evil", ""):
+            assert Answer(server, path, Host=host).status == 400
+
+
+# --- how many, and how long ------------------------------------------------------------
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    return socket.socketpair()
+
+
+@pytest.fixture
+def two(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[socket.socket]]:
+    """Room for three, two of an address; sockets to put there."""
+    monkeypatch.setattr(visitors, "CONNECTIONS", 3)
+    monkeypatch.setattr(visitors, "OF_ONE", 2)
+    monkeypatch.setattr(visitors, "STUCK_S", 0.0)
+    ends = [pair() for _ in range(5)]
+    yield [ours for ours, _ in ends]
+    for one in ends:
+        for end in one:
+            end.close()
+
+
+def test_who_asks_for_nothing_makes_room(two: list[socket.socket]) -> None:
+    here = visitors.Visitors()
+    assert here.enter(two[0], "a") and here.enter(two[1], "a")
+    here.heard(two[1], "answered")
+    assert here.enter(two[2], "a")  # in place of the first
+    assert two[0].recv(1) == b""
+    assert len(here) == 2
+    here.leave(two[1])
+    here.leave(two[1])
+    assert len(here) == 1
+
+
+def test_who_is_answered_does_not(
+    two: list[socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = visitors.Visitors()
+    monkeypatch.setattr(visitors, "STUCK_S", 3600.0)
+    for number, address in enumerate("aab"):
+        assert here.enter(two[number], address)
+        here.heard(two[number], "answered")
+    assert not here.enter(two[3], "a") and not here.enter(two[3], "c")
+    monkeypatch.setattr(visitors, "STUCK_S", -1.0)
+    assert here.enter(two[3], "c")  # in place of one that takes nothing of its answer
+
+
+def test_half_of_them_may_listen_and_who_left_makes_room() -> None:
+    here = visitors.Visitors()
+    ends = [pair() for _ in range(visitors.OF_ONE // 2 + 1)]
+    for ours, _ in ends:
+        assert here.enter(ours, "a")
+    assert [here.listens(ours) for ours, _ in ends] == [True] * (len(ends) - 1) + [False]
+    assert not here.listens(socket.socket())
+    ends[0][1].close()
+    assert here.listens(ends[-1][0])
+    for one in ends:
+        for end in one:
+            end.close()
+
+
+def talk(server: Server, *said: bytes) -> bytes:
+    """All that a connection is answered when this is said to it."""
+    with closing(socket.create_connection(("127.0.0.1", server.server_port), timeout=10)) as c:
+        for words in said:
+            c.sendall(words)
+        answer = b""
+        while piece := c.recv(65536):
+            answer += piece
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET http://[ HTTP/1.1\r\n", 400),
+        (b"GET http://[\r\n", 400),
+        (b"GET /\r\n", 400),
+        (b"GET  / HTTP/1.1\r\n", 400),
+        (b"GET / HTTP/2.0\r\n", 505),
+        (b"PRI * HTTP/2.0\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\n", 400),
+        (b"GET / HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: {host}\r\nHost: {host}\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 5\r\n\r\nhello", 413),
+        (b"GET / HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n", 413),
+        (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n", 431),
+        (b"GET / HTTP/1.1\r\nX: " + b"y" * (20 << 10), 431),
+        (b"GET /" + b"y" * (20 << 10), 431),
+        (b"POST / HTTP/1.1\r\nHost: {host}\r\n\r\n", 405),
+    ],
+)
+def test_what_is_no_request_is_told_so_and_ended(
+    server: Server, request_: bytes, status: int
+) -> None:
+    host = f"127.0.0.1:{server.server_port}".encode()
+    answer = talk(server, request_.replace(b"{host}", host))
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
+    assert b"\r\nConnection: close\r\n" in answer and b"Studies" not in answer
+    assert len(server.visitors) == 0 or Answer(server, "/").status == 200
+
+
+def test_a_slow_request_is_ended(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workbench.serve.server.HEAD_S", 0.2)
+    assert talk(server) == b""
+    assert talk(server, b"GET / HT").startswith(b"HTTP/1.1 408 ")
+
+
+def test_several_requests_of_one_connection(server: Server) -> None:
+    host = f"Host: 127.0.0.1:{server.server_port}\r\n".encode()
+    one = b"GET /index.html HTTP/1.1\r\n" + host + b"\r\n"
+    last = b"HEAD / HTTP/1.1\r\n" + host + b"Connection: close\r\n\r\n"
+    answer = talk(server, one + b"\r\n" + one[:9], one[9:], last)
+    assert answer.count(b"HTTP/1.1 200 OK") == 3 and answer.count(b"<h1>Studies</h1>") == 2
+
+
+def test_no_room_is_told_with_when_to_come_back(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(visitors.Visitors, "enter", lambda *_: False)
+    answer = talk(server)
+    assert answer.startswith(b"HTTP/1.1 503 ") and b"\r\nRetry-After: " in answer
+    monkeypatch.undo()
+    monkeypatch.setattr(visitors.Visitors, "listens", lambda *_: False)
+    assert Answer(server, EVENTS).status == 503
+    assert Answer(server, "/index.html").status == 200
 
 
 # --- caches --------------------------------------------------------------------------

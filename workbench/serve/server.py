@@ -2,24 +2,27 @@
 
 Built on the standard library's `http.server`, which is enough for one reader at a time.
 What it adds: no file outside of the folder and no hidden one is served, a browser that
-was lured here by another name (DNS rebinding) is turned away, pages are revalidated and
-never stale, and a page that is being looked at reloads when it was written again.
+was lured here by another name (DNS rebinding) is turned away, visitors cannot use up the
+machine (`Visitors`), pages are revalidated and never stale, and a page that is being looked at
+reloads when it was written again.
 """
 
 from __future__ import annotations
 
 import errno
 import html
-import ipaddress
+import io
 import json
 import mimetypes
 import os
+import re
 import socket
 import stat
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from email.utils import formatdate, parsedate_to_datetime
 from functools import lru_cache
 from hashlib import blake2b
@@ -28,9 +31,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote
 
 from workbench.errors import MissingError, UsageError
+from workbench.serve.visitors import (
+    AGAIN_S,
+    CONNECTIONS,
+    HEAD_BYTES,
+    HEAD_S,
+    IDLE_S,
+    SEND_S,
+    Visitors,
+    allowed_host,
+    named_host,
+)
 
 # --- news for pages that are open ---
 
@@ -93,7 +107,7 @@ def with_script(page: bytes, events: str, state: str) -> bytes:
     return head + script + end + tail if end else page + script
 
 
-# --- which files and which names ---
+# --- which files ---
 
 
 def find_file(root: Path, path: str) -> Path | None:
@@ -120,44 +134,13 @@ def find_file(root: Path, path: str) -> Path | None:
     return found if inside and not hidden else None
 
 
-def allowed_host(header: str, bound: str) -> bool:
-    """Whether a request's ``Host`` can be a reader's own doing.
-
-    A page elsewhere can point a name of its own at this address and then read what it
-    serves as if it were its own; its name is what the browser sends. So names are refused
-    that are not this machine's; a port forwarded by ssh is ``localhost`` with another port.
-
-    Args:
-        header: The header; "" where there is none.
-        bound: The host that the server listens on.
-    """
-    try:
-        name = (urlsplit(f"//{header}").hostname or "").rstrip(".")
-    except ValueError:
-        return False
-    if name == "localhost" or name == bound.lower():
-        return bool(name)
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        own = {socket.gethostname().lower(), socket.getfqdn().lower()}
-        return not is_loopback(bound) and name in own
-    return address.is_loopback or not is_loopback(bound)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only programs of this machine can reach `host`."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
 #: Where pages listen for news; no page of a report begins with a hyphen.
 EVENTS = "/-/events"
 #: Seconds between signs of life to a listener: how long a closed tab holds its thread.
 _HEARTBEAT_S = 15.0
 _COPY_BYTES = 1 << 16
+#: Seconds and bytes that a visitor whose request is refused is still listened to.
+_LINGER_S, _LINGER_BYTES = 1.0, 1 << 18
 
 #: Pages load nothing from elsewhere, and nobody else may frame or embed them.
 _HEADERS = {
@@ -181,11 +164,11 @@ class Served(NamedTuple):
 
 
 class _TurnedAwayError(Exception):
-    """A request that is answered with a status and a sentence."""
+    """A request that is answered with a status and a sentence, and more headers if need be."""
 
-    def __init__(self, status: HTTPStatus, words: str) -> None:
+    def __init__(self, status: HTTPStatus, words: str, **headers: str) -> None:
         super().__init__(words)
-        self.status, self.words = status, words
+        self.status, self.words, self.headers = status, words, headers
 
 
 class Server(ThreadingHTTPServer):
@@ -193,12 +176,14 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
+    request_queue_size = CONNECTIONS
 
     def __init__(self, root: Path, host: str, port: int, *, live: bool) -> None:
         self.root = root.resolve()
         self.host = host
         self.live = live
         self.news = News()
+        self.visitors = Visitors()
         self._open: Counter[str] = Counter()
         self._counting = threading.Lock()
         family, address = _address(host, port)
@@ -220,6 +205,24 @@ class Server(ThreadingHTTPServer):
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = self.host, self.server_address[1]
+
+    def process_request(self, request: _Request, client_address: tuple[str, int]) -> None:
+        """A thread for a visitor, if there is room for one."""
+        connection = _stream(request)
+        if self.visitors.enter(connection, str(client_address[0])):
+            super().process_request(request, client_address)
+            return
+        connection.setblocking(False)  # whoever does not take it at once holds nobody up
+        with suppress(OSError):
+            connection.send(_NO_ROOM)
+            connection.shutdown(socket.SHUT_WR)
+            connection.recv(HEAD_BYTES)
+        self.close_request(request)
+
+    def close_request(self, request: _Request) -> None:
+        """The end of a connection."""
+        self.visitors.leave(_stream(request))
+        super().close_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A reader who leaves in the middle of an answer is no event."""
@@ -271,6 +274,21 @@ class Server(ThreadingHTTPServer):
         except OSError:
             return None
         return Served(found, status) if stat.S_ISREG(status.st_mode) else None
+
+
+#: What `socketserver` says that a request may be; ours are connections.
+_Request = socket.socket | tuple[bytes, socket.socket]
+
+
+def _stream(request: _Request) -> socket.socket:
+    assert isinstance(request, socket.socket)
+    return request
+
+
+_NO_ROOM = (
+    "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n"
+    f"Retry-After: {AGAIN_S}\r\n\r\n"
+).encode()
 
 
 def _address(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
@@ -334,42 +352,148 @@ def _tag(status: os.stat_result) -> str:
     return f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}"
 
 
+#: A request's first line; the target is a path of this server (RFC 9112, section 3.2.1).
+_LINE = re.compile(
+    rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) (/[\x21-\x7e]*) HTTP/([0-9])\.[0-9]\r?", re.DOTALL
+)
+_END = re.compile(rb"\n\r?\n")
+_UNREADABLE = "This request cannot be read."
+
+
 class _Handler(BaseHTTPRequestHandler):
-    """One request."""
+    """The requests of one connection."""
 
     server: Server
     server_version = "workbench"
     sys_version = ""
-    protocol_version = "HTTP/1.1"
-    timeout = 60  # seconds that an idle connection is kept
+    protocol_version = default_request_version = request_version = "HTTP/1.1"
+    timeout = SEND_S
+    requestline = command = ""
 
-    def do_GET(self) -> None:
-        """Answer with the file."""
-        self._answer(body=True)
+    def setup(self) -> None:
+        """Before the first request."""
+        super().setup()
+        self._ahead, self._first, self._refused = b"", True, False
 
-    def do_HEAD(self) -> None:
-        """Answer with what would come before the file."""
-        self._answer(body=False)
+    def handle_one_request(self) -> None:
+        """Read a request, see whether it is one for us, and answer it."""
+        self.close_connection = True
+        body = True
+        try:
+            head = self._head_of_request()
+            if not head:
+                return
+            self.server.visitors.heard(self.connection, "answered")
+            self.connection.settimeout(SEND_S)
+            line, _, rest = head.partition(b"\n")
+            self.raw_requestline, self.rfile = line, io.BytesIO(rest)
+            if self.parse_request():  # which answers by itself what it cannot read
+                body = self.command != "HEAD"
+                self._check()
+                self._answer(body)
+        except _TurnedAwayError as refused:
+            with suppress(ConnectionError, TimeoutError):
+                self._refuse(refused, body)
+        except (ConnectionError, TimeoutError):
+            self.close_connection = True
+
+    def finish(self) -> None:
+        """After the last request: one that was refused is read on, or its answer would be lost."""
+        super().finish()
+        end, left = time.monotonic() + _LINGER_S, _LINGER_BYTES if self._refused else 0
+        with suppress(OSError):
+            if left:
+                self.server.visitors.heard(self.connection, "asking")
+                self.connection.shutdown(socket.SHUT_WR)
+            while left > 0 and (seconds := end - time.monotonic()) > 0:
+                self.connection.settimeout(seconds)
+                left -= len(self.connection.recv(_COPY_BYTES)) or left
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing: a line per request would bury what the watch has to say."""
 
-    def _answer(self, *, body: bool) -> None:
-        try:
-            if not allowed_host(self.headers.get("Host", ""), self.server.host):
-                raise _TurnedAwayError(
-                    HTTPStatus.MISDIRECTED_REQUEST,
-                    f"This report is at {self.server.url} and at no other address.",
-                )
-            address = urlsplit(self.path)
-            if address.path == EVENTS and self.server.live:
-                self._listen(parse_qs(address.query).get("page", [""])[0], body)
-            else:
-                self._file(address.path, body)
-        except _TurnedAwayError as refused:
-            self._refuse(refused, body)
-        except (ConnectionError, TimeoutError):
-            self.close_connection = True
+    def handle_expect_100(self) -> bool:
+        """No body is waited for, so none is asked for."""
+        return True
+
+    def send_error(self, code: int, *_: str | None) -> None:
+        """What the standard library refuses by itself, in our words."""
+        self.close_connection = True
+        raise _TurnedAwayError(HTTPStatus(code), _UNREADABLE)
+
+    def _head_of_request(self) -> bytes:
+        """All of a request, which ends with an empty line; empty where none came.
+
+        Raises:
+            _TurnedAwayError: it is too long, too slow, or its first line is none.
+        """
+        self.server.visitors.heard(self.connection, "asking")
+        read, self._ahead = self._ahead.lstrip(b"\r\n"), b""
+        end = time.monotonic() + (HEAD_S if self._first or read else IDLE_S)
+        self._first = False
+        looked = known = 0
+        while True:
+            if not known and (known := read.find(b"\n") + 1):
+                self._check_line(read[: known - 1])
+            if found := _END.search(read, max(0, looked - 2)):
+                self._ahead = read[found.end() :]
+                return read[: found.end()]
+            if len(read) >= HEAD_BYTES:
+                status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+                raise _TurnedAwayError(status, "This request is too long.")
+            looked = len(read)
+            try:
+                self.connection.settimeout(max(0.001, end - time.monotonic()))
+                chunk = self.connection.recv(HEAD_BYTES - len(read))
+            except TimeoutError:
+                if not read:
+                    return b""
+                status = HTTPStatus.REQUEST_TIMEOUT
+                raise _TurnedAwayError(status, "This request takes too long.") from None
+            if not chunk:
+                return b""
+            if not read:
+                end = min(end, time.monotonic() + HEAD_S)
+                chunk = chunk.lstrip(b"\r\n")
+            read += chunk
+
+    @staticmethod
+    def _check_line(line: bytes) -> None:
+        found = _LINE.fullmatch(line)
+        if found is None:
+            raise _TurnedAwayError(HTTPStatus.BAD_REQUEST, _UNREADABLE)
+        if found[3] != b"1":
+            status = HTTPStatus.HTTP_VERSION_NOT_SUPPORTED
+            raise _TurnedAwayError(status, "This server speaks HTTP/1.1.")
+
+    def _check(self) -> None:
+        """Turn away what is not a reader's request of a page of ours."""
+        close, self.close_connection = self.close_connection, True
+        if self.command not in ("GET", "HEAD"):
+            status = HTTPStatus.METHOD_NOT_ALLOWED
+            raise _TurnedAwayError(status, "This report can only be read.", Allow="GET, HEAD")
+        lengths = self.headers.get_all("Content-Length", [])
+        if any(each.strip("0 \t") for each in lengths) or "Transfer-Encoding" in self.headers:
+            status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            raise _TurnedAwayError(status, "This report takes nothing in.")
+        hosts = self.headers.get_all("Host", [])
+        host = named_host(hosts[0].strip(" \t")) if len(hosts) == 1 else None
+        if host is None:
+            raise _TurnedAwayError(HTTPStatus.BAD_REQUEST, _UNREADABLE)
+        name, port = host
+        if port != self.server.server_port or not allowed_host(name, self.server.host):
+            raise _TurnedAwayError(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                f"This report is at {self.server.url} and at no other address or port.",
+            )
+        self.close_connection = close
+
+    def _answer(self, body: bool) -> None:
+        path, _, query = self.path.partition("?")
+        if path == EVENTS and self.server.live:
+            self._listen(parse_qs(query).get("page", [""])[0], body)
+        else:
+            self._file(path, body)
 
     # --- files ---------------------------------------------------------------------------
 
@@ -413,11 +537,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._head(HTTPStatus.OK, headers)
             if not body:
                 return
-            if page:
-                self.wfile.write(data)
-            else:
-                while chunk := stream.read(_COPY_BYTES):
-                    self.wfile.write(chunk)
+            source = io.BytesIO(data) if page else stream
+            while chunk := source.read(_COPY_BYTES):
+                self.wfile.write(chunk)
+                self.server.visitors.heard(self.connection, "answered")
 
     def _known(self, tag: str, status: os.stat_result | None) -> bool:
         """Whether the reader has this very file (RFC 9110, sections 13.1.2 and 13.1.3)."""
@@ -438,6 +561,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _listen(self, page: str, body: bool) -> None:
         """Server-sent events: the key of the page, and what is wrong, on all news."""
         self.close_connection = True
+        if body and not self.server.visitors.listens(self.connection):
+            status = HTTPStatus.SERVICE_UNAVAILABLE
+            words = "Too many pages are open to tell them all what changes."
+            raise _TurnedAwayError(status, words, **{"Retry-After": str(AGAIN_S)})
         headers = {"Content-Type": "text/event-stream; charset=utf-8", "Connection": "close"}
         self._head(HTTPStatus.OK, headers)
         if not body:
@@ -452,7 +579,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     # --- answers --------------------------------------------------------------------------
 
-    def _head(self, status: HTTPStatus, headers: dict[str, str]) -> None:
+    def _head(self, status: HTTPStatus, headers: Mapping[str, str]) -> None:
         self.send_response(status)
         for name, value in {**_HEADERS, **headers}.items():
             self.send_header(name, value)
@@ -468,7 +595,9 @@ class _Handler(BaseHTTPRequestHandler):
             f"<p>{html.escape(refused.words)}\n"
         ).encode()
         headers = {"Content-Type": "text/html; charset=utf-8", "Content-Length": str(len(text))}
-        self._head(refused.status, headers)
+        if self.close_connection:
+            headers["Connection"], self._refused = "close", True
+        self._head(refused.status, headers | refused.headers)
         if body:
             self.wfile.write(text)
 
