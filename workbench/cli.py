@@ -104,24 +104,29 @@ def _print_error(error: WorkbenchError, *, code: int | None = None, plain: bool 
         plain: A program reads it.
     """
     if plain:
-        import msgspec
-
-        from workbench.views.shapes import ErrorDocument, ErrorFacts
+        from workbench.views.shapes import ErrorDocument, ErrorFacts, compact
 
         facts = ErrorFacts(code=code or error.exit_code, message=error.message, hint=error.hint)
         with contextlib.suppress(OSError, ValueError):
-            click.echo(msgspec.json.encode(ErrorDocument(error=facts)), err=True)
+            click.echo(compact(ErrorDocument(error=facts).plain()), err=True)
         return
-    # click.style is dropped by click.echo where stderr is no terminal; NO_COLOR is ours to honour.
-    from workbench.views.text.escaping import visible  # names in it may be somebody else's
+    from workbench.views.text.door import complain
 
-    color = False if os.environ.get("NO_COLOR") else None
-    told = [(click.style("error: ", fg="red", bold=True), error.message)]
-    told += [(click.style("  hint: ", fg="cyan"), error.hint)] if error.hint else []
     # Where standard error takes nothing either, the exit code says what it can.
     with contextlib.suppress(OSError, ValueError):
-        for head, text in told:
-            click.echo(head + visible(text), err=True, color=color)
+        complain(error)
+
+
+def _print_usage(error: click.ClickException) -> None:
+    """What click says of a wrong command line, which may hold anything."""
+    from workbench.views.text.door import say, write
+
+    shown = io.StringIO()
+    error.show(shown)
+    usage, head, _ = shown.getvalue().partition("Error: ")
+    with contextlib.suppress(OSError, ValueError):
+        write(usage, err=True)
+        say(error.format_message(), err=True, head=head)
 
 
 def _ready_streams() -> None:
@@ -199,7 +204,7 @@ def main(argv: list[str] | None = None) -> int:
             wrong = WorkbenchError(error.format_message(), hint)
             _print_error(wrong, code=error.exit_code, plain=True)
         else:
-            error.show()
+            _print_usage(error)
         sys.exit(error.exit_code)
     except WorkbenchError as error:
         if debug:

@@ -503,7 +503,8 @@ def _say(ctx: Context, text: str | None) -> None:
     rt.said += _MOST + 1 if text is None else len(text.encode())
     if rt.said > _MOST:
         text = f"kernel {ctx.kernel}: more was printed than {_MOST:,} bytes; the rest is left out\n"
-    sys.stderr.write(text or "")
+    # What a kernel prints is for a person: it steers no terminal.
+    sys.stderr.write("".join(c if c.isprintable() or c in "\n\t" else "·" for c in text or ""))
     sys.stderr.flush()
 
 

@@ -64,7 +64,8 @@ def test_csv_holds_the_frame(store: Store, table: str) -> None:
     expected = whole(store, table).to_csv(index=False)
     back, same = (
         pd.read_csv(io.StringIO(each), keep_default_na=False, na_values={"value": [""]})
-        for each in (text, expected)
+        # A counter's formula begins with @, before which a spreadsheet needs an apostrophe.
+        for each in (text.replace(",'@", ",@"), expected)
     )
     assert len(back)
     assert_frame_equal(back, same)

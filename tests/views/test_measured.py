@@ -183,13 +183,13 @@ def test_a_time_that_does_not_grow_is_warned_of() -> None:
 
 def test_times_of_several_days_say_so() -> None:
     days = [make_timing(captured=f"2026-11-{day}T10:05:00Z") for day in (21, 20)]
-    title = time_sheet(days).title
+    (title,) = time_sheet(days).title
     assert "2026-11-20 10:05 UTC to 2026-11-21 10:05 UTC" in title
 
 
 def test_dates_are_for_people_and_iso_for_programs() -> None:
     sheet = time_sheet(timings())
-    assert "2026-11-20 10:05 UTC" in sheet.title
+    assert "2026-11-20 10:05 UTC" in sheet.title[0]
     (first, *_) = json.loads(sheet_text(sheet, "json"))["times"]
     assert first["captured"] == "2026-11-20T10:05:00Z"
 
@@ -251,9 +251,11 @@ def test_what_is_wrong_on_every_problem_is_said_once() -> None:
         row("v2", "n9", None, message=unable),
     ]
     assert verify_sheet("s", 1, wrong, [], (), {}).notes == (
-        f"{race.format('(1, 0, 0)')}\nThe same on n9.",
+        race.format("(1, 0, 0)"),
+        "The same on n9.",
         race.format("(2, 0, 0)").replace("12", "13"),
-        f"{unable}\nThe same on n9.",
+        unable,
+        "The same on n9.",
         unable,
     )
 

@@ -24,7 +24,7 @@ from workbench.units import listed, signed
 from workbench.views.html.page import Head
 from workbench.views.html.pages.diff import diff_view
 from workbench.views.html.render import render as render_page
-from workbench.views.terminal.console import clean, render
+from workbench.views.terminal.console import cut, render
 from workbench.views.terminal.diff import diff_view as terminal_diff
 from workbench.views.terminal.diff import hunks_view, words_view
 from workbench.views.text.documents import step_document
@@ -151,7 +151,7 @@ def in_json(rows: dict[str, Any]) -> Told:
 
 
 def in_terminal(text: str) -> Told:
-    titles = {clean(counter.title, 26): counter.title for counter in catalog()}
+    titles = {cut(counter.title, 26): counter.title for counter in catalog()}
     out: Told = {}
     hunk: int | None = None
     link = symbol = ""

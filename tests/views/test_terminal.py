@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import RenderableType
-from rich.text import Text
 
 from tests import goldens
 from tests.factories import (
@@ -42,9 +41,10 @@ from workbench.store import Store
 from workbench.study.folder import run_study, source_hash, view_study
 from workbench.units import extent, when
 from workbench.views.terminal.console import (
+    Text,
     bar,
-    clean,
     columns,
+    cut,
     heads,
     print_view,
     render,
@@ -398,8 +398,8 @@ def test_bars(share: float, text: str) -> None:
 def test_pieces() -> None:
     assert extent((32, 1, 1)) == "32" and extent((8, 1, 2)) == "8×1×2"
     assert when("2026-11-20T23:51:42Z") == "2026-11-20 23:51 UTC" and when("2021") == "2021"
-    assert clean("a\tb\x1b[31m\r\u202e") == "a   b·[31m··"
-    assert clean("abcdef", 4) == "abc…"
+    assert Text("a\tb\x1b[31m\r\n\u202e").plain == "a   b·[31m· ⟨U+202E⟩"
+    assert cut("abcdef", 4) == "abc…"
     assert render(columns(["a", "b", "c"], 80), 80) == "a\nb\nc\n"
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from workbench.errors import UsageError, did_you_mean
 from workbench.model import Record
+from workbench.views.shapes import compact
 
 #: The protocol's own words around an answer: its id, its type, and the like.
 FRAME = 400
@@ -45,7 +46,7 @@ class Fitted(Record, frozen=True):
 
 def wire_size(value: object) -> int:
     """Bytes of a value as JSON in a JSON string, which is how an answer travels."""
-    return len(msgspec.json.encode(msgspec.json.encode(value).decode()))
+    return len(msgspec.json.encode(compact(value)))
 
 
 # --- pointers --------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ from workbench.model import Record
 from workbench.processes.ending import end_group, guarded
 from workbench.processes.starting import own_module
 from workbench.project import Project
-from workbench.views.shapes import ErrorDocument, ErrorFacts, Json
+from workbench.views.shapes import ErrorDocument, ErrorFacts, Json, compact
 from workbench.views.shapes.schema import SHAPES, schema_of
 
 # --- what a client may read at any time ---
@@ -119,9 +119,9 @@ def read_resource(uri: str) -> tuple[str, str]:
         if kind == "vocabulary" and not name:
             return _vocabulary(), "text/markdown"
         if kind == "counters":
-            return _packed(meaning(name) if name else _index()), _JSON
+            return compact(meaning(name) if name else _index()), _JSON
         if kind == "schema" and name in SHAPES:
-            return _packed(schema_of(name)), _JSON
+            return compact(schema_of(name)), _JSON
     known = [resource.uri for resource in RESOURCES]
     raise UsageError(f"there is no resource {uri[:200]!r}", did_you_mean(uri, known, "resources"))
 
@@ -137,10 +137,6 @@ def _index() -> Json:
             for each in catalog()
         ]
     }
-
-
-def _packed(document: Json) -> str:
-    return msgspec.json.encode(document).decode()
 
 
 # --- a command as a process, whose end is always ours: also where a client cancels it ---
@@ -452,7 +448,7 @@ def server_of(desk: Desk) -> Server[Any]:
             await context.session.report_progress(seconds, None, line)
 
         answer, failed = await desk.call(params.name, params.arguments or {}, say)
-        text = msgspec.json.encode(answer).decode()
+        text = compact(answer)
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=text)], is_error=failed
         )

@@ -18,6 +18,7 @@ from workbench.commands.options import folded
 from workbench.errors import KernelError, UsageError
 from workbench.project import find_project
 from workbench.session.reports import open_capture
+from workbench.views.text.door import say
 
 _BEHIND = (
     "Write the command to capture behind --, as in `workbench capture before -- python bench.py`."
@@ -157,7 +158,7 @@ def command(name: str | None, wish: Wish, **given: Any) -> None:
 
 def _say(line: str) -> None:
     # Standard output is the program's.
-    click.echo(f"capture: {line}", err=True)
+    say(f"capture: {line}", err=True)
 
 
 def _tell(taken: Taken, first: Path | None) -> None:

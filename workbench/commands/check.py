@@ -24,6 +24,7 @@ from workbench.views.sheets import check
 from workbench.views.terminal.console import print_view
 from workbench.views.terminal.progress import Progress
 from workbench.views.terminal.tables import check_view
+from workbench.views.text.door import say, write
 from workbench.views.text.markdown import gates_markdown, step_markdown
 
 if TYPE_CHECKING:
@@ -142,10 +143,10 @@ def command(
     if format_ == "table":
         print_view(check_view(past.gates))
     else:
-        click.echo(_text(past, format_), nl=False)
+        write(_text(past, format_), commands=format_ == "github")
     if not past.gates:
         study = selection.study or session.project.default_study
-        click.echo(f"  hint: {_nothing(study, against or baseline)}", err=True)
+        say(f"  hint: {_nothing(study, against or baseline)}", err=True)
     sys.exit(_EXIT[overall(past.gates)])
 
 

@@ -18,6 +18,7 @@ from workbench.session.api import Session
 from workbench.session.asked import Places, Selection, is_program, refuse_for_program
 from workbench.session.step import Diff
 from workbench.views.terminal.progress import Progress
+from workbench.views.text.door import write
 
 if TYPE_CHECKING:
     from workbench.commands.options import Detail
@@ -72,7 +73,7 @@ def _print(step: Diff, format_: str, everything: bool, sass: bool) -> None:
     if format_ == "csv":
         from workbench.views.text.tables import diff_csv
 
-        click.echo(diff_csv(step.comparison), nl=False)
+        write(diff_csv(step.comparison))
         return
     notes = [*step.notes, *([f"--sass: {step.no_codes}"] if sass and step.no_codes else ())]
     words, codes = (step.title, step.change, notes), step.codes if sass else None
@@ -83,12 +84,12 @@ def _print(step: Diff, format_: str, everything: bool, sass: bool) -> None:
         document = step_document(
             step.comparison, step.story, notes=notes, stale=step.stale, codes=codes
         )
-        click.echo(dumps(document), nl=False)
+        write(dumps(document))
     elif format_ == "markdown":
         from workbench.views.text.markdown import step_markdown
 
         sides = step.old, step.new, step.comparison, step.story
-        click.echo(step_markdown(*sides, *words), nl=False)
+        write(step_markdown(*sides, *words))
     else:
         from workbench.views.terminal.console import print_view, width
         from workbench.views.terminal.diff import step_view
@@ -106,12 +107,12 @@ def _print_programs(programs: ProgramDiff, format_: str, everything: bool) -> No
         from workbench.views.text.documents import steps_of
 
         document = difference_document(programs.difference, steps_of(programs.steps()))
-        click.echo(dumps(document.plain()), nl=False)
+        write(dumps(document.plain()))
     elif format_ == "markdown":
         from workbench.views.text.markdown import steps_markdown
         from workbench.views.text.tables import sheet_text
 
-        click.echo(sheet_text(sheet, format_) + steps_markdown(programs.steps()), nl=False)
+        write(sheet_text(sheet, format_) + steps_markdown(programs.steps()))
     else:
         print_sheet(sheet, format_)
         if format_ == "csv":

@@ -17,6 +17,7 @@ from workbench.errors import MissingError, UsageError
 from workbench.frames import Filters, TableName, stored
 from workbench.session.api import Session
 from workbench.store import device_slug
+from workbench.views.text.door import say
 from workbench.views.text.tables import write_csv, write_parquet
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def command(
         if out.suffix.lower() == f".{format_}"
         else f", as {format_.upper() if format_ == 'csv' else 'Parquet'}"
     )
-    click.echo(f"{rows:,} rows written to {out}{kind}")
+    say(f"{rows:,} rows written to {out}{kind}")
 
 
 def _some(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:

@@ -9,6 +9,7 @@ from workbench.commands.options import problem_option, study_option
 from workbench.model import Profile
 from workbench.session.api import Session
 from workbench.session.importing import Import, keep_report
+from workbench.views.text.door import say
 
 
 @click.command("import")
@@ -42,12 +43,12 @@ def command(
 def _report(profile: Profile, where: str) -> None:
     kernels = ", ".join(dict.fromkeys(launch.kernel[:60] for launch in profile.launches))
     n = len(profile.launches)
-    click.echo(
+    say(
         f"kept {profile.study}/{profile.version} {profile.problem} on {profile.device.name} "
         f"(ncu {profile.tools.get('ncu') or 'of unknown version'}, "
         f"{profile.captured or 'date unknown'})"
     )
-    click.echo(f"  {units.count(n)} launch{'es' if n > 1 else ''}: {kernels}")
-    click.echo(f"  {where}")
+    say(f"  {units.count(n)} launch{'es' if n > 1 else ''}: {kernels}")
+    say(f"  {where}")
     for notice in profile.notices:
-        click.echo(f"note: {notice.message}")
+        say(f"note: {notice.message}")

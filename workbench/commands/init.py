@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from workbench.study.scaffold import start_project
+from workbench.views.text.door import say
 
 
 @click.command()
@@ -24,8 +25,8 @@ def command(folder: Path, study: str, pyproject: bool) -> None:
     overwritten.
     """
     for path in start_project(folder, study, pyproject=pyproject):
-        click.echo(f"wrote {folder / path}")
+        say(f"wrote {folder / path}")
     if study:
-        click.echo("Next: `workbench list`, then `workbench verify v0`.")
+        say("Next: `workbench list`, then `workbench verify v0`.")
     else:
-        click.echo("Next: `workbench new --study NAME` starts a study from a small example.")
+        say("Next: `workbench new --study NAME` starts a study from a small example.")

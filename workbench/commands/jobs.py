@@ -10,6 +10,7 @@ from workbench.cluster.slurm import SlurmQueue, read_settings
 from workbench.commands.options import format_option
 from workbench.project import require_project
 from workbench.views.sheets.machine import jobs_sheet
+from workbench.views.text.door import say
 
 
 @click.command()
@@ -29,13 +30,13 @@ def command(name: str, cancel: bool, format_: str) -> None:
     if not chosen:
         if format_ != "table":
             print_sheet(jobs_sheet(()), format_)  # what is read by others is a document, always
-        click.echo("no jobs have been sent from this project", err=True)
+        say("no jobs have been sent from this project", err=True)
         return
     queue = SlurmQueue(read_settings(project), project.root)
     found = [fleet.standing(dispatch, queue) for dispatch in chosen]
     if cancel:
         for dispatch, each in zip(chosen, found, strict=True):
             fleet.cancel(dispatch, queue)
-            click.echo(f"{each.name}: cancelled; {each.done} had finished", err=True)
+            say(f"{each.name}: cancelled; {each.done} had finished", err=True)
         return
     print_sheet(jobs_sheet(found), format_)

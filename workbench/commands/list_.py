@@ -19,6 +19,7 @@ from workbench.session.api import Session
 from workbench.study.folder import require_study
 from workbench.study.sources import count_versions
 from workbench.views.sheets.list import ListPage, list_document
+from workbench.views.text.door import say, write
 
 if TYPE_CHECKING:
     from workbench.ladder.listing import StudyList
@@ -65,7 +66,7 @@ def command(
                 found = session.recorded(name, problem, device, damaged)
                 broken += damaged
                 if found.note:
-                    click.echo(f"note: {found.note}", err=True)
+                    say(f"note: {found.note}", err=True)
                 found.part = part if part is not None and format_ == "table" else slice(None)
                 lists.append(found)
     if broken and not lists:
@@ -73,12 +74,12 @@ def command(
     if format_ == "json":
         from workbench.views.shapes import dumps
 
-        click.echo(dumps(list_document(lists, project.default_study)), nl=False)
+        write(dumps(list_document(lists, project.default_study)))
     elif format_ in ("csv", "markdown"):
         from workbench.views.text import tables as flat
 
         text = flat.list_csv(lists) if format_ == "csv" else flat.list_markdown(lists)
-        click.echo(text, nl=False)
+        write(text)
     else:
         from workbench.views.terminal.console import print_view, width
         from workbench.views.terminal.list import list_view

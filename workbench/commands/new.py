@@ -8,6 +8,7 @@ from workbench.errors import UsageError
 from workbench.project import require_project
 from workbench.study.folder import parse_target, view_study
 from workbench.study.scaffold import start_study, start_version
+from workbench.views.text.door import say
 
 
 @click.command(
@@ -33,16 +34,16 @@ def command(version: str | None, parent: str | None, study: str | None, title: s
                 "A version: workbench new v5 --from v4. A study: workbench new --study NAME.",
             )
         for path in start_study(project, study):
-            click.echo(f"wrote {path}")
-        click.echo(
+            say(f"wrote {path}")
+        say(
             f"Next: replace the example by your own job, then "
             f"`workbench verify {study}/v0` and `workbench profile {study}/v0`."
         )
         default = require_project().default_study  # that of before, or now this study
         if default == study:
-            click.echo(f"As long as it is the only study, v0 alone means {study}/v0.")
+            say(f"As long as it is the only study, v0 alone means {study}/v0.")
         elif not default:
-            click.echo(f'To write v0 for short, set default_study = "{study}" in the settings.')
+            say(f'To write v0 for short, set default_study = "{study}" in the settings.')
         return
     _start_version(version, parent, study, title)
 
@@ -70,9 +71,9 @@ def _start_version(version: str, parent: str | None, study: str | None, title: s
     view_study(project, study_name)  # what was written must be readable
     new_id = name.partition("_")[0]
     prefix = "" if study_name == project.default_study else f"{study_name}/"
-    click.echo(f"wrote {path}, a copy of {source.id} ({source.title})")
-    click.echo("Next:")
-    click.echo("  1. change the kernel, and say what you changed in `change`")
-    click.echo("  2. predict a counter in [[expect]]")
-    click.echo(f"  3. workbench profile {prefix}{new_id}")
-    click.echo(f"  4. workbench diff {prefix}{source.id} {prefix}{new_id}")
+    say(f"wrote {path}, a copy of {source.id} ({source.title})")
+    say("Next:")
+    say("  1. change the kernel, and say what you changed in `change`")
+    say("  2. predict a counter in [[expect]]")
+    say(f"  3. workbench profile {prefix}{new_id}")
+    say(f"  4. workbench diff {prefix}{source.id} {prefix}{new_id}")

@@ -18,6 +18,7 @@ from workbench.engines import ProfileOptions
 from workbench.engines.ncu.collection import Collection
 from workbench.session.measuring import ncu_commands, profile
 from workbench.views.terminal.progress import Progress
+from workbench.views.text.door import say
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
@@ -115,11 +116,11 @@ def command(
     run = msgspec.structs.replace(run, instruction_limit=limit)
     options = msgspec.structs.replace(options, blocks=blocks)
     if dry_run:
-        say = functools.partial(click.echo, err=True)
-        for line in ncu_commands(named, engine, options, run, say):
-            click.echo(line)
+        aside = functools.partial(say, err=True)
+        for line in ncu_commands(named, engine, options, run, aside):
+            say(line)
         return
-    profile(named, engine, options, run, Progress(), click.echo, _show, timed=timed)
+    profile(named, engine, options, run, Progress(), say, _show, timed=timed)
 
 
 def _show(study: Study, timings: list[Timing]) -> None:

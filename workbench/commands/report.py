@@ -10,6 +10,7 @@ from workbench.commands.options import selection_options
 from workbench.errors import UsageError, together
 from workbench.session.asked import Selection, Workspace
 from workbench.session.site import SitePlan, write_page
+from workbench.views.text.door import say
 
 
 @click.command("report")
@@ -47,7 +48,7 @@ def command(
     """
     place = Workspace()
     if single:
-        click.echo(str(write_page(place, targets, selection, out, force=force)))
+        say(str(write_page(place, targets, selection, out, force=force)))
         return
     if selection != Selection():
         raise UsageError(
@@ -55,11 +56,11 @@ def command(
             "For the pages of one study: `workbench report STUDY`.",
         )
     result = SitePlan(place, targets, out).build(force=force)
-    click.echo(result.words)
-    click.echo(str(result.index))
+    say(result.words)
+    say(str(result.index))
     for error in result.broken:
-        click.echo(f"note: {error.message}; its pages show what is recorded of it", err=True)
+        say(f"note: {error.message}; its pages show what is recorded of it", err=True)
     for note in result.notes:
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     if result.damaged:
         raise together(result.damaged)

@@ -7,6 +7,7 @@ import click
 from workbench.errors import UsageError, did_you_mean
 from workbench.views.shapes import dumps
 from workbench.views.shapes.schema import SHAPES, schema_of, schemas
+from workbench.views.text.door import write
 
 
 @click.command()
@@ -19,4 +20,4 @@ def command(of: str | None) -> None:
     """
     if of is not None and of not in SHAPES:
         raise UsageError(f"{of!r} prints no JSON document", did_you_mean(of, SHAPES, "documents"))
-    click.echo(dumps(schemas() if of is None else schema_of(of)), nl=False)
+    write(dumps(schemas() if of is None else schema_of(of)))

@@ -18,6 +18,7 @@ from workbench.session.asked import Workspace
 from workbench.session.site import SitePlan
 from workbench.views.html.pool import get_ready
 from workbench.views.html.site import Audience
+from workbench.views.text.door import complain, say
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
@@ -69,9 +70,9 @@ def _stay(plan: SitePlan, server: Server, watching: bool) -> None:
     # Before the first build, so that what changes during it is noticed after it.
     found = changes(plan.sources(), pause=pause)
     _build(plan, server)
-    click.echo(server.url)
+    say(server.url)
     if server.host not in _LOOPBACK:
-        click.echo("Whoever can reach this address can read the report.", err=True)
+        say("Whoever can reach this address can read the report.", err=True)
     if not watching:
         threading.Event().wait()
     get_ready()
@@ -80,7 +81,7 @@ def _stay(plan: SitePlan, server: Server, watching: bool) -> None:
     gc.collect()
     gc.freeze()
     for changed in found:
-        click.echo(named(changed))
+        say(named(changed))
         _build(plan, server)
 
 
@@ -121,7 +122,7 @@ def attempt(plan: SitePlan, audience: Audience | None = None) -> list[str]:
     try:
         result = plan.build(audience=audience)
         problems += [*result.broken, *result.damaged]
-        click.echo(result.words)
+        say(result.words)
     except WorkbenchError as error:
         problems.append(error)
     except Exception as error:
@@ -131,9 +132,7 @@ def attempt(plan: SitePlan, audience: Audience | None = None) -> list[str]:
         words = f"an internal error of workbench: {type(error).__name__}: {error}"
         problems.append(WorkbenchError(words, "`workbench --debug report` shows where."))
     for problem in problems:
-        click.echo(f"error: {problem.message}", err=True)
-        if problem.hint:
-            click.echo(f"  hint: {problem.hint}", err=True)
+        complain(problem)
     return [problem.message for problem in problems]
 
 

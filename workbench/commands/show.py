@@ -18,6 +18,7 @@ from workbench.session.api import Session
 from workbench.session.asked import Places, Selection, is_program, refuse_for_program
 from workbench.session.targets import Target, whole_large_report
 from workbench.views.terminal.progress import Progress
+from workbench.views.text.door import write
 
 if TYPE_CHECKING:
     from workbench.views.sheets import Sheet
@@ -89,11 +90,11 @@ def _print(found: Target, everything: bool, format_: str) -> None:
         from workbench.views.text.documents import show_document
 
         document = show_document(profile, found.timing, stale=found.stale, notes=found.notes)
-        click.echo(dumps(document), nl=False)
+        write(dumps(document))
     elif format_ in ("csv", "markdown"):
         from workbench.views.text.tables import show_csv, show_markdown
 
-        click.echo((show_csv if format_ == "csv" else show_markdown)(profile), nl=False)
+        write((show_csv if format_ == "csv" else show_markdown)(profile))
     else:
         from workbench.views.terminal.console import print_view, width
         from workbench.views.terminal.show import show_view

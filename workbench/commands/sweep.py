@@ -21,6 +21,7 @@ from workbench.engines.host.crew import early_workers
 from workbench.errors import UsageError
 from workbench.session.targets import SweepScope
 from workbench.views.terminal.progress import Progress
+from workbench.views.text.door import say
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
@@ -86,7 +87,7 @@ def command(
         _, (project, chosen, versions) = scope.pick(run=False)
         study = swept_study(project, chosen.name)
         if study.note:
-            click.echo(f"note: {study.note}", err=True)
+            say(f"note: {study.note}", err=True)
         patterns, cache = scope.patterns, sampling.cache
         _print([recorded_sweep(project, study, versions, patterns, device, cache)], format_)
         return

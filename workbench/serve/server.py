@@ -45,6 +45,7 @@ from workbench.serve.visitors import (
     allowed_host,
     named_host,
 )
+from workbench.views.html.render import POLICY
 
 # --- news for pages that are open ---
 
@@ -142,12 +143,10 @@ _COPY_BYTES = 1 << 16
 #: Seconds and bytes that a visitor whose request is refused is still listened to.
 _LINGER_S, _LINGER_BYTES = 1.0, 1 << 18
 
-#: Pages load nothing from elsewhere, and nobody else may frame or embed them.
+#: Pages load nothing from elsewhere, as they say themselves, and nobody else may frame or embed
+#: them, which only a header can say.
 _HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'self' 'unsafe-inline' data: blob:; object-src 'none'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
+    "Content-Security-Policy": f"{POLICY}; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",

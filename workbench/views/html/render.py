@@ -29,8 +29,14 @@ from workbench.views.html.parts import (
     tone_of,
     width,
 )
+from workbench.views.text.door import block
 
 _HERE = Path(__file__).parent
+#: A page loads nothing but what lies beside it, and sends nothing anywhere.
+POLICY = (
+    "default-src 'self' 'unsafe-inline' data: blob:; object-src 'none'; "
+    "base-uri 'none'; form-action 'none'"
+)
 #: A link to the glossary; escaping leaves neither quotes in its title nor tags in its text.
 _TERM = re.compile(r'(<a href="[./]*glossary\.html#[^"]*")( title="[^"]*")(>[^<]*</a>)')
 
@@ -268,6 +274,7 @@ def environment() -> jinja2.Environment:
     env.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "sort_keys": False}
     env.filters |= _FILTERS
     env.globals["tool_version"] = __version__
+    env.globals["policy"] = POLICY
     return env
 
 
@@ -278,10 +285,10 @@ def render(template: str, path: str, **context: object) -> str:
         template: File name in ``templates/``.
         path: Where the page will lie, relative to the site, with forward slashes;
             links to the site's root are made relative to it.
-        context: The view model.
+        context: The view model; no character of it hides or reorders others on the page.
     """
     html = environment().get_template(template).render(root=to_root(path), **context)
-    return without_ends(said_once(html))
+    return block(without_ends(said_once(html)))
 
 
 def without_ends(html: str) -> str:

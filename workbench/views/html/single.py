@@ -110,6 +110,8 @@ class _Packer(HTMLParser):
             self._out.append(_tag(tag, _with(attrs, "src", self._embedded(values["src"]))))
         elif tag == "link" and not values.get("href", "data:").startswith("data:"):
             pass  # an icon or a hint to load something: the page is whole without it
+        elif "http-equiv" in values:
+            pass  # the policy of a page with files beside it; here stands a stricter one
         else:
             self._out.append(raw)
         if tag == "meta" and "charset" in values:

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from workbench.views.text.door import escaped, whole
+
 Json = dict[str, Any]
 
 
@@ -50,7 +52,16 @@ def shaped(record: object, shape: type[_Shape], **other: object) -> _Shape:
 
 def dumps(document: Json) -> str:
     """Pretty JSON with a final newline, keys in their documented order."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return msgspec.json.format(compact(document), indent=2) + "\n"
+
+
+def compact(document: Any) -> str:
+    """JSON in one line; characters that nobody sees are escapes in it."""
+    try:
+        data = msgspec.json.encode(document)
+    except UnicodeEncodeError:  # half a character: of a file's name that is no UTF-8
+        data = msgspec.json.encode(whole(document))
+    return escaped(data.decode())
 
 
 class ErrorFacts(Document, frozen=True):

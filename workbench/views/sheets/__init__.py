@@ -16,14 +16,15 @@ class Sheet(Record, frozen=True):
 
     `raw` has a value of each of `columns` (all that it has, where none are named) a row.
     `extra` names the columns of `header` that a narrow terminal leaves out, the least
-    needed first. `notes` stand under the table; JSON has them in `document` already.
+    needed first. `title` has lines. `notes` stand under the table; JSON has them in `document`
+    already.
     """
 
     header: tuple[str, ...]
     shown: tuple[tuple[str, ...], ...]
     raw: tuple[dict[str, Any], ...]
     document: dict[str, Any]
-    title: str = ""
+    title: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()

@@ -20,11 +20,12 @@ from workbench.views.shapes.measured import (
     GateFacts,
     MeasuredTurns,
 )
+from workbench.views.text.door import block, quoted
 
 #: GitHub shows a failed gate as an error on its line, and what could not be judged as a warning.
 _LEVEL = {"fail": "error", "inconclusive": "warning"}
-#: Characters that no XML 1.0 document may hold, not even escaped.
-_NOT_XML = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535), "·")
+#: Characters that no XML 1.0 document may hold, not even escaped, and that are no controls.
+_NOT_XML = dict.fromkeys((65534, 65535), "·")
 
 
 def summary(gates: Sequence[Gate]) -> str:
@@ -66,7 +67,7 @@ def junit(gates: Sequence[Gate]) -> str:
             lines.append(f"    <testcase classname={_attribute(version)} name={name}{place}>")
             message = _attribute(gate.message)
             if gate.status == "fail":
-                text = escape(gate.message.translate(_NOT_XML))
+                text = escape(_xml(gate.message))
                 lines.append(f"      <failure message={message}>{text}</failure>")
             elif gate.status == "inconclusive":
                 lines.append(f"      <skipped message={message}/>")
@@ -76,7 +77,11 @@ def junit(gates: Sequence[Gate]) -> str:
 
 
 def _attribute(text: str) -> str:
-    return quoteattr(text.translate(_NOT_XML))
+    return quoteattr(_xml(text))
+
+
+def _xml(text: str) -> str:
+    return quoted(text).translate(_NOT_XML)
 
 
 def github(gates: Sequence[Gate], below: str = "") -> str:
@@ -100,7 +105,7 @@ def github(gates: Sequence[Gate], below: str = "") -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return block(text).replace("%", "%25").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

@@ -153,7 +153,7 @@ def memory_sheet(title: str, profiles: Sequence[Profile], labels: Sequence[str])
         document = MemoryStepDocument(memory=MemoryPair(old=parts[0], new=parts[1]))
     amounts = tuple(labels) if two else ("amount",)
     return Sheet(
-        title=title,
+        title=(title,),
         header=("flow", "way", *amounts, *(("change",) if two else ()), "of peak", "lines"),
         shown=tuple(rows),
         raw=tuple(_raw(flows) for flows in shown(sides)),

@@ -117,15 +117,15 @@ def report_sheet(report: ProgramCapture) -> Sheet:
     whole = total(report.survey)
     sheet = program_sheet(report, everything=True)
     launches = several(report.survey.launches, "launch", "launches")
-    title = f"{report.name}\ncaptured {when(report.captured)}, {launches}, "
-    title += f"{quantity(whole.value, 's')} under the profiler\n"
+    told = f"captured {when(report.captured)}, {launches}, "
+    told += f"{quantity(whole.value, 's')} under the profiler"
     closer = (
         f"closer: `workbench show {report.name}::KERNEL#1` (its first launch) or `--launch N`; "
         "--all reads every counter of every launch"
     )
     return replace(
         sheet,
-        title=title,
+        title=(report.name, told, ""),
         shown=tuple(row[:-1] for row in sheet.shown),  # without what was profiled: all of it
         header=sheet.header[:-1],
         extra=sheet.extra[:-1],
@@ -212,7 +212,7 @@ def program_time(estimate: Estimate) -> ProgramTime:
     )
 
 
-def _title(capture: ProgramCapture, whole: Estimate) -> str:
+def _title(capture: ProgramCapture, whole: Estimate) -> tuple[str, ...]:
     survey = capture.survey
     run = survey.runs[0]
     device = f" on {capture.device.name}" if capture.device else ""
@@ -223,11 +223,12 @@ def _title(capture: ProgramCapture, whole: Estimate) -> str:
     processes = f", {several(run.processes, 'process', 'processes')}" if run.processes > 1 else ""
     gpus = f"{several(survey.gpus, 'GPU')} in " if survey.gpus > 1 else ""
     return (
-        f"@{capture.name}: {' '.join(capture.command)}\n"
-        f"captured {when(capture.captured)}{device}{state}\n"
+        f"@{capture.name}: {' '.join(capture.command)}",
+        f"captured {when(capture.captured)}{device}{state}",
         f"{time_words(whole)} on the GPU in {several(survey.launches, 'launch', 'launches')}, "
         f"busy {quantity(1e-9 * run.busy_ns, 's')} of {gpus}{quantity(1e-9 * run.span_ns, 's')}, "
-        f"wall {quantity(run.wall_s, 's')}{processes}\n"
+        f"wall {quantity(run.wall_s, 's')}{processes}",
+        "",
     )
 
 
@@ -311,14 +312,14 @@ def _raw_fate(row: KernelFate) -> dict[str, Any]:
     return plain
 
 
-def headline(difference: ProgramDifference) -> str:
+def headline(difference: ProgramDifference) -> tuple[str, ...]:
     """The program's change in a sentence, its interval with it, and what came and went."""
     lines = [f"@{difference.old.name} → @{difference.new.name}"]
     lines += [f"not comparable, compared by force: {reason}" for reason in difference.reasons]
     hint = "" if difference.interval_known else "; one run has no interval, --repeat gives one"
     lines.append(change_words(difference) + hint)
     words = fate_words(difference)
-    return "\n".join([*lines, words] if words else lines) + "\n"
+    return (*lines, *([words] if words else ()), "")
 
 
 def change_words(difference: ProgramDifference) -> str:

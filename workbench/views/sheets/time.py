@@ -115,8 +115,10 @@ def time_sheet(timings: Sequence[Timing], work: Literal["flop", "op"] = "flop") 
     rows = [_cells(timing, work, speed) for timing in timings]
     header = tuple(name for name in rows[0] if not (same and name == "how"))
     return Sheet(
-        title=f"study {first.study} on {first.device.name}, {_captured(timings)}{how}"
-        f"{_conditions(first)}",
+        title=(
+            f"study {first.study} on {first.device.name}, {_captured(timings)}{how}"
+            f"{_conditions(first)}",
+        ),
         header=header,
         shown=tuple(tuple(row[name] for name in header) for row in rows),
         extra=("samples", "how", "first launch"),

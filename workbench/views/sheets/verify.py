@@ -68,7 +68,7 @@ def verify_sheet(
     tolerances = {row.tolerance for row in rows}
     tolerance = f", tolerance {digits3(rows[0].tolerance)}" if len(tolerances) == 1 else ""
     return Sheet(
-        title=f"study {study}, seed {seed}{tolerance}",
+        title=(f"study {study}, seed {seed}{tolerance}",),
         header=("version", "problem", "result", "error", "of tolerance", "compared"),
         shown=tuple(_cells(row) for row in rows),
         raw=tuple({"study": study, "seed": seed, **asdict(row)} for row in rows),
@@ -100,7 +100,7 @@ def _once(rows: Sequence[VerifyRow]) -> list[str]:
     notes = []
     for first, *rest in same.values():
         others = ", ".join(row.problem for row in rest)
-        notes.append(first.message + (f"\nThe same on {others}." if others else ""))
+        notes += [first.message, *([f"The same on {others}."] if others else ())]
     return notes
 
 

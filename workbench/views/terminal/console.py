@@ -2,8 +2,10 @@
 
 Views are built from `rich` renderables and know nothing of a terminal; `print_view`
 puts them on one (colours, width, NO_COLOR), `render` into plain text for tests and
-pipes. Text from outside (kernel names, source, rules) goes through `clean`, never
-through rich's markup: a report must not be able to colour, link or move the cursor.
+pipes. Text from outside (kernel names, source, rules) is never rich's markup, and a `Text` is one
+row that is visible (`workbench.views.text.door`), whatever it is made of: a report must not be
+able to colour, link, move the cursor or begin a row. What is not made as a `Text` passes the
+door when it is laid out.
 """
 
 from __future__ import annotations
@@ -11,28 +13,80 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Literal, Self, TypeVar
 
-from rich.console import Console, Group, RenderableType
+import rich.text
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
+from rich.segment import Segment
+from rich.style import Style
 from rich.table import Table
-from rich.text import Text
 
 from workbench.model import Profile
 from workbench.units import beside, quantity, when
+from workbench.views.text.door import block, inert, visible
 
 #: Below this width views stack what they otherwise set side by side.
 WIDE = 116
 
 GOOD, BAD, WARN, DIM, HEAD = "green", "red", "yellow", "dim", "bold"
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 #: Stands for a blank at which no row may end, until the text is printed: rich breaks rows at every
 #: blank, U+00A0 among them. It is no character (Unicode), so no text has it.
 _TIE = "\ufdd0"
 _NUMBER = re.compile(r"(?<=\d) (?=(?:[kMGTPEmµnp]|[kMGTPEmµnp]?(?:s|Hz|W|(?:B|FLOP|OP)(?:/s)?))\b)")
+
+
+_Texts = TypeVar("_Texts", bound=rich.text.Text)
+
+
+class Text(rich.text.Text):
+    """A row of text from anywhere: line ends are blanks in it, and nothing hides or steers."""
+
+    def __init__(
+        self,
+        text: str = "",
+        style: str | Style = "",
+        *,
+        no_wrap: bool | None = None,
+        overflow: Literal["fold", "ellipsis"] | None = None,
+    ) -> None:
+        super().__init__(_row(text), style, no_wrap=no_wrap, overflow=overflow)
+
+    def append(self, text: rich.text.Text | str, style: str | Style | None = None) -> Self:
+        """Add text with a style of its own."""
+        super().append(_row(text) if isinstance(text, str) else text, style)
+        return self
+
+
+def _row(text: str) -> str:
+    return text if text.isprintable() else visible(text.expandtabs(4).replace("\n", " "))
+
+
+def cut(text: str, limit: int) -> str:
+    """What a `Text` of it shows, in at most `limit` characters."""
+    text = _row(text)
+    return f"{text[: limit - 1]}…" if len(text) > limit else text
+
+
+def stacked(texts: Iterable[rich.text.Text]) -> rich.text.Text:
+    """Texts below each other as one."""
+    return rich.text.Text("\n").join(texts)
+
+
+class _Shown:
+    """A view of which every character can be seen, also where it is no `Text`."""
+
+    def __init__(self, view: RenderableType) -> None:
+        self._view = view
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self._view, options):
+            text = segment.text
+            yield segment if text.isprintable() else Segment(block(text), segment.style)
 
 
 def width() -> int:
@@ -47,11 +101,11 @@ def print_view(view: RenderableType) -> None:
     left (``| head``) into exit code 1, and a terminal that cannot show a ``→`` into a
     traceback.
     """
-    console = Console(highlight=False, emoji=False)
+    console = Console(markup=False, highlight=False, emoji=False)
     with console.capture() as captured:
-        console.print(view)
+        console.print(_Shown(view))
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    text = captured.get().replace(_TIE, " ").encode(encoding, "replace").decode(encoding)
+    text = inert(captured.get().replace(_TIE, " ")).encode(encoding, "replace").decode(encoding)
     sys.stdout.write("\n".join(line.rstrip() for line in text.split("\n")))
     sys.stdout.flush()
 
@@ -59,17 +113,25 @@ def print_view(view: RenderableType) -> None:
 def render(view: RenderableType, width: int = 80) -> str:
     """Plain text of a view, without trailing blanks."""
     out = io.StringIO()
-    Console(file=out, width=width, no_color=True, highlight=False, emoji=False).print(view)
-    text = out.getvalue().replace(_TIE, " ")
+    console = Console(
+        file=out, width=width, no_color=True, markup=False, highlight=False, emoji=False
+    )
+    console.print(_Shown(view))
+    text = inert(out.getvalue().replace(_TIE, " "))
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
 def fragment(view: RenderableType, width: int = 100) -> str:
     """A view as one element of HTML that brings its own style, for a notebook's cell."""
     console = Console(
-        file=io.StringIO(), record=True, width=width, force_terminal=True, color_system="truecolor"
+        file=io.StringIO(),
+        record=True,
+        width=width,
+        force_terminal=True,
+        color_system="truecolor",
+        markup=False,
     )
-    console.print(view)
+    console.print(_Shown(view))
     style = "font-family:ui-monospace,Menlo,Consolas,monospace;line-height:1.3;overflow-x:auto"
     text = console.export_html(
         inline_styles=True,
@@ -83,17 +145,9 @@ def height(view: RenderableType, width: int) -> int:
     return len(Console(width=width, file=io.StringIO()).render_lines(view, pad=False))
 
 
-def tied(text: Text) -> Text:
+def tied(text: _Texts) -> _Texts:
     """The same text, in which no row ends between a number and its unit."""
     text.plain = _NUMBER.sub(_TIE, text.plain)
-    return text
-
-
-def clean(text: str, limit: int = 0) -> str:
-    """Text from outside, fit for a terminal: no control characters, tabs as blanks."""
-    text = _CONTROL.sub("·", text.expandtabs(4))
-    if limit and len(text) > limit:
-        return text[: limit - 1] + "…"
     return text
 
 
@@ -147,7 +201,7 @@ def notes_block(notes: Sequence[str]) -> list[RenderableType]:
     """Warnings that must stand beside the numbers, each as a paragraph."""
     table = grid("l", "f", padding=1)
     for note in notes:
-        table.add_row(Text("!", style=f"bold {WARN}"), Text(clean(note), style=WARN))
+        table.add_row(Text("!", style=f"bold {WARN}"), Text(note, style=WARN))
     return [Text(), table] if notes else []
 
 
@@ -163,7 +217,7 @@ def provenance(profile: Profile) -> str:
     policy = f", clock control {clocks}" if clocks else ""
     device = profile.device.name or "an unknown device"
     seed = f", seed {profile.verification.seed}" if profile.verification else ""
-    return clean(f"{what}{device}, captured {when(profile.captured)} by {engine}{policy}{seed}")
+    return f"{what}{device}, captured {when(profile.captured)} by {engine}{policy}{seed}"
 
 
 # --- a table whose numbers are the last thing to be cut -------------------------------------
@@ -223,7 +277,7 @@ class Figures:
                 overflow="ellipsis",
             )
         for row in whole:
-            cells = {column: row[column] for column in kept if column < len(row)}
+            cells: dict[int, rich.text.Text] = {c: row[c] for c in kept if c < len(row)}
             for column, cell in cells.items():
                 if self._kinds[column] == "L":
                     cells[column] = _hanging(cell, widths[column])
@@ -262,13 +316,13 @@ class Figures:
         return widths
 
 
-def _hanging(cell: Text, width: int) -> Text:
+def _hanging(cell: rich.text.Text, width: int) -> rich.text.Text:
     """A label in as many rows as it needs, the later ones indented further."""
     indent = len(cell.plain) - len(cell.plain.lstrip())
     rows = cell.wrap(Console(), width - 2, tab_size=4) if cell.cell_len > width else [cell]
-    out = rows[0]
+    out: rich.text.Text = rows[0]
     for row in rows[1:]:
-        out = Text("\n").join([out, Text(" " * (indent + 2), style=cell.style).append_text(row)])
+        out = stacked([out, Text(" " * (indent + 2), style=cell.style).append_text(row)])
     return out
 
 

@@ -14,7 +14,6 @@ from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.launches import NO_PAIR, KernelChange, values_words
@@ -59,12 +58,14 @@ from workbench.views.terminal.console import (
     HEAD,
     WARN,
     Figures,
-    clean,
+    Text,
+    cut,
     grid,
     heads,
     height,
     notes_block,
     section,
+    stacked,
     tied,
     with_unit,
 )
@@ -170,15 +171,15 @@ def diff_view(
     """
     old, new = comparison.old, comparison.new
     study = new.study or old.study
-    head = Text(f"{clean(study)}  " if study else "", style=DIM)
-    head.append(clean(old.label, 120), style="not dim bold")
+    head = Text(f"{study}  " if study else "", style=DIM)
+    head.append(cut(old.label, 120), style="not dim bold")
     head.append(" → ", style="not dim")
-    head.append(clean(new.label, 120), style="not dim bold")
+    head.append(cut(new.label, 120), style="not dim bold")
     if title:
-        head.append(f"  {clean(title)}", style="not dim")
+        head.append(f"  {title}", style="not dim")
     parts: list[RenderableType] = [head, Text(_provenance(comparison), style=DIM)]
     if change:
-        said = Text(clean(change), style="italic")
+        said = Text(change, style="italic")
         parts.append(said if everything else _cut_rows(said, width, _CHANGE))
     # A comparison by force says so before any number; the other warnings may have to wait.
     parts += notes_block(comparison.refusals)
@@ -204,7 +205,7 @@ def diff_view(
     return Group(*parts)
 
 
-def _cut_rows(text: Text, width: int, most: int) -> Text:
+def _cut_rows(text: Text, width: int, most: int) -> RenderableType:
     """The first `most` rows, with an ellipsis where there are more."""
     rows = text.wrap(Console(width=width), width)
     if len(rows) <= most:
@@ -213,7 +214,7 @@ def _cut_rows(text: Text, width: int, most: int) -> Text:
     last.rstrip()
     if last.cell_len > width - 2:
         last.truncate(len(last.plain.rpartition(" ")[0]))
-    return Text("\n").join([*kept, last.append(" …")])
+    return stacked([*kept, last.append(" …")])
 
 
 def _provenance(comparison: Comparison) -> str:
@@ -225,7 +226,7 @@ def _provenance(comparison: Comparison) -> str:
     if same_day and before.endswith(" UTC"):
         before, after = before.removesuffix(" UTC"), after[11:]
     captured = " and ".join(dict.fromkeys((before, after)))
-    return clean(f"{text}, captured {captured} by {comparison.both('engine')}")
+    return f"{text}, captured {captured} by {comparison.both('engine')}"
 
 
 def _time(comparison: Comparison) -> RenderableType:
@@ -247,7 +248,7 @@ def _time(comparison: Comparison) -> RenderableType:
 
 def _kernels(comparison: Comparison, width: int) -> list[RenderableType]:
     """How launches were compared, and what became of each kernel; nothing for one and one."""
-    words = [Text(clean(each), style=DIM) for each in comparison.launch_words]
+    words = [Text(each, style=DIM) for each in comparison.launch_words]
     words = [Text(), *words] if words else []
     kernels = comparison.kernels
     if len(kernels) <= 1:
@@ -257,7 +258,7 @@ def _kernels(comparison: Comparison, width: int) -> list[RenderableType]:
     least = TELLING * max(sum(k.old_s or 0 for k in kernels), sum(k.new_s or 0 for k in kernels))
     for kernel in told[:_KERNELS]:
         table.add(*_kernel(kernel, least))
-    below = [Text(clean(text), style=DIM) for k in told[:_KERNELS] if (text := values_words(k))]
+    below = [Text(text, style=DIM) for k in told[:_KERNELS] if (text := values_words(k))]
     if len(told) > _KERNELS:
         below.append(Text(several(len(told) - _KERNELS, "more kernel"), style=DIM))
     return [*words, section("Kernels", Group(table.table(), *below), _KERNEL_NOTE)]
@@ -275,7 +276,7 @@ def _kernel(kernel: KernelChange, least: float) -> list[Text]:
         change = Text(faster(speedup), style=GOOD if speedup >= 1 else BAD)
     times = [f"{n}×" for n in dict.fromkeys(kernel.samples) if n]
     return [
-        Text(clean(kernel.name)),
+        Text(kernel.name),
         Text("" if max(kernel.samples) == 1 else " → ".join(times), style=DIM),
         Text(quantity(kernel.old_s, "s") if kernel.samples[0] else ""),
         Text(quantity(kernel.new_s, "s") if kernel.samples[1] else ""),
@@ -288,9 +289,9 @@ def _counters(comparison: Comparison, shown: Sequence[Delta], width: int) -> Ren
     table = Figures(
         "Lnnnntt" if wide else "Lnnnt", width, padding=2 if width >= _ROOMY else 1, longest=40
     )
-    rules = list(dict.fromkeys(clean(delta.rule) for delta in shown if delta.rule))
+    rules = list(dict.fromkeys(delta.rule for delta in shown if delta.rule))
     marks = dict(zip(rules, _MARKS, strict=False)) if len(rules) > 1 else {}
-    labels = [clean(side.label) for side in (comparison.old, comparison.new)]
+    labels = [side.label for side in (comparison.old, comparison.new)]
     kernels = [label.rpartition("::")[2] for label in labels]
     labels = kernels if len(set(kernels)) > 1 else labels
     heading = [
@@ -305,7 +306,7 @@ def _counters(comparison: Comparison, shown: Sequence[Delta], width: int) -> Ren
         if delta.group != group:
             group = delta.group
             table.add(Text(catalog().groups[group], style=HEAD))
-        table.add(*_row(delta, marks.get(clean(delta.rule), ""), wide))
+        table.add(*_row(delta, marks.get(delta.rule, ""), wide))
     said = [f"{marks.get(rule, '')} {rule}".strip() for rule in rules]
     legend = [Text(f"Of several launches: {'; '.join(said)}", style=DIM)] if said else []
     return Group(Text(), *legend, table.table())
@@ -340,7 +341,7 @@ def _uncounted(comparison: Comparison, hidden: int, everything: bool) -> list[Re
         table = grid("l", "f")
         for delta in gone:
             known = f"{with_unit(delta.old, delta.unit)} → {with_unit(delta.new, delta.unit)}"
-            table.add_row(delta.title, Text(f"{known}  {clean(delta.reason)}", style=DIM))
+            table.add_row(delta.title, Text(f"{known}  {delta.reason}", style=DIM))
         parts.append(section("Known on one side only", table))
     words = [f"{several(hidden, 'more counter')} moved"] if hidden > 0 and not everything else []
     words += [] if everything else [several(len(same), "counter") + " did not move"]
@@ -426,7 +427,7 @@ def _below(story: Story, hidden: int, detail: _Room) -> list[RenderableType]:
     if not story.chapters:
         words += filter(None, [story.quiet_words])
     out += [Text(word, style=DIM) for word in words]
-    return [*out, *(Text(clean(word), style=WARN) for word in story.attribution.words)]
+    return [*out, *(Text(word, style=WARN) for word in story.attribution.words)]
 
 
 def _words(chapter: Chapter, story: Story, detail: _Room) -> RenderableType:
@@ -442,21 +443,23 @@ def _words(chapter: Chapter, story: Story, detail: _Room) -> RenderableType:
 
 
 def _what(tie: Tie) -> str:
-    return clean(tie.title.sentence(most=_SYMBOLS))
+    return tie.title.sentence(most=_SYMBOLS)
 
 
 def _link(title: str, tie: Tie, counters: int) -> Text:
     """A link in a line or two; `counters` are named of it, one at least where it has no time."""
     kept = 1 + counters if tie.time is not None else 1
-    return tied(Text(f"{title}: ") + Text(", ").join(map(_phrase, tie.rows[:kept])))
+    text = Text(f"{title}: ")
+    text.append_text(Text(", ").join(map(_phrase, tie.rows[:kept])))
+    return tied(text)
 
 
 def _phrase(row: Row) -> Text:
-    text = Text(f"{clean(row.phrase)} ").append(row.amount, style=_tone(row))
+    text = Text(f"{row.phrase} ").append(row.amount, style=_tone(row))
     text.append(f" {row.margin}" * bool(row.margin))
     along = [one for one in row.stalls if one.delta * row.delta > 0]
     for stall in along[:1]:
-        text.append(f" ({clean(stall.phrase)} {stall.amount})", style=DIM)
+        text.append(f" ({stall.phrase} {stall.amount})", style=DIM)
     if (row.share or 0) >= _SHARE:
         text.append(f" ({row.of_it})", style=DIM)
     return text
@@ -479,9 +482,9 @@ _VERDICT = {"confirmed": GOOD, "refuted": BAD, "inconclusive": WARN}
 
 def words_view(story: Story) -> list[RenderableType]:
     """What is told first of a step: the causal strip, and the sentence."""
-    strip = tied(Text(clean(line(story.strip)), style="bold"))
+    strip = tied(Text(line(story.strip), style="bold"))
     first = [Text(), strip] if story.strip else []
-    return [*first, Text(), tied(Text(clean(story.sentence)))] if story.sentence else []
+    return [*first, Text(), tied(Text(story.sentence))] if story.sentence else []
 
 
 def hunks_view(
@@ -518,7 +521,7 @@ def hunks_view(
     blocks += _rest(story)
     if story.quiet:
         blocks.append(Text(story.quiet_words, style=DIM))
-    blocks += [Text(clean(word), style=WARN) for word in story.attribution.words]
+    blocks += [Text(word, style=WARN) for word in story.attribution.words]
     while blocks and isinstance(blocks[-1], Text) and not blocks[-1].plain:
         blocks.pop()
     return [section("What changed, and what it is linked to", Group(*blocks))] if blocks else []
@@ -563,11 +566,11 @@ def hunk_head(chapter: Chapter, file: str, width: int) -> Text:
     """A hunk's number, its lines, and as many of the names that it changes as there is room for."""
     hunk = chapter.hunk
     head = Text(f"Hunk {hunk.id}", style="bold")
-    place = f"  {clean(file)}" if file else ""
+    place = f"  {file}" if file else ""
     head.append(f"{place}  {lines_changed(hunk.old, hunk.new)}", style="not bold dim")
     if hunk.kind == "moved":
         head.append("  moved", style="not bold cyan")
-    names = [clean(name) for name in chapter.symbols[:_NAMES]]
+    names = list(chapter.symbols[:_NAMES])
     more_names = len(chapter.symbols) > len(names)
     while names:
         said = f"  changes {', '.join(names)}{' …' * more_names}"
@@ -586,7 +589,7 @@ def code_rows(
     out = []
     shown = range(lines[0], min(lines[1], len(every)) + 1)
     for number in shown:
-        line = clean(every[number - 1][: 4 * width])
+        line = cut(every[number - 1], 4 * width)
         row = Text(f"{number:>5} ", style=DIM, no_wrap=True, overflow="ellipsis")
         row.append(f"{mark} {line}", style=f"not dim {style}")
         row.truncate(width, overflow="ellipsis")
@@ -608,12 +611,12 @@ def _numbers(tie: Tie) -> list[Text]:
     """Time and counters of one link."""
     rows: list[Text] = []
     for row in tie.rows:
-        text = Text(f"    {clean(row.title, 26):<26}", style=DIM * bool(row.margin))
+        text = Text(f"    {cut(row.title, 26):<26}", style=DIM * bool(row.margin))
         text.append(f"{row.amount:>10}", style=f"not dim {_tone(row)}".rstrip())
         rows.append(text.append(f" {row.margin}" * bool(row.margin), style=DIM))
         text.append(f"  {row.of_it}" * bool(row.of_it), style=DIM)
         for stall in row.stalls:
-            title = f"      {clean(stall.title, 24):<24}"
+            title = f"      {cut(stall.title, 24):<24}"
             rows.append(Text(f"{title}{stall.amount:>10}", style=DIM))
     return rows
 
@@ -623,7 +626,7 @@ def _linked(chapter: Chapter, silent: str) -> RenderableType:
     lines: list[RenderableType] = []
     for tie in chapter.ties:
         title = tie.title
-        said = Text(f"  {clean(title.sentence())}", style="magenta" if title.names else "")
+        said = Text(f"  {title.sentence()}", style="magenta" if title.names else "")
         lines += [said, *_numbers(tie)]
     return Group(*(lines or [Text(f"  {silent}", style=DIM)]))
 
@@ -636,12 +639,12 @@ def _rest(story: Story) -> list[RenderableType]:
     """Links of no hunk: launches, and what nothing explains."""
     lines: list[RenderableType] = []
     for launch in story.launches:
-        said = launch.words(lambda name: clean(name, 60))
+        said = launch.words(lambda name: cut(name, 60))
         lines.append(Text(capital(said)))
     for tie in story.rest.ties:
         title = tie.title
         head = Text(capital(title.head), style="bold")
-        head.append(f"  {clean(title.tail)}", style="not bold dim")
+        head.append(f"  {title.tail}", style="not bold dim")
         lines += [head, *_numbers(tie), Text()]
     small = _left_out(story.rest.left_out)
     return [*lines, *small, Text()] if story.rest.ties and small else lines
@@ -649,7 +652,7 @@ def _rest(story: Story) -> list[RenderableType]:
 
 def _occupancy(kernel: str, causes: dict[str, float]) -> Text:
     parts = [f"{name} {signed(value)} points" for name, value in causes.items() if value]
-    return Text(f"{clean(kernel, 40)}: {', '.join(parts) or 'no cause alone'}")
+    return Text(f"{cut(kernel, 40)}: {', '.join(parts) or 'no cause alone'}")
 
 
 def _expectations(story: Story) -> RenderableType:
@@ -660,8 +663,8 @@ def _expectations(story: Story) -> RenderableType:
     for judgement in story.expectations:
         title = title_of(judgement.counter)
         verdict = Text(judgement.verdict, style=_VERDICT[judgement.verdict])
-        observed = Text(clean(judgement.observed))
-        table.add_row(Text(clean(title)), Text(clean(judgement.expected)), observed, verdict)
+        observed = Text(judgement.observed)
+        table.add_row(Text(title), Text(judgement.expected), observed, verdict)
     return table
 
 
@@ -669,7 +672,7 @@ def _learned(story: Story) -> RenderableType:
     """What the author wrote of a prediction after it was measured."""
     return Group(
         *(
-            Text(f"{clean(title_of(judgement.counter))}: {clean(judgement.learned)}")
+            Text(f"{title_of(judgement.counter)}: {judgement.learned}")
             for judgement in story.expectations
             if judgement.learned
         )
@@ -696,7 +699,7 @@ def machine_lines(codes: Sequence[HunkCode], hunk: int) -> list[Text]:
 
 def _machine(code: CodeDiff, kernel: str) -> list[Text]:
     old, new = code.old, code.new
-    title = f"  machine code{' of ' + clean(kernel, 40) if kernel else ''}: "
+    title = f"  machine code{' of ' + cut(kernel, 40) if kernel else ''}: "
     out = [
         Text(title, style="cyan").append(
             f"{old.instructions:,} → {new.instructions:,} instructions, "
@@ -718,7 +721,7 @@ def _machine(code: CodeDiff, kernel: str) -> list[Text]:
 
 
 def _class(one: CodeClass, least: float) -> Text:
-    row = Text(f"    {clean(one.name, 16):<17}")
+    row = Text(f"    {cut(one.name, 16):<17}")
     row.append(f"{_side(one.old)} → {_side(one.new)}")
     if max(one.old[2], one.new[2]) >= least > 0:
         row.append(f"   {_seconds(one.old[2])} → {_seconds(one.new[2])}", style=DIM)
@@ -756,16 +759,16 @@ def kernel_step_view(
         width: Columns of the terminal.
     """
     before, after = difference.seconds(step.row)
-    head = Text("\n" + clean(step.row.name, 60), style=HEAD)
+    head = Text(cut(step.row.name, 60), style=HEAD)
     told = f"  {quantity(before, 's')} → {quantity(after, 's')} of the program"
     launches = list(dict.fromkeys(round(x) for x in difference.launches(step.row)))
     told += f", {' → '.join(map(count, launches))} launches"
     if (share := difference.share(after - before)) is not None:
         told += f", {quantity(100 * share, '%')} of the change"
     head.append(told, style="not bold")
-    parts: list[RenderableType] = [head, *_class_rows(step.row, difference)]
+    parts: list[RenderableType] = [Text(), head, *_class_rows(step.row, difference)]
     if step.comparison is None or step.story is None:
-        return Group(*parts, Text(clean(step.silence), style=DIM))
+        return Group(*parts, Text(step.silence, style=DIM))
     assert step.old is not None and step.new is not None  # with a comparison both are there
     warnings = [step.doubt.words] if step.doubt is not None else []
     parts += notes_block([*step.comparison.reasons, *warnings, *step.comparison.warnings])
@@ -779,7 +782,7 @@ def kernel_step_view(
     labels = (
         f"@{difference.old.name}::{name} @{difference.new.name}::{step.row.name.split(' ')[-1]}"
     )
-    parts.append(Text(f"\n  all of it: workbench diff {labels}", style=DIM))
+    parts += [Text(), Text(f"  all of it: workbench diff {labels}", style=DIM)]
     return Group(*parts)
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from rich.console import Group, RenderableType
-from rich.text import Text
 
 from workbench.ladder import Rung
 from workbench.ladder.listing import StudyList
 from workbench.ladder.summaries import COUNTED
 from workbench.units import factor, listed, quantity
 from workbench.views.sheets.list import ListPage
-from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, bar, clean, grid
+from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, Text, bar, grid
 
 #: Problems that are named beside the one that is shown.
 _PROBLEMS = 6
@@ -47,12 +46,12 @@ def list_view(
 def _study(found: StudyList, default_study: str, width: int) -> RenderableType:
     name = found.study.name
     head = Text(name, style=HEAD)
-    head.append(f"  {clean(found.study.title)}", style="not bold")
+    head.append(f"  {found.study.title}", style="not bold")
     if name == default_study:
         head.append("  (default study)", style=f"not bold {DIM}")
     where = Text(style=DIM)
     if found.problem:
-        where.append(f"{found.problem} on {clean(found.device)}")
+        where.append(f"{found.problem} on {found.device}")
         others = [each for each in found.recorded if each != found.problem]
         if others:
             where.append(f"; also recorded: {listed(others, _PROBLEMS)}")
@@ -72,7 +71,7 @@ def _study(found: StudyList, default_study: str, width: int) -> RenderableType:
     rows = [[Text(each, style=DIM) for each in header]]
     for rung, date in zip(rungs, dates, strict=True):
         time = rung.time
-        title = Text(clean(rung.title))
+        title = Text(rung.title)
         if rung.is_baseline:
             title.append(" (baseline)", style=DIM)
         shown = Text(quantity(time.time.value if time else None, "s"))
@@ -120,7 +119,7 @@ def _counts(found: StudyList) -> list[RenderableType]:
     table.add_row(*(Text(each, style=DIM) for each in header))
     for rung in found.rungs[found.part]:
         counts = rung.record.counts if rung.record else {}
-        title = Text(clean(rung.title))
+        title = Text(rung.title)
         if rung.is_baseline:
             title.append(" (baseline)", style=DIM)
         cells = [Text(quantity(counts.get(name), "inst")) for name in COUNTED]

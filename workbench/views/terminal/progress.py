@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from workbench.views.text.door import quoted, say, visible
+
 if TYPE_CHECKING:
     from rich.progress import Progress as ProgressBar
     from rich.progress import TaskID
@@ -26,10 +28,10 @@ class Progress:
     def say(self, line: str) -> None:
         """A line that stays; above the bar where there is one."""
         if self._bar is not None:
-            self._bar[0].console.print(line, markup=False, soft_wrap=True)
+            self._bar[0].console.print(quoted(line), markup=False, soft_wrap=True)
             return
         self.clear()
-        click.echo(line, err=True)
+        say(line, err=True)
 
     def clear(self) -> None:
         """Take back the line that is written over, if one is open."""
@@ -39,6 +41,7 @@ class Progress:
 
     def doing(self, text: str) -> None:
         """A line that the next one replaces; nothing where there is no terminal."""
+        text = visible(text)
         if self._bar is not None:
             bar, task = self._bar
             bar.update(task, description=text)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.text import Text
 
 from workbench.analysis.absent import over, plus, times, total
 from workbench.analysis.aggregate import weights_of
@@ -40,9 +39,10 @@ from workbench.views.terminal.console import (
     HEAD,
     WARN,
     WIDE,
+    Text,
     bar,
-    clean,
     columns,
+    cut,
     grid,
     notes_block,
     provenance,
@@ -77,9 +77,9 @@ def show_view(
         everything: Every counter and every rule instead of the telling ones.
         width: Columns of the terminal.
     """
-    head = Text(clean(label), style=HEAD)
+    head = Text(label, style=HEAD)
     if title:
-        head.append(f"  {clean(title)}", style="not bold")
+        head.append(f"  {title}", style="not bold")
     parts: list[RenderableType] = [head, Text(provenance(profile), style=DIM)]
     parts += notes_block([*notes, *remarks(profile)])
     if timing is not None:
@@ -110,7 +110,7 @@ def _time(timing: Timing, baseline: Timing | None) -> Text:
     name = timing.baseline if timing.ratio else baseline.version if baseline else ""
     if speed is not None and name != timing.version:
         share = quantity(100.0 * speed, "%")
-        text.append(f"  {share} of the speed of {clean(name)}", style="not bold")
+        text.append(f"  {share} of the speed of {name}", style="not bold")
     return text
 
 
@@ -132,7 +132,7 @@ def _overview(profile: Profile, longest: Launch, width: int) -> RenderableType:
         duration = value_of(own, "duration")
         share = times(100.0, over(duration, whole))
         mark = Text("▸" if launch is longest else "", style=HEAD)
-        name = Text(clean(title, 60), style=HEAD if launch is longest else "")
+        name = Text(cut(title, 60), style=HEAD if launch is longest else "")
         if not launch.profiled:
             name.append("  never profiled", style=DIM)
         sizes = [extent(launch.grid), extent(launch.block)] if wide else []
@@ -158,7 +158,7 @@ def _details(
     duration = value_of(readings, "duration")
     if duration is not None:
         facts.append(f"{quantity(duration, 's')} under the profiler")
-    head = Text(clean(launch.kernel, 120), style=f"{HEAD} underline")
+    head = Text(cut(launch.kernel, 120), style=f"{HEAD} underline")
     head.append(f"  {', '.join(facts)}", style="not bold not underline")
     parts: list[RenderableType] = [Text(), head]
     parts += headroom(profile, panel_of_launch(launch, profile.device), everything)
@@ -200,7 +200,7 @@ def _of_ptx(launch: Launch, readings: Readings) -> list[RenderableType]:
         if name.startswith("ptx__") and name not in taken:
             shown = metric.value if isinstance(metric.value, str) else None
             value = shown or with_unit(float(metric.value), metric.unit)
-            table.add_row(Text(f"  {name}"), Text(clean(value)))
+            table.add_row(Text(f"  {name}"), Text(value))
     return [section("Counted of PTX", table)] if table.row_count else []
 
 
@@ -474,7 +474,7 @@ def hot_lines(profile: Profile, launch: Launch, width: int, limit: int) -> list[
             table.add_row(*cells, Group(code, below) if note else code)
     index = hot[0].key[0]
     name = profile.sources[index].path if index >= 0 and not many else ""
-    return [section("Hot lines", table, clean(name))]
+    return [section("Hot lines", table, name)]
 
 
 def _without_samples(profile: Profile, launch: Launch, limit: int) -> list[RenderableType]:
@@ -499,7 +499,7 @@ def _place(profile: Profile, key: tuple[int, int], many: bool) -> str:
     index, line = key
     if not many or index < 0:
         return str(line)
-    return f"{clean(profile.sources[index].path.rpartition('/')[2], 18)}:{line}"
+    return f"{cut(profile.sources[index].path.rpartition('/')[2], 18)}:{line}"
 
 
 def _code(profile: Profile, key: tuple[int, int]) -> Text:
@@ -508,7 +508,7 @@ def _code(profile: Profile, key: tuple[int, int]) -> Text:
     if text is None:
         return Text("(the report holds no source)", style=DIM)
     rows = text.splitlines()
-    return Text(clean(rows[line - 1], 400).strip() if 0 < line <= len(rows) else "")
+    return Text(cut(rows[line - 1], 400).strip() if 0 < line <= len(rows) else "")
 
 
 def _largest_stall(line: HotLine) -> Text:
@@ -561,10 +561,10 @@ def _rule(rule: Rule, everything: bool) -> list[RenderableType]:
         scope = " of this part" if rule.scope == "local" else ""
         head.append(f"{quantity(rule.speedup, '%')}{scope}  ", style=GOOD)
     style = HEAD if rule.kind in _TELLING else ""
-    head.append(clean(rule.title or rule.name), style=style)
+    head.append(rule.title or rule.name, style=style)
     if rule.kind in ("warning", "error"):
         head.append(f"  {rule.kind}", style=WARN)
-    message = clean(rule.message.replace("\n", " "))
+    message = rule.message.replace("\n", " ")
     text = message if everything else _first_sentences(message)
     return [head, Padding(Text(text, style=DIM), (0, 0, 0, 2))]
 
@@ -604,23 +604,23 @@ def headroom(profile: Profile, panel: Panel | None, everything: bool) -> list[Re
         table.add_row(Text(f"≤ {factor(way.speedup)}", style=HEAD), _way(profile, way))
     if table.row_count:
         body += [Text("to try, each with an upper bound of its speed-up"), table]
-    return [section(f"Now limited by {clean(panel.limit.words)}", Group(*body))]
+    return [section(f"Now limited by {panel.limit.words}", Group(*body))]
 
 
 def _way(profile: Profile, way: Way) -> RenderableType:
-    text = Text(clean(way.words))
+    text = Text(way.words)
     if way.line is not None:
         text.append(f" ({_line_place(profile, way.line)})", style=DIM)
-    return Group(text, Text(clean(way.because), style=DIM))
+    return Group(text, Text(way.because, style=DIM))
 
 
 def _line_place(profile: Profile, key: LineKey) -> str:
     path, _ = line_at(profile, key)
     name = path.replace("\\", "/").rpartition("/")[2]
-    return clean(f"line {key[1]} of {name}" if name else f"line {key[1]}")
+    return f"line {key[1]} of {name}" if name else f"line {key[1]}"
 
 
 def _hot_code(profile: Profile, key: LineKey) -> list[RenderableType]:
     text = statement_at(profile, key)
-    code = Text(clean(text), no_wrap=True, overflow="ellipsis")
+    code = Text(text, no_wrap=True, overflow="ellipsis")
     return [Padding(code, (0, 0, 0, 2))] if text else []

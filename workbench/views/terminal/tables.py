@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import click
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from workbench.analysis.gates import Gate, overall
 from workbench.measure.plan import Sweep
@@ -21,10 +19,11 @@ from workbench.views.terminal.console import (
     GOOD,
     HEAD,
     WARN,
-    clean,
+    Text,
     notes_block,
     print_view,
 )
+from workbench.views.text.door import quoted, write
 from workbench.views.text.tables import sheet_text, sweep_text
 
 _NUMERIC = frozenset(
@@ -43,7 +42,7 @@ def print_sheet(sheet: Sheet, format_: str) -> None:
     if format_ == "table":
         print_view(sheet_view(sheet))
     else:
-        click.echo(sheet_text(sheet, format_), nl=False)
+        write(sheet_text(sheet, format_))
 
 
 def print_sweep(table: Sweep, format_: str) -> None:
@@ -51,7 +50,7 @@ def print_sweep(table: Sweep, format_: str) -> None:
     if format_ == "table":
         print_view(sweep_view(table))
     else:
-        click.echo(sweep_text(table, format_), nl=False)
+        write(sweep_text(table, format_))
 
 
 def _plain_table() -> Table:
@@ -63,9 +62,9 @@ def _plain_table() -> Table:
 
 def sheet_view(sheet: Sheet) -> RenderableType:
     """The sheet for a terminal of any width."""
-    parts: list[RenderableType] = [Text(sheet.title)] if sheet.title else []
+    parts: list[RenderableType] = [Text(line) for line in sheet.title]
     parts.append(_Columns(sheet))
-    parts += [_note(line) for note in sheet.notes for line in clean(note).split("\n")]
+    parts += [_note(line) for note in sheet.notes for line in quoted(note).split("\n")]
     return Group(*parts)
 
 
@@ -111,12 +110,12 @@ class _Columns:
 
 def sweep_view(table: Sweep) -> RenderableType:
     """The sweep for a terminal of any width: times, rates and ratios below each other."""
-    parts: list[RenderableType] = [Text(clean(sweep.title(table)))]
+    parts: list[RenderableType] = [Text(sweep.title(table))]
     for quantity in sweep.quantities(table):
         parts += [Text(), _Tables(table, quantity)]
     lines = sweep.notes(table)
     parts += [Text()] if lines else []
-    parts += [Text(clean(line)) for line in lines]
+    parts += [Text(line) for line in lines]
     parts += notes_block([f"WARNING: {line}" for line in sweep.warnings(table)])
     return Group(*parts)
 
@@ -132,10 +131,10 @@ class _Tables:
         sweep, table = self._sweep, _plain_table()
         table.add_column(Text(self._quantity.title, style="bold"), no_wrap=True)
         for problem in problems:
-            table.add_column(Text(clean(problem)), justify="right", no_wrap=True)
+            table.add_column(Text(problem), justify="right", no_wrap=True)
         best = sweep.best
         for version in sweep.versions:
-            row = [Text(clean(version), style="cyan" if version in sweep.baselines else "")]
+            row = [Text(version, style="cyan" if version in sweep.baselines else "")]
             for problem in problems:
                 text = Text(self._quantity.cells[version, problem])
                 if best.get(problem) == version:
@@ -171,10 +170,10 @@ def check_view(gates: Sequence[Gate]) -> RenderableType:
     for gate in gates:
         if gate.version != version:
             version = gate.version
-            table.add_row(Text(clean(version), style=HEAD), "")
+            table.add_row(Text(version, style=HEAD), "")
         status = Text(f"  {gate.status}", style=_STYLE[gate.status])
-        text = Text(clean(gate.message))
+        text = Text(gate.message)
         if gate.line and gate.status != "pass":
-            text.append(f"  {clean(gate.file)}:{gate.line}", style=DIM)
+            text.append(f"  {gate.file}:{gate.line}", style=DIM)
         table.add_row(status, text)
     return Group(table, Text(), Text(check.summary(gates), style=_STYLE[overall(gates)]))

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from workbench.views.text.door import visible
+
 _ACTIVE = re.compile(r"[\\*_\[\]<>&|~$]")
 #: What a forge takes for a person, an issue or a label; it looks at the rendered text, so
 #: that a backslash does not help and only a character that nobody sees does.
 _REFERENCE = re.compile(r"(?<=[@!%])(?=\w)|(?<=(?<!&)#)(?=\w)")
 #: What would make a list, a heading, a quotation or a rule of the line that it begins.
 _LEADING = re.compile(r"^(\s*)(?:([#+=>-])|(\d+)([.)]))")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
-#: Characters that reorder text on a screen: code would read otherwise than it is.
-_REORDERS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _BLANKS = re.compile(r"\s+")
 _TICKS = re.compile(r"`+")
 
@@ -34,6 +33,14 @@ def paragraph(text: str) -> str:
 def whole_line(markdown: str) -> str:
     """Markdown that begins a line, kept from becoming a list, a heading or a quotation."""
     return _LEADING.sub(_escaped, markdown)
+
+
+def sentence(text: str) -> str:
+    """The sentence; the names in it stand between backticks, and become code."""
+    pieces = re.split(r"`([^`]+)`", text)
+    # Every second piece is a name.
+    told = [code(piece) if place % 2 else inline(piece) for place, piece in enumerate(pieces)]
+    return whole_line("".join(told))
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -61,9 +68,3 @@ def fenced(lines: Iterable[str], language: str) -> str:
 
 def _longest_run(text: str) -> int:
     return max((len(run) for run in _TICKS.findall(text)), default=0)
-
-
-def visible(text: str) -> str:
-    """`text` without what a terminal obeys or hides: control characters, changes of direction."""
-    named = _REORDERS.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", text)
-    return _CONTROL.sub("·", named).encode("utf-8", "replace").decode()

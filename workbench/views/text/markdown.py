@@ -8,7 +8,6 @@ ends the block that it stands in. The whole stays below what GitHub takes in one
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from workbench import __version__
@@ -21,7 +20,7 @@ from workbench.analysis.wording import Chapter, Row, Tie, line, silence, title_o
 from workbench.model import Profile
 from workbench.units import capital, count, factor, lines_changed, quantity, several
 from workbench.views.sheets.check import summary
-from workbench.views.text.escaping import code, fenced, inline, paragraph, whole_line
+from workbench.views.text.escaping import code, fenced, inline, paragraph, sentence, whole_line
 
 #: GitHub refuses a comment of more than 65,536 characters; what is left is for the rest.
 LIMIT = 60_000
@@ -54,7 +53,7 @@ def step_markdown(
     """
     head = [
         f"**{inline(line(story.strip))}**",
-        _sentence(story.sentence),
+        sentence(story.sentence),
         _time(comparison),
         _author(title, change),
         _warnings(comparison, notes),
@@ -77,14 +76,6 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 # --- head -------------------------------------------------------------------------------------
-
-
-def _sentence(text: str) -> str:
-    """The sentence; the names in it stand between backticks, and become code."""
-    pieces = re.split(r"`([^`]+)`", text)
-    # Every second piece is a name.
-    told = [code(piece) if place % 2 else inline(piece) for place, piece in enumerate(pieces)]
-    return whole_line("".join(told))
 
 
 def _time(comparison: Comparison) -> str:

@@ -20,16 +20,20 @@ from workbench.model import Profile
 from workbench.units import quantity
 from workbench.views.shapes import dumps
 from workbench.views.sheets import Sheet, sweep
-from workbench.views.text.escaping import inline, visible
+from workbench.views.text.door import inert, visible
+from workbench.views.text.escaping import inline, sentence
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Cells = Sequence[Any]
 
+#: What a spreadsheet takes for the beginning of a formula, in either width.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
+
 
 def to_csv(header: Sequence[str], rows: Iterable[Cells]) -> str:
-    """RFC 4180 text, but with Unix line ends and no control characters; None is an empty cell."""
+    """RFC 4180 text, but with Unix line ends and texts that are safe; None is an empty cell."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(map(_cell, header))
@@ -39,8 +43,23 @@ def to_csv(header: Sequence[str], rows: Iterable[Cells]) -> str:
 
 def _cell(cell: object) -> object:
     if isinstance(cell, str):
-        return visible(cell)
+        return _text(cell)
     return "" if cell is None else cell
+
+
+def _text(cell: str) -> str:
+    """A text in one line, which no spreadsheet computes: OWASP's apostrophe before a formula.
+
+    Nothing is a formula that is a number.
+    """
+    shown = visible(cell)
+    if not cell.startswith(_FORMULA):
+        return shown
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{shown}"
+    return shown
 
 
 def to_markdown(header: Sequence[str], rows: Iterable[Cells]) -> str:
@@ -162,9 +181,13 @@ def sheet_text(sheet: Sheet, format_: str) -> str:
         return dumps(sheet.document)
     if format_ == "csv":
         return _csv(sheet.raw, sheet.columns)
-    notes = "".join(f"\n{note}\n" for note in sheet.notes)
-    title = f"{sheet.title}\n\n" if sheet.title else ""
+    notes = "".join("\n" + _lines(note.split("\n")) for note in sheet.notes)
+    title = f"{_lines(sheet.title)}\n" if sheet.title else ""
     return f"{title}{to_markdown(sheet.header, sheet.shown)}{notes}"
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "".join(f"{sentence(line)}\n" for line in lines if line)
 
 
 def _csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
@@ -212,15 +235,16 @@ def _sweep_rows(table: Sweep) -> Iterator[list[str]]:
 
 
 def write_csv(frames: Iterable[pd.DataFrame], out: TextIO) -> int:
-    """RFC 4180 text, but with Unix line ends and no control characters; NaN is an empty cell.
+    """RFC 4180 text, but with Unix line ends and texts that are safe; NaN is an empty cell.
 
     Returns:
         The number of rows.
     """
     rows = 0
     for number, frame in enumerate(frames):
-        shown = frame.assign(**{name: _visible(frame[name]) for name in _texts(frame)})
-        shown.to_csv(out, index=False, header=number == 0, lineterminator="\n")
+        shown = frame.assign(**{name: _safe(frame[name]) for name in _texts(frame)})
+        text = shown.to_csv(index=False, header=number == 0, lineterminator="\n")
+        out.write(inert(text))
         rows += len(frame)
     return rows
 
@@ -230,12 +254,12 @@ def _texts(frame: pd.DataFrame) -> list[str]:
     return [str(name) for name in frame if frame[name].dtype.name in of_text]
 
 
-def _visible(column: pd.Series[Any]) -> pd.Series[Any]:
-    """The column without what a terminal obeys; each text is looked at once."""
+def _safe(column: pd.Series[Any]) -> pd.Series[Any]:
+    """The column of texts that are safe; each is looked at once."""
     changed = {
-        text: clean
+        text: safe
         for text in column.unique()
-        if isinstance(text, str) and (clean := visible(text)) != text
+        if isinstance(text, str) and (safe := _text(text)) != text
     }
     if not changed:
         return column

@@ -1,0 +1,111 @@
+"""The one door for text that goes to a person: nothing in it steers, hides or forges.
+
+A name may be somebody else's: a kernel's, a file's, a word on the command line. Whatever leaves
+for a terminal, a log or a page passes `visible` (one line) or `block` (a text whose lines are
+meant); `say` and `write` are the only ways to standard output and error. Styles are added behind
+the door (`workbench.views.terminal.console`), and JSON has escapes of its own (`escaped`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import click
+
+from workbench.errors import WorkbenchError
+
+#: Characters that nobody sees, of Unicode's class Cf: they turn text around, join or tag it.
+_FORMAT = (
+    "\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f"
+)
+_HIDDEN = re.compile(
+    f"(?P<control>[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029])|[{_FORMAT}\ud800-\udfff]"
+)
+#: What a runner of GitHub takes for a command of ours: `::` at the beginning of a line, whatever
+#: blanks or styles stand before it, and the older `##[` anywhere.
+_COMMAND = re.compile(r"(?m)^((?:[^\S\n]|\x1b\[[\d;]*m)*)(?=::)|(?<=##)(?=\[)")
+#: In JSON all these have escapes, which are no bytes that anything obeys.
+_RAW = re.compile(f"[\x7f-\x9f\u2028\u2029{_FORMAT}]|(?<=##)\\[")
+#: Stands before each further line of what is said, so that none can pass for a line of ours.
+_GUTTER = "\n  | "
+
+
+def visible(text: str) -> str:
+    """`text` as one line: controls as ``·``, what hides or reorders as ``⟨U+202E⟩``; tabs stay."""
+    return text if text.isprintable() else _HIDDEN.sub(_shown, text)
+
+
+def _shown(match: re.Match[str]) -> str:
+    return "·" if match["control"] else f"⟨U+{ord(match[0]):04X}⟩"
+
+
+def block(text: str) -> str:
+    """`text` in lines that are meant as such, each of them visible."""
+    return "\n".join(map(visible, text.split("\n")))
+
+
+def inert(text: str) -> str:
+    """`text` in which no line is a command to a runner of GitHub."""
+    return _COMMAND.sub(r"\1·", text) if "::" in text or "##[" in text else text
+
+
+def quoted(text: str) -> str:
+    """What is said in one line; its further lines stand behind a bar."""
+    first, *rest = text.rstrip("\n").split("\n")
+    return _GUTTER.join(map(visible, (first, *rest)))
+
+
+def say(text: str, *, err: bool = False, head: str = "", color: bool | None = None) -> None:
+    """Print what happened, a line for people.
+
+    Args:
+        text: Of any origin.
+        err: On standard error.
+        head: Words of ours before it, with a style where it has one.
+        color: Whether styles are printed; None: where there is a terminal.
+    """
+    click.echo(inert(head + quoted(text)), err=err, color=color)
+
+
+def complain(error: WorkbenchError) -> None:
+    """An error and its hint, on standard error."""
+    # click.style is dropped by click.echo where stderr is no terminal; NO_COLOR is ours to honour.
+    color = False if os.environ.get("NO_COLOR") else None
+    say(error.message, err=True, head=click.style("error: ", fg="red", bold=True), color=color)
+    if error.hint:
+        say(error.hint, err=True, head=click.style("  hint: ", fg="cyan"), color=color)
+
+
+def write(text: str, *, err: bool = False, commands: bool = False) -> None:
+    """Print a document that a printer has made.
+
+    Args:
+        text: The whole, its last line ended.
+        err: On standard error.
+        commands: It holds commands to a runner of GitHub, which are ours.
+    """
+    shown = block(text)
+    click.echo(shown if commands else inert(shown), nl=False, err=err)
+
+
+def escaped(json: str) -> str:
+    """JSON that means the same, in which characters that nobody sees are escapes."""
+    return json if json.isprintable() and "##[" not in json else _RAW.sub(_escape, json)
+
+
+def _escape(match: re.Match[str]) -> str:
+    data = match[0].encode("utf-16-be")
+    return "".join(f"\\u{data[at : at + 2].hex()}" for at in range(0, len(data), 2))
+
+
+def whole(value: Any) -> Any:
+    """Plain data of texts that are visible: halves of characters, of which no UTF-8 can be made."""
+    if isinstance(value, str):
+        return block(value)
+    if isinstance(value, dict):
+        return {whole(key): whole(each) for key, each in value.items()}
+    return [whole(each) for each in value] if isinstance(value, (list, tuple)) else value
