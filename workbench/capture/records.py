@@ -77,16 +77,44 @@ class ProgramRun(Record, frozen=True):
     cut: int = 0
 
 
+class SteadyWork(Record, frozen=True):
+    """A work (its `place` in the survey) inside of iterations: one value for each that is kept."""
+
+    place: int
+    launches: tuple[int, ...]
+    total_ns: tuple[int, ...]
+
+
+class Steady(Record, frozen=True):
+    """The part of a program that repeats itself: its last iterations, those of all runs together.
+
+    `period` is the number of kernels that an iteration launches on the busiest stream.
+    `iterations` (all of them) and `warm_ns` (the work before the first) have one value a run.
+    """
+
+    period: int
+    iterations: tuple[int, ...]
+    warm_ns: tuple[int, ...]
+    works: tuple[SteadyWork, ...]
+
+    @property
+    def kept(self) -> int:
+        """How many iterations the works have values of."""
+        return len(self.works[0].total_ns) if self.works else 0
+
+
 class Survey(Record, frozen=True):
     """Every kernel of a program with its time; works in the order of their total, down.
 
-    `nvtx`: only of the launches inside of that range.
+    `nvtx`: only of the launches inside of that range. `steady` None: nothing repeats itself, or
+    a record from before that was looked for.
     """
 
     way: Way
     works: tuple[Work, ...]
     runs: tuple[ProgramRun, ...]
     nvtx: str = ""
+    steady: Steady | None = None
 
     @property
     def totals_ns(self) -> tuple[int, ...]:

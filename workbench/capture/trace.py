@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.capture.records import ProgramRun, RangeShare, Shape, Survey, Way, Work, WorkKind
+from workbench.capture.rhythm import steady_of
 from workbench.errors import DataError, UsageError
 from workbench.model import Dim3, Record
 from workbench.ncurep.names import kernel_name
@@ -398,6 +399,7 @@ def survey_of(
         way=way,
         nvtx=nvtx,
         works=works,
+        steady=steady_of([trace.launches for trace in traces], places),
         runs=tuple(_run(trace, wall_s) for trace, wall_s in zip(traces, walls_s, strict=True)),
     )
 
