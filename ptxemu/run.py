@@ -6,8 +6,10 @@ each returns its counters. Global atomics are serialized by a lock.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -145,14 +147,25 @@ def _reset(compiled: CompiledKernel) -> None:
 
 def _work(compiled: CompiledKernel, geometry: Geometry, blocks: Blocks) -> _Tally:
     _reset(compiled)
-    try:
+    with _enough_memory(compiled.ctx.kernel):
         run_batch(compiled, Lanes(geometry, blocks))
-    except MemoryError:
-        raise ResourceError(
-            f"kernel {compiled.ctx.kernel}: the emulator ran out of memory",
-            "Choose a smaller problem.",
-        ) from None
     return _counts(compiled)
+
+
+@contextlib.contextmanager
+def _enough_memory(kernel: str) -> Iterator[None]:
+    """What the block takes is there.
+
+    Raises:
+        ResourceError: it is not.
+    """
+    try:
+        yield
+    except MemoryError as error:
+        why = f" ({error})" if str(error) else ""
+        raise ResourceError(
+            f"kernel {kernel}: the emulator ran out of memory{why}", "Choose a smaller problem."
+        ) from None
 
 
 # --- Blocks that wait for other blocks: batches of them in flight, taking turns ---
@@ -276,7 +289,8 @@ def run(
         ResourceError: what the kernel does wrong or the emulator cannot do.
         LaunchError: the launch does not fit the kernel.
     """
-    compiled = prepare(module, launch, memory, check=check, origins=origins)
+    with _enough_memory(launch.kernel):
+        compiled = prepare(module, launch, memory, check=check, origins=origins)
     in_pieces(compiled, module.assembled.functions.get(launch.kernel, ()))
     launch = clustered(module, launch)
     geometry = launch.geometry

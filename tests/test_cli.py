@@ -106,6 +106,33 @@ def test_what_cannot_be_written_is_named(
     assert ended.value.code == 3 and words in capsys.readouterr().err
 
 
+LONG = OSError(errno.ENAMETOOLONG, "File name too long", "n" * 256)
+NOT_OURS = {
+    "memory": (MemoryError("Unable to allocate 4 TiB"), 3, "not enough memory: unable to allocate"),
+    "memory without words": (MemoryError(), 3, "not enough memory: no more was given"),
+    "memory of the system": (OSError(errno.ENOMEM, "Cannot allocate memory"), 3, "enough memory"),
+    "a name": (LONG, 2, f"the name {'n' * 40}…{'n' * 20} (256 bytes) is longer"),
+    "a name in a group": (ExceptionGroup("tasks", [LONG]), 2, "is longer than a file system takes"),
+    "files": (OSError(errno.EMFILE, "Too many open files", "x"), 3, "no more files or processes"),
+}
+
+
+@pytest.mark.parametrize("what", NOT_OURS)
+def test_what_the_system_does_not_give_is_no_fault_of_ours(
+    what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error, code, words = NOT_OURS[what]
+
+    def short(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli.app, "main", short)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["list"])
+    assert (ended.value.code, words in (told := capsys.readouterr().err)) == (code, True)
+    assert "hint:" in told
+
+
 def test_no_room_for_temporary_files_is_told_with_what_to_set(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

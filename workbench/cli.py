@@ -148,13 +148,15 @@ def _ready_streams() -> None:
             stream.reconfigure(errors="replace" if stream.isatty() else "backslashreplace")
 
 
-def _unwritten(error: OSError) -> WorkbenchError | None:
-    """The error for what could not be written; None where it is something else."""
+def _of_the_system(error: Exception) -> WorkbenchError | None:
+    """The error for what the system did not do or give; None where it is something else."""
+    from workbench.disk.opening import refused, unanswered
+
+    if (known := unanswered(error)) is not None or not isinstance(error, OSError):
+        return known
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS):
         if error.filename is not None:
             from pathlib import Path
-
-            from workbench.disk.opening import refused
 
             return refused(Path(os.fsdecode(error.filename)), error)
         return MissingError(
@@ -222,7 +224,7 @@ def main(argv: list[str] | None = None) -> int:
     except Exception as error:
         if debug:
             raise
-        known = _unwritten(error) if isinstance(error, OSError) else None
+        known = _of_the_system(error)
         if known is not None:
             _print_error(known, plain=plain)
             _leave(known.exit_code)

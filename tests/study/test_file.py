@@ -145,6 +145,30 @@ def test_what_a_study_gives_is_checked(maker: Maker, right: str, wrong: str, mes
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [("2**62,", "takes 18,446,744,073,709,551,616 bytes; the limit"), ("-1,", "must be .shape")],
+)
+def test_an_output_of_no_size(maker: Maker, sizes: str, words: str) -> None:
+    maker.write("v0.cu", VERSION)
+    given = f'return {{"y": (({sizes}), "float32")}}'
+    maker.write("study.py", f"{STUDY}\ndef outputs(problem):\n    {given}\n")
+    with pytest.raises(UsageError, match=words):
+        maker.load()
+
+
+def test_an_array_over_the_limit_may_be_allowed(
+    maker: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker.write("v0.cu", VERSION)
+    given = 'return {"y": ((2**40,), "int8")}'
+    maker.write("study.py", f"{STUDY}\ndef outputs(problem):\n    {given}\n")
+    with pytest.raises(UsageError, match="takes 1,099,511,627,776 bytes"):
+        maker.load()
+    monkeypatch.setenv("WORKBENCH_LIMIT_MIB", str(2**20))
+    assert maker.load().outputs(maker.load().problem()) == {"y": ((2**40,), "int8")}
+
+
 def test_loading_leaves_no_trace(maker: Maker) -> None:
     maker.write("v0.cu", VERSION)
     maker.write("study.py", STUDY + "\nimport json\n")

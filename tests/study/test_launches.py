@@ -109,6 +109,14 @@ def test_scratch_without_an_element(maker: Maker) -> None:
         resolve_scratch(study, study.version("v0"), study.problem("n7"))
 
 
+@pytest.mark.parametrize(("shape", "size"), [('"N * 2**40"', 2**40), ('"2**62"', 2**62)])
+def test_scratch_that_no_gpu_holds(maker: Maker, shape: str, size: int) -> None:
+    maker.write("v0.cu", VERSION.replace('"N2", "TILE"', shape))
+    study = maker.load()
+    with pytest.raises(UsageError, match=r"v0\.cu:13: scratch `tmp` of shape .* takes [\d,]{17,}"):
+        resolve_scratch(study, study.version("v0"), study.problem("n7"))
+
+
 def test_requirements(maker: Maker) -> None:
     maker.write("v0.cu", VERSION)
     maker.write("v1.cu", VERSION.replace('requires = "N > 1"\nrequires_why = "it needs two"\n', ""))

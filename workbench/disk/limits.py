@@ -14,7 +14,7 @@ import mmap
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -53,6 +53,23 @@ class ByteLimit(NamedTuple):
         lifted = _setting(SIZE_VARIABLE)
         return self.default if lifted is None else max(self.default, math.ceil(lifted * MIB))
 
+    def too_large(self, name: str, shape: Sequence[int], size: int) -> tuple[str, str]:
+        """What to say, and a hint, where an array is over the limit; two empty texts if not.
+
+        Args:
+            name: The array's.
+            shape: Its elements along each axis.
+            size: Bytes of an element.
+        """
+        total = math.prod(shape) * size
+        if total <= self.bytes:
+            return "", ""
+        return (
+            f"`{name}` of shape {tuple(shape)} takes {total:,} bytes; the limit for {self.what} is "
+            f"{self.bytes:,}",
+            f"Correct its shape. If it is right: {SIZE_VARIABLE}=N accepts N MiB.",
+        )
+
     def exceeded(self, path: Path | str, how: str, most: str = "") -> DataError:
         """The error for a file that is over the limit; `how` says in which way."""
         return DataError(
@@ -68,6 +85,8 @@ CAPTURE = ByteLimit("a capture", 256 * MIB)
 SOURCE = ByteLimit("a source file", 8 * MIB)
 FACTS = ByteLimit("what is kept of a study", 4 * MIB)
 SETTINGS = ByteLimit("a file of settings", MIB)
+#: Of a problem, in memory: what an honest one needs fits into the largest GPU.
+ARRAY = ByteLimit("an array", 256 * 1024 * MIB)
 FRONT_MATTER = ByteLimit("front matter", MIB // 16)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workbench.disk.limits import kind
-from workbench.errors import DataError, MissingError, WorkbenchError
+from workbench.errors import DataError, MissingError, UsageError, WorkbenchError
 
 #: Whether this system opens relative to a folder, and can refuse to follow links.
 RELATIVE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
@@ -57,8 +57,45 @@ class Opened(NamedTuple):
         return os.listdir(self.path if self.handle is None else self.handle)  # noqa: PTH208
 
 
+def unanswered(error: BaseException) -> WorkbenchError | None:
+    """The error for what no command asks for by itself; None where it is something else.
+
+    A name that no file system takes, and memory, processes or open files that the system does not
+    give: wherever it happened, it is no fault of ours.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(unanswered, error.exceptions)), None)
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+        words = str(error) if isinstance(error, MemoryError) else ""
+        return MissingError(
+            f"there is not enough memory: {words[:1].lower() + words[1:] or 'no more was given'}",
+            "Choose less at once: a smaller problem, fewer files; or allow more (`ulimit -v`).",
+        )
+    if not isinstance(error, OSError):
+        return None
+    if error.errno == errno.ENAMETOOLONG:
+        return _too_long(error.filename)
+    if error.errno in (errno.EMFILE, errno.ENFILE, errno.EAGAIN):
+        return MissingError(
+            f"the system gives no more files or processes: {error.strerror}",
+            "Raise the limit (`ulimit -n`, `ulimit -u`), or run less at once.",
+        )
+    return None
+
+
+def _too_long(name: object) -> UsageError:
+    shown = os.fsdecode(name) if isinstance(name, str | bytes | os.PathLike) else ""
+    words = f"{shown[:40]}…{shown[-20:]} ({len(os.fsencode(shown)):,} bytes) " if shown else ""
+    return UsageError(
+        f"the name {words}is longer than a file system takes",
+        "A name of a file has at most 255 bytes, and a whole path 4,095: choose a shorter one.",
+    )
+
+
 def refused(path: Path, error: OSError) -> WorkbenchError:
     """The error for a file that cannot be written."""
+    if (known := unanswered(error)) is not None:
+        return known
     if error.errno in _FULL:
         return MissingError(
             f"no space left to write {path}",

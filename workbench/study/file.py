@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ptxemu import ELEMENT_BYTES
+from workbench.disk.limits import ARRAY
 from workbench.errors import UsageError, did_you_mean, nearest
 from workbench.model import Problem
 from workbench.study.expressions import FUNCTIONS
@@ -222,11 +224,17 @@ class StudyFile:
         for name, entry in value.items():
             try:
                 shape, dtype = entry
-                found[str(name)] = (tuple(operator.index(size) for size in shape), str(dtype))
+                sizes = tuple(operator.index(size) for size in shape)
+                if any(size < 0 for size in sizes):
+                    raise ValueError
             except (TypeError, ValueError):
                 raise self.error(
                     f"outputs(): `{name}` must be (shape, dtype) as in {form}, not {entry!r}"
                 ) from None
+            what, hint = ARRAY.too_large(str(name), sizes, ELEMENT_BYTES.get(str(dtype), 1))
+            if what:
+                raise self.error(f"outputs(): {what}", hint)
+            found[str(name)] = (sizes, str(dtype))
         return found
 
     def inputs(

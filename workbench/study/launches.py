@@ -19,6 +19,7 @@ from typing import Protocol
 import msgspec
 
 from ptxemu import ELEMENT_BYTES, DescriptorError, Im2col, TensorMap
+from workbench.disk.limits import ARRAY
 from workbench.errors import UsageError, did_you_mean
 from workbench.model import Dim3, KernelResources, Number, Problem, Record
 from workbench.specs import FillSpec, LaunchSpec, TensorMapSpec, Version
@@ -466,7 +467,7 @@ def resolve_scratch(
     """A version's scratch buffers with their shapes evaluated for one problem.
 
     Raises:
-        UsageError: a dimension below one, at the key's line.
+        UsageError: a dimension below one, or a buffer over the limit, at the key's line.
     """
     names = study.names(version, problem)
     buffers = []
@@ -478,6 +479,9 @@ def resolve_scratch(
                 f"scratch `{spec.name}` has shape {shape} for problem {problem.name}",
                 "Every dimension must be 1 or more.",
             )
+        what, hint = ARRAY.too_large(spec.name, shape, ELEMENT_BYTES.get(spec.dtype, 1))
+        if what:
+            raise key.error(f"scratch {what}, on problem {problem.name}", hint)
         buffers.append(ResolvedScratch(name=spec.name, dtype=spec.dtype, shape=shape))
     return tuple(buffers)
 

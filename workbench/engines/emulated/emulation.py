@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import struct
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -118,13 +119,34 @@ def _poisoned(shape: tuple[int, ...], dtype: str) -> Array:
 
 
 def arrays_of(subject: Subject, seed: int) -> Arrays:
-    """Inputs drawn from the seed as on a GPU; outputs and scratch poisoned."""
+    """Inputs drawn from the seed as on a GPU; outputs and scratch poisoned.
+
+    Raises:
+        UsageError: outputs and scratch alone are more than this machine's memory.
+    """
     study, problem = subject.study, subject.problem
+    outputs = study.outputs(problem)
+    scratch = {each.name: (each.shape, each.dtype) for each in subject.scratch}
+    _check_memory({**outputs, **scratch}, problem.name)
     return Arrays(
         dict(study.inputs(problem, np.random.default_rng(seed))),
-        {name: _poisoned(shape, dtype) for name, (shape, dtype) in study.outputs(problem).items()},
-        {each.name: _poisoned(each.shape, each.dtype) for each in subject.scratch},
+        {name: _poisoned(shape, dtype) for name, (shape, dtype) in outputs.items()},
+        {name: _poisoned(shape, dtype) for name, (shape, dtype) in scratch.items()},
     )
+
+
+def _check_memory(arrays: Mapping[str, tuple[tuple[int, ...], str]], problem: str) -> None:
+    sizes = {
+        name: math.prod(shape) * dtype_of(dtype).itemsize for name, (shape, dtype) in arrays.items()
+    }
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if (total := sum(sizes.values())) > there:
+        name = max(sizes, key=lambda each: sizes[each])
+        raise UsageError(
+            f"outputs and scratch take {total:,} bytes on problem {problem}, most of them "
+            f"`{name}` with {sizes[name]:,}; this machine's memory is {there:,}",
+            "Choose a smaller problem (--problem), or run it on a GPU (--engine ncu).",
+        )
 
 
 def launched(
@@ -178,8 +200,10 @@ def memory_of(
 
     Raises:
         UsageError: a name that the build lacks, or an input that does not fit.
+        KernelError: there is no memory for the arrays and the variables of the code.
     """
-    memory, own = module.memory(arrays.all, unwritten), module.variables
+    with in_our_words():
+        memory, own = module.memory(arrays.all, unwritten), module.variables
     for each in subject.fills:
         if each.symbol and each.name not in own:
             raise no_symbol(each, sorted({*own, *arrays.outputs, *arrays.scratch}))
