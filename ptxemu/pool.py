@@ -7,16 +7,22 @@ process that ends while it writes its answer holds no lock that another one wait
 from __future__ import annotations
 
 import contextlib
+import math
 import multiprocessing
 import os
 import signal
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 from ptxemu.errors import EmulatorError, ResourceError
+
+if sys.platform == "linux":
+    import resource  # Windows has none
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -27,6 +33,32 @@ def workers_here() -> int:
     if "fork" not in multiprocessing.get_all_start_methods():
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+
+def room() -> float:
+    """Bytes that this process may still take: by its limits (``ulimit -d``, ``-v``), else all.
+
+    What nothing limits is limited by the machine.
+    """
+    if sys.platform != "linux":
+        return math.inf
+    pages = [int(word) for word in Path("/proc/self/statm").read_text().split()]
+    size = os.sysconf("SC_PAGE_SIZE")
+    left: float = size * os.sysconf("SC_PHYS_PAGES")
+    for kind, used in ((resource.RLIMIT_AS, pages[0]), (resource.RLIMIT_DATA, pages[5])):
+        limit = resource.getrlimit(kind)[0]
+        if limit != resource.RLIM_INFINITY:
+            left = min(left, limit - used * size)
+    return max(left, 0)
+
+
+def _take_share(processes: int) -> None:
+    """Let this process take its part of what all that were forked together may take."""
+    if sys.platform == "linux":
+        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        if soft != resource.RLIM_INFINITY:
+            left = int(room())
+            resource.setrlimit(resource.RLIMIT_DATA, (soft - left + left // processes, hard))
 
 
 def deal(work: Callable[[Item], Answer], items: Sequence[Item], processes: int) -> list[Answer]:
@@ -42,11 +74,12 @@ def deal(work: Callable[[Item], Answer], items: Sequence[Item], processes: int) 
     crew: list[_Hand[Answer]] = []
     try:
         with _interrupts_held():
-            for _ in range(min(processes, len(items))):
+            count = min(processes, len(items))
+            for _ in range(count):
                 ours, theirs = context.Pipe()
                 inherited = [ours, *(hand.pipe for hand in crew)]
                 process = context.Process(
-                    target=_serve, args=(theirs, inherited, work, items), daemon=True
+                    target=_serve, args=(theirs, inherited, work, items, count), daemon=True
                 )
                 process.start()
                 theirs.close()
@@ -141,8 +174,10 @@ def _serve(
     inherited: Sequence[Connection],
     work: Callable[[Item], Answer],
     items: Sequence[Item],
+    processes: int,
 ) -> None:
     """The life of a process: it ends with the parent, whose ends of pipes it does not keep."""
+    _take_share(processes)
     for other in inherited:
         other.close()
     with contextlib.suppress(EOFError, OSError):

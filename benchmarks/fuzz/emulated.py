@@ -10,6 +10,7 @@ from benchmarks.fuzz.cases import SEED, Case
 from benchmarks.fuzz.findings import Finding, Status, finding
 from workbench.engines.emulated.emulation import emulate
 from workbench.errors import WorkbenchError
+from workbench.processes.bounds import Deadline
 
 #: Limits of a mutant: instructions of one thread, seconds of a run and of its explanation.
 INSTRUCTIONS, SECONDS = 400_000, 40.0
@@ -37,7 +38,9 @@ def emulated(case: Case) -> Finding:
     status: Status = "right"
     said, place, check = "", "", None
     try:
-        ran = emulate(case.subject, SEED, watch=True, instructions=INSTRUCTIONS, seconds=SECONDS)
+        ran = emulate(
+            case.subject, SEED, watch=True, instructions=INSTRUCTIONS, limit=Deadline(SECONDS)
+        )
         check = ran.check
         assert check is not None, "all blocks ran"
         if not check.ok:

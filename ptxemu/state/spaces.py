@@ -11,22 +11,17 @@ import bisect
 import contextlib
 import math
 import mmap
-import os
-import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxemu.errors import LaunchError, ResourceError
+from ptxemu.pool import room
 from ptxemu.state.lanes import Lanes, Mask
 from ptxemu.state.values import F32, F64, SIGNED, UNSIGNED, Array, Base
-
-if sys.platform == "linux":
-    import resource  # Windows has none
 
 GLOBAL_BASE = 0x7F00_0000_0000
 SHARED_WINDOW = 0x7E00_0000_0000
@@ -46,23 +41,6 @@ KINDS: dict[str, np.dtype[Any]] = {
     "f16x2": UNSIGNED[4], "bf16x2": UNSIGNED[4], "b64": UNSIGNED[8], "u64": UNSIGNED[8],
     "s64": UNSIGNED[8],
 }  # fmt: skip
-
-
-def room() -> float:
-    """Bytes that this process may still take: by its limits (``ulimit -d``, ``-v``), else all.
-
-    What nothing limits is limited by the machine.
-    """
-    if sys.platform != "linux":
-        return math.inf
-    pages = [int(word) for word in Path("/proc/self/statm").read_text().split()]
-    size = os.sysconf("SC_PAGE_SIZE")
-    left: float = size * os.sysconf("SC_PHYS_PAGES")
-    for kind, used in ((resource.RLIMIT_AS, pages[0]), (resource.RLIMIT_DATA, pages[5])):
-        limit = resource.getrlimit(kind)[0]
-        if limit != resource.RLIM_INFINITY:
-            left = min(left, limit - used * size)
-    return max(left, 0)
 
 
 def shared_bytes(size: int) -> NDArray[np.uint8]:

@@ -164,11 +164,17 @@ def run(
     folder: Path,
     kind: str = "",
     streams: Callable[[], object] = int,
+    beside: Callable[[int], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
 ) -> Ended:
-    """Run a command (or something else) to its end; nothing may be left of it."""
+    """Run a command (or something else) to its end; nothing may be left of it.
+
+    `beside` is entered with its pid as long as it runs.
+    """
     log, known = folder.parent / f"{folder.name}.log", children()
     act = act if callable(act) else command(act)
-    ended = finish(start(act, folder, log, streams), log, kind)
+    pid = start(act, folder, log, streams)
+    with beside(pid):
+        ended = finish(pid, log, kind)
     if left := _left(known):
         book.found(kind, "left running", f"{left} after {ended}")
     return ended

@@ -59,7 +59,7 @@ def damaged(subject: Subject, rng: random.Random) -> Callable[[], object]:
     def act() -> object:
         from workbench.engines.emulated import engine
 
-        setattr(engine, "build", lambda *_: built)  # noqa: B010 - it is not theirs to export
+        setattr(engine, "build", lambda *_, **__: built)  # noqa: B010 - it is not theirs to export
         return harness.command(f"verify {what} {_LIMITS}")()
 
     return act

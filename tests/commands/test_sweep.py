@@ -22,6 +22,7 @@ import pytest
 from tests.engines.stand_ins import THERE, Cli
 from workbench.engines import RunOptions
 from workbench.engines.host.job import TimeOptions
+from workbench.processes.bounds import Deadline
 from workbench.project import Project
 from workbench.session.targets import SweepScope
 from workbench.store import Store
@@ -300,7 +301,7 @@ def test_the_command_to_go_on_with_repeats_what_was_asked_for_and_no_default() -
     assert _command_line(scope, TimeOptions(), run, "table", "") == (
         "workbench sweep sgemm v3 --problem 'n*' --problem 's1 2' --launcher 'srun --gres=gpu:1'"
     )
-    every, other = SweepScope((), None, ()), RunOptions(timeout_s=60.0, seed=0)
+    every, other = SweepScope((), None, ()), RunOptions(limit=Deadline(60.0), seed=0)
     sampling = TimeOptions(limit_s=3.0, cache="warm")
     assert _command_line(every, sampling, other, "csv", "") == (
         "workbench sweep --limit 3 --timeout 60 --seed 0 --format csv --warm"

@@ -20,6 +20,7 @@ from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import KernelError
 from workbench.measure.experiment import Experiment
 from workbench.model import Build, SourceFile
+from workbench.processes.bounds import Deadline
 from workbench.project import Project, require_project
 from workbench.specs import Version
 from workbench.study.folder import Study, load_study, run_study
@@ -136,7 +137,7 @@ def put_in(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Callable[[str], Non
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(part for part in path if part))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
 
-    def build(project: Project, version: Version, arch: str) -> BuildResult:
+    def build(project: Project, version: Version, arch: str, *, limit: Deadline) -> BuildResult:
         if "does not compile" in version.text:
             raise KernelError(f"{version.path}:9: error: expected a ;", "Correct the file.")
         takes = re.search(r"// takes ([\d.]+)", version.text)
@@ -173,7 +174,7 @@ def experiment_on(
     project: Project, study: Study, *, timeout_s: float = 60.0, ncu: str = ""
 ) -> Experiment:
     """The study on the stand-ins, with seed 1."""
-    where = Where(arch="sm_90", timeout_s=timeout_s)
+    where = Where(arch="sm_90", limit=Deadline(timeout_s))
     return Experiment(project, study, GpuEngine(project, where, seed=1, ncu=ncu))
 
 

@@ -18,11 +18,12 @@ from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import KernelError, MissingError, WorkbenchError
 from workbench.measure.experiment import Experiment
 from workbench.model import Timing
+from workbench.processes.bounds import Deadline
 from workbench.project import Project
 from workbench.study.folder import Study, load_study
 
 Manner = Callable[[str], None]
-WHERE = Where(arch="sm_90", timeout_s=60.0)
+WHERE = Where(arch="sm_90", limit=Deadline(60.0))
 QUICK = TimeOptions(limit_s=0.2, max_samples=40)
 
 
@@ -131,7 +132,7 @@ def test_a_version_that_hangs_is_not_tried_again(
     project: Project, jobs: Callable[..., list[Job]], told: Told, stand_in: Manner
 ) -> None:
     stand_in("hang v1")
-    run(project, jobs(*ALL), told, Where(arch="sm_90", timeout_s=6.0))
+    run(project, jobs(*ALL), told, Where(arch="sm_90", limit=Deadline(6.0)))
     errors = told.errors(6)
     assert [bool(error) for error in errors] == [False, True, False, False, True, False]
     assert "v1 on n1000 did not end within 6 s" in errors[1]
@@ -144,7 +145,7 @@ def test_the_time_limit_is_each_jobs_and_not_the_batchs(
     project: Project, jobs: Callable[..., list[Job]], told: Told, stand_in: Manner
 ) -> None:
     stand_in("slow")  # each job takes a second and a half
-    run(project, jobs(*ALL), told, Where(arch="sm_90", timeout_s=6.0))
+    run(project, jobs(*ALL), told, Where(arch="sm_90", limit=Deadline(6.0)))
     assert told.errors(6) == [""] * 6 and told.workers == [6]
 
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -32,6 +33,7 @@ from workbench.errors import (
 )
 from workbench.measure.plan import Combination, UnableError
 from workbench.model import Problem, Profile
+from workbench.processes.bounds import Deadline
 from workbench.project import Project, require_project
 from workbench.specs import Version
 from workbench.store import Store
@@ -145,6 +147,39 @@ def test_the_broken_kernels_are_caught_at_their_line(
     assert caught.value.hint
 
 
+def test_a_study_that_does_not_end_is_broken_off(
+    broken: tuple[Project, Study], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, study = broken
+
+    def inputs(*_: object) -> dict[str, object]:
+        while True:
+            pass
+
+    monkeypatch.setattr(Study, "inputs", inputs)
+    engine = EmulatorEngine(project, RunOptions(limit=Deadline(1.0), seed=1))
+    version, problem = study.version("v0"), study.problem("n1000")
+    subject = Subject.of(study, version, problem, engine.build(version))
+    verdicts = []
+    engine.verify([subject], lambda _, verdict: verdicts.append(verdict), lambda _: None)
+    (verdict,) = verdicts
+    assert verdict.error is not None and verdict.error.exit_code == 4
+    assert verdict.error.message == "v0 on n1000 did not end within 1 s in the emulator"
+
+
+def test_a_study_that_takes_too_much_memory_is_told(
+    broken: tuple[Project, Study], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, study = broken
+    monkeypatch.setenv("WORKBENCH_MEMORY_MIB", "200")
+    monkeypatch.setattr(Study, "inputs", lambda *_: {"x": np.ones(1 << 26, "f4")})
+    engine = EmulatorEngine(project, RunOptions(seed=1))
+    version, problem = study.version("v0"), study.problem("n1000")
+    subject = Subject.of(study, version, problem, engine.build(version))
+    with pytest.raises(KernelError, match="v0 on n1000 needs more memory than the 200 MiB"):
+        engine.profile(subject, ProfileOptions())
+
+
 def test_the_time_limit_is_kept(broken: tuple[Project, Study]) -> None:
     project, study = broken
     version = study.version("v0")
@@ -153,7 +188,8 @@ def test_the_time_limit_is_kept(broken: tuple[Project, Study]) -> None:
         "__shared__ float tile[258];",
         "__shared__ float tile[258]; for (unsigned k = 0; k < 4000000000u; ++k) y[0] = x[k % 7];",
     )
-    options = RunOptions(timeout_s=1.0, seed=1, instruction_limit=1 << 40)
+    EmulatorEngine(project, RunOptions()).build(slow)  # which needs longer
+    options = RunOptions(limit=Deadline(1.0), seed=1, instruction_limit=1 << 40)
     begin = time.perf_counter()
     with pytest.raises(KernelError, match=r"v0_right\.cu:\d+: .* did not end within 1 s") as raised:
         emulated(study, slow, study.problem("n4096"), options, project)

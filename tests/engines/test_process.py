@@ -15,6 +15,7 @@ from tests.processes import runs, until
 from workbench.engines.host.process import run_group
 from workbench.errors import MissingError
 from workbench.processes import ending
+from workbench.processes.bounds import Deadline
 
 
 def python(code: str) -> list[str]:
@@ -55,7 +56,7 @@ def test_a_program_that_is_not_there_is_missing(tmp_path: Path) -> None:
 
 def test_the_end_is_noticed_long_before_the_time_limit(tmp_path: Path) -> None:
     begin = time.monotonic()
-    done = run_group(["/bin/sh", "-c", "sleep 0.3"], cwd=tmp_path, timeout_s=60)
+    done = run_group(["/bin/sh", "-c", "sleep 0.3"], cwd=tmp_path, limit=Deadline(60))
     assert 0.3 <= done.seconds <= time.monotonic() - begin < 50
 
 
@@ -66,9 +67,9 @@ def test_waiting_works_without_a_process_handle(
         raise OSError("no pidfd in this kernel")
 
     monkeypatch.setattr(os, "pidfd_open", refuse)
-    assert run_group(["/bin/sh", "-c", "exit 3"], cwd=tmp_path, timeout_s=60).code == 3
+    assert run_group(["/bin/sh", "-c", "exit 3"], cwd=tmp_path, limit=Deadline(60)).code == 3
     monkeypatch.setattr(ending, "GRACE_S", 0.5)
-    assert run_group(["/bin/sh", "-c", "sleep 60"], cwd=tmp_path, timeout_s=0.3).timed_out
+    assert run_group(["/bin/sh", "-c", "sleep 60"], cwd=tmp_path, limit=Deadline(0.3)).timed_out
 
 
 def test_a_time_limit_ends_the_whole_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +83,7 @@ def test_a_time_limit_ends_the_whole_group(tmp_path: Path, monkeypatch: pytest.M
         "pathlib.Path('pids').write_text(f'{a.pid} {b.pid}')\n"
         "time.sleep(99)\n"
     )
-    done = run_group(python(code), cwd=tmp_path, timeout_s=2.0)
+    done = run_group(python(code), cwd=tmp_path, limit=Deadline(2.0))
     assert done.timed_out and done.seconds < 15
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
     assert len(pids) == 2 and not any(runs(pid) for pid in pids)

@@ -14,6 +14,7 @@ from workbench.engines.host import presence
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import MissingError
 from workbench.measure.experiment import Experiment
+from workbench.processes.bounds import Deadline
 from workbench.project import Project, require_project
 from workbench.study.folder import load_study
 
@@ -60,7 +61,7 @@ def _experiment(source: Path, target: Path, study: str, arch: str) -> Experiment
     shutil.copytree(source / "kernels", target / "kernels")
     (target / "workbench.toml").write_text(f'default_study = "{study}"\n')
     project = require_project(target)
-    return experiment_within(project, study, Where(arch=arch, timeout_s=120.0))
+    return experiment_within(project, study, Where(arch=arch, limit=Deadline(120.0)))
 
 
 def experiment_within(project: Project, study: str, where: Where) -> Experiment:

@@ -12,6 +12,7 @@ from workbench.engines import Subject, Where
 from workbench.errors import KernelError
 from workbench.measure.experiment import Experiment
 from workbench.measure.sanitizer import Tool
+from workbench.processes.bounds import Deadline
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 
@@ -44,7 +45,7 @@ def subjects(broken: Experiment, version: str, *problems: str) -> list[Subject]:
 
 def hasty(broken: Experiment, timeout_s: float) -> Experiment:
     """The same with a short time limit."""
-    where = Where(arch=broken.gpu.where.arch, timeout_s=timeout_s)
+    where = Where(arch=broken.gpu.where.arch, limit=Deadline(timeout_s))
     return experiment_within(broken.project, broken.study.name, where)
 
 

@@ -21,6 +21,7 @@ from workbench.engines.gpu.nvml import Gpu
 from workbench.engines.host import presence
 from workbench.engines.host.job import BufferSpec
 from workbench.errors import KernelError
+from workbench.processes.bounds import Deadline
 from workbench.project import require_project
 from workbench.study.launches import ResolvedLaunch
 
@@ -38,7 +39,7 @@ def test_a_kernel_in_bfloat16_is_verified(
     (tmp_path / "workbench.toml").write_text('default_study = "scale"\n')
     (folder / "study.py").write_text('"""y = f x."""\n' + STUDY.replace("FACTOR", factor))
     (folder / "v0.cu").write_text(KERNEL)
-    where = Where(arch=presence.arch_of(gpu), timeout_s=120.0)
+    where = Where(arch=presence.arch_of(gpu), limit=Deadline(120.0))
     experiment = experiment_within(require_project(tmp_path), "scale", where)
     study = experiment.study
     (verdict,) = experiment.verify([experiment.subject(study.version("v0"), study.problem())])

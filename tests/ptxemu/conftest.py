@@ -23,6 +23,7 @@ from ptxemu.sass import functions_of
 from workbench.callers import foreign
 from workbench.compile import compilers
 from workbench.errors import MissingError
+from workbench.processes.bounds import Deadline
 from workbench.study.launches import format_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -48,7 +49,7 @@ for line in sys.stdin:
 """
     _child: subprocess.Popen[str] | None = None
 
-    def _ask(self, folder: Path, request: dict[str, object]) -> dict[str, object]:
+    def _ask(self, folder: Path, request: dict[str, object], limit: Deadline) -> dict[str, object]:
         if self._child is None:
             self._child = subprocess.Popen(
                 [sys.executable, "-c", self._CODE],

@@ -5,6 +5,7 @@ Options that belong together reach a command as one record: see `folded`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Callable
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from workbench.errors import UsageError
+from workbench.errors import KernelError, UsageError
+from workbench.processes.bounds import LAST_WORDS_S, Deadline
 from workbench.session.asked import Places, Selection
 
 if TYPE_CHECKING:
@@ -183,7 +185,33 @@ def _run_options(**given: Any) -> RunOptions:
             f"{' and '.join(places)} cannot be used together",
             "Each says where the work runs: use only one of them.",
         )
-    return RunOptions(**given | {"on": given.get("on") or ""})
+    seconds, on = given.pop("timeout_s"), given.pop("on", None) or ""
+    limit = Deadline() if seconds is None else Deadline.after(seconds)
+    if on and seconds is not None:  # the time that jobs wait for their turn is nobody's work
+        limit = Deadline(seconds)
+    return RunOptions(**given, on=on, limit=limit)
+
+
+def _in_time(options: Decorator) -> Decorator:
+    """The same options, of a command that ends when its ``--timeout`` is over."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def command(run: RunOptions, **given: Any) -> None:
+            def error() -> KernelError:
+                return KernelError(
+                    f"the command did not end within {run.limit}, and was broken off",
+                    "What it had done is kept; allow more with --timeout SECONDS.",
+                )
+
+            with contextlib.ExitStack() as held:
+                if run.limit.end is not None:
+                    held.enter_context(run.limit.kept(error, LAST_WORDS_S))
+                function(run=run, **given)
+
+        return options(command)
+
+    return decorate
 
 
 _RUN = (
@@ -202,11 +230,10 @@ _RUN = (
     click.option(
         "--timeout",
         "timeout_s",
-        type=click.FloatRange(1.0),
-        default=300.0,
-        show_default=True,
+        type=click.FloatRange(1.0, 1e9),
         metavar="SECONDS",
-        help="Stop a version on a problem, and all its processes, after this time.",
+        help="Stop after this time, compiling included (default: a version is given 300 s to "
+        "compile, and 300 s on each problem; with --on, that is what this sets).",
     ),
     click.option(
         "--seed",
@@ -226,9 +253,9 @@ _gpus_option = click.option(
     help="Share the work among these GPUs of this host, one measurement per GPU.",
 )
 #: Where and how versions run: `workbench.engines.RunOptions`.
-run_options = folded("run", _run_options, *_RUN, _on_option)
+run_options = _in_time(folded("run", _run_options, *_RUN, _on_option))
 #: The same where several GPUs can share the work.
-shared_run_options = folded("run", _run_options, *_RUN, _gpus_option, _on_option)
+shared_run_options = _in_time(folded("run", _run_options, *_RUN, _gpus_option, _on_option))
 
 
 def _time_options(warm: bool, limit_s: float) -> TimeOptions:

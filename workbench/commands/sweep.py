@@ -19,6 +19,7 @@ from workbench.commands.options import (
 )
 from workbench.engines.host.crew import early_workers
 from workbench.errors import UsageError
+from workbench.processes.bounds import Deadline
 from workbench.session.targets import SweepScope
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.door import say
@@ -125,7 +126,7 @@ def _command_line(
         "--study": scope.study,
         "--problem": scope.patterns,
         "--limit": f"{sampling.limit_s:g}",
-        "--timeout": f"{run.timeout_s:g}",
+        "--timeout": "" if run.limit == Deadline() else f"{run.limit.seconds:g}",
         "--seed": run.seed,
         "--launcher": run.launcher,
         "--gpus": run.gpus,

@@ -27,6 +27,7 @@ from workbench.compile import compilers
 from workbench.compile.compilers import Triton
 from workbench.errors import KernelError, MissingError, UsageError, did_you_mean
 from workbench.model import Build, KernelResources, Record, SourceFile
+from workbench.processes.bounds import Deadline
 from workbench.project import Project, cache_folder
 from workbench.specs import Version
 from workbench.study.flags import shell_safe
@@ -215,6 +216,7 @@ def build(
     arch: str,
     *,
     compiler: Literal["auto", "nvcc", "nvrtc"] = "auto",
+    limit: Deadline = Deadline(),  # noqa: B008 - frozen
 ) -> BuildResult:
     """Compile a version for one architecture, or find it compiled.
 
@@ -223,9 +225,11 @@ def build(
         version: A version in CUDA C++ or Triton.
         arch: ``sm_90``; the suffixes ``a`` and ``f`` are passed on.
         compiler: Of CUDA C++: ``auto`` takes nvcc where it is, else NVRTC.
+        limit: When the compiler is ended.
 
     Raises:
-        KernelError: it does not compile; the compiler's message at the file's line.
+        KernelError: it does not compile; the compiler's message at the file's line. Or that takes
+            more time or memory than it may.
         MissingError: no compiler, or no place to keep the result.
         UsageError: an architecture or a flag that the compiler does not know, or a
             version that brings no kernel of its own.
@@ -249,7 +253,7 @@ def build(
     entry = _read(folder)
     cached = entry is not None
     if entry is None:
-        entry = _keep(folder, *_compile(tool, version, arch, flags, sources))
+        entry = _keep(folder, *_compile(tool, version, arch, flags, sources, limit.begun()))
     _check_kernels(version, entry.build)
     return BuildResult(cubin=folder / _CUBIN, build=entry.build, sources=sources, cached=cached)
 
@@ -267,6 +271,7 @@ def _compile(
     arch: str,
     flags: tuple[str, ...],
     sources: tuple[SourceFile, ...],
+    limit: Deadline,
 ) -> tuple[bytes, Build]:
     name = f"{tool.name} {tool.version}"
     try:
@@ -279,7 +284,11 @@ def _compile(
                 # Line tables hold the file's time: with a fixed one, equal sources
                 # give equal cubins, on any day and machine.
                 os.utime(target, (_MTIME, _MTIME))
-            output = tool.compile(folder, version.path, arch, flags)
+            output = tool.compile(folder, version.path, arch, flags, limit)
+    except compilers.StoppedError as error:
+        raise KernelError(
+            f"{version.path} does not compile for {arch} ({name}): it {error.took}", error.hint
+        ) from None
     except OSError as error:
         raise MissingError(
             f"cannot compile in {tempfile.gettempdir()}: {error.strerror or error}",

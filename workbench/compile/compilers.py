@@ -32,15 +32,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from workbench.disk.limits import memory, too_much_memory
 from workbench.errors import MissingError, UsageError
 from workbench.model import Record
+from workbench.processes.bounds import Deadline
 from workbench.processes.ending import end_group, guarded
-from workbench.processes.starting import NEUTRAL, environment, own_module, program
+from workbench.processes.starting import NEUTRAL, environment, limited, own_module, program
 from workbench.specs import Version
 from workbench.study.frontmatter import place
 
-#: No kernel file takes this long; a compiler that hangs must not hang the program.
-TIMEOUT_S = 600.0
 HOMES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
 #: Variables by which nvcc takes further flags; they decide what it makes.
 FLAG_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
@@ -98,13 +98,46 @@ def _nvcc_version(nvcc: Path) -> str:
     return match[1]
 
 
+class StoppedError(Exception):
+    """A compiler was ended, or gave up: it took more than it may.
+
+    Args:
+        took: ``took longer than 30 s``.
+        hint: What to do next.
+    """
+
+    def __init__(self, took: str, hint: str) -> None:
+        super().__init__(took)
+        self.took, self.hint = took, hint
+
+
+#: What compilers say where they are given no more memory.
+_NO_MEMORY = re.compile(
+    r"catastrophic error: out of memory|^LLVM ERROR: out of memory|^MemoryError\b"
+    r"|^terminate called after throwing an instance of 'std::bad_alloc'"
+    r"|^ptxas(?:-\w+)? fatal *: .*[Mm]emory|^virtual memory exhausted",
+    re.MULTILINE,
+)
+
+
+def _check_memory(said: str) -> None:
+    """Raise where a compiler that failed says that it lacks memory.
+
+    Raises:
+        StoppedError: it does.
+    """
+    if _NO_MEMORY.search(said):
+        took, hint = too_much_memory("a compiler")
+        raise StoppedError(took, f"A template or array that grows without end does. {hint}")
+
+
 def _run(
-    argv: list[str], folder: Path, env: dict[str, str], text: str = ""
+    argv: list[str], folder: Path, env: dict[str, str], limit: Deadline, text: str = ""
 ) -> subprocess.CompletedProcess[str]:
     with guarded() as guard:
         try:
             process = subprocess.Popen(
-                argv,
+                limited(argv, memory()),
                 cwd=folder,
                 env={**env, **guard.mark},
                 stdin=subprocess.PIPE,
@@ -118,16 +151,20 @@ def _run(
             raise MissingError(f"{argv[0]} does not run: {error}", "Repair it.") from error
         guard.tell(process.pid)
         try:
-            output, errors = process.communicate(text, timeout=TIMEOUT_S)
+            output, errors = process.communicate(text, timeout=limit.left())
         except subprocess.TimeoutExpired:
-            output, errors = "", f"the compiler was stopped after {TIMEOUT_S:.0f} s"
+            raise StoppedError(
+                f"takes longer than {limit}",
+                "A template or a macro that grows without end looks like this; if it is only "
+                "slow, allow more with --timeout SECONDS.",
+            ) from None
         finally:
-            if timed_out := process.poll() is None:
+            if process.poll() is None:
                 end_group(process.pid, process.poll)
                 process.wait()
-    return subprocess.CompletedProcess(
-        argv, 124 if timed_out else process.returncode, output, errors
-    )
+    if process.returncode != 0:
+        _check_memory(f"{errors}\n{output}")
+    return subprocess.CompletedProcess(argv, process.returncode, output, errors)
 
 
 def neutral_path(path: str, folder: Path, toolkit: Path | None) -> str:
@@ -192,32 +229,41 @@ class Nvcc:
 
     def architectures(self) -> list[str]:
         """The real architectures that it compiles for, like ``sm_90``."""
-        done = _run([str(self.path), "--list-gpu-code"], NEUTRAL, environment())
+        done = _run([str(self.path), "--list-gpu-code"], NEUTRAL, environment(), Deadline())
         return re.findall(r"^sm_\w+$", done.stdout, re.MULTILINE)
 
-    def compile(self, folder: Path, source: str, arch: str, flags: tuple[str, ...]) -> Output:
+    def compile(
+        self,
+        folder: Path,
+        source: str,
+        arch: str,
+        flags: tuple[str, ...],
+        limit: Deadline = Deadline(),  # noqa: B008 - frozen
+    ) -> Output:
         """Compile `source` (relative to `folder`) to PTX, make that neutral, assemble it."""
         # nvcc's own temporary files go where they are removed with all else.
         env = {**environment(), "TMPDIR": str(folder), "LC_ALL": "C"}
         base = [str(self.path), f"-arch={arch}", *flags]
-        first = _run([*base, "-ptx", "-o", "out.ptx", source], folder, env)
+        first = _run([*base, "-ptx", "-o", "out.ptx", source], folder, env, limit)
         log = first.stderr + first.stdout
         if first.returncode != 0:
             return Output(log=clean(log, folder), failed=True)
         target = folder / "out.ptx"
         ptx = neutral_ptx(target.read_text(encoding="utf-8"), folder, self._toolkit)
         target.write_text(ptx, encoding="utf-8")
-        return self._assemble(folder, ptx, [*base, "-Xptxas", "-v"], log)
+        return self._assemble(folder, ptx, [*base, "-Xptxas", "-v"], limit, log)
 
     def assemble(self, folder: Path, ptx: str, arch: str, flags: tuple[str, ...]) -> Output:
         """PTX that is there already, as it stands."""
         (folder / "out.ptx").write_text(ptx, encoding="utf-8")
-        return self._assemble(folder, ptx, [str(self.path), f"-arch={arch}", *flags])
+        return self._assemble(folder, ptx, [str(self.path), f"-arch={arch}", *flags], Deadline())
 
     @staticmethod
-    def _assemble(folder: Path, ptx: str, base: list[str], log: str = "") -> Output:
+    def _assemble(
+        folder: Path, ptx: str, base: list[str], limit: Deadline, log: str = ""
+    ) -> Output:
         env = {**environment(), "TMPDIR": str(folder), "LC_ALL": "C"}
-        done = _run([*base, "-cubin", "-o", "out.cubin", "out.ptx"], folder, env)
+        done = _run([*base, "-cubin", "-o", "out.cubin", "out.ptx"], folder, env, limit)
         log = clean(log + done.stderr + done.stdout, folder)
         if done.returncode != 0:
             return Output(log=log, failed=True)
@@ -276,10 +322,17 @@ class Nvrtc:
 
     def architectures(self) -> list[str]:
         """The real architectures that it compiles for, like ``sm_90``."""
-        names = self._ask(NEUTRAL, {}).get("architectures")
+        names = self._ask(NEUTRAL, {}, Deadline()).get("architectures")
         return [str(name) for name in names] if isinstance(names, list) else []
 
-    def compile(self, folder: Path, source: str, arch: str, flags: tuple[str, ...]) -> Output:
+    def compile(
+        self,
+        folder: Path,
+        source: str,
+        arch: str,
+        flags: tuple[str, ...],
+        limit: Deadline = Deadline(),  # noqa: B008 - frozen
+    ) -> Output:
         """Compile `source` (relative to `folder`) to PTX and cubin with neutral paths."""
         options = [f"-arch={arch}", *nvrtc_flags(flags), "--ptxas-options=-v"]
         headers = wheel_headers()
@@ -289,7 +342,7 @@ class Nvrtc:
             if not link.exists():
                 link.symlink_to(headers, target_is_directory=True)
             options += ["-Icuda", "-Icuda/cccl"]
-        answer = self._ask(folder, {"source": source, "options": options})
+        answer = self._ask(folder, {"source": source, "options": options}, limit)
         log = clean(str(answer.get("log", "")), folder)
         if not answer.get("ok"):
             return Output(log=log, failed=True)
@@ -297,8 +350,8 @@ class Nvrtc:
         cubin = neutral_cubin((folder / "out.cubin").read_bytes(), folder)
         return Output(log=log, cubin=cubin, ptx=ptx)
 
-    def _ask(self, folder: Path, request: dict[str, object]) -> dict[str, object]:
-        answer = ask("workbench.compile.nvrtc", folder, request, dict(os.environ))
+    def _ask(self, folder: Path, request: dict[str, object], limit: Deadline) -> dict[str, object]:
+        answer = ask("workbench.compile.nvrtc", folder, request, dict(os.environ), limit)
         if "missing" in answer:
             raise MissingError(
                 f"NVRTC {self.version} does not run here: {answer['missing']}",
@@ -328,7 +381,11 @@ def nvrtc_flags(flags: tuple[str, ...]) -> list[str]:
 
 
 def ask(
-    module: str, folder: Path, request: dict[str, object], env: dict[str, str]
+    module: str,
+    folder: Path,
+    request: dict[str, object],
+    env: dict[str, str],
+    limit: Deadline,
 ) -> dict[str, object]:
     """What a compiler's child process answers; ``missing`` says why there is none.
 
@@ -337,12 +394,17 @@ def ask(
         folder: Its working folder.
         request: What is sent to it as JSON.
         env: Its variables.
+        limit: When it is ended.
+
+    Raises:
+        StoppedError: it took more time or memory than it may.
     """
     start = own_module(module, cwd=folder, env=env)
-    done = _run(start.argv, start.cwd, start.env, text=json.dumps(request))
+    done = _run(start.argv, start.cwd, start.env, limit, json.dumps(request))
     with contextlib.suppress(json.JSONDecodeError):
         answer = json.loads(done.stdout)
         if isinstance(answer, dict):
+            _check_memory("" if answer.get("ok") else str(answer.get("log", "")))
             return answer
     return {"missing": (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]}
 
@@ -444,7 +506,14 @@ class Triton:
         """Those that it is known to compile for."""
         return ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
 
-    def compile(self, folder: Path, source: str, arch: str, flags: tuple[str, ...]) -> Output:
+    def compile(
+        self,
+        folder: Path,
+        source: str,
+        arch: str,
+        flags: tuple[str, ...],
+        limit: Deadline = Deadline(),  # noqa: B008 - frozen
+    ) -> Output:
         """Compile `source` (relative to `folder`) to PTX and cubin with neutral paths."""
         del flags  # nvcc's
         (launch,) = self._version.launches
@@ -464,7 +533,7 @@ class Triton:
             "TRITON_CACHE_DIR": str(folder / ".triton"),
             "TMPDIR": str(folder),
         }
-        answer = ask("workbench.compile.triton", folder, request, env)
+        answer = ask("workbench.compile.triton", folder, request, env, limit)
         if "missing" in answer:
             raise MissingError(
                 f"Triton {self.version} does not run here: {answer['missing']}",

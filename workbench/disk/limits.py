@@ -1,5 +1,7 @@
 """How much of a file is taken in before it is refused: bytes, ratio and time, and what lifts them.
 
+And how much of the machine's memory what compiles and emulates may take (`memory`).
+
 Files come from anybody. What they expand to is bounded before it is expanded, so that a file
 of some kilobytes can take neither the machine's memory nor its evening. The limits lie far
 above anything that was ever seen of a kind; where something honest exceeds one all the same,
@@ -23,6 +25,9 @@ from workbench.errors import DataError, UsageError
 MIB = 1 << 20
 #: Lift the limit on sizes (for all kinds of files), and that on times.
 SIZE_VARIABLE, TIME_VARIABLE = "WORKBENCH_LIMIT_MIB", "WORKBENCH_LIMIT_S"
+#: Sets how much memory work may take (`memory`).
+MEMORY_VARIABLE = "WORKBENCH_MEMORY_MIB"
+_LEAST_MEMORY = 4096 * MIB
 #: Content may be this many times as large as its compressed file. Recorded profiles are 13,
 #: reports with many launches of one kernel 50; zeros are 30,000.
 RATIO = 500
@@ -97,6 +102,33 @@ def seconds(default: float) -> float:
         UsageError: the variable that lifts it is no number.
     """
     return max(default, _setting(TIME_VARIABLE) or 0.0)
+
+
+def memory() -> int:
+    """Bytes that one compiler, or a version in the emulator, may take.
+
+    Half of the machine's memory, at least 4 GiB; or what the user set.
+
+    Raises:
+        UsageError: the variable that sets it is no number.
+    """
+    if (wanted := _setting(MEMORY_VARIABLE)) is not None:
+        return math.ceil(wanted * MIB)
+    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", ()):
+        return _LEAST_MEMORY
+    return max(_LEAST_MEMORY, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
+
+
+def too_much_memory(who: str) -> tuple[str, str]:
+    """What is said of work that needs more than `memory`, and the hint.
+
+    Args:
+        who: May take so much: ``a compiler``.
+    """
+    return (
+        f"needs more memory than the {_mib(memory())} that {who} may take",
+        f"If that is right, {MEMORY_VARIABLE}=N allows N MiB.",
+    )
 
 
 def _setting(name: str) -> float | None:

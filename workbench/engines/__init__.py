@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from workbench.engines.ncu.collection import Collection, Keep
 from workbench.errors import WorkbenchError
 from workbench.model import EngineName, Record
+from workbench.processes.bounds import Deadline
 from workbench.study.launches import (
     ResolvedFill,
     ResolvedLaunch,
@@ -47,7 +48,7 @@ class RunOptions(Record, frozen=True):
 
     Attributes:
         seed: Of the inputs; None: a fresh one.
-        timeout_s: Time limit of a version on a problem, in seconds.
+        limit: Of compiling a version and of a version on a problem; of all work, if that has one.
         arch: What to compile for; empty: what the GPU here needs.
         launcher: Command before every other, as for a shell.
         gpus: Which GPUs of this host share the work: ``all``, or numbers and UUIDs with
@@ -58,7 +59,7 @@ class RunOptions(Record, frozen=True):
     """
 
     seed: int | None = None
-    timeout_s: float = 300.0
+    limit: Deadline = Deadline()
     arch: str = ""
     launcher: str = ""
     gpus: str = ""
@@ -76,7 +77,7 @@ class Where(Record, frozen=True):
 
     arch: str
     launcher: tuple[str, ...] = ()
-    timeout_s: float = 300.0
+    limit: Deadline = Deadline()
     gpus: tuple[str, ...] = ()
     device: str = ""
 

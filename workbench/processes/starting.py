@@ -38,7 +38,7 @@ _TEMPORARY = ("TMPDIR", "TEMP", "TMP")
 _DROPPED = ("PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONBREAKPOINT")
 #: Sets the limit and becomes the program: no fork of ours runs Python in between, and whatever
 #: the program starts has the limit as well. Where the limit is lower already, that holds.
-_LIMIT = 'ulimit -v "$0" 2>/dev/null; exec "$@"'
+_LIMIT = 'ulimit -c 0; ulimit -d "$0" 2>/dev/null; exec "$@"'
 
 
 class Start(NamedTuple):
@@ -80,7 +80,6 @@ def own_module(
     *arguments: str,
     cwd: Path = NEUTRAL,
     env: Mapping[str, str] | None = None,
-    limit_bytes: int | None = None,
 ) -> Start:
     """One of our modules as a program.
 
@@ -89,10 +88,9 @@ def own_module(
         arguments: Paths among them are absolute, or below `cwd`.
         cwd: Its working folder, of which it imports nothing.
         env: Variables to start from; None: our own.
-        limit_bytes: As in `limited`.
     """
     argv = [*interpreter(), __file__, name, *arguments]
-    return Start(limited(argv, limit_bytes), cwd, {**environment(env), "PYTHONSAFEPATH": "1"})
+    return Start(argv, cwd, {**environment(env), "PYTHONSAFEPATH": "1"})
 
 
 def own_file(path: str, *arguments: str) -> Start:
@@ -126,17 +124,18 @@ def worker_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
     return environment({**base, "PYTHONPATH": os.pathsep.join(paths)})
 
 
-def limited(argv: Sequence[str], limit_bytes: int | None) -> list[str]:
+def limited(argv: Sequence[str], limit_bytes: int) -> list[str]:
     """A command line that runs with a limit to its memory, as all that it starts does.
 
-    The limit is one on addresses (``RLIMIT_AS``), which an allocation meets as a failure. It is
-    set by a shell that then becomes the program, so the process keeps its number and its group.
+    The limit is one on what a process allocates (``RLIMIT_DATA``, which counts no libraries), and
+    an allocation meets it as a failure, which leaves no core behind. It is set by a shell that
+    then becomes the program, so the process keeps its number and its group.
 
     Args:
         argv: Program and arguments.
-        limit_bytes: None: no limit. It is rounded down to KiB.
+        limit_bytes: Of each process. It is rounded down to KiB.
     """
-    if limit_bytes is None or os.name != "posix":
+    if os.name != "posix":
         return list(argv)
     return ["/bin/sh", "-c", _LIMIT, str(limit_bytes // 1024), *argv]
 

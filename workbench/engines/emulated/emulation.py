@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 import ptxemu
 from workbench.callers import foreign
 from workbench.compile.build import BuildResult
+from workbench.disk.limits import MEMORY_VARIABLE
 from workbench.engines import Subject
 from workbench.engines.emulated.record import resident
 from workbench.engines.host.buffers import (
@@ -37,6 +38,7 @@ from workbench.engines.host.failures import describe_check
 from workbench.engines.host.job import Check
 from workbench.errors import DataError, KernelError, UsageError
 from workbench.model import Build
+from workbench.processes.bounds import Deadline, sharing
 from workbench.study.launches import (
     Argument,
     BufferArg,
@@ -61,6 +63,7 @@ Array = NDArray[Any]
 #: How the emulator's hints name what has an option or a page of ours.
 _OURS = {
     "`Limits.within`": "--timeout SECONDS",
+    "or allow the process more memory": f"or allow more with {MEMORY_VARIABLE}=N, in MiB",
     "`Limits.instructions`": "--instruction-limit",
     "run it on a GPU": "use --engine ncu on a machine with a GPU",
     "docs/ptxemu.md": "docs/emulator.md",
@@ -244,7 +247,7 @@ def emulate(
     watch: bool = False,
     blocks: int = 0,
     instructions: int | None = None,
-    seconds: float = math.inf,
+    limit: Deadline = Deadline(math.inf),  # noqa: B008 - frozen
 ) -> Emulation:
     """Run one version on one problem.
 
@@ -254,29 +257,33 @@ def emulate(
         watch: Look for races and uninitialized reads as well (slower).
         blocks: Run about this many blocks of each launch, for counters alone; 0: all.
         instructions: When to give a batch of blocks up; None: the emulator's own limit.
-        seconds: When to give everything up.
+        limit: When to give everything up.
 
     Raises:
         KernelError: it does wrong, or needs what is not supported.
         UsageError: a fill that the build has no room for.
     """
-    limits = ptxemu.Limits.within(seconds, instructions)
+    limits = ptxemu.Limits.within(limit.left(), instructions)
+    limits.seconds = limit.seconds  # as it was asked for
     built = built_of(subject)
     module = _parsed(built.build.ptx, built.cubin, built.build.arch)
     arrays = arrays_of(subject, seed)
-    memory = memory_of(subject, arrays, module, {*arrays.outputs, *arrays.scratch} if watch else ())
+    with in_our_words():
+        unwritten_ = {*arrays.outputs, *arrays.scratch} if watch else set()
+        memory = memory_of(subject, arrays, module, unwritten_)
     begin = time.perf_counter()
     counts = []
     dtypes = {name: array.dtype.name for name, array in arrays.all.items()}
     misread_ = misread(subject.version.text, subject.launches, dtypes)
     for resolved in subject.launches:
         try:
-            counts.append(
-                launched(
-                    module, resolved, built.build, memory,
-                    limits=limits, blocks=blocks, seed=seed, check=watch,
-                )
-            )  # fmt: skip
+            with sharing(memory.bytes.nbytes):
+                counts.append(
+                    launched(
+                        module, resolved, built.build, memory,
+                        limits=limits, blocks=blocks, seed=seed, check=watch,
+                    )
+                )  # fmt: skip
         except KernelError as error:
             error.hint = " ".join((*misread_, error.hint))
             raise
@@ -289,8 +296,8 @@ def emulate(
             return None
         try:
             return _blame(subject, module, seed, limits)
-        except KernelError:
-            return None  # no time is left for it
+        except (KernelError, MemoryError):
+            return None  # no time is left for it, or no memory
 
     return Emulation(counts, check, module, seconds, explain, misread_)
 

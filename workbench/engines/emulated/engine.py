@@ -6,12 +6,14 @@ time, is absent from its profiles and never estimated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from workbench import __version__
 from workbench.analysis.noise import lines_by_timing
 from workbench.compile.build import BuildResult, build, target
+from workbench.disk.limits import memory, too_much_memory
 from workbench.engines import (
     Engine,
     ProfileOptions,
@@ -26,7 +28,7 @@ from workbench.engines import (
 from workbench.engines.emulated.emulation import Emulation, built_of, emulate, verified
 from workbench.engines.emulated.record import device_of, launch_records, sources_of
 from workbench.engines.ncu.collection import Collection
-from workbench.errors import MissingError, UsageError, WorkbenchError
+from workbench.errors import KernelError, MissingError, UsageError, WorkbenchError
 from workbench.model import (
     Capture,
     EngineName,
@@ -36,6 +38,7 @@ from workbench.model import (
     Profile,
     SourceFile,
 )
+from workbench.processes.bounds import Deadline, within_memory
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.store import Store
@@ -45,6 +48,8 @@ from workbench.units import quantity
 
 #: What versions are compiled for where nothing else is said: Hopper.
 DEFAULT_ARCH = "sm_90"
+#: Seconds that a kernel that is given up has to say its line, before its study is broken off.
+_LAST_WORDS_S = 1.0
 #: Problems of more operations than this are profiled by a sample of this many blocks.
 SAMPLE_ABOVE_FLOPS = 16_000_000_000
 SAMPLE_BLOCKS = 64
@@ -79,7 +84,7 @@ class EmulatorEngine(Engine):
         self.seed = fresh_seed() if options.seed is None else options.seed
         self._project = project
         self._arch = options.arch or DEFAULT_ARCH
-        self._instructions, self._seconds = options.instruction_limit, options.timeout_s
+        self._instructions, self._limit = options.instruction_limit, options.limit
         self._say = say
 
     def refuses(self, version: Version) -> str:
@@ -114,7 +119,7 @@ class EmulatorEngine(Engine):
                 "Its library needs a GPU: run this command on a machine that has one.",
             )
         try:
-            return build(self._project, version, self._arch)
+            return build(self._project, version, self._arch, limit=self._limit)
         except MissingError:
             store = Store(self._project.profiles)
             for entry in store.find(study=version.study, version=version.id):
@@ -125,15 +130,54 @@ class EmulatorEngine(Engine):
                         return found
             raise
 
-    def emulate(self, subject: Subject, *, watch: bool = False, blocks: int = 0) -> Emulation:
-        """Run a subject with this engine's seed and limits; see `emulate`."""
+    @contextlib.contextmanager
+    def _within(self, subject: Subject) -> Iterator[Deadline]:
+        """Work on a subject in this process, which ends in time and takes no more than it may.
+
+        Yields:
+            When the kernel is to be given up: that has a line to tell.
+
+        Raises:
+            KernelError: it took more time or memory.
+        """
+        limit = self._limit.begun()
+        if self._limit.over:
+            raise KernelError(
+                f"{subject.version.id} was not tried on {subject.problem.name}: {limit} were over",
+                "Allow more with --timeout SECONDS, or name fewer versions.",
+            )
+        what = f"{subject.version.id} on {subject.problem.name}"
+
+        def late() -> KernelError:
+            return KernelError(
+                f"{what} did not end within {limit} in the emulator",
+                "If it is only slow (the kernel, or what study.py computes), allow more with "
+                "--timeout SECONDS.",
+            )
+
+        try:
+            with limit.kept(late, _LAST_WORDS_S), within_memory(memory()):
+                yield limit
+        except MemoryError:
+            said, hint = too_much_memory("a version in the emulator")
+            raise KernelError(f"{what} {said}", f"Choose a smaller problem. {hint}") from None
+
+    def emulate(
+        self,
+        subject: Subject,
+        limit: Deadline | None = None,
+        *,
+        watch: bool = False,
+        blocks: int = 0,
+    ) -> Emulation:
+        """Run a subject with this engine's seed, and its limits for want of one; see `emulate`."""
         return emulate(
             subject,
             self.seed,
             watch=watch,
             blocks=blocks,
             instructions=self._instructions,
-            seconds=self._seconds,
+            limit=limit or self._limit,
         )
 
     def verify(
@@ -147,9 +191,10 @@ class EmulatorEngine(Engine):
             begin(place)
             check, error = None, None
             try:
-                done = self.emulate(subject, watch=True)
-                check = done.check
-                verified(done, subject)
+                with self._within(subject) as limit:
+                    done = self.emulate(subject, limit, watch=True)
+                    check = done.check
+                    verified(done, subject)
             except WorkbenchError as found:
                 error = found
             tell(place, Verdict(subject.problem, check, error))
@@ -160,13 +205,14 @@ class EmulatorEngine(Engine):
         blocks = options.blocks
         if blocks is None:
             blocks = SAMPLE_BLOCKS if study.flops(problem) > SAMPLE_ABOVE_FLOPS else 0
-        counted = whole = self.emulate(subject, blocks=blocks)
-        judged = subject
-        if counted.check is None:
-            judged = Subject.of(study, version, _small_problem(study, version), subject.built)
-            self._say(f"verify {version.id} on {judged.problem.name}")
-            whole = self.emulate(judged)
-        check = verified(whole, judged)
+        with self._within(subject) as limit:
+            counted = whole = self.emulate(subject, limit, blocks=blocks)
+            judged = subject
+            if counted.check is None:
+                judged = Subject.of(study, version, _small_problem(study, version), subject.built)
+                self._say(f"verify {version.id} on {judged.problem.name}")
+                whole = self.emulate(judged, limit)
+            check = verified(whole, judged)
         built = built_of(subject)
         sources = sources_of(counted.module, built)
         launches = launch_records(

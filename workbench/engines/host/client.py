@@ -257,7 +257,7 @@ def run_jobs(
             finished = run_group(
                 [*where.launcher, *wrapper, *worker_argv(folder)],
                 cwd=project.root,
-                timeout_s=where.timeout_s,
+                limit=where.limit,
                 moved=moved,
                 env={**worker_environment(), **seen},
                 stop=stop,

@@ -24,7 +24,7 @@ import msgspec
 
 from workbench.engines import RunOptions, Where
 from workbench.engines.host.client import Feed, run_jobs, workspace
-from workbench.engines.host.failures import failure_error, hang, vanished
+from workbench.engines.host.failures import failure_error, hang, untried, vanished
 from workbench.engines.host.job import Executable, Job, Result
 from workbench.engines.host.presence import choose_hosts
 from workbench.engines.host.process import Halt, HaltedError, Interrupts
@@ -96,6 +96,10 @@ def run_batch(
             broken = feed[left[0]]
             tell(left.pop(0), Ending(None, hang(broken, where)))
             state.hung[broken.executable.version] = broken
+            if where.limit.over:
+                for place in left:
+                    tell(place, Ending(None, untried(feed[place], where)))
+                return
         elif not results or results[-1].failure is None:
             # It ended in the middle of a job, and left no word about it.
             error = vanished(feed[left[0]], finished)

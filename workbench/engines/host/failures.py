@@ -28,10 +28,18 @@ def expect_result(job: Job, result: Result | None, finished: Finished, where: Wh
 def hang(job: Job, where: Where) -> KernelError:
     """The error for a worker that did not end in time."""
     return KernelError(
-        f"{job.executable.version} on {job.problem} did not end within {where.timeout_s:g} s; "
+        f"{job.executable.version} on {job.problem} did not end within {where.limit}; "
         "it and all its processes were ended",
         "A kernel that never ends (a barrier that not all threads reach, an endless loop) looks "
         "like this; if it is only slow, allow more with --timeout SECONDS.",
+    )
+
+
+def untried(job: Job, where: Where) -> KernelError:
+    """The error for a job that had no turn before all time was over."""
+    return KernelError(
+        f"{job.executable.version} was not tried on {job.problem}: {where.limit} were over",
+        "Allow more with --timeout SECONDS, or name fewer versions.",
     )
 
 

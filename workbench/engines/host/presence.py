@@ -229,7 +229,7 @@ def choose_hosts(options: RunOptions) -> list[Where]:
     return [
         Where(
             arch=options.arch or arch_of(next(gpu for gpu in chosen if gpu.uuid == uuids[0])),
-            timeout_s=options.timeout_s,
+            limit=options.limit,
             gpus=tuple(uuids),
             device=name,
         )
@@ -270,7 +270,7 @@ def choose_where(options: RunOptions, *, known: bool = False) -> Where:
     if not words and not known:
         gpu = need_gpu()
         need_pycuda()
-        return Where(arch=arch or arch_of(gpu), timeout_s=options.timeout_s)
+        return Where(arch=arch or arch_of(gpu), limit=options.limit)
     if not arch:
         found, _ = find_gpus()
         if not found:
@@ -281,4 +281,4 @@ def choose_where(options: RunOptions, *, known: bool = False) -> Where:
                 "Say what to compile for, for example --arch sm_90 for H100 and H200.",
             )
         arch = arch_of(found[0])
-    return Where(arch=arch, launcher=words, timeout_s=options.timeout_s)
+    return Where(arch=arch, launcher=words, limit=options.limit)

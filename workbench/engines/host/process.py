@@ -30,6 +30,7 @@ from typing import IO, Any
 
 from workbench.errors import MissingError
 from workbench.model import Record
+from workbench.processes.bounds import Deadline, overdue
 from workbench.processes.ending import GRACE_S, end_group, guarded, members
 
 #: Lines of output that are kept: the last ones, which hold the error.
@@ -88,7 +89,7 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGXCPU):
                 # What the user chose to ignore (nohup) stays ignored.
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._caught)
@@ -113,6 +114,9 @@ class Interrupts:
         """Raise for the signal that came meanwhile, and from now on at once."""
         self._held = False
         number, self._pending = self._pending, 0
+        if number == signal.SIGXCPU:
+            overdue()
+            return
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         if number:
@@ -153,26 +157,22 @@ def _wait(
 
 def _wait_while_moving(
     process: subprocess.Popen[bytes],
-    timeout_s: float | None,
-    moved: Callable[[], float] | None,
+    limit: Deadline | None,
+    moved: Callable[[], float],
     stop: Halt | None,
 ) -> None:
-    """Wait for the end; the time limit begins anew with every sign of progress.
+    """Wait for the end; the time of a piece of work begins anew with every sign of progress.
 
     Raises:
-        subprocess.TimeoutExpired: it still runs, and `timeout_s` passed without progress.
+        subprocess.TimeoutExpired: it still runs, and there was no progress in time.
         HaltedError: it still runs, and `stop` has said so.
     """
-    if timeout_s is None or moved is None:
-        _wait(process, timeout_s, stop)
-        return
     begin = time.monotonic()
     while True:
-        left = max(begin, moved()) + timeout_s - time.monotonic()
         try:
-            _wait(process, max(0.0, left), stop)
+            _wait(process, None if limit is None else limit.left(max(begin, moved())), stop)
         except subprocess.TimeoutExpired:
-            if max(begin, moved()) + timeout_s <= time.monotonic():
+            if limit is None or not limit.left(max(begin, moved())):
                 raise
         else:
             return
@@ -182,8 +182,8 @@ def run_group(
     argv: Sequence[str],
     *,
     cwd: Path,
-    timeout_s: float | None = None,
-    moved: Callable[[], float] | None = None,
+    limit: Deadline | None = None,
+    moved: Callable[[], float] = lambda: 0.0,
     env: Mapping[str, str] | None = None,
     on_line: Callable[[str], None] | None = None,
     stop: Halt | None = None,
@@ -193,8 +193,8 @@ def run_group(
     Args:
         argv: Program and arguments.
         cwd: Its working folder.
-        timeout_s: End the whole group after this many seconds; None: never.
-        moved: When it last made progress, by `time.monotonic`; `timeout_s` counts from there.
+        limit: When the whole group is ended; None: never.
+        moved: When it last made progress, by `time.monotonic`: there the next piece of work began.
         env: Its environment; None: ours.
         on_line: Called with every line that it prints, as it comes.
         stop: Ends it from another thread.
@@ -222,7 +222,7 @@ def run_group(
             interrupts.release()
             reader = threading.Thread(target=pump, args=(process.stdout,), daemon=True)
             reader.start()
-            _wait_while_moving(process, timeout_s, moved, stop)
+            _wait_while_moving(process, limit, moved, stop)
         except subprocess.TimeoutExpired:
             timed_out = True
         finally:

@@ -163,7 +163,7 @@ class NcuRun(Record, frozen=True):
             finished = run_group(
                 command.argv,
                 cwd=root,
-                timeout_s=self.where.timeout_s,
+                limit=self.where.limit,
                 env=worker_environment(),
                 on_line=on_line,
             )
@@ -235,7 +235,7 @@ class GpuEngine(Engine):
         if version.kind == "python":
             return None
         self._say(f"build {version.id} for {self.where.arch}")
-        return build(self.project, version, self.where.arch)
+        return build(self.project, version, self.where.arch, limit=self.where.limit)
 
     def job(
         self,

@@ -1,0 +1,162 @@
+"""How long work may take, and how much memory: a deadline that is carried along, and a limit.
+
+A child that is given a `Deadline` is ended at it. What we do ourselves is broken off by an alarm
+(`Deadline.kept`), as Ctrl-C would: whatever runs at that moment, a study's own function too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+if sys.platform == "linux":
+    import resource  # Windows has none
+
+#: Seconds that a command has for its last words, after its time is over.
+LAST_WORDS_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """When work is given up.
+
+    Attributes:
+        seconds: How long each piece of it may take.
+        end: When all of it is to be over, by `time.monotonic`; None: there is no such time.
+    """
+
+    seconds: float = 300.0
+    end: float | None = None
+
+    @classmethod
+    def after(cls, seconds: float) -> Deadline:
+        """All is to be over so many seconds from now."""
+        return cls(seconds, time.monotonic() + seconds)
+
+    def begun(self) -> Deadline:
+        """That of a piece of work that begins now."""
+        return Deadline(self.seconds, time.monotonic() + self.left())
+
+    def left(self, since: float | None = None) -> float:
+        """Seconds that are left to a piece of work.
+
+        Args:
+            since: When it began, by `time.monotonic`; None: it begins now.
+        """
+        now = time.monotonic()
+        piece = (now if since is None else since) + self.seconds
+        return max(0.0, min(piece, math.inf if self.end is None else self.end) - now)
+
+    @property
+    def over(self) -> bool:
+        """Whether no time is left for all of it."""
+        return self.end is not None and time.monotonic() >= self.end
+
+    def __str__(self) -> str:
+        return f"{self.seconds:g} s"
+
+    @contextlib.contextmanager
+    def kept(self, error: Callable[[], BaseException], last_words_s: float = 0.0) -> Iterator[None]:
+        """Raise `error` in the block, whatever it is busy with, once the time of it is over.
+
+        In the main thread alone; one call of a library in C is waited for.
+
+        Args:
+            error: What is raised.
+            last_words_s: So much later: who sees by itself that time is over comes first.
+        """
+        if threading.current_thread() is not threading.main_thread() or not _SIGNAL:
+            yield
+            return
+        wait = self.left() + last_words_s
+        alarm = _Alarm(time.monotonic() + wait, error)
+        timer = threading.Timer(wait, _ring)
+        timer.daemon = True
+        before = signal.signal(_SIGNAL, _rung)
+        _ALARMS.append(alarm)
+        timer.start()
+        try:
+            yield
+        finally:
+            _ALARMS.remove(alarm)
+            timer.cancel()
+            signal.signal(_SIGNAL, before)
+
+
+#: A clock may ring so much too early.
+_EARLY_S = 0.05
+#: Means "your time is over", and is nobody else's.
+_SIGNAL = getattr(signal, "SIGXCPU", None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Alarm:
+    at: float
+    error: Callable[[], BaseException]
+
+
+#: Of the blocks that are under way, the outermost first.
+_ALARMS: list[_Alarm] = []
+
+
+def _ring() -> None:
+    main = threading.main_thread().ident
+    if _ALARMS and _SIGNAL and main is not None:
+        signal.pthread_kill(main, _SIGNAL)  # which also ends what waits
+
+
+def _rung(_number: int, _frame: FrameType | None) -> None:
+    overdue()
+
+
+def overdue() -> None:
+    """Raise the error of the outermost block whose time is over, if there is one."""
+    for alarm in _ALARMS:
+        if alarm.at <= time.monotonic() + _EARLY_S:
+            raise alarm.error()
+
+
+@contextlib.contextmanager
+def within_memory(size: int) -> Iterator[None]:
+    """Let this process take at most so many bytes more than it has; more is a `MemoryError`.
+
+    What is forked in the block inherits the limit. Memory that processes share is not counted:
+    see `sharing`.
+    """
+    if sys.platform != "linux":
+        yield
+        return
+    pages = int(Path("/proc/self/statm").read_text().split()[5])
+    with _data_limit(pages * resource.getpagesize() + size):
+        yield
+
+
+@contextlib.contextmanager
+def sharing(size: int) -> Iterator[None]:
+    """Count bytes that processes share to what `within_memory` allows."""
+    if sys.platform != "linux":
+        yield
+        return
+    soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    with _data_limit(soft - size if soft != resource.RLIM_INFINITY else soft):
+        yield
+
+
+@contextlib.contextmanager
+def _data_limit(size: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limits = [each for each in (size, soft, hard) if each != resource.RLIM_INFINITY]
+    if limits:
+        resource.setrlimit(resource.RLIMIT_DATA, (max(0, min(limits)), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
