@@ -1,7 +1,15 @@
 #!/usr/bin/env bash
 # The gate of action.yml: measure, judge, write the answer into a folder and say how it ended.
 # Everything that people wrote comes in environment variables and is only ever used quoted.
+# The folder is the pull request's: nothing in it is run by Python, by git or by a shell.
 set -uo pipefail
+export GIT_NO_LAZY_FETCH=1 GIT_TERMINAL_PROMPT=0 GIT_CONFIG_COUNT="${GIT_CONFIG_COUNT:-0}"
+for setting in safe.bareRepository=explicit core.fsmonitor=false core.hooksPath=/dev/null \
+  protocol.ext.allow=never; do
+  export "GIT_CONFIG_KEY_$GIT_CONFIG_COUNT=${setting%%=*}"
+  export "GIT_CONFIG_VALUE_$GIT_CONFIG_COUNT=${setting#*=}"
+  GIT_CONFIG_COUNT=$((GIT_CONFIG_COUNT + 1))
+done
 # In a container the checkout is another user's, and it is what the workflow asks about.
 export WORKBENCH_TRUST="$GITHUB_WORKSPACE"
 
@@ -17,7 +25,8 @@ mkdir -p "$folder"
 # What a compiler or a kernel prints is shown, and obeyed by nobody.
 quietly() {
   local word code
-  word="$(python3 -c 'import secrets; print(secrets.token_hex(16))')"
+  word="$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')"
+  [[ ${#word} == 32 ]] || return 70
   echo "::stop-commands::$word"
   "$@" 2>&1 | tee -a "$folder/log.txt"
   code=${PIPESTATUS[0]}

@@ -222,12 +222,22 @@ def calls(runner: Runner) -> list[list[str]]:
 # --- what stands in the file -----------------------------------------------------------------
 
 
+@pytest.mark.parametrize("file", ["action.yml", "docs/how-to/ci.md"])
+def test_other_actions_are_named_by_commit(file: str) -> None:
+    """A branch or a tag may be something else tomorrow; the reader is told which release it is."""
+    named = re.findall(r"^\s*(?:- )?uses: (.*)$", (REPO / file).read_text(), re.MULTILINE)
+    assert len(named) >= 3
+    for words in named:
+        ours = words == "OWNER/workbench@<commit>"
+        assert ours or re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", words), words
+
+
 def test_no_expression_stands_inside_of_a_script() -> None:
     for step in STEPS.values():
         assert "${{" not in step.get("run", ""), step["name"]
         assert "run" not in step or step["shell"] == "bash"
         if "uses" in step:
-            assert re.fullmatch(r"actions/[\w/-]+@v\d+", step["uses"])
+            assert re.fullmatch(r"actions/[\w/-]+@[0-9a-f]{40}", step["uses"])
 
 
 def test_every_input_is_used_and_every_output_is_set(runner: Runner) -> None:

@@ -187,3 +187,19 @@ def test_wrong_usage(cli: Cli, words: tuple[str, ...], message: str) -> None:
 def test_a_metric_that_did_not_come_is_said(cli: Cli) -> None:
     code, _, err = cli("profile", "v0", "--metrics", "sm__no_such.sum,inst_executed", *THERE)
     assert code == 0 and "note: v0: ncu gave no value for sm__no_such.sum" in err
+
+
+def test_dry_run_does_not_run_a_triton_versions_file(cli: Cli, project: Project) -> None:
+    """Triton's compiler runs the file: it would be the author's program, without being asked."""
+    mark = project.root / "ran"
+    (project.root / "kernels" / "double" / "v1_triton.py").write_text(
+        '"""A kernel in Triton.\n\n---\ntitle = "Triton"\n[[launch]]\nkernel = "scale"\n'
+        'grid = ["cdiv(n, 256)"]\nnum_warps = 4\nargs = ["x", "y", "n"]\n---\n"""\n'
+        f"open({str(mark)!r}, 'w')\nimport triton\n\n"
+        '@triton.jit\ndef scale(x: "*fp32", y: "*fp32", n: "i32"):\n    pass\n'
+    )
+    code, out, err = cli("profile", "v1", "--dry-run", "--arch", "sm_90")
+    assert code == 0, err
+    assert "--export build/runs/double-v1-n1000/report.ncu-rep" in out
+    assert "note: v1 is not compiled, since Triton's compiler runs kernels/double/v1" in err
+    assert not mark.exists()

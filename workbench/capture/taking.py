@@ -254,7 +254,7 @@ def checked_out(
         KernelError: it does not build.
     """
     here = invocation.folder.resolve()
-    with worktree(here, revision) as place:
+    with worktree(here, revision, say) as place:
         folder = place / here.relative_to(root_of(here))
         if not folder.is_dir():
             raise UsageError(

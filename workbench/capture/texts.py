@@ -13,9 +13,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from workbench.capture.revisions import git
+from workbench.capture.revisions import COMPLETE, git
 from workbench.disk.limits import SOURCE, read_regular
-from workbench.errors import UsageError
+from workbench.errors import MissingError, UsageError
 from workbench.model import Profile, SourceFile
 from workbench.units import listed
 
@@ -92,7 +92,13 @@ def texts_at(where: str) -> Texts:
         )
     paths = listing.decode("utf-8", "surrogateescape").split("\0")
     there = filter(None, paths)
-    return Texts(where, there, lambda path: git(Path(), "show", f"{where}:{path}") or b"")
+
+    def read(path: str) -> bytes:
+        if (text := git(Path(), "cat-file", "blob", f"{where}:{path}")) is None:
+            raise MissingError(f"git has no text of {where}:{path} here", COMPLETE)
+        return text
+
+    return Texts(where, there, read)
 
 
 def _files(folder: Path) -> Iterable[str]:

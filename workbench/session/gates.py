@@ -7,7 +7,7 @@ state now; `beside_baseline` reads its recorded time beside the runs that were k
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -211,7 +211,7 @@ def against(place: Workspace, asked: Asked, where: str, run: RunOptions) -> Past
     project, study, versions = asked.named.pick(place.project)
     if run.seed is None:
         run = replace(run, seed=fresh_seed())  # both states on the same inputs
-    with _before(project, where) as before:
+    with _before(project, where, place.say) as before:
         found = {each.version.id: each for each in changes(project, study, before)}
         wanted = [found[each.id] for each in versions if each.id in found]
         gates: list[Gate] = []
@@ -248,7 +248,7 @@ def _first_change(edited: Edited) -> int:
 
 
 @contextlib.contextmanager
-def _before(project: Project, where: str) -> Iterator[Before]:
+def _before(project: Project, where: str, say: Callable[[str], None]) -> Iterator[Before]:
     """The project as it was: a folder, or else where it lies in a worktree of a revision.
 
     Raises:
@@ -257,7 +257,7 @@ def _before(project: Project, where: str) -> Iterator[Before]:
     if Path(where).is_dir():
         yield Before(_project(Path(where), where), Path(where).resolve().name)
         return
-    with worktree(project.root, where) as tree:
+    with worktree(project.root, where, say) as tree:
         root = repository(project.root)
         assert root is not None  # there is a worktree of it
         place = tree / project.root.resolve().relative_to(root.resolve())

@@ -392,7 +392,7 @@ def profile(
 def ncu_commands(
     named: Named, engine: str, options: ProfileOptions, run: RunOptions, say: Say
 ) -> Iterator[str]:
-    """The exact ncu command of each version, which is not run.
+    """The exact ncu command of each version, which is not run; nor is any file of a version.
 
     Raises:
         UsageError: the emulator was asked for.
@@ -407,7 +407,15 @@ def ncu_commands(
     runner = Experiment(project, study, gpu)
     for version in versions:
         one = chosen(study, version, named.problem, "profile")[0]
-        yield gpu.command(runner.subject(*one), options).shell
+        if version.kind == "triton":
+            say(
+                f"note: {version.id} is not compiled, since Triton's compiler runs {version.path}: "
+                "whether it builds is not tried, and the command's job has no cubin yet"
+            )
+            subject = Subject.of(study, *one, None)
+        else:
+            subject = runner.subject(*one)
+        yield gpu.command(subject, options).shell
 
 
 def _with_seed(run: RunOptions, project: Project, study: Study) -> RunOptions:
