@@ -24,6 +24,7 @@ from ptxemu.errors import ResourceError
 from ptxemu.faults.origins import Origins
 from ptxemu.launch import BATCH_LANES, KernelLaunch, clustered, prepare
 from ptxemu.ops.exact import floating_state
+from ptxemu.ops.moves import end_line
 from ptxemu.pool import deal, workers_here
 from ptxemu.ptx.instructions import Ptx
 from ptxemu.ptxas import in_pieces
@@ -147,7 +148,8 @@ def _reset(compiled: CompiledKernel) -> None:
 
 def _work(compiled: CompiledKernel, geometry: Geometry, blocks: Blocks) -> _Tally:
     _reset(compiled)
-    with _enough_memory(compiled.ctx.kernel):
+    with _enough_memory(compiled.ctx.kernel), contextlib.ExitStack() as at_end:
+        at_end.callback(end_line, compiled.ctx)
         run_batch(compiled, Lanes(geometry, blocks))
     return _counts(compiled)
 
@@ -239,7 +241,8 @@ def run_interleaved(
     each = max(1, _LANES // (geometry.warps * WARP * size)) * size
     waiting = deque(np.array_split(blocks, range(each, len(blocks), each)))
     flight = _Batches(compiled, geometry)
-    with floating_state():
+    with contextlib.ExitStack() as at_end, floating_state():
+        at_end.callback(end_line, compiled.ctx)
         while waiting or flight.batches:
             if flight.batches and flight.turn():
                 continue

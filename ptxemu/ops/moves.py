@@ -6,7 +6,7 @@ import math
 import re
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -503,8 +503,28 @@ def _say(ctx: Context, text: str | None) -> None:
     rt.said += _MOST + 1 if text is None else len(text.encode())
     if rt.said > _MOST:
         text = f"kernel {ctx.kernel}: more was printed than {_MOST:,} bytes; the rest is left out\n"
-    # What a kernel prints is for a person: it steers no terminal.
-    sys.stderr.write("".join(c if c.isprintable() or c in "\n\t" else "·" for c in text or ""))
+    rt.line.append(text or "")
+    if "\n" in rt.line[-1]:
+        *whole, rest = "".join(rt.line).split("\n")
+        rt.line[:] = [rest]
+        _show(whole)
+
+
+def end_line(ctx: Context) -> None:
+    """Show the last line that a kernel has printed, also where it has no end."""
+    if rest := "".join(ctx.rt.line):
+        _show([rest])
+    ctx.rt.line.clear()
+
+
+def _show(lines: Sequence[str]) -> None:
+    """Whole lines, for a person: they steer no terminal, and command no runner of GitHub."""
+    text = ""
+    for line in lines:
+        shown = "".join(c if c.isprintable() or c == "\t" else "·" for c in line)
+        shown = shown.replace("##[", "##·[")
+        text += f"{'·' * shown.lstrip().startswith('::')}{shown}\n"
+    sys.stderr.write(text)
     sys.stderr.flush()
 
 

@@ -186,6 +186,7 @@ class Runtime:
         #: Counts stores and atomics that left memory other than it was, while `probing`.
         self.changes = 0
         self.said, self.probing = 0, False  # `said`: bytes that the kernel has printed
+        self.line: list[str] = []  # what it has printed of a line that has not ended
         self._views: dict[tuple[str, Any], Array] = {}
         self._memory: dict[str, Array] = {}
 

@@ -26,6 +26,24 @@ extern "C" __global__ void k(const float* f, int* taken) {
 }
 """
 
+STEERING = r"""
+#include <cstdio>
+extern "C" __global__ void k(int* n) {
+    printf("\033[2Jred\r ");
+    printf(":");
+    printf("\n:");
+    printf(":error file=a::b\n  ::add-mask::c\n##[error]d");
+}
+"""
+
+
+def test_printf_steers_nothing(cuda: Compile, capfd: pytest.CaptureFixture[str]) -> None:
+    """Neither a terminal nor a runner of GitHub, in however many pieces."""
+    execute(cuda(STEERING), "k", {"n": np.zeros(1, "i4")}, ["n"], block=1)
+    assert capfd.readouterr().err == (
+        "·[2Jred· :\n·::error file=a::b\n·  ::add-mask::c\n##·[error]d\n"
+    )
+
 
 def test_printf_prints_as_c_does(cuda: Compile, capfd: pytest.CaptureFixture[str]) -> None:
     got, _ = execute(
