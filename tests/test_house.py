@@ -473,6 +473,40 @@ def test_all_writing_and_removing_goes_through_one_room() -> None:
     assert set(MAY_WRITE) <= set(found), "who no longer writes needs no leave"
 
 
+#: Modules that print by themselves, each with the reason why it may: all others go through
+#: `workbench.views.text.door`, which lets nothing pass that steers a terminal.
+MAY_SPEAK: Mapping[str, str] = {
+    "ptxemu.ops.moves": "what a kernel prints, without `workbench`; it looks at each character",
+    "workbench.cluster.slurm": "the log of a job",
+    "workbench.compile.nvrtc": "a child, of which the parent reads JSON",
+    "workbench.compile.triton": "the same",
+    "workbench.engines.worker": "a child: what it says is quoted",
+    "workbench.ncurep.extract": "a child: what it says is quoted",
+    "workbench.views.terminal.console": "styles, behind the door",
+    "workbench.views.terminal.progress": "a line that is written over, behind the door",
+    "workbench.views.text.door": "the door",
+}
+
+
+def speaks(node: ast.Call) -> bool:
+    match node.func:
+        case ast.Name(id="print") | ast.Attribute(attr="echo" | "secho" | "echo_via_pager"):
+            return True
+        case ast.Attribute(value=stream, attr="write" | "writelines"):
+            return ast.unparse(stream).startswith(("sys.stdout", "sys.stderr"))
+    return False
+
+
+def test_all_that_is_said_goes_through_one_door() -> None:
+    found = {
+        module: [n.lineno for n in ast.walk(tree(module)) if isinstance(n, ast.Call) and speaks(n)]
+        for module in FILES
+    }
+    found = {module: lines for module, lines in found.items() if lines}
+    none(f"{module}:{lines}" for module, lines in found.items() if module not in MAY_SPEAK)
+    assert set(MAY_SPEAK) <= set(found), "who no longer speaks needs no leave"
+
+
 def test_a_test_module_has_its_name_alone() -> None:
     """Where folders are no packages, two files of one name end the whole run."""
     found: dict[str, list[str]] = {}

@@ -103,14 +103,15 @@ def _print_error(error: WorkbenchError, *, code: int | None = None, plain: bool 
         code: The exit code where it is not the error's own.
         plain: A program reads it.
     """
+    from workbench.views.text.door import complain, write
+
     if plain:
         from workbench.views.shapes import ErrorDocument, ErrorFacts, compact
 
         facts = ErrorFacts(code=code or error.exit_code, message=error.message, hint=error.hint)
         with contextlib.suppress(OSError, ValueError):
-            click.echo(compact(ErrorDocument(error=facts).plain()), err=True)
+            write(f"{compact(ErrorDocument(error=facts).plain())}\n", err=True)
         return
-    from workbench.views.text.door import complain
 
     # Where standard error takes nothing either, the exit code says what it can.
     with contextlib.suppress(OSError, ValueError):
