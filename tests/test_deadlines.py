@@ -38,6 +38,14 @@ def test_what_runs_when_time_is_over_is_broken_off(busy: str) -> None:
             pass
 
 
+def test_nobody_inside_takes_it_for_an_error_of_his_own() -> None:
+    with pytest.raises(LateError), Deadline.after(0.1).kept(LateError):
+        try:
+            time.sleep(60)
+        except Exception as error:
+            raise ValueError from error
+
+
 def test_what_ends_in_time_is_not_disturbed() -> None:
     with Deadline.after(0.2).kept(LateError):
         pass

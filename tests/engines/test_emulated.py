@@ -159,7 +159,8 @@ def test_a_study_that_does_not_end_is_broken_off(
     monkeypatch.setattr(Study, "inputs", inputs)
     engine = EmulatorEngine(project, RunOptions(limit=Deadline(1.0), seed=1))
     version, problem = study.version("v0"), study.problem("n1000")
-    subject = Subject.of(study, version, problem, engine.build(version))
+    built = EmulatorEngine(project, RunOptions()).build(version)  # which needs longer
+    subject = Subject.of(study, version, problem, built)
     verdicts = []
     engine.verify([subject], lambda _, verdict: verdicts.append(verdict), lambda _: None)
     (verdict,) = verdicts

@@ -77,7 +77,7 @@ class Deadline:
             yield
             return
         wait = self.left() + last_words_s
-        alarm = _Alarm(time.monotonic() + wait, error)
+        alarm = _Alarm(time.monotonic() + wait)
         timer = threading.Timer(wait, _ring)
         timer.daemon = True
         before = signal.signal(_SIGNAL, _rung)
@@ -85,6 +85,10 @@ class Deadline:
         timer.start()
         try:
             yield
+        except _OverError as over:
+            if over.alarm is not alarm:
+                raise
+            raise error() from None
         finally:
             _ALARMS.remove(alarm)
             timer.cancel()
@@ -100,7 +104,14 @@ _SIGNAL = getattr(signal, "SIGXCPU", None)
 @dataclass(frozen=True, eq=False)
 class _Alarm:
     at: float
-    error: Callable[[], BaseException]
+
+
+class _OverError(BaseException):
+    """The time of a block is over; nobody in it takes that for an error of his own."""
+
+    def __init__(self, alarm: _Alarm) -> None:
+        super().__init__()
+        self.alarm = alarm
 
 
 #: Of the blocks that are under way, the outermost first.
@@ -118,10 +129,10 @@ def _rung(_number: int, _frame: FrameType | None) -> None:
 
 
 def overdue() -> None:
-    """Raise the error of the outermost block whose time is over, if there is one."""
+    """Break off the outermost block whose time is over, if there is one."""
     for alarm in _ALARMS:
         if alarm.at <= time.monotonic() + _EARLY_S:
-            raise alarm.error()
+            raise _OverError(alarm)
 
 
 @contextlib.contextmanager
