@@ -23,6 +23,8 @@ from workbench.model import Record
 CEILING_VARIABLE, TRUST_VARIABLE = "WORKBENCH_CEILING", "WORKBENCH_TRUST"
 #: Whose files root may take for its own: the user's who became root for one command.
 _SUDO = "SUDO_UID"
+#: Says to the commands that ``mcp`` starts that a program asks.
+CLOSED_VARIABLE = "WORKBENCH_CLOSED"
 
 
 class Project(Record, frozen=True):
@@ -32,13 +34,15 @@ class Project(Record, frozen=True):
     whole of ``workbench.toml``). `default_study` is the one that a version without a study
     means: as set there, or else the only one that there is; empty where that is open.
     `default_device` is the one that is shown of several, as set there; empty for the one with
-    the newest profile.
+    the newest profile. `closed`: a program asks (``mcp``), and a version can include only what
+    its user put in reach: files of ``kernels/``, of the version's ``-I`` folders, and headers.
     """
 
     root: Path
     default_study: str = ""
     default_device: str = ""
     settings: dict[str, object] = msgspec.field(default_factory=dict)
+    closed: bool = False
 
     @property
     def kernels(self) -> Path:
@@ -213,7 +217,13 @@ def find_project(start: Path | None = None) -> Project | None:
             names = studies_in(folder / "kernels")
             study = names[0] if len(names) == 1 else ""
         device = _text(folder, settings, "default_device", "h200")
-        return Project(root=folder, default_study=study, default_device=device, settings=settings)
+        return Project(
+            root=folder,
+            default_study=study,
+            default_device=device,
+            settings=settings,
+            closed=bool(os.environ.get(CLOSED_VARIABLE)),
+        )
     return None
 
 

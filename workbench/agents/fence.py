@@ -17,8 +17,9 @@ from workbench.project import Project
 LONGEST = 500
 _REPORTS = (".ncu-rep", ".ncu-rep.zst")
 #: ``verify``, ``time`` and ``profile`` run a version's code, ``write`` starts versions of CUDA C++,
-#: ``python`` lets these be Python, which is a program like any other.
-Permit = Literal["verify", "profile", "time", "write", "python"]
+#: ``python`` lets these be Python, which is a program like any other, and ``files`` lets versions
+#: include any file that the user may read.
+Permit = Literal["verify", "profile", "time", "write", "python", "files"]
 PERMITS: tuple[Permit, ...] = get_args(Permit)
 
 
@@ -87,7 +88,7 @@ class Fence:
 
     def __init__(self, project: Project) -> None:
         self.root = project.root
-        self._folders = (project.kernels, project.profiles)
+        self._folders = (project.kernels, project.profiles, project.root / ".workbench")
 
     def target(self, text: str, what: str) -> str:
         """A version, a capture, or a report below the project, as a command takes it.
@@ -122,14 +123,16 @@ class Fence:
         return text
 
     def hold(self) -> None:
-        """Make sure that no link in the project's kernels or profiles leads out of it.
+        """Make sure that no link in what is read of the project leads out of it.
 
         Raises:
             DataError: one does.
         """
         for top in self._folders:
             for path in _links(str(top)):
-                if not Path(path).resolve().is_relative_to(self.root.resolve()):
+                found, root = Path(path).resolve(), self.root.resolve()
+                # A name with a dot is not for everybody either: .git, .env.
+                if not found.is_relative_to(root) or "/." in f"/{found.relative_to(root)}":
                     shown = Path(path).relative_to(self.root).as_posix()
                     raise DataError(
                         f"{shown} is a link that leads out of the project",

@@ -14,7 +14,6 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio
@@ -26,6 +25,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
+from msgspec.structs import replace
 
 from workbench import __version__
 from workbench.agents import arguments as takes
@@ -38,7 +38,7 @@ from workbench.errors import DataError, UsageError, WorkbenchError, did_you_mean
 from workbench.model import Record
 from workbench.processes.ending import end_group, guarded
 from workbench.processes.starting import own_module
-from workbench.project import Project
+from workbench.project import CLOSED_VARIABLE, Project
 from workbench.views.shapes import ErrorDocument, ErrorFacts, Json, compact
 from workbench.views.shapes.schema import SHAPES, schema_of
 
@@ -166,7 +166,9 @@ class Reply(Record, frozen=True):
     error: ErrorFacts | None = None
 
 
-async def run_command(words: Sequence[str], root: Path, say: Say, *, json: bool = True) -> Reply:
+async def run_command(
+    words: Sequence[str], project: Project, say: Say, *, json: bool = True
+) -> Reply:
     """Run ``workbench WORDS`` in the project's folder.
 
     Where the caller is cancelled, the command gets Ctrl-C, which keeps what it has finished, and
@@ -174,20 +176,21 @@ async def run_command(words: Sequence[str], root: Path, say: Say, *, json: bool 
 
     Args:
         words: The command and its arguments.
-        root: The project's folder.
+        project: Where.
         say: Told of every line on standard error, as it comes.
         json: It prints a document.
 
     Raises:
         DataError: it printed more than can be an answer.
     """
-    start = own_module("workbench.cli", "--json-errors", *words, cwd=root)
+    start = own_module("workbench.cli", "--json-errors", *words, cwd=project.root)
+    fixed = {CLOSED_VARIABLE: "1" if project.closed else "", "NO_COLOR": "1"}
     with guarded() as guard:
         process = await anyio.open_process(
             start.argv,
             stdin=subprocess.DEVNULL,
             cwd=start.cwd,
-            env={**start.env, "NO_COLOR": "1", **guard.mark},
+            env={**start.env, **fixed, **guard.mark},
             start_new_session=True,
         )
         guard.tell(process.pid)
@@ -296,7 +299,8 @@ class Desk:
     """
 
     def __init__(self, project: Project, permits: frozenset[Permit]) -> None:
-        self._project, self._permits = project, permits
+        self._project = project = replace(project, closed="files" not in permits)
+        self._permits = permits
         self._fence = Fence(project)
         self._workshop = Workshop(project, python="python" in permits)
         self._looking = anyio.CapacityLimiter(_LOOKING)
@@ -365,7 +369,7 @@ class Desk:
         limiter = self._looking if tool.permit is None else self._measuring
         async with limiter:
             json = tool.name != "profile"
-            return await run_command(words, self._project.root, say, json=json)
+            return await run_command(words, self._project, say, json=json)
 
 
 async def _document(make: Callable[[], Json]) -> Reply:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import posixpath
+
+from msgspec.structs import replace
+
 from workbench.agents.fence import plain
 from workbench.disk.limits import SOURCE, read_regular
 from workbench.disk.writing import replace_file
@@ -11,7 +15,12 @@ from workbench.specs import Version
 from workbench.study import frontmatter
 from workbench.study.folder import SeenStudy, parse_target, view_study
 from workbench.study.scaffold import start_version
-from workbench.study.sources import load_versions, local_sources
+from workbench.study.sources import (
+    include_folders,
+    load_versions,
+    local_sources,
+    open_to_programs,
+)
 from workbench.views.shapes import Json
 
 #: Bytes of a version's text that a client may write.
@@ -22,12 +31,12 @@ class Workshop:
     """The versions of a project, as a client may see and write them.
 
     Args:
-        project: Where they are.
+        project: Where they are, closed or not.
         python: Whether it may write Python, which runs with its user's rights where it is run.
     """
 
     def __init__(self, project: Project, *, python: bool) -> None:
-        self._root = project.root
+        self._root, self._closed = project.root, project.closed
         self._python = python
         self._started: set[str] = set()
 
@@ -74,7 +83,7 @@ class Workshop:
             UsageError: it is there already, cannot be named so, or cannot be read.
         """
         title, change, text = about
-        project = require_project(self._root)
+        project = self._project()
         name, stem = parse_target(plain(version, "version"), study or project.default_study)
         seen = view_study(project, plain(name, "study"))
         ladder = [each for each in seen.versions.values() if not each.baseline]
@@ -87,7 +96,7 @@ class Workshop:
             source = ladder[-1]
         else:
             raise UsageError(f"study {name} has no version to start from", "Name its parent.")
-        self._writable(source, text)
+        self._writable(seen, source, text)
         path = start_version(
             seen,
             project,
@@ -107,13 +116,13 @@ class Workshop:
         Raises:
             UsageError: it was not, or the text is no version's: the old one is there still.
         """
-        project, _, found = self._find(version, study)
+        project, seen, found = self._find(version, study)
         if found.path not in self._started:
             raise UsageError(
                 f"{found.path} was not started over this connection, and will not be overwritten",
                 f"Start a new one: new_version with parent {found.id}.",
             )
-        self._writable(found, text)
+        self._writable(seen, found, text)
         if not frontmatter.present(text, path=found.path, kind=found.kind):
             _, last = frontmatter.parse(found.text, path=found.path, kind=found.kind).lines
             text = "\n".join([*found.text.split("\n")[:last], text])
@@ -127,15 +136,18 @@ class Workshop:
             raise
         return {"written": found.path, "version": f"{found.study}/{found.id}"}
 
+    def _project(self) -> Project:
+        return replace(require_project(self._root), closed=self._closed)
+
     def _find(self, version: str, study: str) -> tuple[Project, SeenStudy, Version]:
-        project = require_project(self._root)
+        project = self._project()
         default = plain(study, "study") or project.default_study
         name, own = parse_target(plain(version, "version"), default)
         seen = view_study(project, name)
         return project, seen, seen.version(own)
 
-    def _writable(self, like: Version, text: str) -> None:
-        """Refuse text that is no text, too long, or Python where that was not allowed."""
+    def _writable(self, study: SeenStudy, like: Version, text: str) -> None:
+        """Refuse text that is no text, too long, or Python or headers that were not allowed."""
         if like.kind != "cuda" and not self._python:
             raise UsageError(
                 f"{like.path} is Python, which runs with its user's rights",
@@ -152,3 +164,14 @@ class Workshop:
                 "the text holds control characters",
                 "End lines with a line feed, and use no other control character.",
             )
+        if self._closed and frontmatter.present(text, path=like.path, kind=like.kind):
+            flags = frontmatter.parse(text, path=like.path, kind=like.kind).flags
+            others = [each for each in study.versions.values() if each.path not in self._started]
+            stated = [folder for each in others for folder in include_folders(each.flags)]
+            for folder in include_folders(flags):
+                if not open_to_programs(posixpath.normpath(folder), stated):
+                    raise UsageError(
+                        f"flags: -I {folder}: a folder that a program may not have read",
+                        "It may name folders of kernels/, and those that versions name which it "
+                        "did not write itself.",
+                    )

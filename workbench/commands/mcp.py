@@ -17,7 +17,8 @@ from workbench.project import require_project
     "--allow",
     multiple=True,
     metavar="WORDS",
-    help="What to allow beyond reading: verify, profile, time, write, python; separated by commas.",
+    help="What to allow beyond reading: verify, profile, time, write, python, files; separated by "
+    "commas.",
 )
 @click.option(
     "--project",
@@ -30,7 +31,8 @@ def command(allow: tuple[str, ...], folder: Path | None) -> None:
 
     A client may read all that is recorded. It runs and writes nothing unless --allow says so:
     verify, profile and time run a version's code, write adds versions in CUDA C++, python also
-    versions in Python. The server ends when its standard input does.
+    versions in Python, files lets versions include any file that you may read. The server ends
+    when its standard input does.
     """
     permits = read_permits(allow)
     project = require_project(folder)

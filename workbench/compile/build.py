@@ -246,7 +246,10 @@ def build(
             "nvcc passes it to one: name folder and file without $, quotes and backslashes.",
         )
     arch = target(version, arch)
-    tool = Triton(version) if version.kind == "triton" else compilers.choose(compiler)
+    closed_to = project.root if project.closed else None
+    # A kernel in Python is a program: who may write and run one may read what it likes.
+    python = version.kind == "triton"
+    tool = Triton(version) if python else compilers.choose(compiler, closed_to)
     sources = local_sources(project, version)
     flags = effective_flags(version)
     folder = cache_folder("build") / _key(tool.identity, arch, flags, sources)

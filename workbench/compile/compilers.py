@@ -32,6 +32,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from workbench.compile import closed
 from workbench.disk.limits import memory, too_much_memory
 from workbench.errors import MissingError, UsageError
 from workbench.model import Record
@@ -44,6 +45,8 @@ from workbench.study.frontmatter import place
 HOMES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
 #: Variables by which nvcc takes further flags; they decide what it makes.
 FLAG_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+#: What a closed compiler made is kept apart: its words are for whoever asked it to be closed.
+_CLOSED = ("closed",)
 _FILE = re.compile(r'^(\s*\.file\s+\d+\s+)"([^"]*)"', re.MULTILINE)
 
 
@@ -132,11 +135,17 @@ def _check_memory(said: str) -> None:
 
 
 def _run(
-    argv: list[str], folder: Path, env: dict[str, str], limit: Deadline, text: str = ""
+    argv: list[str],
+    folder: Path,
+    env: dict[str, str],
+    limit: Deadline,
+    text: str = "",
+    reach: tuple[str, ...] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     with guarded() as guard:
-        try:
-            process = subprocess.Popen(
+
+        def start() -> subprocess.Popen[str]:
+            return subprocess.Popen(
                 limited(argv, memory()),
                 cwd=folder,
                 env={**env, **guard.mark},
@@ -147,6 +156,9 @@ def _run(
                 errors="replace",
                 start_new_session=True,  # nvcc starts others, which are to end with it
             )
+
+        try:
+            process = start() if reach is None else closed.within(start, reach, str(folder))
         except OSError as error:
             raise MissingError(f"{argv[0]} does not run: {error}", "Repair it.") from error
         guard.tell(process.pid)
@@ -213,19 +225,26 @@ def neutral_cubin(cubin: bytes, folder: Path) -> bytes:
 
 
 class Nvcc:
-    """nvcc of an installed CUDA toolkit."""
+    """nvcc of an installed CUDA toolkit.
+
+    Args:
+        path: The program.
+        closed_to: The project that it is to read copies of alone (`workbench.compile.closed`).
+    """
 
     name = "nvcc"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, closed_to: Path | None = None) -> None:
         self.path = path
         self.version = _nvcc_version(path)
         self._toolkit = Path(os.path.realpath(path)).parent.parent
+        self._reach = closed.reach(closed_to, self._toolkit) if closed_to is not None else None
 
     @property
     def identity(self) -> list[str]:
         """All of the compiler that decides what it makes, for the cache's key."""
-        return [self.name, self.version, *(os.environ.get(each, "") for each in FLAG_VARIABLES)]
+        variables = [os.environ.get(each, "") for each in FLAG_VARIABLES]
+        return [self.name, self.version, *variables, *_CLOSED[: self._reach is not None]]
 
     def architectures(self) -> list[str]:
         """The real architectures that it compiles for, like ``sm_90``."""
@@ -244,7 +263,8 @@ class Nvcc:
         # nvcc's own temporary files go where they are removed with all else.
         env = {**environment(), "TMPDIR": str(folder), "LC_ALL": "C"}
         base = [str(self.path), f"-arch={arch}", *flags]
-        first = _run([*base, "-ptx", "-o", "out.ptx", source], folder, env, limit)
+        words = [*base, "-ptx", "-o", "out.ptx", source]
+        first = _run(words, folder, env, limit, reach=self._reach)
         log = first.stderr + first.stdout
         if first.returncode != 0:
             return Output(log=clean(log, folder), failed=True)
@@ -307,18 +327,23 @@ class Nvrtc:
 
     The child has its own working folder, and a fault of the native library ends the
     child alone.
+
+    Args:
+        version: That of the wheel.
+        closed_to: The project that it is to read copies of alone (`workbench.compile.closed`).
     """
 
     name = "nvrtc"
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, closed_to: Path | None = None) -> None:
         self.version = version
+        self._closed_to = closed_to
 
     @property
     def identity(self) -> list[str]:
         """All of the compiler that decides what it makes, for the cache's key."""
         headers = _distribution("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12")
-        return [self.name, self.version, headers]
+        return [self.name, self.version, headers, *_CLOSED[: self._closed_to is not None]]
 
     def architectures(self) -> list[str]:
         """The real architectures that it compiles for, like ``sm_90``."""
@@ -342,7 +367,10 @@ class Nvrtc:
             if not link.exists():
                 link.symlink_to(headers, target_is_directory=True)
             options += ["-Icuda", "-Icuda/cccl"]
-        answer = self._ask(folder, {"source": source, "options": options}, limit)
+        request: dict[str, object] = {"source": source, "options": options}
+        if self._closed_to is not None:
+            request["reach"] = closed.reach(self._closed_to, *([headers.parent] if headers else []))
+        answer = self._ask(folder, request, limit)
         log = clean(str(answer.get("log", "")), folder)
         if not answer.get("ok"):
             return Output(log=log, failed=True)
@@ -421,23 +449,30 @@ def available() -> list[Nvcc | Nvrtc]:
     return list(_found())
 
 
-def _found() -> Iterator[Nvcc | Nvrtc]:
+def _found(closed_to: Path | None = None) -> Iterator[Nvcc | Nvrtc]:
     """As `available`, but each is looked for only when it is asked for."""
     nvcc = find_nvcc()
     if nvcc is not None:
-        yield Nvcc(nvcc)
+        yield Nvcc(nvcc, closed_to)
     version = nvrtc_version()
     if version:
-        yield Nvrtc(version)
+        yield Nvrtc(version, closed_to)
 
 
-def choose(name: str = "auto") -> Nvcc | Nvrtc:
+def choose(name: str = "auto", closed_to: Path | None = None) -> Nvcc | Nvrtc:
     """The compiler to use: nvcc where it is, else NVRTC; or the one that is named.
 
+    Args:
+        name: ``nvcc``, ``nvrtc`` or ``auto``.
+        closed_to: The project that it is to read copies of alone; None: it reads what it likes.
+
     Raises:
-        MissingError: not here; says how to get one and what works without.
+        MissingError: not here; says how to get one and what works without. Or this system
+            cannot limit what it reads.
     """
-    for each in _found():
+    if closed_to is not None:
+        closed.required()
+    for each in _found(closed_to):
         if name in ("auto", each.name):
             return each
     what = "no CUDA compiler (neither nvcc nor NVRTC)" if name == "auto" else f"no {name}"

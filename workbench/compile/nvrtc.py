@@ -1,8 +1,9 @@
 """Child process around NVRTC: a request on stdin, an answer on stdout, both JSON.
 
-``{"source": path, "options": [...]}`` compiles the file, which lies in the current
+``{"source": path, "options": [...], "reach": [...]}`` compiles the file, which lies in the current
 folder under the very path that diagnostics are to show, and writes ``out.ptx`` and
-``out.cubin`` there. ``{}`` asks for the architectures alone. The answer is
+``out.cubin`` there; of other files it can then read those in `reach` alone, if that is given.
+``{}`` asks for the architectures alone. The answer is
 ``{"ok", "log"}``, ``{"architectures"}`` or ``{"missing": reason}``.
 """
 
@@ -13,6 +14,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from workbench.compile.closed import restrict
 
 #: The toolkit's own `cuda.h` declares functions of the host, which NVRTC refuses. Of it a kernel
 #: needs the type of a TMA descriptor alone (128 bytes, aligned to 64). And a host's headers of
@@ -71,6 +74,10 @@ def answer(request: dict[str, Any]) -> dict[str, object]:
     except ImportError as error:
         return {"missing": str(error)}
     try:
+        if "reach" in request:
+            nvrtc.nvrtcGetSupportedArchs()  # which loads the library
+            library = Path(nvrtc.__file__).parents[2] / "nvidia"
+            restrict([*request["reach"], str(library)], str(Path.cwd()))
         if "source" in request:
             return compile_file(nvrtc, request["source"], request["options"])
         _, numbers = nvrtc.nvrtcGetSupportedArchs()

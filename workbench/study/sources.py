@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -78,37 +79,76 @@ def local_sources(project: Project, version: Version) -> tuple[SourceFile, ...]:
     A quoted include is looked for beside the file that names it, then (as one in
     angle brackets) in the ``-I`` folders of the version, which are relative to the
     project's root. What is not found there is the toolkit's, and the compiler's to
-    report.
+    report; so is what lies outside where the project is closed.
 
     Raises:
-        UsageError: an included file lies outside the project or is not UTF-8.
+        UsageError: an included file lies outside the project or is not UTF-8; or the project
+            is closed, and it is none that a version may include.
     """
     found = {version.path: source_file(version.path, version.text)}
     queue = [(version.path, version.text)]
     folders = include_folders(version.flags)
+
+    def there(path: str) -> bool:
+        if project.closed and (climbs(path) or climbs(_linked(project, path))):
+            return False
+        return (project.root / path).exists()
+
     while queue:
         path, text = queue.pop(0)
         for match in _INCLUDE.finditer(text):
             if text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip(" \t"):
                 continue  # only the first word of a line is a directive
             places = [posixpath.dirname(path)] if match[1] == '"' else []
-            for folder in (*places, *folders):
-                candidate = posixpath.normpath(posixpath.join(folder, match[2]))
-                if candidate in found:
-                    break
-                if not (project.root / candidate).exists():
-                    continue
-                if candidate.startswith("..") or posixpath.isabs(candidate):
-                    line = text.count("\n", 0, match.start(2)) + 1
-                    raise UsageError(
-                        f"{path}:{line}: includes `{match[2]}`, outside the project",
-                        "Copy the file into the project, so that a profile can show its lines.",
-                    )
-                included = read_source(project.root / candidate, candidate)
-                found[candidate] = source_file(candidate, included)
-                queue.append((candidate, included))
-                break
+            wanted = [
+                posixpath.normpath(posixpath.join(folder, match[2]))
+                for folder in (*places, *folders)
+            ]
+            candidate = next((each for each in wanted if each in found or there(each)), None)
+            # What a closed project cannot reach is refused unseen: whether it is there is not told.
+            if candidate is None and project.closed:
+                candidate = next(filter(climbs, wanted), None)
+            if candidate is None or candidate in found:
+                continue
+            where = f"{path}:{text.count(chr(10), 0, match.start(2)) + 1}: includes `{match[2]}`"
+            if climbs(candidate):
+                raise UsageError(
+                    f"{where}, outside the project",
+                    "Copy the file into the project, so that a profile can show its lines.",
+                )
+            if project.closed and not open_to_programs(_linked(project, candidate), folders):
+                raise UsageError(
+                    f"{where}, which a program may not have read",
+                    "It may include files of kernels/, and of folders that -I in `flags` of a "
+                    "version names which it did not write itself.",
+                )
+            included = read_source(project.root / candidate, candidate)
+            found[candidate] = source_file(candidate, included)
+            queue.append((candidate, included))
     return tuple(found.values())
+
+
+def climbs(path: str) -> bool:
+    """Whether a normalized path leads out of the folder that it is relative to."""
+    return posixpath.isabs(path) or path == ".." or path.startswith("../")
+
+
+def open_to_programs(path: str, folders: Iterable[str]) -> bool:
+    """Whether a program may have a file or folder of the project read.
+
+    Args:
+        path: Normalized, relative to the project's root.
+        folders: Those that are open beside ``kernels``.
+    """
+    if climbs(path) or any(part.startswith(".") for part in path.split("/")):
+        return False  # .git and .env lie in open folders too
+    tops = ("kernels", *map(posixpath.normpath, folders))
+    return any(top == "." or path == top or path.startswith(f"{top}/") for top in tops)
+
+
+def _linked(project: Project, path: str) -> str:
+    """Where a path of the project leads, relative to its root."""
+    return os.path.relpath((project.root / path).resolve(), project.root.resolve())
 
 
 def source_hash(project: Project, version: Version) -> str:

@@ -453,7 +453,7 @@ class GpuEngine(Engine):
         folded = fold_repeats(read, job.repeats, len(subject.launches))
         built = subject.built
         return msgspec.structs.replace(
-            own_sources(folded, built.sources if built else ()),
+            own_sources(folded, built.sources if built else (), closed=self.project.closed),
             engine="ncu",
             # The chip as ncu describes it; what it left out, the driver knows.
             device=read.device if read.device.name else result.device,

@@ -211,12 +211,15 @@ def _spreads(group: Sequence[Launch]) -> dict[str, Spread]:
     return spreads
 
 
-def own_sources(profile: Profile, sources: Sequence[SourceFile]) -> Profile:
+def own_sources(
+    profile: Profile, sources: Sequence[SourceFile], *, closed: bool = False
+) -> Profile:
     """Name the version's files as the project does, with the text that was compiled.
 
     A report names files as the compiler saw them, perhaps with a folder of the machine
     before the project's path. Files that are not the version's keep their base name
-    only, unless they are the toolkit's own.
+    only, unless they are the toolkit's own. Where the project is `closed` they lose their
+    text: a source may call its lines whatever it likes (``#line``), and ncu reads what it says.
     """
     by_path = {source.path: source for source in sources}
     renamed: list[SourceFile] = []
@@ -228,7 +231,12 @@ def own_sources(profile: Profile, sources: Sequence[SourceFile]) -> Profile:
         )
         if ours is not None:
             renamed.append(ours)
-        elif posixpath.isabs(path) and not path.startswith(("/usr/", "/opt/nvidia/")):
+        elif path.startswith(("/usr/", "/opt/nvidia/")):
+            renamed.append(recorded)
+        elif closed:
+            bare = posixpath.basename(path)
+            renamed.append(msgspec.structs.replace(recorded, path=bare, text=None))
+        elif posixpath.isabs(path):
             renamed.append(msgspec.structs.replace(recorded, path=posixpath.basename(path)))
         else:
             renamed.append(recorded)
