@@ -68,12 +68,18 @@ class ProgramError(WorkbenchError):
         self.exit_code = code
 
 
+#: Messages that one error repeats.
+_TOLD = 10
+
+
 def together(errors: Sequence[WorkbenchError]) -> WorkbenchError:
     """The one error, or one with the first one's code and the words of all."""
     first = errors[0]
     if len(errors) == 1:
         return first
-    words = "; ".join(error.message for error in errors)
+    words = "; ".join(error.message for error in errors[:_TOLD])
+    if len(errors) > _TOLD:
+        words += f"; and {len(errors) - _TOLD} more"
     return type(first)(f"{len(errors)} files cannot be read: {words}", first.hint)
 
 

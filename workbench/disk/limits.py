@@ -1,4 +1,4 @@
-"""How much of a file is taken in before it is refused: bytes, ratio and time, and what lifts them.
+"""How much is taken in before it is refused: of a file, of many together, and what lifts that.
 
 And how much of the machine's memory what compiles and emulates may take (`memory`).
 
@@ -18,7 +18,7 @@ import re
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from workbench.errors import DataError, UsageError
 
@@ -42,11 +42,80 @@ _DOTTED = re.compile(
 )
 
 
+class TotalLimit:
+    """The most that one process takes in of many files together, each counted once.
+
+    What was refused does not count, so that what is small has room behind it.
+
+    Args:
+        what: Of what, for messages.
+        most: In bytes, or ``places``.
+        ratio: Of what a compressed file holds, so many times its size are not counted: what was
+            honestly recorded is far below, however much there is of it.
+        each: The most of one file; 0: no other than of all.
+        count: It is a number, and not bytes.
+    """
+
+    def __init__(
+        self, what: str, most: int, *, ratio: int = 0, each: int = 0, count: bool = False
+    ) -> None:
+        self._what, self._most, self._ratio = what, most, ratio
+        self._each, self._count = each or most, count
+        self._taken: dict[str, int] = {}
+        self._sum = 0
+
+    def take(self, path: Path | str, size: int, packed: int = 0) -> None:
+        """Take in `size` for a file of `packed` bytes, instead of what it had before.
+
+        Raises:
+            DataError: it would be too much; names the largest. Nothing was added.
+            UsageError: the variable that lifts it is no number.
+        """
+        name, size = str(path), max(0, size - self._ratio * packed)
+        before = self._taken.get(name, 0)
+        if size == before:
+            return
+        lifted = _setting(SIZE_VARIABLE)
+        most = self._most if lifted is None else max(self._most, math.ceil(lifted * MIB))
+        if size > (self._each if lifted is None else most):
+            self._refuse(f"{name} has {self._told(size)}", self._told(self._each))
+        if self._sum - before + size > most:
+            largest = max(self._taken, key=self._taken.__getitem__)
+            self._refuse(
+                f"{name} is left out: with its {self._told(size)} it would be too much, after "
+                f"{self._told(self._sum)} of {len(self._taken)} others (the largest is {largest}, "
+                f"{self._told(self._taken[largest])})",
+                self._told(most),
+            )
+        self._taken[name] = size
+        self._sum += size - before
+
+    def _refuse(self, how: str, most: str) -> NoReturn:
+        raise DataError(
+            f"{how}; the limit for {self._what} is {most}",
+            f"If that is right, raise it: {SIZE_VARIABLE}=N accepts N MiB of all together.",
+        )
+
+    def _told(self, size: int) -> str:
+        return f"{size:,}" if self._count else _mib(size)
+
+
+#: What small files expand to: recorded profiles, at most 13 times their size, count nothing.
+EXPANDED = TotalLimit("what small files expand to beyond 40 times their size", 256 * MIB, ratio=40)
+SOURCES = TotalLimit("the sources that a command reads", 128 * MIB)
+#: A version in CUDA C++ with all of CUTLASS in its project looks at some thousands.
+LOOKUPS = TotalLimit("the places where includes are looked for", MIB, each=50_000, count=True)
+
+
 class ByteLimit(NamedTuple):
-    """The most that a file of one kind may hold, in bytes, before and after decompression."""
+    """The most that a file of one kind may hold, in bytes, before and after decompression.
+
+    `total` counts what many of them hold.
+    """
 
     what: str
     default: int
+    total: TotalLimit | None = None
 
     @property
     def bytes(self) -> int:
@@ -84,9 +153,9 @@ class ByteLimit(NamedTuple):
         )
 
 
-RECORD = ByteLimit("a recorded profile or time", 128 * MIB)
+RECORD = ByteLimit("a recorded profile or time", 128 * MIB, EXPANDED)
 REPORT = ByteLimit("a report", 1024 * MIB)
-CAPTURE = ByteLimit("a capture", 256 * MIB)
+CAPTURE = ByteLimit("a capture", 256 * MIB, EXPANDED)
 SOURCE = ByteLimit("a source file", 8 * MIB)
 FACTS = ByteLimit("what is kept of a study", 4 * MIB)
 SETTINGS = ByteLimit("a file of settings", MIB)
@@ -160,7 +229,8 @@ def inflate(
         joined: Other frames may follow, whose content follows as well.
 
     Raises:
-        DataError: it announces or holds more than `limit`, or more than 500 times its size.
+        DataError: it announces or holds more than `limit`, or more than 500 times its size; or
+            with it what files of its kind expand to would be too much.
         ValueError: no zstd frame, cut short, damaged, or followed by other bytes.
     """
     # zstandard costs start-up time, and only compressed files need it.
@@ -174,6 +244,8 @@ def inflate(
         announced = zstandard.frame_content_size(data)
         if announced > min(most, RATIO_FROM):
             _check(announced, len(data), path, limit, "announces")
+        if limit.total is not None and announced > 0:
+            limit.total.take(path, announced, len(data))
         if 0 < announced <= RATIO_FROM and not joined:
             whole = _at_once(data)
             if whole is not None:
@@ -192,6 +264,8 @@ def inflate(
                 done += len(piece)
                 if done > most or (done > RATIO_FROM and not lifted):
                     _check(done, len(data), path, limit, "holds")
+                if limit.total is not None:
+                    limit.total.take(path, done, len(data))
                 yield piece
     except zstandard.ZstdError as error:
         raise ValueError(f"not a whole zstd file ({error})") from error

@@ -7,11 +7,13 @@ import json
 import os
 import posixpath
 import re
+import time
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
-from workbench.disk.limits import SOURCE, read_regular
+from workbench.disk.limits import LOOKUPS, MIB, SOURCE, SOURCES, TotalLimit, read_regular
 from workbench.errors import DataError, UsageError, did_you_mean
 from workbench.model import SourceFile
 from workbench.project import Project
@@ -19,7 +21,12 @@ from workbench.specs import Description, Version
 from workbench.study import frontmatter
 from workbench.study.frontmatter import Kind, place
 
-_INCLUDE = re.compile(r'#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]')
+#: Only the first word of a line is a directive.
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
+#: Included files that are known by what ``stat`` says of them, while they hold less than so much.
+_KEPT_BYTES = 64 * MIB
+#: A file that was written a moment ago may be written again, and look the same.
+_SETTLED_NS = 100_000_000
 
 
 def read_source(path: Path, shown: str = "") -> str:
@@ -31,6 +38,7 @@ def read_source(path: Path, shown: str = "") -> str:
     name = shown or str(path)
     try:
         raw = read_regular(path, SOURCE)
+        SOURCES.take(path, len(raw))
     except DataError as error:
         # Of the project, not of what was recorded: the version cannot be used as it is.
         raise UsageError(error.message.replace(str(path), name, 1), error.hint) from error
@@ -86,31 +94,31 @@ def local_sources(project: Project, version: Version) -> tuple[SourceFile, ...]:
             is closed, and it is none that a version may include.
     """
     found = {version.path: source_file(version.path, version.text)}
-    queue = [(version.path, version.text)]
+    queue = [(version.path, _directives(version.text))]
     folders = include_folders(version.flags)
+    looked: dict[str, bool] = {}
 
     def there(path: str) -> bool:
-        if project.closed and (climbs(path) or climbs(_linked(project, path))):
-            return False
-        return (project.root / path).exists()
+        if path not in looked:
+            looked[path] = False
+            if len(looked) % 10_000 == 0:  # while there are few, the end is soon enough
+                _counted(LOOKUPS, version.path, len(looked), version.path)
+            outside = project.closed and (climbs(path) or climbs(_linked(project, path)))
+            looked[path] = not outside and (project.root / path).exists()
+        return looked[path]
 
     while queue:
-        path, text = queue.pop(0)
-        for match in _INCLUDE.finditer(text):
-            if text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip(" \t"):
-                continue  # only the first word of a line is a directive
-            places = [posixpath.dirname(path)] if match[1] == '"' else []
-            wanted = [
-                posixpath.normpath(posixpath.join(folder, match[2]))
-                for folder in (*places, *folders)
-            ]
+        path, directives = queue.pop(0)
+        for mark, name, line in directives:
+            places = [posixpath.dirname(path)] if mark == '"' else []
+            wanted = [posixpath.normpath(posixpath.join(p, name)) for p in (*places, *folders)]
             candidate = next((each for each in wanted if each in found or there(each)), None)
             # What a closed project cannot reach is refused unseen: whether it is there is not told.
             if candidate is None and project.closed:
                 candidate = next(filter(climbs, wanted), None)
             if candidate is None or candidate in found:
                 continue
-            where = f"{path}:{text.count(chr(10), 0, match.start(2)) + 1}: includes `{match[2]}`"
+            where = f"{path}:{line}: includes `{name}`"
             if climbs(candidate):
                 raise UsageError(
                     f"{where}, outside the project",
@@ -122,10 +130,67 @@ def local_sources(project: Project, version: Version) -> tuple[SourceFile, ...]:
                     "It may include files of kernels/, and of folders that -I in `flags` of a "
                     "version names which it did not write itself.",
                 )
-            included = read_source(project.root / candidate, candidate)
-            found[candidate] = source_file(candidate, included)
-            queue.append((candidate, included))
+            included = _included(project.root / candidate, candidate)
+            found[candidate] = SourceFile(
+                path=candidate, text=included.text, sha256=included.sha256
+            )
+            queue.append((candidate, included.directives))
+    _counted(LOOKUPS, version.path, len(looked), version.path)
     return tuple(found.values())
+
+
+class _Included(NamedTuple):
+    """What is known of a file that is included: its ``stat``, and what follows from its text."""
+
+    state: tuple[int, ...]
+    text: str
+    sha256: str
+    directives: tuple[tuple[str, str, int], ...]
+
+
+#: By device and number: one file may have many names, and be included by many versions.
+_known: dict[tuple[int, int], _Included] = {}
+
+
+def _included(path: Path, shown: str) -> _Included:
+    """A file that is included, read again only where it may have changed.
+
+    Raises:
+        UsageError: as `read_source`.
+    """
+    status = path.stat()
+    key = (status.st_dev, status.st_ino)
+    state = (status.st_mtime_ns, status.st_ctime_ns, status.st_size)
+    known = _known.get(key)
+    if known is not None and known.state == state:
+        _counted(SOURCES, path, status.st_size, shown)
+        return known
+    text = read_source(path, shown)
+    made = _Included(state, text, source_file(shown, text).sha256, _directives(text))
+    if time.time_ns() - max(state[:2]) > _SETTLED_NS:
+        _known[key] = made
+        while sum(len(each.text) for each in _known.values()) > _KEPT_BYTES:
+            del _known[next(iter(_known))]
+    return made
+
+
+def _directives(text: str) -> tuple[tuple[str, str, int], ...]:
+    """What a text includes: ``<`` or ``"``, the name, and the first line that names it."""
+    found: dict[tuple[str, str], int] = {}
+    line, at = 1, 0
+    for match in _INCLUDE.finditer(text):
+        if (match[1], match[2]) not in found:
+            line, at = line + text.count("\n", at, match.start(2)), match.start(2)
+            found[match[1], match[2]] = line
+    return tuple((mark, name, at) for (mark, name), at in found.items())
+
+
+def _counted(limit: TotalLimit, path: Path | str, size: int, shown: str) -> None:
+    """Take in what a version needs; what is too much is the version's fault."""
+    try:
+        limit.take(path, size)
+    except DataError as error:
+        raise UsageError(error.message.replace(str(path), shown, 1), error.hint) from error
 
 
 def climbs(path: str) -> bool:
@@ -370,9 +435,11 @@ def _check_kernels(project: Project, version: Version) -> None:
     """
     if version.kind == "python":
         return
-    code = frontmatter.code(version.text, kind=version.kind)
-    texts = [code, *(each.text or "" for each in local_sources(project, version)[1:])]
-    plain = _COMMENT.sub(" ", "\n".join(texts))
+    sources = local_sources(project, version)
+    plain = _COMMENT.sub(" ", frontmatter.code(version.text, kind=version.kind))
+    if all(_mentions(plain, launch.kernel) for launch in version.launches):
+        return
+    plain = _COMMENT.sub(" ", "\n".join([plain, *(each.text or "" for each in sources[1:])]))
     for index, launch in enumerate(version.launches):
         if not _mentions(plain, launch.kernel):
             raise UsageError(

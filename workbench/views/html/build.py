@@ -21,7 +21,7 @@ import msgspec
 
 from workbench import __version__
 from workbench.counters import catalog
-from workbench.disk.limits import SOURCE, read_regular
+from workbench.disk.limits import SOURCE, SOURCES, read_regular
 from workbench.errors import DataError, UsageError, WorkbenchError, did_you_mean, together
 from workbench.ladder import Ladder, Rung, damaged_files, find_ladders
 from workbench.model import Record
@@ -420,10 +420,16 @@ def _study_key(project: Project, name: str) -> str:
     """Digest of a study's folder, and of its record."""
     folder = project.kernels / name
     files = sorted(p for p in folder.rglob("*") if p.suffix in _CODE_SUFFIXES and p.is_file())
-    parts: list[str | bytes] = []
+    parts: list[str] = []
+    known: dict[tuple[int, int], str] = {}  # one file may have many names
     for path in files:
-        with suppress(DataError):  # too large for a source, which is told where it is read
-            parts += [str(path.relative_to(folder)), read_regular(path, SOURCE)]
+        status = path.stat()
+        one = (status.st_dev, status.st_ino)
+        with suppress(DataError):  # too large for sources, which is told where they are read
+            if one not in known:
+                SOURCES.take(path, status.st_size)
+                known[one] = digest(read_regular(path, SOURCE))
+            parts += [str(path.relative_to(folder)), known[one]]
     record = project.facts(name)
     return digest(*parts, record.read_bytes() if record.is_file() else b"")
 
