@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import NamedTuple, TextIO
@@ -141,6 +141,52 @@ def command(line: str | list[str]) -> Callable[[], object]:
         if isinstance(line, str) and words[0] == "init" and not Path(words[1]).exists():
             Path(words[1]).mkdir()
         return main(words)
+
+    return act
+
+
+_HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}}
+#: Requests to `mcp` before its calls; the input ends when the last of those is answered.
+_CALLS: tuple[dict[str, object], ...] = (
+    {
+        "id": 1,
+        "method": "initialize",
+        "params": {**_HELLO, "clientInfo": {"name": "x", "version": "1"}},
+    },
+    {"method": "notifications/initialized"},
+)
+_TALK = r"""
+answered() { grep -q '"id":9' answers; }
+{ cat "$0"; for _ in $(seq 250); do answered && break; sleep 0.2; done; } | "$@" > answers
+answered
+"""
+
+
+def real(words: list[str], calls: Sequence[tuple[str, object]] = ()) -> Callable[[], object]:
+    """What runs ``workbench WORDS`` as a user does: a process that imports everything itself.
+
+    Args:
+        words: `serve` is ended after a while; `mcp` gets requests.
+        calls: Tools that are called over `mcp`, with their arguments.
+    """
+    script = Path(sys.executable).with_name("workbench")
+    if words[0] == "serve":
+        words = [*words, "--port", "0"]
+    argv = [str(script), *words]
+    if words[0] == "serve":
+        argv = ["/usr/bin/timeout", "-s", "INT", "12", *argv]
+    if words[0] == "mcp":
+        asked: list[dict[str, object]] = [
+            {"id": 9 - place, "method": "tools/call", "params": {"name": n, "arguments": a}}
+            for place, (n, a) in enumerate(reversed(calls))
+        ]
+        lines = [json.dumps({"jsonrpc": "2.0", **each}) for each in (*_CALLS, *asked)]
+        Path("calls").write_text("".join(f"{line}\n" for line in lines))
+        Path("answers").write_text("")
+        argv = ["/bin/bash", "-c", _TALK, str(Path("calls").resolve()), *argv]
+
+    def act() -> object:
+        os.execv(argv[0], argv)
 
     return act
 
