@@ -150,7 +150,7 @@ def line(rng: random.Random, command: str, name: str) -> list[str]:
             continue
         if each.name == "format_" and isinstance(kind, click.Choice) and rng.random() < 0.8:
             options.append([each.opts[-1], str(rng.choice(kind.choices))])
-        elif rng.random() < 0.04:
+        elif rng.random() < 0.015:
             options.append([each.opts[-1]] if each.is_flag else [each.opts[-1], file])
     added = [word for option in options for word in option]
     at = out.index("--") if "--" in out else len(out)

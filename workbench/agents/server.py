@@ -41,6 +41,7 @@ from workbench.processes.starting import own_module
 from workbench.project import CLOSED_VARIABLE, Project
 from workbench.views.shapes import ErrorDocument, ErrorFacts, Json, compact
 from workbench.views.shapes.schema import SHAPES, schema_of
+from workbench.views.text.door import block, visible
 
 # --- what a client may read at any time ---
 
@@ -449,7 +450,7 @@ def server_of(desk: Desk) -> Server[Any]:
         context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         async def say(seconds: float, line: str) -> None:
-            await context.session.report_progress(seconds, None, line)
+            await context.session.report_progress(seconds, None, visible(line))
 
         answer, failed = await desk.call(params.name, params.arguments or {}, say)
         text = compact(answer)
@@ -479,8 +480,8 @@ def server_of(desk: Desk) -> Server[Any]:
         try:
             text, mime = read_resource(str(params.uri))
         except WorkbenchError as error:
-            facts = {"code": error.exit_code, "hint": error.hint}
-            raise MCPError(types.INVALID_PARAMS, error.message, facts) from error
+            facts = {"code": error.exit_code, "hint": block(error.hint)}
+            raise MCPError(types.INVALID_PARAMS, block(error.message), facts) from error
         contents = types.TextResourceContents(uri=params.uri, mime_type=mime, text=text)
         return types.ReadResourceResult(contents=[contents])
 
