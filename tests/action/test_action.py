@@ -475,7 +475,7 @@ def test_the_examples_give_inputs_that_there_are() -> None:
             example.get("jobs", {}).values() if isinstance(example, dict) else [{"steps": example}]
         )
         for step in job["steps"]
-        if step["uses"].endswith("workbench@main")
+        if step["uses"].endswith("workbench@<commit>")
     ]
     assert len(used) == 3
     assert set().union(*used) <= set(ACTION["inputs"])
