@@ -39,6 +39,21 @@ counts.
 **Lines** names the per-instruction metric behind a counter. A Σ says that its sum over
 all lines is the counter, which is what lets `diff` split a change over the source.
 
+**Derived.** ncu's set *basic* holds no counts, but how near its peak each unit was. A
+unit's share of its peak × the cycles × what it does in a cycle at its peak is the
+count, to some percent: warp instructions (4 a cycle and SM), bytes of device memory
+(two words of its bus a cycle of its clock), and how busy the pipes were while SMs were
+active (the share of all cycles × cycles / active cycles). Such a value is marked with
+“≈”, its counter with “(derived)” and `"derived": true` in JSON; two of them must differ
+by 3% to have moved. Against the counts of the same reports (49 launches of 13 reports,
+nine chips from the GTX 1660 to the H200) instructions are 0.65% off at most, and bytes
+are exact, but for one chip whose bus is said to be narrower than it counts (RTX 2080
+Ti: 8.3% on both sides, so that their ratio is right). Units whose peak differs from
+chip to chip (the L2, pipes, the L1's data stage) are compared as the cycles that they
+need at their peak: share × cycles, whose ratio is that of the work whatever the peak
+is. Of the L2's sectors that ratio is exact where a report holds the L2's own cycles; by
+those of the SMs it is up to 2% off in one run, and 7% between two.
+
 Over the launches of a version, counts and times are added, rates are means weighted by
 duration (by instructions where a duration is missing), and what compiler and launch fix
 (registers, block size, limits) is taken from one launch. Every number made so says so.

@@ -42,6 +42,7 @@ class Counter(Record, frozen=True):
     executions of all instructions that have any of it. `needs` are the counters one of
     which a share or ratio must have to mean anything, `rest` the other part of a share.
     `follows` are counters whose change brings this one's with it. The emulator has `instead`.
+    `derived` are formulas that are only right to some percent: of a unit's share of its peak.
     """
 
     id: str
@@ -59,6 +60,7 @@ class Counter(Record, frozen=True):
     rest: str = ""
     follows: tuple[str, ...] = ()
     instead: str = ""
+    derived: tuple[str, ...] = ()
     better: Literal["lower", "higher", ""] = ""
     noise: float = 0.0
     floor: float = 0.0
@@ -97,11 +99,26 @@ class Counter(Record, frozen=True):
 
 
 class Reading(NamedTuple):
-    """A counter's value in one launch. `ncu` is the name or formula it came from."""
+    """A counter's value in one launch. `ncu` is the name or formula it came from.
+
+    `derived`: nobody counted it; it follows from shares of peaks, to some percent.
+    """
 
     value: Number
     unit: str
     ncu: str
+    derived: bool = False
+
+    @property
+    def mark(self) -> str:
+        """``≈`` before a value that was derived, wherever it is shown."""
+        return "≈" if self.derived else ""
+
+
+#: What stands behind the title of a counter that was derived, wherever it is shown.
+DERIVED = " (derived)"
+#: Two derived counts of one kernel differ by up to this part of them (docs/counters.md).
+DERIVED_NOISE = 0.03
 
 
 class Missing(NamedTuple):
@@ -209,8 +226,9 @@ def read(launch: Launch, counter: Counter | str) -> Reading | Missing:
     """A counter's value in one launch.
 
     Tried in order: the instructions that touch a metric, the ncu names, the formulas, the
-    opcodes in the instruction table, and, for additive counters, the sum of the line
-    metric. A value that is NaN, text or undefined (a share of nothing) is `Missing`.
+    opcodes in the instruction table, for additive counters the sum of the line metric, and
+    what follows from shares of peaks (`Reading.derived`). A value that is NaN, text or
+    undefined (a share of nothing) is `Missing`.
     """
     if isinstance(counter, str):
         counter = catalog()[counter]
@@ -249,7 +267,7 @@ def _found(launch: Launch, counter: Counter) -> Reading | Missing:
     for formula in counter.formulas:
         result = _evaluate(launch, formula)
         if not isinstance(result, Missing):
-            return _reading(result, counter, formula)
+            return _reading(result, counter, formula, _of_derived(launch, formula))
         why = why or result
     if counter.opcodes:
         count = _sum_of_opcodes(launch, counter)
@@ -260,6 +278,10 @@ def _found(launch: Launch, counter: Counter) -> Reading | Missing:
         column = launch.instructions.columns.get(name)
         if column is not None:
             return _reading(sum(column.values), counter, f"sum of {name} over lines")
+    for formula in counter.derived:
+        result = _evaluate(launch, formula)
+        if not isinstance(result, Missing):
+            return _reading(result, counter, formula, True)
     return _missing(launch, counter, why)
 
 
@@ -279,10 +301,16 @@ def line_metric(launch: Launch, counter: Counter) -> str | None:
     return next((name for name in counter.lines if name in columns), None)
 
 
-def _reading(value: Number, counter: Counter, ncu: str) -> Reading:
+def _of_derived(launch: Launch, formula: str) -> bool:
+    """Whether one of a formula's counters was derived, and with it what is made of them."""
+    found = (read(launch, name) for name in _REFERENCE.findall(formula))
+    return any(isinstance(reading, Reading) and reading.derived for reading in found)
+
+
+def _reading(value: Number, counter: Counter, ncu: str, derived: bool = False) -> Reading:
     if isinstance(value, float) and counter.unit in _COUNTS and value.is_integer():
         value = int(value)
-    return Reading(value, counter.unit, ncu)
+    return Reading(value, counter.unit, ncu, derived)
 
 
 def _number(launch: Launch, name: str) -> Number | None:

@@ -23,8 +23,14 @@ FLOPS = {
 BYTES = {"dram__bytes_read.sum": 600, "dram__bytes_write.sum": 424, "lts__t_sectors.sum": 64}
 
 
+STORES = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
+LOCAL = "memory_l2_theoretical_sectors_local"
+
+
 def place(**metrics: float | None) -> Position | Missing:
-    return position(make_launch(metrics=make_metrics(**{**FLOPS, **BYTES, **metrics})))
+    return position(
+        make_launch(metrics=make_metrics(**{**FLOPS, **BYTES, LOCAL: 0, STORES: 0, **metrics}))
+    )
 
 
 def test_a_multiply_add_is_two_operations() -> None:

@@ -44,6 +44,7 @@ def busy(**shares: float) -> Behaviour:
     loads = {
         n: Load(resource=r, elapsed=s, active=s) for n, s in shares.items() for r in [known[n]]
     }
+    loads.setdefault("issue", Load(resource=known["issue"], elapsed=20.0, active=20.0))
     return Behaviour(values={}, waits={}, busy=loads)
 
 

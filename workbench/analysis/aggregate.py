@@ -44,13 +44,17 @@ class LaunchPair(Record, frozen=True):
 
 
 class Combined(NamedTuple):
-    """A counter over all launches of a profile; `rule` is empty for a single launch."""
+    """A counter over all launches of a profile; `rule` is empty for a single launch.
+
+    `derived` as of a `Reading`, where it is in one launch at least.
+    """
 
     value: Number
     unit: str
     ncu: str
     rule: str = ""
     spread: Spread | None = None
+    derived: bool = False
 
 
 def seconds_of(launch: Launch) -> float | None:
@@ -145,7 +149,11 @@ def _combine(profile: Profile, speaker: int | None = None) -> Mapping[str, Combi
         one = readings[counter.id]
         if isinstance(one, Reading):
             ranges = spread(chosen, counter) if chosen.spreads else None
-            out[counter.id] = Combined(*one, rule if len(launches) > 1 else "", ranges)
+            out[counter.id] = Combined(
+                *(one.value, one.unit, one.ncu, rule if len(launches) > 1 else ""),
+                spread=ranges,
+                derived=one.derived,
+            )
         else:
             out[counter.id] = one
     return out
@@ -169,21 +177,22 @@ class _Weighted:
         if not known:
             first = readings[0]
             return first if isinstance(first, Missing) else Missing("no launch holds it")
-        ncu = known[0][0].ncu
+        ncu, derived = known[0][0].ncu, any(reading.derived for reading, _ in known)
         if len(known) == 1:
             at = next(n for n, reading in enumerate(readings) if isinstance(reading, Reading))
             one, kernel = known[0][0].value, self._launches[at].kernel
-            return Combined(one, counter.unit, ncu, f"of {kernel}")
+            return Combined(one, counter.unit, ncu, f"of {kernel}", derived=derived)
         several = f"{len(known)} launches"
         if counter.over_launches == "sum":
             total = sum(reading.value for reading, _ in known)
-            return Combined(total, counter.unit, ncu, f"sum of {several}")
+            return Combined(total, counter.unit, ncu, f"sum of {several}", derived=derived)
         whole = sum(weight for _, weight in known)
         if not self._word or not whole:
             mean = sum(reading.value for reading, _ in known) / len(known)
-            return Combined(mean, counter.unit, ncu, f"plain mean of {several}")
+            return Combined(mean, counter.unit, ncu, f"plain mean of {several}", derived=derived)
         mean = sum(reading.value * weight for reading, weight in known) / whole
-        return Combined(mean, counter.unit, ncu, f"mean of {several}, by {self._word}")
+        words = f"mean of {several}, by {self._word}"
+        return Combined(mean, counter.unit, ncu, words, derived=derived)
 
 
 def _value(reading: Reading | Missing) -> float | None:

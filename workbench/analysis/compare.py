@@ -55,7 +55,7 @@ from workbench.analysis.noise import (
     of_both,
 )
 from workbench.analysis.timing import Speed, TimeChange, time_change
-from workbench.counters import Counter, Missing, catalog
+from workbench.counters import DERIVED, Counter, Missing, catalog
 from workbench.errors import InconclusiveError
 from workbench.model import Number, Profile, Record, Timing
 from workbench.units import faster, points, quantity, relative, several, signed
@@ -86,7 +86,8 @@ class Delta(Record, frozen=True):
     """One counter on both sides. `old`, `new`, `delta` are None where it is missing.
 
     `noise` is the change, in `unit`, that would still count as none; `rule` says
-    how several launches became one number; `reason` why a side is missing. `chances`: what
+    how several launches became one number; `reason` why a side is missing. `derived`: a side
+    follows from shares of peaks, and the title says so. `chances`: what
     a chip may count on either side where lines run as often as timing has it.
     """
 
@@ -106,6 +107,13 @@ class Delta(Record, frozen=True):
     rule: str = ""
     reason: str = ""
     chances: Chances | None = None
+    derived: bool = False
+
+    @property
+    def phrase(self) -> str:
+        """The title inside of a sentence."""
+        plain = not self.title[:2].isupper()
+        return self.title[:1].lower() + self.title[1:] if plain else self.title
 
     @property
     def difference(self) -> str:
@@ -389,10 +397,12 @@ def _delta(
     known = old if isinstance(new, Missing) else new
     ncu = known.ncu if isinstance(known, Combined) else counter.origin
     rules = [s.rule for s in (old, new) if isinstance(s, Combined) and s.rule]
+    derived = any(isinstance(s, Combined) and s.derived for s in (old, new))
     result = partial(
         Delta,
         id=counter.id,
-        title=counter.title,
+        title=counter.title + (DERIVED if derived else ""),
+        derived=derived,
         group=counter.group,
         unit=counter.unit,
         better=better,
@@ -412,8 +422,8 @@ def _delta(
             reason = lacking["old"]
         return result(delta=None, relative=None, moved=False, verdict="missing", reason=reason)
     delta = new.value - old.value
-    noise = noise_of(counter, old.value, new.value)
-    moved = left_noise(counter, old.value, new.value, (old.spread, new.spread))
+    noise = noise_of(counter, old.value, new.value, derived)
+    moved = left_noise(counter, old.value, new.value, (old.spread, new.spread), derived)
     verdict = movement(better, delta, moved)
     relative = delta / old.value if old.value else None
     return result(delta=delta, relative=relative, moved=moved, verdict=verdict, noise=noise)

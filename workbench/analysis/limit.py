@@ -258,7 +258,7 @@ def heaviest_states(profiles: Sequence[dict[str, float]], most: int) -> list[tup
         whole = sum(seconds.values())
         for state, amount in seconds.items():
             weight[state] = weight.get(state, 0.0) + amount / whole
-    order = sorted(weight, key=lambda state: -weight[state])
+    order = sorted(filter(weight.get, weight), key=lambda state: -weight[state])
     groups = [(title_of(state), [state]) for state in order[:most]]
     return [*groups, ("All others", order[most:])] if order[most:] else groups
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from workbench.analysis.aggregate import ESTIMATE, Combined, combine, metric_sum
-from workbench.counters import Counter, Missing, catalog
+from workbench.counters import DERIVED_NOISE, Counter, Missing, catalog
 from workbench.model import Column, Launch, Metric, Number, Profile, Record, SourceFile, Spread
 from workbench.units import listed, quantity
 
@@ -29,11 +29,14 @@ from workbench.units import listed, quantity
 _SHARE = 0.1
 
 
-def noise_of(counter: Counter, old: Number, new: Number) -> float:
-    """The largest change, in the counter's unit, that two captures of one kernel explain."""
+def noise_of(counter: Counter, old: Number, new: Number, derived: bool = False) -> float:
+    """The largest change, in the counter's unit, that two captures of one kernel explain.
+
+    `derived`: one side was, which is right to `DERIVED_NOISE` of it.
+    """
     scale = max(abs(old), abs(new))
     # 1e-9: counters with no noise are still ratios of floats.
-    noise = max(counter.noise, 1e-9) * scale
+    noise = max(counter.noise, DERIVED_NOISE if derived else 1e-9) * scale
     if counter.unit == "sample":
         noise = max(noise, 2.0 * math.sqrt(old + new))
     return max(noise, counter.floor)
@@ -44,6 +47,7 @@ def left_noise(
     old: Number,
     new: Number,
     spreads: tuple[Spread | None, Spread | None] = (None, None),
+    derived: bool = False,
 ) -> bool:
     """Whether a change is larger than its noise.
 
@@ -52,8 +56,9 @@ def left_noise(
         old: Its value before.
         new: Its value after.
         spreads: Of repeated captures of either side, where there are any.
+        derived: As for `noise_of`.
     """
-    noise, delta = noise_of(counter, old, new), abs(new - old)
+    noise, delta = noise_of(counter, old, new, derived), abs(new - old)
     before, after = spreads
     if before and after and min(before.n, after.n) >= 2:
         return _apart(before, after) and delta > _SHARE * noise

@@ -494,7 +494,7 @@ def _proof(proof: Proof, hunks: Sequence[Hunk], cause: Cause) -> str:
     elif proof.way == "wait":
         text = f"Time in {stall_words(proof.counter.id)} {_went(cause, proof)}"
         if proof.beside is not None and not is_pipe(proof.beside):
-            text += f", and {catalog()[proof.beside.id].phrase} {_moved(proof.beside)}"
+            text += f", and {proof.beside.phrase} {_moved(proof.beside)}"
     else:
         text = f"{proof.counter.title} {_moved(proof.counter)}"
     partly = " It explains only part of the time." if proof.score < _PARTLY else ""
@@ -506,7 +506,7 @@ def _held(proof: Proof) -> str:
     if proof.beside is None or not is_pipe(proof.beside):
         return ""
     old, new = (quantity(value, "%") for value in (proof.beside.old, proof.beside.new))
-    pipe = catalog()[proof.beside.id].phrase
+    pipe = proof.beside.phrase
     return f" With the same work, the {pipe} was busy {new} of the active time instead of {old}."
 
 
@@ -539,7 +539,7 @@ def _launch(proof: Proof, cause: Cause) -> str:
 
 def _occupancy(proof: Proof, cause: Cause) -> str:
     text = f"{proof.counter.title} {_moved(proof.counter)}"
-    because = ", ".join(f"{catalog()[delta.id].phrase} {delta.words}" for delta in cause.room)
+    because = ", ".join(f"{delta.phrase} {delta.words}" for delta in cause.room)
     return f"{text}: {because}" if because else text
 
 
@@ -655,7 +655,7 @@ def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tup
         # A wait's ratio per instruction says less than its time, which the stall tells.
         told = moved[1:] if proof.way == "wait" else moved
         for delta in told:
-            text = f"{catalog()[delta.id].phrase} {delta.words}"
+            text = f"{delta.phrase} {delta.words}"
             if proof.way == "tail" and cause.active is not None:
                 # That a slower kernel takes more cycles says nothing.
                 before, after = (f"{100 * part:.0f}%" for part in cause.active)

@@ -12,6 +12,8 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+from msgspec import structs
+
 from workbench.analysis.absent import times
 from workbench.analysis.aggregate import combine, main_launch
 from workbench.analysis.attribution import Attribution
@@ -24,6 +26,7 @@ from workbench.analysis.cause.hypotheses import (
     rank,
 )
 from workbench.analysis.cause.places import Origin, bounded_in, ordered_in, place_of
+from workbench.analysis.cause.works import change_of, works_of
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.duration import TimeSplit
 from workbench.analysis.limit import FULL, RESOURCES, Limit, limit_of, state_seconds
@@ -124,7 +127,8 @@ def find_cause(
     for h in hypotheses:
         if useless and h.way == "wait":
             continue
-        where = place(h.counter, h.way)
+        told = delta_of(comparison, h, sides)
+        where = place(told.id, h.way)
         beside = None
         if h.way == "occupancy" and where.link == "compiler":
             where = bounded_in(attribution, old, new) or where
@@ -139,7 +143,7 @@ def find_cause(
                 where = place_of_wait(comparison, h, where, attribution, new)
         proofs.append(
             Proof(
-                counter=comparison[h.counter],
+                counter=told,
                 place=where,
                 way=h.way,
                 score=h.score,
@@ -234,7 +238,18 @@ def _side(profile: Profile) -> Behaviour:
     }
     chip = chip_for(profile.device)
     values["sms"] = float(profile.device.sms or (chip.sms if chip is not None else 0))
-    return behaviour_of(values, state_seconds(profile), main_launch(profile))
+    side = behaviour_of(values, state_seconds(profile), main_launch(profile))
+    return structs.replace(side, works=works_of(profile))
+
+
+def delta_of(
+    comparison: Comparison, hypothesis: Hypothesis, sides: tuple[Behaviour, Behaviour]
+) -> Delta:
+    """The counter of a hypothesis on both sides; of the work of a unit what its share makes."""
+    if hypothesis.way != "work":
+        return comparison[hypothesis.counter]
+    old, new = (side.works[hypothesis.counter] for side in sides)
+    return change_of(hypothesis.counter, old, new, moved=True)
 
 
 def _stalls(old: Behaviour, new: Behaviour) -> tuple[StallMove, ...]:

@@ -24,8 +24,10 @@ from msgspec import structs
 
 from workbench.analysis.absent import Maybe, growth, largest, minus, over, plus, times, total
 from workbench.analysis.aggregate import value_of
+from workbench.analysis.cause.works import UNITS, lacking
 from workbench.analysis.compare import Comparison
 from workbench.analysis.limit import UNKNOWN, Load, Running, loads, running_of
+from workbench.counters import DERIVED_NOISE
 from workbench.model import Launch, Record
 
 #: Warp states in which a warp works, or waits for what its own arithmetic takes.
@@ -73,8 +75,9 @@ class Hypothesis(Record, frozen=True):
 
     `effect` is the natural logarithm of the ratio of times that it predicts, `score` the part
     of the real change that is believed to be its work, 0 to 1. `way` says what it speaks of:
-    a ``count``, the ``launch``, its ``tail`` (as many blocks and waves that end more
-    evenly), ``occupancy``, the ``clock``, or a ``wait`` without a count.
+    a ``count``, the ``work`` of a unit by its share of peak, the ``launch``, its ``tail`` (as many
+    blocks and waves that end more evenly), ``occupancy``, the ``clock``, or a ``wait`` without
+    a count.
     """
 
     counter: str
@@ -90,7 +93,7 @@ _HAND_OVER = "USETMAXREG"
 class Behaviour(Record, frozen=True):
     """What is known of one version: counters' values, seconds by warp state, busy resources.
 
-    `waits` is None where no warp state was counted.
+    `waits` is None where no warp state was counted; `works` are those of `works_of`.
 
     `roles`: its warps have work of different kinds, as those do that hand registers to others.
     `occupied`: achieved occupancy (%) of the kernel that takes most of the time;
@@ -101,6 +104,7 @@ class Behaviour(Record, frozen=True):
     waits: Mapping[str, float] | None
     busy: Mapping[str, Load]
     roles: bool = False
+    works: Mapping[str, float] = {}
     occupied: Maybe = None
     running: Running = UNKNOWN
 
@@ -164,6 +168,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
         return ()
     found = [
         *_counts(comparison, old, new),
+        *(_works(old, new) if lacking(comparison.counters) else ()),
         *_machine(comparison, old, new),
         *_waits(old, new, float(duration.old), float(duration.new)),
     ]
@@ -245,6 +250,23 @@ def _counts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fou
             effect = _predicted(whole, float(delta.old), float(delta.new))
             out.append((counter, "count", effect))
     return [found for found in out if found[0] != _echo(comparison)]
+
+
+def _works(old: Behaviour, new: Behaviour) -> list[_Found]:
+    """What units did, by their shares of peak, where a side holds no counts."""
+    out: list[_Found] = []
+    for name, unit in UNITS.items():
+        before, after = old.works.get(name), new.works.get(name)
+        if not before or not after or abs(math.log(after / before)) < DERIVED_NOISE:
+            continue
+        if name == "l2 by SM cycles" and "l2" in old.works and "l2" in new.works:
+            continue
+        slower = old if after < before else new
+        resource = name.split()[0]
+        bound = times(slower.running.busiest, _ramp(slower.share(resource), unit.low, unit.high))
+        if bound is not None:
+            out.append((name, "work", _predicted(bound, before, after)))
+    return out
 
 
 def _echo(comparison: Comparison) -> str:

@@ -76,7 +76,7 @@ class CounterCell(NamedTuple):
         """As text; a missing one has an em dash, or its word."""
         if isinstance(self.reading, Missing):
             return "undefined" if self.reading.undefined else units.quantity(None)
-        return units.quantity(self.reading.value, self.reading.unit)
+        return f"{self.reading.mark}{units.quantity(self.reading.value, self.reading.unit)}"
 
     @property
     def unit(self) -> str:
@@ -100,7 +100,7 @@ def text(launch: Launch, counter: str) -> str:
     reading = readings_of(launch)[counter]
     if isinstance(reading, Missing):
         return units.quantity(None)
-    return units.quantity(reading.value, reading.unit)
+    return f"{reading.mark}{units.quantity(reading.value, reading.unit)}"
 
 
 def percent(share: float) -> str:

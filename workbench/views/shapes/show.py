@@ -17,6 +17,7 @@ class ReadingValue(Document, frozen=True):
     value: Number
     unit: str
     ncu: str
+    derived: bool
 
 
 class SourcePlace(Document, frozen=True):

@@ -47,6 +47,7 @@ class CounterMove(Document, frozen=True):
     better: Literal["lower", "higher", ""]
     moved: bool
     verdict: Literal["better", "worse", "changed", "same", "missing"]
+    derived: bool
 
 
 class EditedHunk(Document, frozen=True):

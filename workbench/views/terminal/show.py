@@ -186,7 +186,7 @@ def _every_counter(readings: Readings) -> RenderableType:
         if counter.group != group:
             group = counter.group
             table.add_row(Text(catalog().groups[group], style=HEAD), "", "", "")
-        value = with_unit(reading.value, reading.unit)
+        value = f"{reading.mark}{with_unit(reading.value, reading.unit)}"
         ncu = Text(reading.ncu, style=DIM, overflow="ellipsis", no_wrap=True)
         table.add_row(Text(f"  {counter.title}"), Text(value), Text(counter.id, style=DIM), ncu)
     return section("All counters", table)
@@ -285,7 +285,7 @@ def text_of(readings: Readings, counter: str) -> str:
     reading = readings[counter]
     if isinstance(reading, Missing):
         return quantity(None)
-    return quantity(reading.value, reading.unit)
+    return f"{reading.mark}{quantity(reading.value, reading.unit)}"
 
 
 def _color(share: float) -> str:
@@ -386,9 +386,13 @@ def occupancy(readings: Readings) -> list[RenderableType]:
     facts.row("Achieved", "achieved_occupancy", facts.said("warps_per_sm", "warps/SM"))
     facts.row("Registers", "registers", "per thread")
     static, dynamic = (value_of(readings, f"{kind}_shared") for kind in ("static", "dynamic"))
-    if static or dynamic:
+    both = plus(static, dynamic)
+    if both:
         part = f"{quantity(dynamic, 'byte')} of it dynamic" if dynamic else ""
-        facts.add("Shared memory", quantity(plus(static, dynamic), "byte"), "per block", part)
+        facts.add("Shared memory", quantity(both, "byte"), "per block", part)
+    elif both is None and (static or dynamic):
+        kind, known = ("static", static) if static else ("dynamic", dynamic)
+        facts.add("Shared memory", quantity(known, "byte"), f"{kind}, per block")
     facts.row("Waves", "waves", facts.said("tail_idle", "of block slots idle"))
     return facts.section("Occupancy")
 

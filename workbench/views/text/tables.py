@@ -139,11 +139,14 @@ def show_csv(profile: Profile) -> str:
     for launch in profile.launches:
         for name, reading in read_all(launch).items():
             group = catalog()[name].group
-            found: Cells = (*reading, "")
+            found: Cells
             if isinstance(reading, Missing):
-                found = (None, "", "", reading.reason)
+                found = (None, "", "", reading.reason, "")
+            else:
+                derived = "yes" if reading.derived else ""
+                found = (reading.value, reading.unit, reading.ncu, "", derived)
             rows.append((launch.index, launch.kernel, name, group, *found))
-    header = ("launch", "kernel", "counter", "group", "value", "unit", "ncu", "missing")
+    header = ("launch", "kernel", "counter", "group", "value", "unit", "ncu", "missing", "derived")
     return to_csv(header, rows)
 
 
@@ -154,7 +157,7 @@ def show_markdown(profile: Profile) -> str:
         rows = []
         for name, reading in read_all(launch).items():
             if not isinstance(reading, Missing):
-                value = quantity(reading.value, reading.unit)
+                value = f"{reading.mark}{quantity(reading.value, reading.unit)}"
                 rows.append((catalog()[name].title, value, reading.unit))
         table = to_markdown(("counter", "value", "unit"), rows)
         parts.append(f"### {inline(launch.kernel)} (launch {launch.index})\n\n{table}")
