@@ -101,7 +101,7 @@ class TotalLimit:
 
 
 #: What small files expand to: recorded profiles, at most 13 times their size, count nothing.
-EXPANDED = TotalLimit("what small files expand to beyond 40 times their size", 256 * MIB, ratio=40)
+EXPANDED = TotalLimit("what small files expand to beyond 40 times their size", 128 * MIB, ratio=40)
 SOURCES = TotalLimit("the sources that a command reads", 128 * MIB)
 #: A version in CUDA C++ with all of CUTLASS in its project looks at some thousands.
 LOOKUPS = TotalLimit("the places where includes are looked for", MIB, each=50_000, count=True)
