@@ -15,7 +15,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 # of processes, and each would compile pandas anew (3 s instead of 0.5).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help dist changelog screenshots agreement truth fuzz fuzz-gpu bench-emulator bench-gate demo test test-slow test-long test-attacks test-cluster test-gpu unit lint format report profile docs goldens bench clean
+.PHONY: help lock dist changelog screenshots agreement truth fuzz fuzz-gpu bench-emulator bench-gate demo test test-slow test-long test-attacks test-cluster test-gpu unit lint format report profile docs goldens bench clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,18 +31,18 @@ $(BIN)/python:
 	       echo "$(PYTHON) cannot make a virtual environment." >&2; \
 	       echo "On Debian and Ubuntu: apt install python3-venv" >&2; exit 3; }
 
-$(VENV)/.demo: pyproject.toml | $(BIN)/python
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing workbench into $(VENV) …"
-	@$(PIP) --editable .
+	@$(PIP) --editable . --constraint constraints.txt
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(BIN)/python
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing workbench with its development tools into $(VENV) …"
-	@$(PIP) --editable '.[dev,emulator]'
+	@$(PIP) --editable '.[dev,emulator]' --constraint constraints.txt
 	@touch $@ $(VENV)/.demo
 
-$(VENV)/.gpu: pyproject.toml | $(BIN)/python
-	@$(PIP) --editable '.[gpu]'
+$(VENV)/.gpu: pyproject.toml constraints.txt | $(BIN)/python
+	@$(PIP) --editable '.[gpu]' --constraint constraints.txt
 	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo ## Install, then list, show, diff and report the recorded ladder (no GPU needed)
@@ -97,6 +97,13 @@ dist: $(VENV)/.dev ## Build wheel and sdist into dist/, and try the wheel in an 
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m tests.wheel dist
+
+# No hashes: with them pip refuses an editable install. What a package is needed for, and where, is
+# said in pyproject.toml: a constraint installs nothing by itself.
+lock: | $(BIN)/python ## The newest versions that fit pyproject.toml, into constraints.txt; run the tests with them
+	mkdir -p build
+	$(PIP) --dry-run --ignore-installed --report build/resolved.json '.[dev,emulator,triton,parquet,mcp,gpu,cluster]'
+	$(BIN)/python docs/lock.py build/resolved.json > constraints.txt
 
 changelog: $(VENV)/.dev ## The changelog's next section, from the files in changes/
 	@$(BIN)/towncrier build --draft --version $$($(BIN)/python -c 'import workbench; print(workbench.__version__)')

@@ -157,9 +157,7 @@ def _of_the_system(error: Exception) -> WorkbenchError | None:
         return known
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS):
         if error.filename is not None:
-            from pathlib import Path
-
-            return refused(Path(os.fsdecode(error.filename)), error)
+            return refused(os.fsdecode(error.filename), error)
         return MissingError(
             f"cannot write the answer: {error.strerror}",
             "Free some space, or send standard output somewhere else.",

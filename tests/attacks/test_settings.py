@@ -36,7 +36,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "capture": ("capture x --at HEAD -- true", "capture x -- true"),
     "profile": (
         "profile double/v0 --engine emulator",
-        "profile double/v0 --engine emulator --dry-run",
+        "profile double/v0 --engine ncu --dry-run",
         "profile double/v0 --on slurm",
     ),
     "time": (f"time double/v0 --again --limit 0.2 {THERE_WORDS}", "time double/v0 --on slurm"),

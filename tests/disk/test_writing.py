@@ -21,6 +21,7 @@ from workbench.disk.opening import Opened
 from workbench.disk.writing import (
     clear_folder,
     create_files,
+    private_folder,
     remove_file,
     replace_file,
     write_files,
@@ -285,3 +286,54 @@ def test_a_child_does_not_hold_the_lock_of_its_dead_parent(tmp_path: Path) -> No
     writer.join(20)
     with locked(tmp_path, 1):
         pass
+
+
+def gone() -> int:
+    """The number of a process that ran."""
+    done = subprocess.Popen([sys.executable, "-c", ""])
+    done.wait()
+    return done.pid
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "_tidied", set())
+    host = writing._host()
+    dead, alive = (f".workbench-{host}-{pid}-0f.tmp" for pid in (gone(), os.getpid()))
+    other, theirs = f".workbench-00c0ffee-{gone()}-0f.tmp", f"workbench-{host}-{gone()}-0f.tmp"
+    for name in (dead, alive, other, theirs):
+        (tmp_path / name).write_bytes(b"half")
+    replace_file(tmp_path, "x", b"whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"x", alive, other, theirs}
+
+
+def test_private_folders_of_killed_processes_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    host = writing._host()
+    dead, alive = (f"workbench-{host}-{pid}-abc" for pid in (gone(), os.getpid()))
+    kept = {alive, f"workbench-00c0ffee-{gone()}-abc", f"workbench-{host}-x", f"workbench-{gone()}"}
+    for name in (dead, *kept):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "part").write_text("")
+    (tmp_path / f"workbench-{host}-{gone()}-link").symlink_to(tmp_path / alive)
+    with private_folder() as folder:
+        there = {path.name for path in tmp_path.iterdir() if not path.is_symlink()}
+        assert there == {*kept, Path(folder).name}
+        assert (tmp_path / alive / "part").exists()
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def take(handle: int) -> None:
+        raise OSError(number, "no such thing")
+
+    monkeypatch.setattr("workbench.disk.lock._way", lambda: take)
+    words = r"file system \(\w+\) of .* has no locks"
+    with pytest.raises(MissingError, match=words) as caught, locked(tmp_path, 1):
+        pass
+    assert "local disk" in caught.value.hint and "permissions" not in caught.value.hint

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +25,7 @@ from pathlib import Path
 from workbench.capture.records import ProgramCapture, Survey, Work
 from workbench.capture.survey import Invocation, run_program
 from workbench.capture.trace import TracedLaunch, spaced, wanted_range
+from workbench.disk.writing import private_folder
 from workbench.engines import Say
 from workbench.engines.host.presence import need_ncu
 from workbench.engines.host.process import Input
@@ -315,7 +315,7 @@ def take_detail(
     )
     # The reader warms up while ncu runs; of several kernels a second one reads half.
     with (
-        tempfile.TemporaryDirectory(prefix="workbench-") as holder,
+        private_folder() as holder,
         Standby() as standby,
         Standby() if len(picked.works) > 1 else contextlib.nullcontext() as beside,
     ):

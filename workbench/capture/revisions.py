@@ -12,12 +12,12 @@ import contextlib
 import os
 import re
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
 from workbench.capture.records import State
+from workbench.disk.writing import private_folder
 from workbench.errors import MissingError, UsageError
 from workbench.processes.starting import environment, program
 
@@ -192,7 +192,7 @@ def worktree(folder: Path, revision: str, say: Callable[[str], None]) -> Iterato
     commit = commit_of(root, revision)
     if not commit:
         raise UsageError(f"{revision} is not a Git revision here", "`git log` lists them.")
-    with tempfile.TemporaryDirectory(prefix="workbench-at-") as holder:
+    with private_folder() as holder:
         place = Path(holder).resolve() / root.name
         words = ("worktree", "add", "--detach", str(place), commit)
         try:

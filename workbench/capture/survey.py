@@ -11,7 +11,6 @@ import csv
 import os
 import re
 import signal
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -28,6 +27,7 @@ from workbench.capture.trace import (
     unknown_range,
 )
 from workbench.capture.tracer import INJECTION, NVTX_INJECTION, OUTPUT, tracer
+from workbench.disk.writing import private_folder
 from workbench.engines import Say
 from workbench.engines.host.presence import need_ncu
 from workbench.engines.host.process import Ended, Input, run_foreground
@@ -147,7 +147,7 @@ def take_survey(
     for run in range(invocation.repeat):
         of = f" {run + 1} of {invocation.repeat}" if invocation.repeat > 1 else ""
         say(f"survey{of}: {'tracing' if library else 'measuring'} every launch")
-        with tempfile.TemporaryDirectory(prefix="workbench-") as holder:
+        with private_folder() as holder:
             folder = Path(holder)
             if library is not None:
                 env = dict.fromkeys((INJECTION, NVTX_INJECTION), str(library)) | {OUTPUT: holder}

@@ -11,13 +11,12 @@ import os
 import platform
 import re
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
 from workbench.compile.compilers import HOMES, find_nvcc
-from workbench.disk.writing import replace_file
+from workbench.disk.writing import private_folder, replace_file
 from workbench.errors import MissingError
 from workbench.model import Record
 from workbench.processes.starting import environment, program
@@ -111,7 +110,7 @@ def _built(cupti: Cupti) -> bytes:
             "no C compiler was found to build the tracer with",
             "Install gcc or clang (one file of C, once), or name one in CC.",
         )
-    with tempfile.TemporaryDirectory(prefix="workbench-") as holder:
+    with private_folder() as holder:
         out = Path(holder) / "tracer.so"
         argv = [compiler, "-O2", "-shared", "-fPIC", f"-I{cupti.include}", str(SOURCE)]
         argv += ["-o", str(out), cupti.library, f"-Wl,-rpath,{Path(cupti.library).parent}"]

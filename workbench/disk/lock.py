@@ -23,6 +23,8 @@ from workbench.errors import MissingError
 
 LOCK = ".lock"
 _TAKEN = {errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK}
+#: What a file system says that has no locks.
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
 #: What this process holds; its children let go of them.
 _held: set[int] = set()
 
@@ -46,7 +48,7 @@ def locked(root: Path, timeout_s: float, name: str = "", *, keep: bool = False) 
 
     Raises:
         BusyError: another writer kept the lock for `timeout_s` seconds.
-        MissingError: the folder cannot be written.
+        MissingError: the folder cannot be written, or its file system has no locks.
         DataError: the folder or its lock is a link.
     """
     import socket  # what only reads does not pay for it
@@ -100,6 +102,8 @@ def _taken(place: Opened, deadline: float, timeout_s: float) -> int:
         except OSError as error:
             holder = _holder(handle)
             os.close(handle)
+            if error.errno in _NO_LOCKS:
+                raise _without_locks(place.path, error) from error
             if error.errno not in _TAKEN:
                 raise
             if time.monotonic() >= deadline:
@@ -108,6 +112,19 @@ def _taken(place: Opened, deadline: float, timeout_s: float) -> int:
                     f"Wait for it to end and repeat the command (waited {timeout_s:g} s).",
                 ) from error
             time.sleep(0.02)
+
+
+def _without_locks(path: Path, error: OSError) -> MissingError:
+    kind = ""
+    with contextlib.suppress(OSError, ValueError):
+        mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+        under = [(len(each[1]), each[2]) for each in mounts if path.is_relative_to(each[1])]
+        kind = f" ({max(under)[1]})"
+    return MissingError(
+        f"the file system{kind} of {path} has no locks: flock says {error.strerror}",
+        "Two commands could write there at once. Move the project to a local disk, or have the "
+        "network file system mounted with locks (Lustre: `flock`; NFS: not `nolock`).",
+    )
 
 
 def _way() -> Callable[[int], None]:

@@ -92,7 +92,7 @@ def _too_long(name: object) -> UsageError:
     )
 
 
-def refused(path: Path, error: OSError) -> WorkbenchError:
+def refused(path: Path | str, error: OSError) -> WorkbenchError:
     """The error for a file that cannot be written."""
     if (known := unanswered(error)) is not None:
         return known

@@ -21,6 +21,11 @@ from workbench.errors import UsageError
 _BEFORE, _AFTER = ".workbench-", ".tmp"
 #: Another host's half written file is taken for forgotten after so many seconds.
 _FORGOTTEN_S = 24 * 3600.0
+#: Folders of which this process has tidied away what killed writers left, by device and inode.
+_tidied: set[tuple[int, int]] = set()
+#: The same of folders for temporary files.
+_left_by_killed: set[tuple[int, int]] = set()
+_PRIVATE = "workbench-"
 
 
 def is_temporary(name: str) -> bool:
@@ -204,17 +209,21 @@ def clear_folder(root: Path, name: str, *, keep: str = "") -> None:
         DataError: a link on the way; links inside are removed, and not followed.
         OSError: it cannot be made or cleared.
     """
-    import shutil  # slow to load, and only a folder that is cleared needs it
-
     with folder(root, parts_of(root, name), create=True) as place:
         for entry in place.names():
             if entry == keep:
                 continue
             status = place.status(entry)
             if status is not None and stat.S_ISDIR(status.st_mode):
-                shutil.rmtree(place.at(entry), dir_fd=place.handle)
+                _remove_tree(place.at(entry), place.handle)
             elif status is not None:
                 os.unlink(place.at(entry), dir_fd=place.handle)
+
+
+def _remove_tree(path: str, handle: int | None = None) -> None:
+    import shutil  # slow to load, and only a folder that is cleared needs it
+
+    shutil.rmtree(path, dir_fd=handle)
 
 
 def tidy_folder(root: Path, name: str = "") -> None:
@@ -253,21 +262,95 @@ def _at(root: Path, name: str) -> Iterator[tuple[Opened, str]]:
     parts = parts_of(root, name)
     try:
         with folder(root, parts[:-1], create=True) as place:
+            _tidy_once(place)
             yield place, parts[-1]
     except OSError as error:
         raise refused(root / name, error) from error
 
 
 def _temporary() -> str:
-    return f"{_BEFORE}{_host()}-{os.urandom(8).hex()}{_AFTER}"
+    return f"{_BEFORE}{_host()}-{os.getpid()}-{os.urandom(8).hex()}{_AFTER}"
 
 
 def _host() -> str:
-    """A mark of this host, eight hexadecimal digits: names of files should not tell its name."""
+    """A mark of this host, eight hexadecimal digits: names of files should not tell its name.
+
+    A container counts its processes anew, and so has a mark of its own.
+    """
     import socket  # what only reads does not pay for it
     import zlib
 
-    return f"{zlib.crc32(socket.gethostname().encode()):08x}"
+    words = socket.gethostname()
+    with contextlib.suppress(OSError):
+        words += os.readlink("/proc/self/ns/pid")  # noqa: PTH115
+    return f"{zlib.crc32(words.encode()):08x}"
+
+
+def _is_gone(pid: str) -> bool:
+    """Whether no process of this host has that number; whoever asks elsewhere hears no."""
+    if os.name == "nt" or not pid.isdecimal() or len(pid) > 9:
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def _tidy_once(place: Opened) -> None:
+    """Remove what writers of this host left half written, once a process and folder.
+
+    Without a lock: only what a process wrote that no longer runs.
+    """
+    with contextlib.suppress(OSError):
+        status = os.stat(place.path if place.handle is None else place.handle)  # noqa: PTH116
+        if (known := (status.st_dev, status.st_ino)) in _tidied:
+            return
+        _tidied.add(known)
+        for name in filter(is_temporary, place.names()):
+            host, _, rest = name.removeprefix(_BEFORE).partition("-")
+            if host == _host() and _is_gone(rest.partition("-")[0]):
+                _drop(place, name)
+
+
+# --- folders that only we use --------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def private_folder() -> Iterator[str]:
+    """A fresh temporary folder that nobody else may enter, removed at the end of the block.
+
+    Those that killed processes of ours left are removed at the first call of a process: folders
+    of this user, by their names of this host and of a process that no longer runs.
+
+    Raises:
+        OSError: no folder for temporary files is writable.
+    """
+    import tempfile  # what needs none does not pay for it
+
+    place = Path(tempfile.gettempdir())
+    with contextlib.suppress(OSError):
+        status = place.stat()
+        if (known := (status.st_dev, status.st_ino)) not in _left_by_killed:
+            _left_by_killed.add(known)
+            _tidy_private(place)
+    with tempfile.TemporaryDirectory(prefix=f"{_PRIVATE}{_host()}-{os.getpid()}-") as made:
+        yield made
+
+
+def _tidy_private(place: Path) -> None:
+    before = f"{_PRIVATE}{_host()}-"
+    with os.scandir(place) as entries:
+        for entry in entries:
+            if not entry.name.startswith(before):
+                continue
+            if _is_gone(entry.name.removeprefix(before).partition("-")[0]):
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
+                    with contextlib.suppress(OSError):
+                        _remove_tree(entry.path)
 
 
 def _written(place: Opened, name: str, data: bytes, *, durable: bool) -> None:

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import IO
 
 from workbench.disk.limits import TIME_VARIABLE
+from workbench.disk.writing import private_folder
 from workbench.errors import DataError, MissingError
 from workbench.ncurep.files import AGAIN
 from workbench.processes.starting import own_module
@@ -72,7 +73,7 @@ class Standby:
         # Killed while it warms up, the child cannot remove its files itself.
         self._files = contextlib.ExitStack()
         with contextlib.suppress(OSError):
-            folder = self._files.enter_context(tempfile.TemporaryDirectory(prefix="workbench-"))
+            folder = self._files.enter_context(private_folder())
             self._child = _start(_STANDBY, stdin=subprocess.PIPE, folder=folder)
 
     def __enter__(self) -> Standby:

@@ -19,13 +19,13 @@ import contextlib
 import mmap
 import re
 import struct
-import tempfile
 from array import array
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from workbench.disk.writing import private_folder
 from workbench.errors import DataError
 from workbench.model import Metric
 from workbench.ncurep.container import (
@@ -274,7 +274,7 @@ def direct_report(path: Path) -> Iterator[DirectReport]:
         try:
             file = stack.enter_context(path.open("rb"))
             data = stack.enter_context(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="workbench-"))
+            folder = stack.enter_context(private_folder())
             report = DirectReport(data, path, Path(folder) / "bare.ncu-rep")
         except (OSError, ValueError, DataError) as error:
             raise UnsureError(str(error)) from error

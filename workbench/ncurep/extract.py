@@ -21,7 +21,6 @@ import math
 import os
 import re
 import sys
-import tempfile
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import lru_cache
@@ -32,6 +31,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from workbench.disk.writing import private_folder
 from workbench.model import (
     Capture,
     Column,
@@ -484,7 +484,7 @@ def _warm_up() -> None:
     from workbench.store.codec import unpack
 
     bundled = Path(__file__).resolve().parents[1] / "data" / "warmup.ncu-rep.zst"
-    with contextlib.suppress(Exception), tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+    with contextlib.suppress(Exception), private_folder() as folder:
         plain = Path(folder) / "warmup.ncu-rep"
         plain.write_bytes(unpack(bundled.read_bytes(), bundled))
         extract(str(plain))

@@ -9,11 +9,11 @@ renamed file is read as well; whoever works on a report gets the plain bytes.
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from workbench.disk.limits import REPORT, inflate, open_regular, read_regular
+from workbench.disk.writing import private_folder
 from workbench.errors import DataError
 
 AGAIN = "Copy the file again from where it was captured, or repeat the capture."
@@ -127,7 +127,7 @@ def plain_report(path: Path) -> Iterator[Path]:
     if path.is_dir() or not is_packed(path):
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+    with private_folder() as folder:
         plain = Path(folder) / "report.ncu-rep"
         try:
             with plain.open("wb") as file:

@@ -7,7 +7,6 @@ and where they come from, is kept once.
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +18,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from workbench.disk.writing import private_folder
 from workbench.errors import UsageError
 from workbench.model import InstructionTable, Launch, Number, Profile, SourceFile
 from workbench.ncurep.excerpt import ListedResult, excerpt, list_results, parts
@@ -134,7 +134,7 @@ def _halves(results: Sequence[ListedResult]) -> tuple[list[int], list[int]] | No
 
 def read_some(plain: Path, places: Sequence[int], read: ReadPart) -> Profile:
     """The profile of some results, which have the numbers that they have in the whole report."""
-    with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+    with private_folder() as folder:
         part = Path(folder) / "part.ncu-rep"
         with part.open("wb") as file:
             for piece in excerpt(plain, frozenset(places)):

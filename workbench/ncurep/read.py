@@ -8,7 +8,6 @@ reader would take it quietly), the child process extracts, and only then is ther
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import msgspec
 
 from workbench.disk.cache import Cache, entry_name
 from workbench.disk.limits import seconds
+from workbench.disk.writing import private_folder
 from workbench.errors import DataError, UsageError, nearest
 from workbench.model import DEBUG_BUILD, SCHEMA_VERSION, Capture, Launch, Notice, Profile
 from workbench.ncurep import child
@@ -200,7 +200,7 @@ def _extract(
     key = "" if isinstance(standby, Standby) or not keep else _entry(plain)
     if key and (known := cache.load(key, Profile)) is not None:
         return known
-    with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+    with private_folder() as folder:
         output = Path(folder) / "profile.json"
         if isinstance(standby, Readers):
             standby.extract(plain, shown, output, timeout_s)

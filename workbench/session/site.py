@@ -6,13 +6,12 @@ This is where the session calls a view: pages are written by `workbench.views.ht
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench.capture.shelf import Shelf
-from workbench.disk.writing import replace_file
+from workbench.disk.writing import private_folder, replace_file
 from workbench.errors import MissingError, UsageError, did_you_mean
 from workbench.ladder import Ladder, find_ladders
 from workbench.model import Profile, Record
@@ -187,7 +186,7 @@ def found_page(
     if len(texts) == 1 and Path(texts[0]).suffix == ".html":
         yield _existing(Path(texts[0]))
         return
-    with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+    with private_folder() as folder:
         site = Path(folder) / "site"
         if all(map(is_program, texts)):
             yield _of_programs(place, texts, site)
