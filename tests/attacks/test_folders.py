@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ EMULATED = "--engine emulator --arch sm_90"
 GIVEN: dict[str, tuple[str, ...]] = {
     "show": ("sgemm_v3.ncu-rep", "demo/v2", "@HEAD"),
     "diff": ("sgemm_v3.ncu-rep sgemm_v3.ncu-rep --force", "demo/v2 demo/v3", "@HEAD @HEAD~1"),
-    "check": ("demo/v2", "--study double --against HEAD " + EMULATED),
+    "check": ("demo/v3", "--study double --against HEAD " + EMULATED),
     "report": ("sgemm_v3.ncu-rep", "demo --force"),
     "import": ("sgemm_v3.ncu-rep --study double --version v0 --force",),
     "verify": (f"double/v0 {EMULATED}", f"double/v0 {' '.join(THERE)}"),
@@ -36,9 +37,9 @@ GIVEN: dict[str, tuple[str, ...]] = {
     "time": (f"double/v0 {' '.join(THERE)}",),
     "sweep": (f"double {' '.join(THERE)}",),
     "capture": ("--timeout 20 -- /bin/true", "--at HEAD -- /bin/true"),
-    "export": ("--out exported",),
+    "export": ("counters", "lines --out exported"),
     "new": ("v30 --study demo",),
-    "init": ("fresh",),
+    "init": (".",),
     "schema": ("show",),
     "jobs": ("",),
     "mcp": ("", "--allow verify"),
@@ -95,6 +96,11 @@ CASES = [(kind, place, line) for kind in KINDS for place in PLACES for line in L
 def test_folders(root: Path, portion: Portion, monkeypatch: pytest.MonkeyPatch) -> None:
     outside = root.parent / "outside"
     whole = root.parent / "whole"
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
+        who = ["-c", "user.name=x", "-c", "user.email=x@y.invalid"]
+        subprocess.run(["git", *who, *words], cwd=root, check=True, capture_output=True)
+    with (root / "kernels" / "double" / "v0_plain.cu").open("a") as version:
+        version.write("// changed\n")
     shutil.copytree(root, whole)
     path = os.environ["PATH"]
     for turn in book.turns(portion):
@@ -108,10 +114,10 @@ def test_folders(root: Path, portion: Portion, monkeypatch: pytest.MonkeyPatch) 
         if place == "study":
             plant(root / "kernels" / "double", kind, outside / "pwned")
         if place == "included":
-            version = root / "kernels" / "double" / "v0_plain.cu"
+            file = root / "kernels" / "double" / "v0_plain.cu"
             files = [each.name for each in root.iterdir() if each.suffix == ".py"]
             lines = "".join(f'#if 0\n#include "../../{each}"\n#endif\n' for each in files)
-            version.write_text(version.read_text() + lines)
+            file.write_text(file.read_text() + lines)
         folder = root / "kernels" / "double" if place == "study" else root
         monkeypatch.chdir(folder)
         calls = (
