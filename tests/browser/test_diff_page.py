@@ -186,7 +186,7 @@ def test_a_waterfall_step_leads_to_its_hunk(compared: Path, open_page: Open) -> 
     page = open_page(compared)
     page.locator("#time-waterfall").scroll_into_view_if_needed()
     page.locator("#time-waterfall .bars .point path").nth(1).click(force=True)
-    page.wait_for_function("location.hash.startsWith('#hunk-')")
+    page.wait_for_function("() => location.hash.startsWith('#hunk-')")
     assert page.locator(page.evaluate("location.hash")).is_visible()
 
 
@@ -233,7 +233,7 @@ def test_a_counters_name_opens_its_meaning_in_place_by_keyboard(
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "In the glossary"
     page.keyboard.press("Escape")
-    page.wait_for_function("!document.querySelector('.meaning')")
+    page.wait_for_function("() => !document.querySelector('.meaning')")
     assert page.evaluate("document.activeElement.textContent") == "MIO throttle"
     assert page.url.endswith("#counter-mio_throttle")
     # Every mention opens it, though the page holds its words once; the same name closes it.
@@ -241,7 +241,7 @@ def test_a_counters_name_opens_its_meaning_in_place_by_keyboard(
     name.click()
     page.get_by_role("dialog", name="Meaning of Time").wait_for()
     name.click()
-    page.wait_for_function("!document.querySelector('.meaning')")
+    page.wait_for_function("() => !document.querySelector('.meaning')")
     page.locator("#counter-mio_throttle th a").first.click()
     page.get_by_role("dialog").get_by_role("link", name="In the glossary").click()
     page.wait_for_url("**/glossary.html#mio_throttle")

@@ -142,7 +142,7 @@ def test_all_instructions_are_read_when_they_are_looked_at(
     first = rows.count()
     assert page.evaluate("window.workbenchCode") is None
     page.locator(".machine").scroll_into_view_if_needed()
-    page.wait_for_function("document.querySelectorAll('.sass tbody tr').length > 100")
+    page.wait_for_function("() => document.querySelectorAll('.sass tbody tr').length > 100")
     assert first <= 60 < rows.count()
     hottest = page.locator(".sass tr:not(.cold)")
     assert hottest.filter(has=page.locator("td i")).count() >= 5
@@ -275,7 +275,7 @@ def test_hostile_strings_are_shown_and_inert(hostile: Path, open_page: Open) -> 
         wait_for_charts(page)
         if page.locator(".machine").count():
             page.locator(".machine").scroll_into_view_if_needed()
-            page.wait_for_function("window.workbenchCode")
+            page.wait_for_function("() => window.workbenchCode")
         for radio in page.get_by_role("radio").all():
             radio.check()
         page.wait_for_timeout(100)
@@ -338,7 +338,7 @@ def test_a_line_leads_to_the_hottest_copy_of_its_instructions(
     page = open_page(next(reported.glob("files/*/launch4.html")))
     rows = page.locator(".sass tbody tr[data-at]")
     page.locator(".machine").scroll_into_view_if_needed()
-    page.wait_for_function("document.querySelectorAll('.sass tbody tr[id]').length > 200")
+    page.wait_for_function("() => document.querySelectorAll('.sass tbody tr[id]').length > 200")
     at = rows.evaluate_all(
         """(rows) => {
           const heat = (row) => parseFloat(row.cells[1].querySelector('i')?.style.width || 0);
@@ -366,7 +366,7 @@ def test_a_line_leads_to_the_hottest_copy_of_its_instructions(
 def test_branches_lead_to_labels(reported: Path, open_page: Open) -> None:
     page = open_page(next(reported.glob("files/*/launch4.html")))
     page.locator(".machine").scroll_into_view_if_needed()
-    page.wait_for_function("document.querySelectorAll('.sass tbody tr[id]').length > 200")
+    page.wait_for_function("() => document.querySelectorAll('.sass tbody tr[id]').length > 200")
     branch = page.locator(".sass td:nth-child(5) a").first
     label = branch.inner_text()
     branch.click()
