@@ -184,13 +184,13 @@ def test_a_step_is_of_the_configuration_that_changed_most() -> None:
     )  # fmt: skip
     found = compare_programs(old, new)
     (row,) = found.rows
-    assert [one.words for one in row.classes][:2] == ["grid 64, block 32", "grid 64, block 1,024"]
+    assert [one.words for one in row.classes][:2] == ["block 32, grid 64", "block 1,024, grid 64"]
     assert sum(one.new_ns - one.old_ns for one in row.classes) == row.new_ns - row.old_ns
     (step,) = kernel_steps(found, (before, after), force=False)
     assert step.comparison is not None and step.comparison.speed is not None
     assert step.comparison.speed.speedup == pytest.approx(3.0)
     assert step.near.explains == pytest.approx(6000 / 5400)
-    assert "grid 64, block 32 alone" in step.near.words and step.doubt is None
+    assert "block 32, grid 64 alone" in step.near.words and step.doubt is None
 
 
 def test_launches_that_have_no_configuration_in_common_are_not_compared() -> None:
@@ -221,8 +221,8 @@ def test_grids_that_are_nearly_equal_are_one_class() -> None:
     new = capture(sized((64, 400, 2046), (64, 400, 2047), (64, 400, 2048), (64, 80, 64)))
     (row,) = compare_programs(old, new).rows
     assert [(one.words, one.old_launches, one.new_launches) for one in row.classes] == [
-        ("grid 2,046 to 2,048, block 32 → grid 2,046 to 2,048, block 64", 3, 3),
-        ("grid 64, block 32 → grid 64, block 64", 1, 1),
+        ("block 32 → 64, grid 2,046 to 2,048", 3, 3),
+        ("block 32 → 64, grid 64", 1, 1),
     ]
 
 
@@ -239,3 +239,57 @@ def test_classes_add_up_to_their_row(
     for of in ("old_ns", "new_ns", "old_launches", "new_launches"):
         assert sum(getattr(one, of) for one in row.classes) == getattr(row, of)
     assert all(one.old or one.new for one in row.classes)
+
+
+# --- iterations, and the order of launches ------------------------------------------------------
+
+TRIED = [("candidate_0", 900)] * 236 + [("candidate_1", 800)] * 236
+
+
+def test_programs_that_repeat_themselves_are_compared_by_iteration() -> None:
+    """A compiler that tries candidates makes the program slower and each of its steps faster."""
+    steps = [("load", 50), ("gemm", 900), ("bias", 300), ("store", 60)] * 20
+    fused = [("load", 50), ("gemm_bias", 1000), ("store", 60)] * 20
+    found = compare_programs(capture(trace(*steps)), capture(trace(*TRIED, *fused)))
+    assert found.whole is not None and found.moved
+    old, new = found.totals
+    assert (old.value, new.value) == pytest.approx((1310e-9, 1110e-9))
+    whole = [total(side.survey).value for side in found.whole]
+    assert whole[1] > 2 * whole[0]
+    assert {row.name: row.fate for row in found.rows} == {
+        "gemm + bias → gemm_bias": "fused",
+        "load": "same",
+        "store": "same",
+    }, "what was only tried is no row of an iteration"
+    assert found.spans is not None
+    assert found.spans[0].value == pytest.approx(1330e-9)
+
+
+def test_iterations_of_one_run_do_not_tell_how_runs_differ() -> None:
+    """Their interval is narrow, and a change within a duration's usual noise is none."""
+    steps, slower = ([("load", 5000), ("gemm", 90_000 + more)] * 20 for more in (0, 300))
+    found = compare_programs(capture(trace(*steps)), capture(trace(*slower)))
+    assert found.steady and found.change_s.low > 0 and not found.moved
+
+
+def test_one_kernel_that_gave_way_to_three_with_fills_between() -> None:
+    """However much faster they are: they stand where it stood."""
+    copies = ("[copy HtoD]", 500), ("[copy DtoH]", 900)
+    old = survey(copies[0], *[("whole", 9000)] * 5, copies[1])
+    parts = [("[fill]", 3), ("mean", 400), ("[fill]", 3), ("rstd", 300), ("normalize", 500)]
+    new = survey(copies[0], *parts * 5, copies[1])
+    assert fates(old, new) == {
+        ("same", "[copy HtoD]", "[copy HtoD]"),
+        ("same", "[copy DtoH]", "[copy DtoH]"),
+        ("split", "whole", "[fill]+mean+normalize+rstd"),
+    }
+    assert ("fused", "[fill]+mean+normalize+rstd", "whole") in fates(new, old)
+
+
+def test_copies_are_told_apart_from_kernels() -> None:
+    old = capture(trace(("[copy HtoD]", 90_000), ("gemm", 9000), ("gemm", 9000)))
+    new = capture(trace(("[copy HtoD]", 70_000), ("gemm", 9000), ("gemm", 9010)))
+    found = compare_programs(old, new)
+    assert found.moved and not found.of_kernels.moved
+    assert found.of_copies is not None and found.of_copies.new.value == pytest.approx(70e-6)
+    assert compare_programs(capture(trace(A)), capture(trace(A))).of_copies is None

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import zstandard
@@ -29,6 +30,8 @@ def main() -> int:
         log.write_text("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n")
         return 1
     code = subprocess.run(arguments[at:], check=False).returncode
+    if case == "hang":
+        time.sleep(600)
     if case == "broken":
         log.write_text("==ERROR== Failed to save the report\n")
         return 9

@@ -157,6 +157,17 @@ def test_the_survey_is_kept_where_ncu_gives_nothing(
         assert code == 3 and "Tracing needs no counters" in said
 
 
+def test_the_survey_is_kept_where_the_run_under_ncu_does_not_end(
+    place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel that waits for another process, replayed alone, waits for ever."""
+    monkeypatch.setenv("FAKE_NCU", "hang")
+    code, _, said = cli("capture", "before", "--timeout", "3", "--", *PROGRAM)
+    assert code == 4 and "did not end within 3 s" in said and "kept as @before" in said
+    assert kept(place).survey.launches == 50 and not kept(place).detail
+    assert [notice.code for notice in kept(place).notices] == ["detail-timeout"]
+
+
 def test_several_processes_are_one_program(
     place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

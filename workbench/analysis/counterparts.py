@@ -1,9 +1,10 @@
 """Which works of two surveys do the same job, and which launches of theirs correspond.
 
 A kernel that is on both sides under its full name is the same. Of the others the name of the
-function decides next, then the place: what stood between the same two kernels before and now
-stands between them again has taken its place: one for one (renamed), several for one (fused),
-one for several (split). What is left came or went.
+function decides next, then the order of launches: what is launched now where something else was
+launched before has taken its place: one for one (renamed), several for one (fused), one for several
+(split). Records without that order say only who mostly stands between which two kernels. What is
+left came or went.
 
 Launches of a work fall into classes: one grid, block and dynamic shared memory each. A class
 corresponds to that of the same configuration; where an edit chose another configuration, to the
@@ -13,7 +14,7 @@ one that is launched as often, else to the one with as many threads.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from math import prod
 from typing import Literal
@@ -85,6 +86,7 @@ def pair_works(old: Survey, new: Survey) -> tuple[Counterparts, ...]:
         sides.take("same", before, after)
     for before, after in sides.grouped(lambda side, place: _plain(sides.works[side][place])):
         _by_name(sides, before, after)
+    _by_order(sides, old.sequence, new.sequence)
     _by_place(sides)
     _by_likeness(sides)
     for place in list(sides.left[0]):
@@ -120,12 +122,63 @@ def _configuration(sides: _Sides, side: int, place: int) -> Hashable:
     return sides.launches(side, place), shapes[0].grid if shapes else None
 
 
-def _by_place(sides: _Sides) -> None:
-    """What stands between the same two kernels on both sides."""
-    same: list[dict[int, int]] = [{}, {}]
+def _by_order(sides: _Sides, old: Sequence[int], new: Sequence[int]) -> None:
+    """What stands in the stream of launches where something else stood.
+
+    The two orders are aligned by what is the same on both sides; between two such places, what
+    was launched before gave way to what is launched now, however many that are.
+    """
+    same = _known(sides)
+    before, after = (
+        [same[side].get(place, (side, place)) for place in sequence]
+        for side, sequence in enumerate((old, new))
+    )
+    groups: list[tuple[set[int], set[int]]] = []
+    matcher = SequenceMatcher(a=before, b=after, autojunk=False)
+    for tag, *ends in matcher.get_opcodes():
+        if tag != "replace":
+            continue
+        parts = old[ends[0] : ends[1]], new[ends[2] : ends[3]]
+        own = [{x for x in part if _may(sides, side, x)} for side, part in enumerate(parts)]
+        if not all(own):
+            continue
+        # What takes part in several such places is one thing with all that it stands beside.
+        beside = [group for group in groups if group[0] & own[0] or group[1] & own[1]]
+        groups = [group for group in groups if group not in beside]
+        groups.append(
+            (own[0].union(*(x for x, _ in beside)), own[1].union(*(x for _, x in beside)))
+        )
+    for gone, come in groups:
+        sides.take(_fate(gone, come), sorted(gone), sorted(come))
+
+
+def _may(sides: _Sides, side: int, place: int) -> bool:
+    """Whether a work is left, and no copy: copies between host and device replace no kernel."""
+    return place in sides.left[side] and sides.works[side][place].kind != "copy"
+
+
+def _known(sides: _Sides) -> tuple[dict[int, object], dict[int, object]]:
+    """The number of the counterparts that a place belongs to, of both sides."""
+    same: tuple[dict[int, object], dict[int, object]] = ({}, {})
     for number, pair in enumerate(sides.found):
         for side, places in enumerate((pair.old, pair.new)):
-            same[side] |= dict.fromkeys(places, number)
+            same[side].update(dict.fromkeys(places, number))
+    return same
+
+
+def _fate(before: Collection[int], after: Collection[int]) -> Fate:
+    fates: dict[tuple[bool, bool], Fate] = {
+        (False, False): "renamed",
+        (True, False): "fused",
+        (False, True): "split",
+        (True, True): "replaced",
+    }
+    return fates[len(before) > 1, len(after) > 1]
+
+
+def _by_place(sides: _Sides) -> None:
+    """What stands between the same two kernels on both sides."""
+    same = _known(sides)
 
     def between(side: int, place: int) -> Hashable:
         works, known = sides.works[side], same[side]
@@ -140,13 +193,7 @@ def _by_place(sides: _Sides) -> None:
         # As many launches each: one took the place of the other every time.
         if len(counts) > 1 or not _comparable(sides, before, after):
             continue
-        fates: dict[tuple[bool, bool], Fate] = {
-            (False, False): "renamed",
-            (True, False): "fused",
-            (False, True): "split",
-            (True, True): "replaced",
-        }
-        sides.take(fates[len(before) > 1, len(after) > 1], before, after)
+        sides.take(_fate(before, after), before, after)
 
 
 def _comparable(sides: _Sides, before: list[int], after: list[int]) -> bool:
@@ -161,8 +208,8 @@ def _comparable(sides: _Sides, before: list[int], after: list[int]) -> bool:
 
 
 def _anchor(
-    works: Sequence[Work], known: dict[int, int], place: int, step: Callable[[Work], int]
-) -> int:
+    works: Sequence[Work], known: Mapping[int, object], place: int, step: Callable[[Work], int]
+) -> object:
     """The nearest neighbour on one side that has a counterpart, as its number; -1: none."""
     seen = {place}
     at = step(works[place])
@@ -214,15 +261,21 @@ class LaunchClass(Record, frozen=True):
         return sum(shape.launches for shape in self.shapes)
 
     @property
-    def words(self) -> str:
-        """``grid 2,046 to 2,048, block 256``."""
+    def grids(self) -> str:
+        """``2,046 to 2,048``."""
         grids = sorted((shape.grid for shape in self.shapes), key=prod)
-        ends = dict.fromkeys(extent(grid) for grid in (grids[0], grids[-1]))
-        first = self.shapes[0]
-        text = f"grid {' to '.join(ends)}, block {extent(first.block)}"
-        if first.dynamic_shared:
-            text += f", {quantity(first.dynamic_shared, 'byte')} dynamic"
-        return text
+        return " to ".join(dict.fromkeys(extent(grid) for grid in (grids[0], grids[-1])))
+
+    @property
+    def dynamic(self) -> str:
+        """``16.0 KB``; "" where it has no dynamic shared memory."""
+        size = self.shapes[0].dynamic_shared
+        return quantity(size, "byte") if size else ""
+
+    @property
+    def threads(self) -> str:
+        """``32×4``: its block."""
+        return extent(self.shapes[0].block)
 
     def holds(self, grid: Dim3, block: Dim3, dynamic_shared: int) -> bool:
         """Whether a launch of that configuration is one of these."""
@@ -230,6 +283,21 @@ class LaunchClass(Record, frozen=True):
             (shape.grid, shape.block, shape.dynamic_shared) == (grid, block, dynamic_shared)
             for shape in self.shapes
         )
+
+
+def class_words(*sides: LaunchClass | None) -> str:
+    """``block 256, grid 2,046 to 2,048``; both values where the sides differ: ``grid 64 → 32``."""
+    there = [side for side in sides if side is not None]
+    values = {
+        "block": [side.threads for side in there],
+        "grid": [side.grids for side in there],
+        "dynamic shared memory": [side.dynamic or "none" for side in there],
+    }
+    return ", ".join(
+        f"{name} {' → '.join(dict.fromkeys(own))}"
+        for name, own in values.items()
+        if set(own) != {"none"}
+    )
 
 
 def classes_of(shapes: Sequence[Shape]) -> tuple[LaunchClass, ...]:

@@ -19,13 +19,21 @@ from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.counterparts import (
     Fate,
     LaunchClass,
+    class_words,
     pair_classes,
     pair_works,
 )
 from workbench.analysis.gates import Gate, Rules, check_step, inconclusive
 from workbench.analysis.regression import Status
 from workbench.analysis.story import Story, explain
-from workbench.capture.records import ProgramCapture, Survey, Work
+from workbench.capture.records import (
+    ProgramCapture,
+    ProgramRun,
+    Steady,
+    Survey,
+    Work,
+    WorkKind,
+)
 from workbench.counters import catalog
 from workbench.errors import InconclusiveError
 from workbench.model import Estimate, Profile, Record
@@ -58,9 +66,8 @@ class ClassChange(Change, frozen=True):
 
     @property
     def words(self) -> str:
-        """``grid 512, block 256``; with both where the sides differ."""
-        sides = [side.words for side in (self.old, self.new) if side is not None]
-        return " → ".join(dict.fromkeys(sides))
+        """``block 256, grid 512``; with both values where the sides differ."""
+        return class_words(self.old, self.new)
 
 
 class WorkChange(Change, frozen=True):
@@ -77,12 +84,24 @@ class WorkChange(Change, frozen=True):
     classes: tuple[ClassChange, ...] = ()
 
 
+class KindTime(Record, frozen=True):
+    """Some of the works of both sides: seconds, and whether their change is more than noise."""
+
+    old: Estimate
+    new: Estimate
+    change_s: Estimate
+    moved: bool
+
+
 class ProgramDifference(Record, frozen=True):
     """Two captures, compared. `rows` stand in the order of what they change.
 
     `change_s` is the change of the mean time, with a 95% interval where both sides have two
     runs or more; where they have not, `moved` asks whether it is more than a duration's usual
     noise.
+
+    `steady`: both sides repeat themselves, and all numbers are of an iteration; then `old` and
+    `new` are of these (`steadied`), and `whole` has the whole programs.
     """
 
     old: ProgramCapture
@@ -90,6 +109,7 @@ class ProgramDifference(Record, frozen=True):
     rows: tuple[WorkChange, ...]
     change_s: Estimate
     moved: bool
+    whole: tuple[ProgramCapture, ProgramCapture] | None = None
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -108,13 +128,40 @@ class ProgramDifference(Record, frozen=True):
         )
 
     @property
+    def steady(self) -> bool:
+        """Whether all numbers are of one iteration."""
+        return self.whole is not None
+
+    @property
     def totals(self) -> tuple[Estimate, Estimate]:
-        """The program's time on the GPU, before and after, in seconds."""
+        """The time on the GPU of a run (or an iteration), before and after, in seconds."""
         return total(self.old.survey), total(self.new.survey)
 
+    @property
+    def of_kernels(self) -> KindTime:
+        """What kernels and fills take of it."""
+        return _part(self.old.survey, self.new.survey, "kernel", "fill")
+
+    @property
+    def of_copies(self) -> KindTime | None:
+        """What copies take of it; None where neither side has any."""
+        part = _part(self.old.survey, self.new.survey, "copy")
+        return part if part.old.value or part.new.value else None
+
     def share(self, seconds: float) -> float | None:
-        """Part of the program's change that some seconds are; None where it did not change."""
+        """KindTime of the program's change that some seconds are; None where it did not change."""
         return seconds / self.change_s.value if self.moved and self.change_s.value else None
+
+    @property
+    def spans(self) -> tuple[Estimate, Estimate] | None:
+        """Seconds from the start of an iteration to that of the next; None where it is unknown."""
+        if self.whole is None:
+            return None
+        found = [side.survey.steady.spans_ns for side in self.whole if side.survey.steady]
+        if not all(found):
+            return None
+        old, new = (_estimate([1e-9 * ns for ns in side]) for side in found)
+        return old, new
 
     @property
     def interval_known(self) -> bool:
@@ -124,7 +171,10 @@ class ProgramDifference(Record, frozen=True):
 
 def total(survey: Survey) -> Estimate:
     """Mean seconds on the GPU of one run, with a 95% interval where there were several runs."""
-    seconds = [1e-9 * ns for ns in survey.totals_ns]
+    return _estimate([1e-9 * ns for ns in survey.totals_ns])
+
+
+def _estimate(seconds: Sequence[float]) -> Estimate:
     mean, margin = fmean(seconds), _margin(seconds)
     return Estimate(value=mean, low=mean - margin, high=mean + margin, n=len(seconds))
 
@@ -158,22 +208,49 @@ def compare_programs(
             f"@{old.name} and @{new.name} are not comparable: {'; '.join(reasons)}",
             "Capture both on one machine in one way, or compare all the same with --force.",
         )
+    whole = None
+    if old.survey.steady is not None and new.survey.steady is not None:
+        whole = old, new
+        old, new = steadied(old, old.survey.steady), steadied(new, new.survey.steady)
     rows = [
-        _row(pair.fate, (pair.old, pair.new), (old.survey, new.survey))
+        row
         for pair in pair_works(old.survey, new.survey)
+        if (row := _row(pair.fate, (pair.old, pair.new), (old.survey, new.survey)))
+        and (whole is None or row.old_launches or row.new_launches)
     ]
     runs = len(old.survey.runs), len(new.survey.runs)
     rows.sort(key=lambda row: (-abs(row.new_ns / runs[1] - row.old_ns / runs[0]), row.name))
-    change = _change(old.survey, new.survey)
+    all_of_it = _part(old.survey, new.survey, "kernel", "fill", "copy")
     return ProgramDifference(
         old=old,
         new=new,
         rows=tuple(rows),
-        change_s=change,
-        moved=_moved(change, total(old.survey), total(new.survey)),
+        change_s=all_of_it.change_s,
+        moved=all_of_it.moved,
+        whole=whole,
         reasons=tuple(reasons),
         warnings=tuple(_warnings(old, new)),
     )
+
+
+def steadied(capture: ProgramCapture, steady: Steady) -> ProgramCapture:
+    """A capture as if each of the iterations that are kept were a run of its own.
+
+    Works keep their places; what an iteration does not launch has none of it.
+    """
+    own = {work.place: work for work in steady.works}
+    nothing = (0,) * steady.kept
+    works = tuple(
+        replace(
+            work,
+            launches=own[place].launches if place in own else nothing,
+            total_ns=own[place].total_ns if place in own else nothing,
+            shapes=own[place].shapes if place in own else (),
+        )
+        for place, work in enumerate(capture.survey.works)
+    )
+    runs = (ProgramRun(wall_s=0.0, busy_ns=0, span_ns=0),) * steady.kept
+    return replace(capture, survey=replace(capture.survey, works=works, runs=runs))
 
 
 def _incomparable(old: ProgramCapture, new: ProgramCapture) -> list[str]:
@@ -240,27 +317,30 @@ def _called(before: Sequence[Work], after: Sequence[Work]) -> str:
     return " → ".join(dict.fromkeys(filter(None, sides)))
 
 
-def _change(old: Survey, new: Survey) -> Estimate:
-    """The change of the mean, with Welch's standard error and the fewer degrees of freedom."""
-    before, after = ([1e-9 * ns for ns in survey.totals_ns] for survey in (old, new))
+def _part(old: Survey, new: Survey, *kinds: WorkKind) -> KindTime:
+    """Works of some kinds; the change of their mean with Welch's standard error.
+
+    Of its two degrees of freedom the fewer count.
+    """
+    before, after = ([1e-9 * ns for ns in survey.total_ns(*kinds)] for survey in (old, new))
     change = fmean(after) - fmean(before)
     least = min(len(before), len(after))
-    if least < 2:
-        return Estimate(value=change, low=change, high=change, n=1)
-    error = math.sqrt(stdev(before) ** 2 / len(before) + stdev(after) ** 2 / len(after))
-    margin = student(least - 1) * error
-    return Estimate(value=change, low=change - margin, high=change + margin, n=least)
-
-
-def _moved(change: Estimate, old: Estimate, new: Estimate) -> bool:
-    if change.n > 1:
-        return change.low > 0 or change.high < 0
-    return abs(change.value) > catalog()["duration"].noise * max(old.value, new.value)
+    margin = 0.0
+    if least > 1:
+        error = math.sqrt(stdev(before) ** 2 / len(before) + stdev(after) ** 2 / len(after))
+        margin = student(least - 1) * error
+    found = Estimate(value=change, low=change - margin, high=change + margin, n=max(least, 1))
+    sides = _estimate(before), _estimate(after)
+    # Iterations of one run know nothing of how much another run would differ.
+    alone = least < 2 or old.steady is not None
+    noise = catalog()["duration"].noise * max(side.value for side in sides) if alone else 0.0
+    moved = abs(change) > noise and (least < 2 or found.low > 0 or found.high < 0)
+    return KindTime(old=sides[0], new=sides[1], change_s=found, moved=moved)
 
 
 # --- The kernels behind a program's change, each told as a step of a ladder is ------------------
 
-#: Part (0-1) of the program's time from which a kernel's change is worth its own story.
+#: KindTime (0-1) of the program's time from which a kernel's change is worth its own story.
 MATTERS = 0.01
 #: Kernels that are told, those that change most.
 TOLD = 5
@@ -341,7 +421,7 @@ class Closer(Record, frozen=True):
 
     @property
     def words(self) -> str:
-        """``grid 64, block 1,024 alone, 72% of its change``; "" where all launches are alike."""
+        """``of block 1,024, grid 64 alone, 72% of its change``; "" where all launches are alike."""
         if self.of is None:
             return ""
         share = "" if self.explains is None else f", {quantity(100 * self.explains, '%')} of its"

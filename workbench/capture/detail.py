@@ -44,8 +44,8 @@ from workbench.units import several
 TOP, ENOUGH = 5, 0.9
 #: Launches of each.
 LAUNCHES = 3
-#: Classes of a kernel's launches that are looked at, however many make `ENOUGH` of its time.
-CLASSES = 6
+#: Classes of a kernel's launches that are looked at, or fewer that make this part of its time.
+CLASSES, MOST_OF_IT = 6, 0.97
 #: Grid, block, and bytes of dynamic shared memory.
 Config = tuple[Dim3, Dim3, int]
 #: Invocation numbers that are weighed against each other, and durations of a kernel that are.
@@ -139,7 +139,7 @@ def pick(survey: Survey, launches: Iterable[TracedLaunch], wish: Wish) -> Picked
 def heavy(
     own: Mapping[Config, Mapping[int, int]], like: Sequence[Config] = ()
 ) -> list[Mapping[int, int]]:
-    """The classes of a kernel that make `ENOUGH` of its time, `CLASSES` at most; those of `like`.
+    """The classes that make `MOST_OF_IT` of a kernel's time, `CLASSES` at most; those of `like`.
 
     Args:
         own: Durations by their numbers of invocation, from 1, of each configuration.
@@ -150,7 +150,7 @@ def heavy(
     taken = 0
     out: list[Config] = []
     for config in order:
-        if len(out) < CLASSES and taken < ENOUGH * whole:
+        if len(out) < CLASSES and taken < MOST_OF_IT * whole:
             taken += sum(own[config].values())
             out.append(config)
     return [own[config] for config in dict.fromkeys([*out, *(x for x in like if x in own)])]
@@ -301,8 +301,9 @@ def take_detail(
 ) -> KernelDetail:
     """Run the program under ncu and read what it collected.
 
+    What does not end in time is a notice like all else that ncu cannot do: the survey is made.
+
     Raises:
-        KernelError: it did not end in time.
         KeyboardInterrupt: Ctrl-C.
     """
     try:
@@ -321,7 +322,10 @@ def take_detail(
     ):
         report, log = Path(holder) / "report.ncu-rep", Path(holder) / "ncu.log"
         argv = [ncu, *ncu_arguments(survey, picked, wish, str(report), str(log))]
-        ended = run_program([*argv, *invocation.command], invocation, given)
+        try:
+            ended = run_program([*argv, *invocation.command], invocation, given)
+        except KernelError:
+            return _without("detail-timeout", _too_slow(invocation), broken=True)
         report = exported(report)
         said = log.read_text("utf-8", "replace") if log.is_file() else ""
         if "ERR_NVGPUCTRPERM" in said:
@@ -339,6 +343,15 @@ def take_detail(
         except (DataError, MissingError) as error:
             return _without("detail-unread", error, broken=isinstance(error, DataError))
     return KernelDetail(profile=profile, works=matched(symbols[: len(profile.launches)], survey))
+
+
+def _too_slow(invocation: Invocation) -> KernelError:
+    return KernelError(
+        f"under ncu the program did not end within {invocation.timeout_s:g} s, and was ended",
+        "ncu runs each launch it looks at some 40 times, and one that waits for another kernel, or "
+        "for another process, never ends so. Give it more time with --timeout, or leave such a "
+        "kernel out with --kernel or --nvtx",
+    )
 
 
 def report_symbols(data: bytes, path: Path) -> list[str]:

@@ -78,24 +78,30 @@ class ProgramRun(Record, frozen=True):
 
 
 class SteadyWork(Record, frozen=True):
-    """A work (its `place` in the survey) inside of iterations: one value for each that is kept."""
+    """A work (its `place` in the survey) inside of iterations: one value for each that is kept.
+
+    `shapes` are its configurations over those, as in `Work`.
+    """
 
     place: int
     launches: tuple[int, ...]
     total_ns: tuple[int, ...]
+    shapes: tuple[Shape, ...] = ()
 
 
 class Steady(Record, frozen=True):
     """The part of a program that repeats itself: its last iterations, those of all runs together.
 
     `period` is the number of kernels that an iteration launches on the busiest stream.
-    `iterations` (all of them) and `warm_ns` (the work before the first) have one value a run.
+    `iterations` (all of them) and `warm_ns` (the work before the first) have one value a run;
+    `spans_ns`, from the start of an iteration to that of the next, one for each that is kept.
     """
 
     period: int
     iterations: tuple[int, ...]
     warm_ns: tuple[int, ...]
     works: tuple[SteadyWork, ...]
+    spans_ns: tuple[int, ...] = ()
 
     @property
     def kept(self) -> int:
@@ -107,7 +113,9 @@ class Survey(Record, frozen=True):
     """Every kernel of a program with its time; works in the order of their total, down.
 
     `nvtx`: only of the launches inside of that range. `steady` None: nothing repeats itself, or
-    a record from before that was looked for.
+    a record from before that was looked for. `sequence` are the works in the order of their
+    launches, repetitions once: of an iteration, or else from the program's start; empty in a
+    record from before it was kept.
     """
 
     way: Way
@@ -115,6 +123,7 @@ class Survey(Record, frozen=True):
     runs: tuple[ProgramRun, ...]
     nvtx: str = ""
     steady: Steady | None = None
+    sequence: tuple[int, ...] = ()
 
     @property
     def totals_ns(self) -> tuple[int, ...]:
@@ -127,6 +136,11 @@ class Survey(Record, frozen=True):
     def gpus(self) -> int:
         """On how many devices of a process anything ran."""
         return len({device for work in self.works for device in work.devices})
+
+    def total_ns(self, *kinds: WorkKind) -> tuple[int, ...]:
+        """The sum over all works of some kinds, of each run."""
+        own = [work for work in self.works if work.kind in kinds]
+        return tuple(sum(work.total_ns[run] for work in own) for run in range(len(self.runs)))
 
     @property
     def launches(self) -> int:

@@ -14,16 +14,18 @@ an iteration is a launch, and their durations say it all.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, islice, pairwise
 from operator import eq
 from typing import NamedTuple, Protocol
 
-from workbench.capture.records import Steady, SteadyWork
+from workbench.capture.records import Shape, Steady, SteadyWork
 from workbench.model import Dim3
 
 #: Iterations that there must be, and that are kept: the last ones.
 FEWEST, KEPT = 3, 48
+#: Configurations of a kernel that are kept, and launches of the order in which it all happens.
+SHAPES, ORDER = 64, 400
 #: Launches of the end of a program that are looked at.
 _LOOKED = 200_000
 #: Distances that are tried.
@@ -69,6 +71,10 @@ class Launched(Protocol):
     @property
     def block(self) -> Dim3:
         """Threads of a block."""
+
+    @property
+    def dynamic_shared(self) -> int:
+        """Bytes of a block's dynamic shared memory."""
 
 
 class Rhythm(NamedTuple):
@@ -162,27 +168,33 @@ def _equal(stream: Sequence[Hashable], period: int) -> tuple[int, int]:
     return total, start
 
 
-def steady_of(runs: Sequence[Sequence[Launched]], places: Mapping[str, int]) -> Steady | None:
-    """The steady state of a program; None where a run has none, or the runs have different ones.
+def steady_of(
+    runs: Sequence[Sequence[Launched]], places: Mapping[str, int]
+) -> tuple[Steady | None, tuple[int, ...]]:
+    """The steady state of a program, and the works in the order of their launches.
 
     Args:
         runs: The launches of each run, by their start.
         places: The place of a symbol in the survey.
+
+    Returns:
+        None where a run has none, or the runs have different ones; and `Survey.sequence`.
     """
     found = [_iterations(launches) for launches in runs]
-    if not found or any(one is None for one in found):
-        return None
     known = [one for one in found if one is not None]
-    if len({one.period for one in known}) > 1:
-        return None
-    kept: list[dict[int, list[int]]] = []  # of each iteration: place -> durations
+    if not known or len(known) < len(runs) or len({one.period for one in known}) > 1:
+        return None, _order(runs[0] if runs else (), places)
+    kept: list[dict[int, list[Launched]]] = []  # of each iteration, by place
+    spans: list[int] = []
     for launches, one in zip(runs, known, strict=True):
-        own: list[dict[int, list[int]]] = [defaultdict(list) for _ in one.begins]
+        own: list[dict[int, list[Launched]]] = [defaultdict(list) for _ in one.begins]
         for number, launch in _inside(launches, one):
-            own[number][places[launch.symbol]].append(launch.end - launch.start)
-        kept += own[-max(FEWEST, KEPT // len(runs)) :]
+            own[number][places[launch.symbol]].append(launch)
+        most = max(FEWEST, KEPT // len(runs))
+        kept += own[-most:]
+        spans += [then - here for here, then in pairwise((*one.begins, one.end))][-most:]
     there = sorted({place for iteration in kept for place in iteration})
-    return Steady(
+    steady = Steady(
         period=known[0].period,
         iterations=tuple(len(one.begins) for one in known),
         warm_ns=tuple(one.warm_ns for one in known),
@@ -190,11 +202,41 @@ def steady_of(runs: Sequence[Sequence[Launched]], places: Mapping[str, int]) -> 
             SteadyWork(
                 place=place,
                 launches=tuple(len(iteration.get(place, ())) for iteration in kept),
-                total_ns=tuple(sum(iteration.get(place, ())) for iteration in kept),
+                total_ns=tuple(
+                    sum(x.end - x.start for x in iteration.get(place, ())) for iteration in kept
+                ),
+                shapes=tuple(
+                    shapes_of([x for each in kept for x in each.get(place, ()) if x.grid[0]])
+                )[:SHAPES],
             )
             for place in there
         ),
+        spans_ns=tuple(spans),
     )
+    last = sorted((x for own in kept[-1].values() for x in own), key=lambda x: x.start)
+    return steady, _order(last, places)
+
+
+def shapes_of(launches: Sequence[Launched]) -> list[Shape]:
+    """The configurations of some launches of a kernel, in the order of their time, down."""
+    groups: dict[tuple[object, ...], list[Launched]] = defaultdict(list)
+    for launch in launches:
+        groups[launch.grid, launch.block, launch.dynamic_shared].append(launch)
+    found = [
+        Shape(
+            grid=own[0].grid,
+            block=own[0].block,
+            dynamic_shared=own[0].dynamic_shared,
+            launches=len(own),
+            total_ns=sum(launch.end - launch.start for launch in own),
+        )
+        for own in groups.values()
+    ]
+    return sorted(found, key=lambda shape: (-shape.total_ns, shape.grid, shape.block))
+
+
+def _order(launches: Iterable[Launched], places: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(islice((place for place, _ in groupby(places[x.symbol] for x in launches)), ORDER))
 
 
 class _Iterations(NamedTuple):

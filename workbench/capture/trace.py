@@ -19,8 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workbench.capture.records import ProgramRun, RangeShare, Shape, Survey, Way, Work, WorkKind
-from workbench.capture.rhythm import steady_of
+from workbench.capture.records import ProgramRun, RangeShare, Survey, Way, Work, WorkKind
+from workbench.capture.rhythm import SHAPES, shapes_of, steady_of
 from workbench.errors import DataError, UsageError
 from workbench.model import Dim3, Record
 from workbench.ncurep.names import kernel_name
@@ -340,8 +340,8 @@ def _function(signature: str) -> str:
 
 # --- from launches to a survey ---
 
-#: Order statistics and configurations that are kept of a kernel.
-QUANTILES, SHAPES = 33, 64
+#: Order statistics that are kept of a kernel.
+QUANTILES = 33
 
 
 def kind_of(symbol: str) -> WorkKind:
@@ -387,6 +387,7 @@ def survey_of(
     order = sorted(by_symbol, key=lambda symbol: (-totals[symbol], symbol))
     places = {symbol: place for place, symbol in enumerate(order)}
     before, after = _neighbours(traces)
+    steady, sequence = steady_of([trace.launches for trace in traces], places)
     works = tuple(
         _work(
             symbol,
@@ -399,7 +400,8 @@ def survey_of(
         way=way,
         nvtx=nvtx,
         works=works,
-        steady=steady_of([trace.launches for trace in traces], places),
+        steady=steady,
+        sequence=sequence,
         runs=tuple(_run(trace, wall_s) for trace, wall_s in zip(traces, walls_s, strict=True)),
     )
 
@@ -421,21 +423,8 @@ def _work(symbol: str, runs: list[list[TracedLaunch]], beside: tuple[int, int]) 
     kind = kind_of(symbol)
     signature = demangled(symbol) if kind == "kernel" else symbol
     name = name_of(symbol, signature) if kind == "kernel" else symbol
-    shapes: dict[tuple[object, ...], list[TracedLaunch]] = defaultdict(list)
-    for launch in every if kind == "kernel" else ():
-        shapes[launch.grid, launch.block, launch.dynamic_shared].append(launch)
-    known = [
-        Shape(
-            grid=own[0].grid,
-            block=own[0].block,
-            dynamic_shared=own[0].dynamic_shared,
-            launches=len(own),
-            total_ns=sum(launch.duration for launch in own),
-        )
-        for own in shapes.values()
-    ]
+    known = shapes_of(every) if kind == "kernel" else []
     ranges, count = shares((launch.ranges, launch.duration) for launch in every)
-    known.sort(key=lambda shape: (-shape.total_ns, shape.grid, shape.block))
     return Work(
         symbol=symbol,
         name=name,

@@ -143,8 +143,20 @@ class ProgramStep(Document, frozen=True):
     doubt: str | None
 
 
+class PartTime(Document, frozen=True):
+    """What kernels (fills among them), or copies, take of both sides."""
+
+    old: ProgramTime
+    new: ProgramTime
+    change: ProgramTime
+    moved: bool
+
+
 class ProgramsDocument(Document, frozen=True):
-    """The difference of two captures."""
+    """The difference of two captures: all times are of one run, or `per` iteration of both.
+
+    `spans` are from the start of an iteration to that of the next, before and after.
+    """
 
     old: ProgramSide
     new: ProgramSide
@@ -152,5 +164,9 @@ class ProgramsDocument(Document, frozen=True):
     warnings: list[str]
     change: ProgramTime
     moved: bool
+    per: Literal["run", "iteration"]
+    of_kernels: PartTime
+    of_copies: PartTime | None
+    spans: list[ProgramTime] | None
     kernels: list[KernelFate]
     steps: list[ProgramStep]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
 from msgspec.structs import asdict, replace
@@ -13,11 +14,12 @@ from workbench.analysis.launches import shortened, titles
 from workbench.analysis.program import (
     Change,
     ClassChange,
+    KindTime,
     ProgramDifference,
     WorkChange,
     total,
 )
-from workbench.capture.records import ProgramCapture, Work
+from workbench.capture.records import ProgramCapture, Survey, Work
 from workbench.model import Estimate, Launch
 from workbench.units import count, extent, faster, listed, quantity, relative, several, signed, when
 from workbench.views.shapes import shaped
@@ -27,6 +29,7 @@ from workbench.views.shapes.program import (
     KernelRow,
     LaunchClassFacts,
     NoticeFacts,
+    PartTime,
     ProgramDocument,
     ProgramsDocument,
     ProgramSide,
@@ -228,18 +231,33 @@ def _title(capture: ProgramCapture, whole: Estimate) -> tuple[str, ...]:
         f"{time_words(whole)} on the GPU in {several(survey.launches, 'launch', 'launches')}, "
         f"busy {quantity(1e-9 * run.busy_ns, 's')} of {gpus}{quantity(1e-9 * run.span_ns, 's')}, "
         f"wall {quantity(run.wall_s, 's')}{processes}",
+        *filter(None, [steady_words(survey)]),
         "",
     )
 
 
-def time_words(estimate: Estimate) -> str:
+def steady_words(survey: Survey) -> str:
+    """What repeats itself, in a line; "" where nothing does."""
+    steady = survey.steady
+    if steady is None:
+        return ""
+    each = fmean(map(sum, zip(*(work.total_ns for work in steady.works), strict=True)))
+    launches = fmean(map(sum, zip(*(work.launches for work in steady.works), strict=True)))
+    return (
+        f"{several(round(fmean(steady.iterations)), 'iteration')} of {count(round(launches))} "
+        f"launches, {quantity(1e-9 * each, 's')} each, and "
+        f"{quantity(1e-9 * fmean(steady.warm_ns), 's')} before the first"
+    )
+
+
+def time_words(estimate: Estimate, noun: str = "run") -> str:
     """``4.20 ms (4.10 ms to 4.30 ms, 5 runs)``."""
     text = quantity(estimate.value, "s")
     if estimate.n < 2:
         return text
     return (
         f"{text} ({quantity(estimate.low, 's')} to {quantity(estimate.high, 's')}, "
-        f"{estimate.n} runs)"
+        f"{several(estimate.n, noun)})"
     )
 
 
@@ -318,23 +336,68 @@ def headline(difference: ProgramDifference) -> tuple[str, ...]:
     lines += [f"not comparable, compared by force: {reason}" for reason in difference.reasons]
     hint = "" if difference.interval_known else "; one run has no interval, --repeat gives one"
     lines.append(change_words(difference) + hint)
-    words = fate_words(difference)
-    return (*lines, *([words] if words else ()), "")
+    lines += filter(None, (beside_words(difference), fate_words(difference)))
+    return (*lines, "")
 
 
 def change_words(difference: ProgramDifference) -> str:
-    """``22.6 ms → 14.8 ms on the GPU: 1.53× faster, −7.80 ms``, with its interval if any."""
-    old, new = difference.totals
-    change = difference.change_s
-    text = f"{time_words(old)} → {time_words(new)} on the GPU: "
-    if not difference.moved:
-        noise = "its interval holds zero" if change.n > 1 else "within a duration's usual noise"
-        text += f"no change that can be told ({signed(change.value, 's')}, {noise})"
-    else:
-        text += f"{faster(old.value / max(new.value, 1e-12))}, {signed(change.value, 's')}"
-        if change.n > 1:
-            text += f" ({signed(change.low, 's')} to {signed(change.high, 's')})"
+    """``22.6 ms → 14.8 ms on the GPU: 1.53× faster, −7.80 ms``, with its interval if any.
+
+    Of kernels, where there are copies besides: what the host's memory takes to copy varies with
+    the host. Of an iteration, where both sides repeat themselves.
+    """
+    part = difference.of_kernels
+    copies = difference.of_copies is not None
+    noun = "iteration" if difference.steady else "run"
+    text = f"{'kernels ' * copies}{time_words(part.old, noun)} → {time_words(part.new, noun)}"
+    text += " an iteration" * difference.steady + ("" if copies else " on the GPU") + ": "
+    change = part.change_s
+    if not part.moved:
+        within = change.n > 1 and not difference.steady
+        noise = "its interval holds zero" if within else "within a duration's usual noise"
+        return f"{text}no change that can be told ({signed(change.value, 's')}, {noise})"
+    text += f"{faster(part.old.value / max(part.new.value, 1e-12))}, {signed(change.value, 's')}"
+    if change.n > 1:
+        text += f" ({signed(change.low, 's')} to {signed(change.high, 's')})"
     return text
+
+
+def beside_words(difference: ProgramDifference) -> str:
+    """The copies, and the whole programs, where the change is that of kernels or of iterations."""
+    parts = []
+    if (copies := difference.of_copies) is not None:
+        old, new = (quantity(side.value, "s") for side in (copies.old, copies.new))
+        both = [quantity(side.value, "s") for side in difference.totals]
+        parts.append(f"copies {old} → {new}, together {both[0]} → {both[1]} on the GPU")
+    if (spans := difference.spans) is not None:
+        begins = " → ".join(quantity(side.value, "s") for side in spans)
+        busy = [
+            quantity(100 * gpu.value / side.value, "%")
+            for gpu, side in zip(difference.totals, spans, strict=True)
+        ]
+        ratio = spans[0].value / max(spans[1].value, 1e-12)
+        parts.append(
+            f"an iteration begins every {begins} ({faster(ratio)}), and the GPU works "
+            f"{' → '.join(busy)} of that"
+        )
+    if difference.whole is not None:
+        sides = [side.survey for side in difference.whole]
+        numbers = [
+            several(round(fmean(side.steady.iterations)), "iteration")
+            for side in sides
+            if side.steady is not None
+        ]
+        times = [quantity(total(side).value, "s") for side in sides]
+        warm = [
+            quantity(1e-9 * fmean(side.steady.warm_ns), "s")
+            for side in sides
+            if side.steady is not None
+        ]
+        parts.append(
+            f"the whole program {times[0]} → {times[1]}, of which {warm[0]} → {warm[1]} before "
+            f"its {' → '.join(dict.fromkeys(numbers))}"
+        )
+    return "; ".join(parts)
 
 
 def fate_words(difference: ProgramDifference) -> str:
@@ -373,9 +436,9 @@ def _line(title: str, difference: ProgramDifference, rows: Sequence[WorkChange])
 
 
 def class_cells(difference: ProgramDifference, one: ClassChange) -> tuple[str, ...]:
-    """Of launches of one configuration: time before and after, its change, and launches."""
-    before, after, change, _, launches = _cells(difference, [one])
-    return before, after, change, launches
+    """Of launches of one configuration: time before and after, and its relative change."""
+    before, after, change, _, _ = _cells(difference, [one])
+    return before, after, change.rpartition(" ")[2]
 
 
 def _cells(difference: ProgramDifference, rows: Sequence[Change]) -> tuple[str, ...]:
@@ -414,6 +477,15 @@ def _fate_row(difference: ProgramDifference, row: WorkChange, name: str) -> Kern
     )
 
 
+def _part_time(part: KindTime) -> PartTime:
+    return PartTime(
+        old=program_time(part.old),
+        new=program_time(part.new),
+        change=program_time(part.change_s),
+        moved=part.moved,
+    )
+
+
 def difference_document(
     difference: ProgramDifference, steps: Sequence[ProgramStep] = ()
 ) -> ProgramsDocument:
@@ -428,6 +500,10 @@ def difference_document(
         warnings=[*(f"not comparable: {x}" for x in difference.reasons), *difference.warnings],
         change=program_time(difference.change_s),
         moved=difference.moved,
+        per="iteration" if difference.steady else "run",
+        of_kernels=_part_time(difference.of_kernels),
+        of_copies=_part_time(difference.of_copies) if difference.of_copies else None,
+        spans=[program_time(side) for side in difference.spans] if difference.spans else None,
         kernels=rows,
         steps=list(steps),
     )

@@ -790,7 +790,7 @@ def _class_rows(row: WorkChange, difference: ProgramDifference) -> list[Renderab
     """The configurations that a kernel is launched in, where there are several."""
     if len(row.classes) < 2:
         return []
-    table = grid("l", "r", "l", "l", "r")
+    table = grid("l", "r", "r", "r")
     for one in row.classes[:_CLASSES]:
         table.add_row(f"  {one.words}", *class_cells(difference, one), style=DIM)
     if (left := len(row.classes) - _CLASSES) > 0:

@@ -40,6 +40,7 @@ from workbench.views.html.parts import (
 )
 from workbench.views.sheets.program import (
     ROWS,
+    beside_words,
     change_words,
     difference_sheet,
     fate_words,
@@ -303,7 +304,13 @@ def program_diff_view(
             notices=difference.warnings,
         ),
         lede=tuple(
-            f"{text}." for text in (change_words(difference), fate_words(difference)) if text
+            f"{text}."
+            for text in (
+                change_words(difference),
+                beside_words(difference),
+                fate_words(difference),
+            )
+            if text
         ),
         reasons=difference.reasons,
         tiles=_tiles(difference),
