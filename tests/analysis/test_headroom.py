@@ -183,19 +183,23 @@ def way(kind: Any, saves: float) -> Way:
     return Way(kind=kind, words=kind, saves=saves, because="", effort=1, counter="duration")
 
 
-def panel(*ways: Way) -> Panel:
-    return Panel(limit=None, hot=None, ways=ways)
+def panel(*ways: Way, waited: float = 1.0) -> Panel:
+    kinds = ("conflicts", "reuse", "overlap")
+    amounts: dict[Any, float] = {
+        (kind, "duration"): 1 / waited if kind == "reuse" else waited for kind in kinds
+    }
+    return Panel(limit=None, hot=None, ways=ways, amounts=amounts)
 
 
 def test_the_next_version_scores_what_was_to_be_tried() -> None:
     old = panel(way("conflicts", 0.5), way("reuse", 0.3), way("overlap", 0.2))
-    scores = score_ways(old, panel(way("reuse", 0.3), way("overlap", 0.1)), 2.0)
+    scores = score_ways(old, panel(way("reuse", 0.3), way("overlap", 0.1), waited=0.5), 2.0)
     assert [(s.rule, s.verdict) for s in scores] == [
         ("conflicts", "kept"),
         ("reuse", "open"),
         ("overlap", "kept"),
     ]
-    slower = score_ways(old, panel(), 0.5)
+    slower = score_ways(old, panel(waited=0.5), 0.5)
     assert {s.verdict for s in slower} == {"not kept"}
     assert {s.gained for s in slower} == {-1.0}
 

@@ -54,6 +54,7 @@ from workbench.analysis.noise import (
     noise_of,
     of_both,
 )
+from workbench.analysis.sameness import both_for_debugging
 from workbench.analysis.timing import Speed, TimeChange, time_change
 from workbench.counters import DERIVED, Counter, Missing, catalog
 from workbench.errors import InconclusiveError
@@ -377,7 +378,8 @@ def _warnings(
         warnings.append(
             f"{several(skipped, 'launch', 'launches')} listed but never profiled, and left out"
         )
-    return [*warnings, *misread_sides(old, new)]
+    debug = both_for_debugging(old, new)
+    return [*warnings, *([debug] if debug else []), *misread_sides(old, new)]
 
 
 # --- one counter, one time ---------------------------------------------------------

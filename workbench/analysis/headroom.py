@@ -4,14 +4,18 @@ A `Way` is an experiment with a bound: the part of the time that is spent on wha
 read from peaks, excess and waits, and never more than what busier units leave. `Mix` reads the
 machine code, `ways_of` finds the experiments and ranks them, `score_ways` looks back from the
 next version. Nothing here predicts: a bound says what cannot be gained, and a kernel of which
-too little is known gets no way at all.
+too little is known gets no way at all. It is one module because a way, its bound and what it is judged
+by later are three readings of one examined launch.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
+
+from msgspec import structs
 
 from workbench.analysis.absent import Maybe, largest, minus, over, plus, times
 from workbench.analysis.aggregate import main_launch, readings_of, value_of
@@ -74,12 +78,14 @@ class Panel(Record, frozen=True):
     """The launch that takes most of a profile's time: its limit, hottest line, and ways.
 
     `hot` is None where no samples fell on lines. `ways` come with the most to save for the least
-    effort first; there is none where nothing that is known could save 5% of the time.
+    effort first; there is none where nothing that is known could save 5% of the time. `amounts`
+    are what ways are to move, by kind and counter, for as far as it is known: see `moved`.
     """
 
     limit: Limit | None
     hot: HotLine | None
     ways: tuple[Way, ...]
+    amounts: Mapping[tuple[Kind, str], float] = {}
 
     @property
     def waited(self) -> str:
@@ -140,6 +146,10 @@ class Mix:
     def spared(self, kind: str) -> float:
         """Part of the plain loads (0-1) of a role that accesses of 16 bytes a lane would spare."""
         return 1.0 - self._narrow[kind] / self._plain[kind] if self._plain[kind] else 0.0
+
+    def mean_width(self, kind: str) -> Maybe:
+        """The same as `width`; absent where there is no such load."""
+        return self.width(kind) if self._plain[kind] else None
 
     def width(self, kind: str) -> float:
         """Mean bytes of a lane's plain load of a role."""
@@ -422,6 +432,8 @@ def _spills(seen: Examined) -> Way | None:
 
 
 def _lanes(seen: Examined) -> Way | None:
+    if math.prod(seen.launch.block) < WARP_SIZE:
+        return None  # its warps are not whole, whatever branch they take
     lanes = seen.side.value("lanes_per_instruction")
     if lanes is None or not 0 < lanes < _MOST_LANES:
         return None
@@ -585,9 +597,56 @@ _FINDERS: tuple[Callable[[Examined], Way | None], ...] = (
 )  # fmt: skip
 
 
+#: What grows where an advice was followed; of all others it falls.
+_GROW: frozenset[Kind] = frozenset({"wide", "lanes", "occupancy", "reuse", "tensor"})
+#: An advice was followed where its own quantity moved by this part of it or more.
+_MOVED = 0.02
+
+
+def amounts_of(seen: Examined) -> dict[tuple[Kind, str], float]:
+    """What each kind of way is to move, by its kind and counter."""
+    side, mix, runs = seen.side, seen.mix, seen.side.running
+    seconds = side.value("duration")
+    loads = sum(mix.issued[f"{where} load"] for where in ("shared", "global"))
+    known: dict[tuple[Kind, str], Maybe] = {
+        ("wide", "global_load_requests"): mix.mean_width("global load"),
+        ("wide", "shared_accesses"): mix.mean_width("shared load"),
+        ("spills", "local_sectors"): side.value("local_sectors"),
+        ("lanes", "lanes_per_instruction"): side.value("lanes_per_instruction"),
+        ("grid", "tail_idle"): runs.busiest - runs.mean,
+        ("launch", "busiest_cycles"): runs.outside,
+        ("overlap", "long_scoreboard"): times(seen.waited(("long_scoreboard",)), seconds),
+        ("barriers", "barrier_stall"): times(seen.waited(("barrier_stall",)), seconds),
+        ("occupancy", "theoretical_occupancy"): side.value("theoretical_occupancy"),
+        ("instructions", "instructions"): sum(mix.issued[r] for r in OVERHEAD) or None,
+        ("tensor", "tensor_utilization"): seen.busy("tensor"),
+        ("traffic", "dram_bytes"): side.value("dram_bytes"),
+    }
+    for counter in ("global_sectors", "shared_wavefronts"):
+        kind: Kind = "coalesce" if counter == "global_sectors" else "conflicts"
+        known[kind, f"{counter}_excess"] = side.value(f"{counter}_excess")
+    for counter in ("shared_wavefronts", "global_load_requests"):
+        known["reuse", counter] = over(float(sum(mix.issued[kind] for kind in WORK)), loads)
+    return {name: amount for name, amount in known.items() if amount is not None}
+
+
+def moved(way: Way, old: Panel, new: Panel) -> bool:
+    """Whether what a way is to move went its way; not where a side does not know it."""
+    before, after = (panel.amounts.get((way.kind, way.counter)) for panel in (old, new))
+    change = minus(after, before)
+    if before is None or change is None:
+        return False
+    if way.kind not in _GROW:
+        change = -change
+    return change > _MOVED * before
+
+
 def ways_of(launch: Launch, device: Device) -> tuple[Way, ...]:
     """All experiments of one launch, the most to save for the least effort first."""
-    seen = Examined(launch, device)
+    return _ways(Examined(launch, device))
+
+
+def _ways(seen: Examined) -> tuple[Way, ...]:
     found = [*(find(seen) for find in _FINDERS), *_wide(seen)]
     ways = [way for way in found if way is not None and way.saves >= LEAST]
     return tuple(sorted(ways, key=lambda way: (-way.rank, way.effort)))
@@ -617,7 +676,10 @@ def panel_of_launch(launch: Launch, device: Device) -> Panel:
 
 def _panel(launch: Launch, device: Device) -> Panel:
     hot = next((line for line in sampled_lines(launch) if line.telling), None)
-    return Panel(limit=limit_of_launch(launch, device), hot=hot, ways=ways_of(launch, device))
+    seen = Examined(launch, device)
+    return Panel(
+        limit=limit_of_launch(launch, device), hot=hot, ways=_ways(seen), amounts=amounts_of(seen)
+    )
 
 
 def waited_most(line: HotLine) -> tuple[Counter, float] | None:
@@ -674,7 +736,7 @@ def score_ways(old: Panel | None, new: Panel | None, speedup: float) -> tuple[Sc
     if old is None:
         return ()
     later = {(way.kind, way.counter): way.saves for way in new.ways} if new is not None else {}
-    return tuple(
+    scores = [
         weigh(
             Score(
                 rule=way.kind,
@@ -686,4 +748,9 @@ def score_ways(old: Panel | None, new: Panel | None, speedup: float) -> tuple[Sc
             )
         )
         for way in old.ways
+    ]
+    # Whatever the step gained, an advice whose own quantity stayed was not followed.
+    return tuple(
+        one if new is not None and moved(way, old, new) else structs.replace(one, verdict="open")
+        for way, one in zip(old.ways, scores, strict=True)
     )

@@ -15,11 +15,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
 
-from workbench.analysis.absent import largest, times
+from workbench.analysis.absent import largest, over, times
 from workbench.analysis.aggregate import Recent, main_launch, value_of
 from workbench.analysis.weight import TELLING, WELL
 from workbench.counters import Counter, catalog, line_metric
-from workbench.gpus import chip_for
+from workbench.gpus import WARP_SIZE, chip_for
 from workbench.model import Device, Launch, LineKey, Number, Profile, Record, line_counters
 from workbench.units import several
 
@@ -304,6 +304,10 @@ class Running(Record, frozen=True):
         return self.outside >= SHORT and self.outside > self.busiest - self.mean
 
 
+#: From so many waves on, the last one is no more than an eighth of them.
+_MANY_WAVES = 8
+#: A warp that executes fewer instructions finds that there is nothing to do, and ends.
+_AT_ONCE = 32
 #: Of a launch of which nothing is known.
 UNKNOWN = Running(mean=1.0)
 
@@ -422,10 +426,14 @@ class Limit(Record, frozen=True):
     others: tuple[Load, ...] = ()
     names: tuple[str | int, ...] = ()
 
-    def when(self, before: Limit | None) -> Literal["still", "now"]:
-        """``still`` where the side before was limited by the same, whatever its share."""
-        same = before is not None and (before.id, before.names) == (self.id, self.names)
-        return "still" if same else "now"
+    def when(self, before: Limit | None) -> Literal["still ", "now ", ""]:
+        """``still`` where the side before was limited by the same, whatever its share.
+
+        Nothing where it is not known what limited that side.
+        """
+        if before is None:
+            return ""
+        return "still " if (before.id, before.names) == (self.id, self.names) else "now "
 
 
 def loads(launch: Launch) -> tuple[Load, ...]:
@@ -478,6 +486,9 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
         best = full[0]
         words = f"{best.resource.title}, {best.active:.0f}%"
         return Limit(id=best.resource.id, words=words, share=best.active, others=full[1:])
+    if (grid := _short_grid(launch, device, alone=True)) is not None:
+        words, share, names = grid
+        return Limit(id="grid", words=words, share=share, others=busy[:1], names=names)
     return _latency(launch, busy)
 
 
@@ -513,18 +524,39 @@ def _latency(launch: Launch, busy: tuple[Load, ...]) -> Limit | None:
     return Limit(id="latency", words=words, share=share, others=busy[:1], names=names)
 
 
-def _short_grid(launch: Launch, device: Device) -> tuple[str, float, tuple[str | int, ...]] | None:
-    """Words, share (%) and `Limit.names` of a grid that leaves SMs without work for long."""
+def _short_grid(
+    launch: Launch, device: Device, alone: bool = False
+) -> tuple[str, float, tuple[str | int, ...]] | None:
+    """Words, share (%) and `Limit.names` of a grid that leaves SMs without work for long.
+
+    `alone`: where no cycles of SMs are known, the launch says how many of them can have no block.
+    """
     blocks = math.prod(launch.grid)
     chip = chip_for(device)
     sms = device.sms or (chip.sms if chip is not None else 0)
     time = running_of(launch)
-    if not blocks or not sms or time.uneven < UNEVEN:
+    uneven = time.uneven
+    if alone and sms and time is UNKNOWN:
+        uneven = max(1.0 - blocks / sms, 0.0)
+    if not blocks or not sms or uneven < UNEVEN:
         return None
     if blocks < sms:
+        threads = math.prod(launch.block)
         words = f"a grid of {several(blocks, 'block')} on {sms} SMs"
+        if blocks == 1 and threads < WARP_SIZE:
+            all_of = "one thread" if threads == 1 else several(threads, "thread")
+            words = f"{all_of} in all, on one of {sms} SMs"
         return words, 100 * blocks / sms, (blocks, sms)
     part = 100 * time.mean
+    waves = value_of(launch, "waves")
+    if waves is not None and waves >= _MANY_WAVES:
+        # A last wave that is empty leaves SMs idle for one wave's time at most.
+        warps = blocks * -(-math.prod(launch.block) // WARP_SIZE)
+        each = over(value_of(launch, "instructions"), warps)
+        idle = each is not None and each < _AT_ONCE
+        what = "that end almost at once" if idle else "of unequal work"
+        words = f"{waves:.0f} waves of blocks {what}: SMs are active {part:.0f}% of the time"
+        return words, part, ("waves",)
     return f"an uneven tail: SMs are active {part:.0f}% of the time", part, ("tail",)
 
 

@@ -6,7 +6,11 @@ captures of the same machine code differ by nothing but the machine. Judged by:
 
 * the arithmetic (`analysis.roofline`: float operations, tensor products, byte dot products,
   all alike: a matrix unit in place of FFMAs is the same work);
-* the bytes that store instructions write to global memory, lane by lane;
+* the bytes that store instructions write to global memory, lane by lane, and that loads read;
+* where nothing says that the problem is one: threads × the instructions of each. More threads
+  that do as much each are another size, and as many of the same kernel that do a twentieth left
+  the work undone; the time is then told a block, thread, byte and operation;
+* the instructions that the same code, launched alike, executed: another input;
 * the problem's parameters, where both sides say them: of one problem no amount is a size;
 * the build's flags, the debug notice of a report, and local memory as debug builds alone use it;
 * the text of the machine code, with grid, block and shared memory: the same code launched
@@ -29,7 +33,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from workbench.analysis.absent import over, plus
-from workbench.analysis.aggregate import Recent, value_of
+from workbench.analysis.aggregate import Recent, main_launch, value_of
 from workbench.analysis.roofline import (
     Amounts,
     all_arithmetic,
@@ -43,10 +47,18 @@ from workbench.analysis.roofline import (
 )
 from workbench.counters import Missing
 from workbench.model import DEBUG_BUILD, Launch, Profile, Record
-from workbench.units import quantity
+from workbench.units import listed, quantity, several
 
 Kind = Literal[
-    "same-code", "devices", "launches", "debug", "parameters", "arithmetic", "output", "size"
+    "same-code",
+    "devices",
+    "launches",
+    "debug",
+    "parameters",
+    "arithmetic",
+    "output",
+    "input",
+    "size",
 ]
 
 _DEBUG_FLAGS = frozenset({"-G", "--device-debug"})
@@ -59,6 +71,8 @@ _OTHER_SIZE = 1.5
 #: The same code that executes this part more or fewer instructions runs on another size.
 #: Below it, branches that depend on the data explain it.
 _SAME_INSTRUCTIONS = 0.1
+#: Threads that execute up to this factor more or fewer instructions each do as much.
+_AS_MUCH = 1.25
 #: Two factors that agree within this part are one.
 _AGREE = 0.05
 #: Local accesses per instruction of a debug build, at least; of the other side, at most; and
@@ -101,13 +115,14 @@ def doubts(
         labels: What to call them.
     """
     sides = (old, new)
-    found: list[Doubt | None] = [*_debug(sides, labels), _parameters(sides)]
+    found: list[Doubt | None] = [_debug(sides, labels), _parameters(sides)]
     codes = _codes(old), _codes(new)
     same = codes[0] is not None and codes[0] == codes[1]
     apart = _devices(sides, same)
     found.append(apart)
     if same:
-        found.append((None if apart else _twice(sides)) or _other_size_of_one_code(sides))
+        other = _other_size_of_one_code(sides) or (None if found[0] else _other_input(sides))
+        found.append((None if apart else _twice(sides)) or other)
     else:
         found.append(_other_launches(sides, codes, labels) or _by_amount(sides, labels))
     return tuple(doubt for doubt in found if doubt is not None)
@@ -126,14 +141,14 @@ def headline(found: Iterable[Doubt]) -> str:
 # --- builds ------------------------------------------------------------------------
 
 
-def _debug(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> list[Doubt]:
+def _debug(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
     """A debug build against one that is none."""
     built = [_built_for_debugging(side) for side in sides]
     if built[0] != built[1]:
         words = f"{labels[built.index(True)]} was built for debugging (-G), the other side was not"
-        return [Doubt(kind="debug", words=words)]
+        return Doubt(kind="debug", words=words)
     if any(built):
-        return []
+        return None
     local = [_per_instruction(side) for side in sides]
     counts = [_total(side, "instructions") for side in sides]
     for debug, plain in ((0, 1), (1, 0)):
@@ -145,8 +160,15 @@ def _debug(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> list[Doub
                 f"{labels[debug]} looks like a debug build (-G): {more:.0f} times the "
                 f"instructions, {100 * heavy:.0f}% of them on local memory"
             )
-            return [Doubt(kind="debug", words=words)]
-    return []
+            return Doubt(kind="debug", words=words)
+    return None
+
+
+def both_for_debugging(old: Profile, new: Profile) -> str:
+    """What must be known of two debug builds; "" where one side is none."""
+    if not (_built_for_debugging(old) and _built_for_debugging(new)):
+        return ""
+    return "both sides were built for debugging (-G): the compiler optimized neither"
 
 
 def _built_for_debugging(profile: Profile) -> bool:
@@ -270,18 +292,124 @@ def _other_size_of_one_code(sides: tuple[Profile, Profile]) -> Doubt | None:
     return None
 
 
+def _other_input(sides: tuple[Profile, Profile]) -> Doubt | None:
+    """The same code, launched alike, that executed another number of instructions."""
+    if {_launched(x) for x in measured(sides[0])} != {_launched(x) for x in measured(sides[1])}:
+        return None
+    executed = amounts_of(sides, _instructions)
+    if executed is None or executed.changed < 1 + _SAME_INSTRUCTIONS:
+        return None
+    old, new = executed.once
+    time = over(*(each_once(side, _seconds) for side in reversed(sides)))
+    each = over(time, over(new, old))
+    piece = f", {quantity(each)} × the time an instruction" if each is not None else ""
+    words = (
+        f"the same machine code, launched alike, executed {quantity(new / old)} × the "
+        f"instructions: another input{piece}"
+    )
+    return Doubt(kind="input", words=words)
+
+
+def _seconds(launch: Launch) -> float | None:
+    return value_of(launch, "duration")
+
+
 # --- amounts -----------------------------------------------------------------------
 
 
 def _by_amount(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
     operations, stored = amounts_of(sides, operations_of), amounts_of(sides, stored_bytes)
     one = [(side.study, side.problem, side.parameters) for side in sides]
+    known = one[0] == one[1] and all(one[0])
     return (
         _nothing_written(stored, labels)
+        or _nothing_loaded(sides, labels)
         or _vanished(sides, operations, stored, labels)
-        or (None if one[0] == one[1] and all(one[0]) else _other_size(sides, operations, stored))
+        or (None if known else _other_size(sides, operations, stored))
+        or (None if known else _other_launch(sides))
+        or (None if known else _hardly_ran(sides, labels))
         or _fewer_operations(sides, operations)
     )
+
+
+def _other_launch(sides: tuple[Profile, Profile]) -> Doubt | None:
+    """The kernel that takes most of the time, of more or fewer threads that do as much each.
+
+    Threads that take over the work of others execute more; what fewer threads leave undone,
+    nobody does.
+    """
+    old, new = (main_launch(side) for side in sides)
+    if old is None or new is None or old.kernel != new.kernel:
+        return None
+    more = over(_threads(new), _threads(old))
+    each = over(over(_instructions(new), _instructions(old)), more)
+    if more is None or each is None or max(more, 1 / more) < _OTHER_SIZE:
+        return None
+    if max(each, 1 / each) > _AS_MUCH:
+        return None
+    words = (
+        f"another size: {_dotted(old)} → {_dotted(new)}, {quantity(more)} × the threads, and "
+        f"each executes {quantity(each)} × the instructions{_a_piece(old, new)}"
+    )
+    return Doubt(kind="size", words=words)
+
+
+def _dotted(launch: Launch) -> str:
+    grid, block = (math.prod(extents) for extents in (launch.grid, launch.block))
+    return f"{several(grid, 'block')} of {several(block, 'thread')}"
+
+
+def _a_piece(old: Launch, new: Launch) -> str:
+    """``; it takes 0.890 × the time a block``: the ratio of times by what both sides have."""
+    time = over(value_of(new, "duration"), value_of(old, "duration"))
+    pieces = [
+        (over(time, over(float(math.prod(new.grid)), float(math.prod(old.grid)))), "block"),
+        (over(time, over(_threads(new), _threads(old))), "thread"),
+        (over(time, over(value_of(new, "dram_bytes"), value_of(old, "dram_bytes"))), "byte"),
+        (over(time, over(operations_of(new), operations_of(old))), "operation"),
+    ]
+    if old.block == new.block:
+        pieces.pop(1)  # as of a block
+    told = [f"{quantity(ratio)} × a {what}" for ratio, what in pieces if ratio]
+    return f"; of the time it takes {listed(told)}" if told else ""
+
+
+def _hardly_ran(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
+    """As many threads of one kernel, of which one side executes next to nothing."""
+    old, new = (main_launch(side) for side in sides)
+    if old is None or new is None or old.kernel != new.kernel or _threads(old) != _threads(new):
+        return None
+    # What a matrix unit does in one instruction took hundreds.
+    used = [value_of(launch, "tensor_utilization") for launch in (old, new)]
+    ratio = over(_instructions(new), _instructions(old))
+    if not ratio or any(share is None or share >= 1.0 for share in used):
+        return None
+    if max(ratio, 1 / ratio) < 1 / _VANISHED:
+        return None
+    idle = labels[1] if ratio < 1 else labels[0]
+    words = (
+        f"{idle} executes {quantity(100 * min(ratio, 1 / ratio), '%')} of the other side's "
+        "instructions in as many threads: its loops may end early, or the compiler may have "
+        "removed what no result depends on"
+    )
+    return Doubt(kind="arithmetic", words=words)
+
+
+def _nothing_loaded(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
+    """One side reads nothing from global memory, by its instructions and by what the L2 gave."""
+    loaded, read = amounts_of(sides, loaded_bytes), amounts_of(sides, _read_sectors)
+    if loaded is None or read is None or (loaded.together[0] > 0) == (loaded.together[1] > 0):
+        return None
+    idle = 0 if not loaded.together[0] else 1
+    if read.once[idle] > _VANISHED * read.once[1 - idle]:
+        return None
+    there = quantity(loaded.once[1 - idle], "byte")
+    words = f"{labels[idle]} reads nothing from global memory ({labels[1 - idle]}: {there})"
+    return Doubt(kind="input", words=words)
+
+
+def _read_sectors(launch: Launch) -> float | None:
+    return value_of(launch, "l2_read_sectors")
 
 
 def _fewer_operations(sides: tuple[Profile, Profile], operations: Amounts | None) -> Doubt | None:

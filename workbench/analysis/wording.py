@@ -614,7 +614,7 @@ def _limits(comparison: Comparison, cause: Cause) -> list[str]:
 def _limit(old: Limit | None, new: Limit | None) -> str:
     if new is None:
         return ""
-    return f"The limit is {new.when(old)} {new.words}."
+    return f"The limit is {new.when(old)}{new.words}."
 
 
 # --- the strip -----------------------------------------------------------------------------
@@ -634,7 +634,7 @@ class Stop(Record, frozen=True):
 def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tuple[Stop, ...]:
     """The stops of a step, in order."""
     new = cause.limit_new
-    end = [limit_stop(new, f"{new.when(cause.limit_old)} ")] if new is not None else []
+    end = [limit_stop(new, new.when(cause.limit_old))] if new is not None else []
     if cause.other_work:
         head = headline(cause.doubts).partition(":")[0]
         doubt = Stop(text=head, kind="doubt")
