@@ -54,6 +54,7 @@ from workbench.analysis.noise import (
     noise_of,
     of_both,
 )
+from workbench.analysis.plausible import implausible, implausible_time
 from workbench.analysis.sameness import both_for_debugging
 from workbench.analysis.timing import Speed, TimeChange, time_change
 from workbench.counters import DERIVED, Counter, Missing, catalog
@@ -148,7 +149,8 @@ class Comparison(Record, frozen=True):
     `launches` are positions in the profiles of `launches.side_by_side`; `kernels` say
     what became of each kernel, and `launch_words` how several launches were compared.
     `machine_instructions` are those of both sides, estimated where PTX was run, and
-    `machine_chances` what may be of them on a chip.
+    `machine_chances` what may be of them on a chip. `implausible` is what no run can have, of
+    either side's counters and times; it stands among the warnings as well.
     """
 
     old: Side
@@ -162,6 +164,7 @@ class Comparison(Record, frozen=True):
     launch_words: tuple[str, ...] = ()
     machine_instructions: tuple[float, float] | None = None
     machine_chances: Chances | None = None
+    implausible: tuple[str, ...] = ()
 
     @property
     def comparable(self) -> bool:
@@ -264,6 +267,9 @@ def compare(
     if loose:
         deltas = tuple(replace(d, chances=loose.get(d.id)) for d in deltas)
     warnings = _warnings(both.old, both.new, before, after)
+    impossible = [*implausible(old), *implausible(new)]
+    impossible += [text for one in (old_time, new_time) if one for text in implausible_time(one)]
+    warnings += impossible
     if time is None and old_time is not None and new_time is not None:
         warnings.append("the two times differ in device, problem or cache policy: not compared")
     if time is not None:
@@ -285,6 +291,7 @@ def compare(
         launch_words=launch_words(kernels, names),
         machine_instructions=machine_instructions(old, new),
         machine_chances=machine_chances(old, new),
+        implausible=tuple(impossible),
     )
 
 
@@ -591,7 +598,7 @@ def _seen(profile: Profile) -> bool:
 
 def remarks(profile: Profile) -> list[str]:
     """The notices of a profile's capture, and which of its counters ncu gets wrong."""
-    wrong = (f"{text}." for text in misread_words(profile))
+    wrong = (f"{text}." for text in (*misread_words(profile), *implausible(profile)))
     return [*(notice.message for notice in profile.notices), *wrong]
 
 

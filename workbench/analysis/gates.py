@@ -190,6 +190,8 @@ def check_step(
 
     for reason in comparison.reasons:
         gates.append(inconclusive(version, file, f"compared by force: {reason}"))
+    for text in comparison.implausible:
+        add("limit", "plausible", "fail", text)
     for judgement in judgements:
         if not rules.timed and _takes_a_clock(judgement, comparison):
             continue

@@ -1,0 +1,83 @@
+"""What no run can have is said, and fails a check; what lies within its bounds is not."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from tests.factories import H200, make_profile, make_timing, with_metrics
+from workbench.analysis.compare import compare, remarks
+from workbench.analysis.gates import Rules, check_step, overall
+from workbench.analysis.noise import left_noise
+from workbench.analysis.plausible import MARK, implausible, implausible_time
+from workbench.counters import catalog
+from workbench.model import Spread
+
+USED = "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct"
+OCCUPIED = "sm__warps_active.avg.pct_of_peak_sustained_active"
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "wrong"),
+    [
+        (OCCUPIED, 103.0, False),
+        (OCCUPIED, 180.0, True),
+        (OCCUPIED, -1.0, True),
+        ("launch__registers_per_thread", 255, False),
+        ("launch__registers_per_thread", 1000, True),
+    ],
+)
+def test_a_reading_outside_of_its_range_is_said(metric: str, value: float, wrong: bool) -> None:
+    profile = with_metrics(make_profile(), **{metric: value})
+    assert bool(implausible(profile)) == wrong
+    assert any(MARK in text for text in remarks(profile)) == wrong
+
+
+def test_more_bytes_than_lanes_can_share_are_not_plausible() -> None:
+    names = catalog()["global_load_efficiency"].names
+    metric = names[0]
+    (text,) = implausible(with_metrics(make_profile(), **{metric: 108_550.0}))
+    assert "1,600%" in text and "scale" in text
+    assert not implausible(with_metrics(make_profile(), **{metric: 400.0}))
+
+
+@pytest.mark.parametrize(
+    ("moved", "seconds", "wrong"),
+    [
+        (1_000_000_000, 1e-3, False),  # 1 TB/s
+        (1_000_000_000, 25e-6, True),  # 40 TB/s out of device memory
+        (10_000_000, 1e-6, False),  # 10 TB/s out of the L2, which holds it
+        (10_000_000, 0.1e-6, True),
+    ],
+)
+def test_a_time_cannot_beat_the_memory(moved: int, seconds: float, wrong: bool) -> None:
+    timing = replace(make_timing(seconds), device=H200, bytes=moved, flops=0)
+    assert bool(implausible_time(timing)) == wrong
+
+
+def test_a_time_cannot_beat_the_fastest_unit() -> None:
+    timing = replace(make_timing(1e-6), device=H200, bytes=0, flops=10**12)
+    assert "fastest unit" in implausible_time(timing)[0]
+
+
+def test_what_is_not_plausible_stands_in_the_step_and_fails_its_check() -> None:
+    old, new = make_profile(), make_profile(version="v1")
+    times = make_timing(1e-3), replace(make_timing(1e-9), device=H200, bytes=10**9)
+    step = compare(old, new, old_time=times[0], new_time=times[1])
+    assert step.implausible and set(step.implausible) <= set(step.warnings)
+    gates = check_step(step, (), Rules(), version="demo/v1", file="v1.cu")
+    assert [gate.status for gate in gates if gate.name == "plausible"] == ["fail"]
+    assert overall(gates) == "fail"
+    fine = compare(old, new)
+    assert not fine.implausible
+    names = [gate.name for gate in check_step(fine, (), Rules(), version="v", file="")]
+    assert "plausible" not in names
+
+
+@pytest.mark.parametrize(("n", "moved"), [(2, False), (3, True)])
+def test_disjoint_ranges_are_not_the_same(n: int, moved: bool) -> None:
+    """Launches with other inputs spread by half of their time, and all of them became faster."""
+    before, after = (
+        Spread(n=n, low=low, median=low, high=high) for low, high in ((100, 150), (60, 95))
+    )
+    assert left_noise(catalog()["duration"], 120.0, 80.0, (before, after)) == moved

@@ -1,0 +1,90 @@
+"""What a reading can be at all: bounds from the chip's peaks and from the problem's own work.
+
+A share is 100% at most, but for bytes of sectors, which lanes may share: 32 lanes of 16 bytes use a
+sector of 32 bytes sixteen times. A run cannot do the problem's operations faster than the chip's
+fastest unit, nor move its bytes faster than the memory they lie in: device memory where they are
+more than the L2 holds, else what all L1 caches take in. What lies outside was not measured of
+this work: a warm cache, skipped work, or counters of passes that differ. It is said wherever it is
+shown, and fails `check`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench.analysis.aggregate import readings_of, seconds_of
+from workbench.counters import Missing, catalog
+from workbench.gpus import Chip, chip_for
+from workbench.model import Profile, Timing
+from workbench.units import quantity
+
+#: What stands before each of them.
+MARK = "not plausible"
+#: Clocks and passes differ by as much.
+_MARGIN = 1.05
+#: Shares of shorter launches are not judged: their passes differ by as much as they are long, and
+#: of kernels of 1 µs that clear a buffer ncu gives an L1 at 440%.
+_SHORT = 10e-6
+#: Most percent of a sector's bytes that lanes can use.
+_SHARED_BYTES = 1600.0
+_OF_SECTORS = frozenset({"global_load_efficiency", "global_store_efficiency"})
+
+
+def implausible(profile: Profile) -> list[str]:
+    """Counters of a profile that no run can have, each in words."""
+    chip = chip_for(profile.device)
+    found: dict[str, None] = {}
+    for launch in profile.launches:
+        seconds = seconds_of(launch)
+        short = seconds is not None and seconds < _SHORT
+        for name, reading in readings_of(launch).items() if launch.profiled else ():
+            if isinstance(reading, Missing):
+                continue
+            most = _most(name, chip)
+            if short and catalog()[name].unit == "%":
+                continue
+            if reading.value < 0 or (most is not None and reading.value > most * _MARGIN):
+                bound = f"{quantity(most, reading.unit)} at most"
+                bound = "0 at least" if reading.value < 0 else bound
+                title = catalog()[name].title
+                value = quantity(reading.value, reading.unit)
+                found[f"{MARK}: {title} of {launch.kernel} is {value}, {bound} is possible"] = None
+    return list(found)
+
+
+def _most(name: str, chip: Chip | None) -> float | None:
+    """The most that a counter can be, in its unit; None where nothing bounds it."""
+    counter = catalog()[name]
+    if name in _OF_SECTORS:
+        return _SHARED_BYTES
+    if counter.unit == "%":
+        return 100.0
+    if name == "dram_bandwidth" and chip is not None:
+        return chip.memory_bandwidth or None
+    if name == "registers" and chip is not None:
+        return float(chip.registers_per_thread)
+    return None
+
+
+def implausible_time(timing: Timing) -> list[str]:
+    """Why a recorded time is too short for its problem's work, in words; empty where it is not."""
+    chip, seconds = chip_for(timing.device), timing.time.value
+    return list(_too_fast(timing, chip, seconds)) if chip is not None and seconds > 0 else []
+
+
+def _too_fast(timing: Timing, chip: Chip, seconds: float) -> Iterator[str]:
+    clock = chip.sm_clock
+    far = timing.device.l2_bytes and timing.bytes > timing.device.l2_bytes
+    near = float(chip.line_bytes * chip.sms) * clock
+    moved = chip.memory_bandwidth if far else near
+    units = (chip.tensor_half, chip.tensor_tf32, chip.tensor_int8)
+    done = max(chip.fp32_peak(), *(chip.tensor_peak(unit) for unit in units))
+    for amount, peak, unit, where in (
+        (timing.bytes, moved, "byte/s", "device memory" if far else "all L1 caches together"),
+        (timing.flops, done, "flop/s", "the fastest unit of the chip"),
+    ):
+        if amount and peak and amount / seconds > peak * _MARGIN:
+            yield (
+                f"{MARK}: {timing.version} in {quantity(seconds, 's')} would be "
+                f"{quantity(amount / seconds, unit)}, and {where} can do {quantity(peak, unit)}"
+            )
