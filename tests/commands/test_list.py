@@ -93,7 +93,7 @@ def test_json_has_the_documented_shape(project: Path) -> None:
         }
     ]
     (time,) = v3["times"]
-    assert list(time) == ["problem", "device", "seconds", "low", "high"]
+    assert list(time) == ["problem", "device", "seconds", "low", "high", "implausible"]
     assert time["low"] < time["seconds"] == 206e-6 < time["high"]
     assert versions["library"]["baseline"] is True and versions["library"]["profiles"] == []
     assert versions["v0"]["profiles"] == versions["v0"]["times"] == []

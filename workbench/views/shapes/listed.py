@@ -22,13 +22,14 @@ class ListedProfile(Document, frozen=True):
 
 
 class ListedTime(Document, frozen=True):
-    """A recorded time, in seconds, with its 95% interval."""
+    """A recorded time, in seconds, with its 95% interval, and why it cannot be, if so."""
 
     problem: str
     device: str
     seconds: float
     low: float
     high: float
+    implausible: list[str]
 
 
 class ListedVersion(Document, frozen=True):

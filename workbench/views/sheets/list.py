@@ -10,6 +10,7 @@ from itertools import accumulate
 
 from msgspec import UNSET
 
+from workbench.analysis.plausible import implausible_time
 from workbench.errors import UsageError
 from workbench.ladder import Rung
 from workbench.ladder.listing import StudyList
@@ -23,6 +24,8 @@ from workbench.views.shapes.listed import (
     ListedVersion,
 )
 
+#: Behind a time that no run can have.
+MARK_TIME = " (!)"
 #: Versions on a page of a table.
 PAGE = 500
 
@@ -89,10 +92,23 @@ def _version(of: StudyList, rung: Rung) -> ListedVersion:
                 seconds=timing.time.value,
                 low=timing.time.low,
                 high=timing.time.high,
+                implausible=implausible_time(timing),
             )
             for timing in of.timings(rung.id)
         ],
     )
+
+
+def doubted(rungs: Sequence[Rung]) -> list[str]:
+    """Why recorded times of some versions cannot be, in words; `MARK_TIME` stands at each."""
+    return [
+        text for rung in rungs for text in (implausible_time(rung.timing) if rung.timing else ())
+    ]
+
+
+def marked(rung: Rung) -> str:
+    """`MARK_TIME` behind a time that cannot be, else nothing."""
+    return MARK_TIME if doubted([rung]) else ""
 
 
 def _profile(record: RecordedProfile) -> ListedProfile:

@@ -8,7 +8,7 @@ from workbench.ladder import Rung
 from workbench.ladder.listing import StudyList
 from workbench.ladder.summaries import COUNTED
 from workbench.units import factor, listed, quantity
-from workbench.views.sheets.list import ListPage
+from workbench.views.sheets.list import ListPage, doubted, marked
 from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, Text, bar, grid
 
 #: Problems that are named beside the one that is shown.
@@ -77,6 +77,7 @@ def _study(found: StudyList, default_study: str, width: int) -> RenderableType:
         shown = Text(quantity(time.time.value if time else None, "s"))
         if time and time.profiled:
             shown.append("*", style=DIM)
+        shown.append(marked(rung), style=BAD)
         row = [Text(rung.id, style="cyan" if rung.is_baseline else HEAD), title, shown]
         row.append(_step(found, rung))
         share = rung.of_baseline if time else None
@@ -88,6 +89,7 @@ def _study(found: StudyList, default_study: str, width: int) -> RenderableType:
     if any(rung.time.profiled for rung in found.rungs if rung.time):
         note = f"* under the profiler; `workbench sweep {name}` times outside of it"
         parts.append(Text(note, style=DIM))
+    parts += [Text(f"(!) {text}", style=BAD) for text in doubted(found.rungs)]
     return Group(*parts)
 
 

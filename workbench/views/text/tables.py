@@ -20,6 +20,7 @@ from workbench.model import Profile
 from workbench.units import quantity
 from workbench.views.shapes import dumps
 from workbench.views.sheets import Sheet, sweep
+from workbench.views.sheets.list import doubted, marked
 from workbench.views.text.door import inert, visible
 from workbench.views.text.escaping import inline, sentence
 
@@ -116,7 +117,7 @@ def list_markdown(lists: list[StudyList]) -> str:
                 (
                     rung.id,
                     rung.title,
-                    f"{shown}*" if time and time.profiled else shown,
+                    f"{shown}*" if time and time.profiled else shown + marked(rung),
                     quantity(100.0 * share if share is not None else None, "%"),
                     (profile.captured[:10] + (" (stale)" if profile.stale else ""))
                     if profile
@@ -127,6 +128,7 @@ def list_markdown(lists: list[StudyList]) -> str:
         parts.append(f"### {inline(f'{each.study.name}: {each.study.title}{where}')}\n\n{table}")
         if any(rung.time.profiled for rung in each.rungs if rung.time):
             parts.append("\\* under the profiler\n")
+        parts += [f"(!) {inline(text)}\n" for text in doubted(each.rungs)]
     return "\n".join(parts)
 
 
