@@ -113,6 +113,11 @@ class ProgramDifference(Record, frozen=True):
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    @property
+    def runs(self) -> tuple[int, int]:
+        """Runs (or iterations) of both sides."""
+        return len(self.old.survey.runs), len(self.new.survey.runs)
+
     def seconds(self, row: Change) -> tuple[float, float]:
         """A row's time in one run, before and after."""
         return (
@@ -506,10 +511,12 @@ def doubt(
         difference: Of the two programs.
     """
     of = near.of if near.of is not None else row
-    known = len(row.old) == len(row.new) == 1 and of.old_launches and of.new_launches
-    if comparison.speed is None or not known or not of.old_ns or not of.new_ns:
+    if comparison.speed is None or not of.old_ns or not of.new_ns:
         return None
-    ratio = (of.old_ns / of.old_launches) / (of.new_ns / of.new_launches)
+    one = len(row.old) == len(row.new) == 1
+    # Of several works that took each other's place a launch means nothing: all of them a run do.
+    times = (of.old_launches, of.new_launches) if one else difference.runs
+    ratio = (of.old_ns / times[0]) / (of.new_ns / times[1])
     told = comparison.speed.speedup
     if abs(math.log(told / ratio)) <= math.log1p(_DISAGREE):
         return None
@@ -517,7 +524,8 @@ def doubt(
     if difference.old.survey.way == "ncu":
         why = "few launches were looked at closely, and all were timed"
     words = (
-        f"in the program a launch is {faster(ratio)}, under the profiler {faster(told)}: "
+        f"in the program {'a launch is' if one else 'they are'} {faster(ratio)}, under the "
+        f"profiler {faster(told)}: "
         f"the program's time counts ({why})"
     )
     return Disagreement(
