@@ -30,8 +30,8 @@ def until(condition: Callable[[], bool], seconds: float = 20) -> None:
 def instead(code: str) -> Callable[..., Start]:
     """What starts a text of Python where one of our modules would be started."""
 
-    def started(*_: object, **options: object) -> Start:
+    def started(_: str, *arguments: str, **options: object) -> Start:
         start = own_module("none", **options)  # type: ignore[arg-type]
-        return start._replace(argv=[sys.executable, "-c", code])
+        return start._replace(argv=[sys.executable, "-c", code, *arguments])
 
     return started

@@ -52,7 +52,7 @@ KEYS = [
     "tried",
     "machine_code",
 ]
-COUNTER_KEYS = ["id", "ncu", "unit", "old", "new", "delta", "better", "moved", "verdict"]
+COUNTER_KEYS = ["id", "ncu", "unit", "old", "new", "delta", "better", "moved", "verdict", "derived"]
 
 
 @pytest.fixture

@@ -59,6 +59,7 @@ def test_json_has_the_documented_shape(project: Path) -> None:
         "value": 312e-6,
         "unit": "s",
         "ncu": "gpu__time_duration.sum",
+        "derived": False,
     }
     assert set(launch["counters"]) | set(launch["missing"]) == {c.id for c in catalog()}
     assert not set(launch["counters"]) & set(launch["missing"])

@@ -244,7 +244,7 @@ def sanitizer_runs(
         path.write_text(
             "#!/bin/sh\ntool=$2\n"
             "while [ $# -gt 0 ]; do case $1 in --*) shift 2;; *) break;; esac; done\n"
-            'jobs=$4\n"$@"\nruns=$(grep -c \'"version":\' $jobs)\n'
+            'jobs=$5\n"$@"\nruns=$(grep -c \'"version":\' $jobs)\n'
             f'found=$(grep -c \'"version": "{version}"\' $jobs)\n'
             f'echo "$tool $runs $found" >> {log}\n'
             "if [ $tool = memcheck ] && [ $found -gt 0 ]; then\n"

@@ -120,10 +120,10 @@ def test_a_library_needs_a_gpu_and_is_passed_over_with_all(cli: Cli, command: st
 def test_ctrl_c_shows_what_is_verified_already(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = EmulatorEngine.emulate
 
-    def until_n7(self: EmulatorEngine, subject: Subject, **how: Any) -> Emulation:
+    def until_n7(self: EmulatorEngine, subject: Subject, *more: Any, **how: Any) -> Emulation:
         if subject.problem.name == "n7":
             raise KeyboardInterrupt
-        return whole(self, subject, **how)
+        return whole(self, subject, *more, **how)
 
     monkeypatch.setattr(EmulatorEngine, "emulate", until_n7)
     code, out, err = cli("verify", "v0", *EMULATED, "--format", "json")

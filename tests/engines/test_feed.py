@@ -45,7 +45,7 @@ def test_the_time_limit_does_not_run_while_a_worker_waits(
     waiting: list[bool] = []
 
     def run_group(argv: Sequence[str], *, moved: Callable[[], float], **_: Any) -> Finished:
-        orders = project.root / argv[3]
+        orders = project.root / argv[4]
         assert read_orders(orders).more
         now = time.monotonic()
         waiting.append(moved() >= now)

@@ -106,8 +106,8 @@ def test_nothing_is_timed_while_anything_is_compiled(
     runs = project.root / "build" / "runs"
     launched: list[int] = []
 
-    def build(project: Project, version: Version, arch: str) -> BuildResult:
-        made = compiled(project, version, arch)
+    def build(project: Project, version: Version, arch: str, **how: Any) -> BuildResult:
+        made = compiled(project, version, arch, **how)
         if version.id == "v1":  # the workers could have begun with v0 by then
             until(lambda: len(list(runs.glob("*/results.json"))) == 2, 60)
             time.sleep(1)  # in which they would
