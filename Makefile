@@ -117,9 +117,10 @@ goldens: $(VENV)/.dev ## Rewrite the golden files; read the diff before you comm
 agreement: $(VENV)/.demo ## The emulator's counters against every recorded profile, as a table
 	$(BIN)/python -m benchmarks.agreement --jobs $(or $(JOBS),1)
 
-truth: $(VENV)/.demo ## What is told of every labelled step, judged (PAIRS=folder of other people's reports)
-	$(BIN)/python -m benchmarks.truth $(if $(PAIRS),--pairs $(PAIRS))
-	$(BIN)/python -m benchmarks.truth --labels tests/data/truth/unseen.toml --project tests/data/unseen
+truth: $(VENV)/.demo ## What is told of every labelled step and program, judged (PAIRS=folder of other people's reports)
+	@code=0; for of in "$(if $(PAIRS),--pairs $(PAIRS))" \
+	    "--labels tests/data/truth/unseen.toml --project tests/data/unseen" --programs; do \
+	    $(BIN)/python -m benchmarks.truth $$of || code=$$?; done; exit $$code
 
 fuzz: $(VENV)/.demo ## 2,600 damaged kernels in the emulator (an hour; FUZZ=file for findings)
 	$(BIN)/python -m benchmarks.fuzz emulator $(or $(FUZZ),reports/fuzz-emulator.jsonl)

@@ -3,6 +3,7 @@
 ``make truth`` prints one row per step and what holds in all, of the shipped ladders and of the
 recordings that the emulator was measured on. The reports of other people are not kept here:
 ``--pairs`` names the folder that holds them.
+``--programs`` prints instead how whole programs are told, beside their own clocks.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.document import replace
+from benchmarks.truth import programs
 from benchmarks.truth.judge import Verdict, judge
 from benchmarks.truth.labels import Label, load_labels
 from workbench.analysis.story import Step
+from workbench.capture.shelf import Shelf
 from workbench.model import Profile, Timing
 from workbench.ncurep.read import read_report
 from workbench.project import require_project
@@ -94,16 +97,14 @@ def summary(verdicts: list[Verdict]) -> tuple[str, bool]:
     return words, reached
 
 
-def main() -> int:
-    """Judge, print, and (with ``--write``) replace the table of a document."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--labels", type=Path, default=LABELS, help="the labels to judge by")
-    parser.add_argument("--project", type=Path, help="where their recordings are (here)")
-    parser.add_argument("--pairs", type=Path, help="folder with the reports of other people")
-    parser.add_argument("--mark", default="truth", help="what the table's marks are called")
-    parser.add_argument("--write", type=Path, help="replace the table between its marks")
-    parser.add_argument("--say", action="store_true", help="print every sentence as well")
-    options = parser.parse_args()
+def captured() -> tuple[str, str, bool]:
+    """Of the captured programs: the table, what holds in all, whether the goals are reached."""
+    told = list(programs.tell(programs.load_programs(programs.LABELS), Shelf(programs.CAPTURES)))
+    return programs.rows(told), *programs.totals(told)
+
+
+def steps(options: argparse.Namespace) -> tuple[str, str, bool]:
+    """Of the labelled steps: the table, what holds in all, whether the goals are reached."""
     labels = load_labels(options.labels)
     store = Store(require_project(options.project or Path.cwd()).profiles)
     verdicts = []
@@ -114,7 +115,21 @@ def main() -> int:
         table += row(verdict)
         if options.say:
             sys.stderr.write(f"{verdict.pair}: {verdict.said}\n")
-    words, reached = summary(verdicts)
+    return table, *summary(verdicts)
+
+
+def main() -> int:
+    """Judge, print, and (with ``--write``) replace the table of a document."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--labels", type=Path, default=LABELS, help="the labels to judge by")
+    parser.add_argument("--project", type=Path, help="where their recordings are (here)")
+    parser.add_argument("--pairs", type=Path, help="folder with the reports of other people")
+    parser.add_argument("--mark", default="truth", help="what the table's marks are called")
+    parser.add_argument("--write", type=Path, help="replace the table between its marks")
+    parser.add_argument("--say", action="store_true", help="print every sentence as well")
+    parser.add_argument("--programs", action="store_true", help="whole programs, not steps")
+    options = parser.parse_args()
+    table, words, reached = captured() if options.programs else steps(options)
     sys.stdout.write(f"{table}\n{words}\n")
     if options.write is not None:
         marks = (f"<!-- {options.mark} -->", f"<!-- end of {options.mark} -->")

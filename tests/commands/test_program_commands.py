@@ -94,10 +94,13 @@ def test_what_is_looked_at_as_in_another_capture_was_looked_at_there(cli: Cli) -
     assert "Leave out --like" in said
 
 
-def test_what_was_captured_names_no_machine() -> None:
-    for path in CAPTURES.rglob("*.zst"):
+@pytest.mark.parametrize("folder", [CAPTURES, CAPTURES.parent / "programs"], ids=lambda x: x.name)
+def test_what_was_captured_names_no_machine(folder: Path) -> None:
+    paths = list(folder.rglob("*.zst"))
+    assert paths
+    for path in paths:
         plain = codec.unpack(path.read_bytes())
-        for word in (b"/root", b"/home", b"hostname", b"/tmp/", b"--export"):
+        for word in (b"/root", b"/home", b"/opt/", b"hostname", b"/tmp/", b"--export"):
             assert word not in plain, (path, word)
 
 
