@@ -1,0 +1,37 @@
+"""What was found once is tried again, as the script that anybody can run on any version tries it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent / "reproductions"
+PARTS = sorted(path.stem for path in FOLDER.glob("*.sh") if path.name != "run.sh")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("part", PARTS)
+def test_nothing_that_was_found_comes_back(part: str, tmp_path: Path) -> None:
+    script, command = FOLDER / "run.sh", Path(sys.executable).with_name("workbench")
+    done = subprocess.run(
+        ["bash", script, command, tmp_path / "scratch"],
+        env={**os.environ, "ONLY": part},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not re.search(r"^(FAIL|skip) ", done.stdout, re.M), done.stdout
+    assert re.search(r"^ok ", done.stdout, re.M)
+
+
+def test_every_part_is_run() -> None:
+    listed = re.search(r"ONLY:-([\w ]+)\}", (FOLDER / "run.sh").read_text(encoding="utf-8"))
+    assert listed is not None and sorted(listed[1].split()) == PARTS
