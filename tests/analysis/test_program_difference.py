@@ -295,3 +295,31 @@ def test_copies_are_told_apart_from_kernels() -> None:
     assert found.moved and not found.of_kernels.moved
     assert found.of_copies is not None and found.of_copies.new.value == pytest.approx(70e-6)
     assert compare_programs(capture(trace(A)), capture(trace(A))).of_copies is None
+
+
+def test_what_runs_beside_something_else_costs_no_time() -> None:
+    """Copies of a second stream: all works take as long, and the program is faster."""
+
+    def streams(overlap: bool) -> Trace:
+        out, now = [], 1000
+        for _ in range(5):
+            beside = now if overlap else now + 900
+            copy = TracedLaunch("[copy HtoD]", 1, 0, 8, False, beside, beside + 800)
+            kernel = TracedLaunch("blur", 1, 0, 7, False, now, now + 900, (8, 1, 1), (32, 1, 1))
+            out += [kernel, copy]
+            now += 1000 if overlap else 1800
+        return Trace(launches=tuple(out), processes=1)
+
+    found = compare_programs(capture(streams(False)), capture(streams(True)))
+    assert not found.of_kernels.moved and found.busy is not None and found.busy.moved
+    assert found.busy.old.value / found.busy.new.value == pytest.approx(8500 / 4500)
+    assert compare_programs(capture(streams(False)), capture(streams(False))).busy is None
+
+
+def test_what_a_program_ends_in_is_its_iteration() -> None:
+    """A compiler's benchmark repeats itself longer than the steps that follow it."""
+    tried = [("flush", 300), ("candidate", 900), ("fill", 3)] * 99
+    steps = [("norm", 50), ("gemm", 180), ("add", 20)] * 60
+    found = capture(trace(*tried, *steps)).survey
+    assert found.steady is not None
+    assert {found.works[work.place].name for work in found.steady.works} == {"norm", "gemm", "add"}

@@ -1,4 +1,4 @@
-"""What was found once is tried again, as the script that anybody can run on any version tries it."""
+"""What was found once is tried again, by the script that anybody can run on any version."""
 
 from __future__ import annotations
 

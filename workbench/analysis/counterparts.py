@@ -300,6 +300,11 @@ def class_words(*sides: LaunchClass | None) -> str:
     )
 
 
+def _threads(one: LaunchClass) -> int:
+    shape = one.shapes[0]
+    return prod(shape.grid) * prod(shape.block)
+
+
 def classes_of(shapes: Sequence[Shape]) -> tuple[LaunchClass, ...]:
     """The classes of a work's configurations, in the order of the heaviest of each."""
     groups: list[list[Shape]] = []
@@ -352,4 +357,9 @@ def pair_classes(
     match(lambda one, count: (prod(first(one).grid) * prod(first(one).block), one.launches / count))
     match(lambda one, count: one.launches / count)
     match(lambda _one, _count: None)
+    if len(before) == len(after):
+        # As many sizes on both sides: an edit seldom makes the small one the large one.
+        sizes = (sorted(own, key=_threads) for own in (before, after))
+        found += list(zip(*sizes, strict=True))
+        before, after = [], []
     return [*found, *((one, None) for one in before), *((None, one) for one in after)]

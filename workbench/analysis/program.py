@@ -93,6 +93,10 @@ class KindTime(Record, frozen=True):
     moved: bool
 
 
+#: Works overlap where something ran for less than this part of the sum of their times.
+_APART = 0.98
+
+
 class ProgramDifference(Record, frozen=True):
     """Two captures, compared. `rows` stand in the order of what they change.
 
@@ -156,6 +160,20 @@ class ProgramDifference(Record, frozen=True):
     def share(self, seconds: float) -> float | None:
         """KindTime of the program's change that some seconds are; None where it did not change."""
         return seconds / self.change_s.value if self.moved and self.change_s.value else None
+
+    @property
+    def busy(self) -> KindTime | None:
+        """How long anything ran on a device at all; None where works do not overlap.
+
+        Then it says more than their sum: copies that run beside kernels cost no time.
+        """
+        if self.steady:
+            return None
+        times = [[1e-9 * run.busy_ns for run in side.survey.runs] for side in (self.old, self.new)]
+        sums = [side.value for side in self.totals]
+        if not any(fmean(own) < _APART * whole for own, whole in zip(times, sums, strict=True)):
+            return None
+        return _kind_time(times[0], times[1], alone=min(map(len, times)) < 2)
 
     @property
     def spans(self) -> tuple[Estimate, Estimate] | None:
@@ -328,6 +346,11 @@ def _part(old: Survey, new: Survey, *kinds: WorkKind) -> KindTime:
     Of its two degrees of freedom the fewer count.
     """
     before, after = ([1e-9 * ns for ns in survey.total_ns(*kinds)] for survey in (old, new))
+    # Iterations of one run know nothing of how much another run would differ.
+    return _kind_time(before, after, alone=old.steady is not None)
+
+
+def _kind_time(before: Sequence[float], after: Sequence[float], *, alone: bool) -> KindTime:
     change = fmean(after) - fmean(before)
     least = min(len(before), len(after))
     margin = 0.0
@@ -336,8 +359,7 @@ def _part(old: Survey, new: Survey, *kinds: WorkKind) -> KindTime:
         margin = student(least - 1) * error
     found = Estimate(value=change, low=change - margin, high=change + margin, n=max(least, 1))
     sides = _estimate(before), _estimate(after)
-    # Iterations of one run know nothing of how much another run would differ.
-    alone = least < 2 or old.steady is not None
+    alone = alone or least < 2
     noise = catalog()["duration"].noise * max(side.value for side in sides) if alone else 0.0
     moved = abs(change) > noise and (least < 2 or found.low > 0 or found.high < 0)
     return KindTime(old=sides[0], new=sides[1], change_s=found, moved=moved)
@@ -385,10 +407,11 @@ def matter(difference: ProgramDifference) -> tuple[WorkChange, ...]:
 
 
 def weighs(difference: ProgramDifference, row: WorkChange) -> bool:
-    """Whether a row changed by `MATTERS` of the program's time or more."""
-    old, new = difference.totals
+    """Whether a row changed by `MATTERS` of the time of kernels (or copies, for these) or more."""
+    copies = difference.of_copies
+    part = copies if copies is not None and row.name.startswith("[copy") else difference.of_kernels
     before, after = difference.seconds(row)
-    return abs(after - before) >= MATTERS * max(old.value, new.value)
+    return abs(after - before) >= MATTERS * max(part.old.value, part.new.value)
 
 
 def kernel_steps(

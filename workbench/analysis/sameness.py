@@ -279,14 +279,16 @@ def _launched(launch: Launch) -> tuple[object, ...]:
 def _other_size_of_one_code(sides: tuple[Profile, Profile]) -> Doubt | None:
     """The same code, over more or fewer elements: by what it stored, or by its operations.
 
-    A grid that is cut otherwise stores as much, and may only repeat some work at its seams.
+    A grid that is cut otherwise stores as much, and may only repeat some work at its seams. One
+    that is the same and stores as much is of one size, whatever its loops do: another input.
     """
+    alike = {_launched(x) for x in measured(sides[0])} == {_launched(x) for x in measured(sides[1])}
     for measure, what, unit, least in (
         (stored_bytes, "stored", "byte", 1 + _SAME_INSTRUCTIONS),
         (operations_of, "arithmetic operations", "", _OTHER_SIZE),
     ):
         amounts = amounts_of(sides, measure)
-        if amounts is not None and amounts.changed >= least:
+        if amounts is not None and amounts.changed >= least and not (alike and not unit):
             words = f"the same machine code ran on another size ({_moved(amounts, unit)} {what})"
             return Doubt(kind="size", words=words)
     return None

@@ -93,15 +93,15 @@ def rhythm(tokens: Sequence[Hashable]) -> Rhythm | None:
     """
     first = max(0, len(tokens) - _LOOKED)
     stream = list(tokens[first:])
-    best: tuple[int, int, int] | None = None  # launches that are equal, where most of them are
-    for period in _distances(stream):
-        equal, at = _equal(stream, period)
-        # A multiple of the period is equal nearly as often; the first one is the shortest.
-        if equal >= (FEWEST - 1) * period and (best is None or equal > 1.2 * best[0]):
-            best = equal, at, period
+    # What a program ends in counts: a compiler's candidates repeat themselves as well, before it.
+    for part in (8, 4, 2, 1):
+        begin = len(stream) - len(stream) // part
+        best = _period(stream[begin:])
+        if best is not None and (part == 1 or best[0] > len(stream) // part // 2):
+            break
     if best is None:
         return None
-    _, at, period = best
+    at, period = begin + best[1], best[2]
     pattern = Counter(stream[at : at + period])
     # The first launch of the equal part that occurs once: an iteration may begin anywhere.
     anchor = next((token for token in stream[at : at + period] if pattern[token] == 1), None)
@@ -121,6 +121,17 @@ def rhythm(tokens: Sequence[Hashable]) -> Rhythm | None:
         return None
     end = next(place for place in places if place > starts[-1])
     return Rhythm(tuple(first + place for place in starts), first + end, period)
+
+
+def _period(stream: Sequence[Hashable]) -> tuple[int, int, int] | None:
+    """How many launches are equal to those a period later, where most of them are, the period."""
+    best: tuple[int, int, int] | None = None
+    for period in _distances(stream):
+        equal, at = _equal(stream, period)
+        # A multiple of the period is equal nearly as often; the first one is the shortest.
+        if equal >= (FEWEST - 1) * period and (best is None or equal > 1.2 * best[0]):
+            best = equal, at, period
+    return best
 
 
 def _alike(iteration: Sequence[Hashable], pattern: Counter[Hashable]) -> bool:

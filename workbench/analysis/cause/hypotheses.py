@@ -366,7 +366,11 @@ def _machine(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fo
     if uneven is not None and abs(uneven) >= QUIET:
         if comparison["blocks"].moved:
             out.append(("blocks", "launch", uneven))
-        elif comparison["cycles"].moved and not comparison["waves"].moved:
+        elif (
+            comparison["blocks"].old is not None
+            and comparison["cycles"].moved
+            and not comparison["waves"].moved
+        ):  # of kernels that took each other's place nobody knows whether there are as many
             out.append(("cycles", "tail", uneven))
     # A time outside of the profiler passed at a clock of its own.
     inside = comparison.time is None or comparison.profiler_alone

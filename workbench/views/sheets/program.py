@@ -344,12 +344,15 @@ def change_words(difference: ProgramDifference) -> str:
     """``22.6 ms → 14.8 ms on the GPU: 1.53× faster, −7.80 ms``, with its interval if any.
 
     Of kernels, where there are copies besides: what the host's memory takes to copy varies with
-    the host. Of an iteration, where both sides repeat themselves.
+    the host. Of the time that anything ran, where they overlap. Of an iteration, where both sides
+    repeat themselves.
     """
-    part = difference.of_kernels
-    copies = difference.of_copies is not None
+    busy = difference.busy
+    part = busy if busy is not None else difference.of_kernels
+    copies = busy is None and difference.of_copies is not None
     noun = "iteration" if difference.steady else "run"
-    text = f"{'kernels ' * copies}{time_words(part.old, noun)} → {time_words(part.new, noun)}"
+    of = "busy " if busy is not None else "kernels " if copies else ""
+    text = f"{of}{time_words(part.old, noun)} → {time_words(part.new, noun)}"
     text += " an iteration" * difference.steady + ("" if copies else " on the GPU") + ": "
     change = part.change_s
     if not part.moved:
@@ -364,11 +367,16 @@ def change_words(difference: ProgramDifference) -> str:
 
 def beside_words(difference: ProgramDifference) -> str:
     """The copies, and the whole programs, where the change is that of kernels or of iterations."""
-    parts = []
+    parts: list[str] = []
+    overlap, kernels = difference.busy is not None, difference.of_kernels
+    if overlap:
+        old, new = (quantity(side.value, "s") for side in (kernels.old, kernels.new))
+        parts.append(f"kernels {old} → {new}")
     if (copies := difference.of_copies) is not None:
         old, new = (quantity(side.value, "s") for side in (copies.old, copies.new))
         both = [quantity(side.value, "s") for side in difference.totals]
-        parts.append(f"copies {old} → {new}, together {both[0]} → {both[1]} on the GPU")
+        end = "one beside the other" if overlap else "on the GPU"
+        parts.append(f"copies {old} → {new}, together {both[0]} → {both[1]} {end}")
     if (spans := difference.spans) is not None:
         begins = " → ".join(quantity(side.value, "s") for side in spans)
         busy = [
@@ -437,8 +445,9 @@ def _line(title: str, difference: ProgramDifference, rows: Sequence[WorkChange])
 
 def class_cells(difference: ProgramDifference, one: ClassChange) -> tuple[str, ...]:
     """Of launches of one configuration: time before and after, and its relative change."""
-    before, after, change, _, _ = _cells(difference, [one])
-    return before, after, change.rpartition(" ")[2]
+    old, new = difference.seconds(one)
+    before, after = (quantity(side, "s") if side else "—" for side in (old, new))
+    return before, after, relative(old, new) if old and new else "came" if new else "went"
 
 
 def _cells(difference: ProgramDifference, rows: Sequence[Change]) -> tuple[str, ...]:
