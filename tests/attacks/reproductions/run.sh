@@ -12,6 +12,8 @@ REPO=$(cd "$here/../../.." && pwd -P)
 WB=${1:-$REPO/.venv/bin/workbench}
 WB=$(cd "$(dirname "$WB")" && pwd -P)/$(basename "$WB")
 [ -x "$WB" ] || { echo "$WB is no command: make .venv/.dev" >&2; exit 2; }
+# A command that cannot start does nothing wrong either, and about half of the lines would be `ok`.
+timeout 60 "$WB" --version </dev/null >/dev/null || { echo "$WB does not start: make .venv/.dev" >&2; exit 2; }
 if [ $# -gt 1 ]; then mkdir -p "$2" && scratch=$(cd "$2" && pwd -P) || exit 2
 else scratch=$(mktemp -d) && trap 'chmod -R u+w "$scratch"; rm -rf "$scratch"' EXIT; fi
 WBPY=$(dirname "$WB")/python
