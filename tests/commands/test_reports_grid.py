@@ -217,9 +217,15 @@ def test_pairs(old: Kind, new: Kind, grid: Grid) -> None:
 KERNELS = (((2,), (3,)), ((1, 2), (2, 3)), ((2,), (3, 4)))
 
 
-@pytest.mark.slow
+#: Of the rows of the grid a few are slow tests, the others long ones: a row takes minutes.
+ROWS = [
+    pytest.param(kind, marks=pytest.mark.slow if place % 7 == 3 else pytest.mark.long)
+    for place, kind in enumerate(KINDS)
+]
+
+
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("new", KINDS, ids=words)
+@pytest.mark.parametrize("new", ROWS, ids=words)
 def test_all_pairs(new: Kind, grid: Grid) -> None:
     for number, old in enumerate(KINDS, KINDS.index(new)):
         before, after = KERNELS[number % len(KERNELS)]
