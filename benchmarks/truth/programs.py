@@ -109,7 +109,7 @@ def tell(programs: Iterable[Program], shelf: Shelf) -> Iterator[Told]:
         if program.clock is None or not set(names) <= set(shelf.names()):
             continue
         found = ProgramDiff(*(open_capture(shelf, f"@{name}") for name in names)).difference
-        kernels = found.of_kernels
+        kernels = found.first
         beside = []
         if found.of_copies is not None:
             old, new = found.totals

@@ -72,7 +72,7 @@ def test_a_label_says_what_is_true_and_what_is_not(program: Program) -> None:
 def test_what_is_told_of_a_program_goes_the_way_of_its_clock() -> None:
     told = list(tell(ALL, Shelf(ROOT / "tests" / "data" / "programs")))
     assert {each.program.name for each in told} == {each.name for each in ALL if each.clock}
-    # Not yet: overlap, and tuning before the steady state. Nothing may join them.
+    # Not yet: one kernel that is tuned and then run. Nothing may join it.
     against = {each.program.name for each in told if each.contradicts}
     assert against <= {"triton_matmul"}, against
     words, _ = totals(told)

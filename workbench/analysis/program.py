@@ -176,6 +176,11 @@ class ProgramDifference(Record, frozen=True):
         return _kind_time(times[0], times[1], alone=min(map(len, times)) < 2)
 
     @property
+    def first(self) -> KindTime:
+        """What is said first: the time that anything ran, where works overlap; else of kernels."""
+        return self.busy or self.of_kernels
+
+    @property
     def spans(self) -> tuple[Estimate, Estimate] | None:
         """Seconds from the start of an iteration to that of the next; None where it is unknown."""
         if self.whole is None:

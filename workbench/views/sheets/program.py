@@ -348,7 +348,7 @@ def change_words(difference: ProgramDifference) -> str:
     repeat themselves.
     """
     busy = difference.busy
-    part = busy if busy is not None else difference.of_kernels
+    part = difference.first
     copies = busy is None and difference.of_copies is not None
     noun = "iteration" if difference.steady else "run"
     of = "busy " if busy is not None else "kernels " if copies else ""
