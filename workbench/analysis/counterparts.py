@@ -3,8 +3,9 @@
 A kernel that is on both sides under its full name is the same. Of the others the name of the
 function decides next, then the order of launches: what is launched now where something else was
 launched before has taken its place: one for one (renamed), several for one (fused), one for several
-(split). Records without that order say only who mostly stands between which two kernels. What is
-left came or went.
+(split). Where the order does not show it (it is kept of some hundred launches, and not at all in
+older records) two kernels that something mostly stands between say the same. What is left came or
+went.
 
 Launches of a work fall into classes: one grid, block and dynamic shared memory each. A class
 corresponds to that of the same configuration; where an edit chose another configuration, to the

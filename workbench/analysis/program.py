@@ -158,7 +158,7 @@ class ProgramDifference(Record, frozen=True):
         return part if part.old.value or part.new.value else None
 
     def share(self, seconds: float) -> float | None:
-        """KindTime of the program's change that some seconds are; None where it did not change."""
+        """Part of the program's change that some seconds are; None where it did not change."""
         return seconds / self.change_s.value if self.moved and self.change_s.value else None
 
     @property
