@@ -372,7 +372,7 @@ def _kind_time(before: Sequence[float], after: Sequence[float], *, alone: bool) 
 
 # --- The kernels behind a program's change, each told as a step of a ladder is ------------------
 
-#: KindTime (0-1) of the program's time from which a kernel's change is worth its own story.
+#: Part (0-1) of the program's time from which a kernel's change is worth its own story.
 MATTERS = 0.01
 #: Kernels that are told, those that change most.
 TOLD = 5
