@@ -1,0 +1,322 @@
+"""One launch of somebody's program, as it was kept: ``kernels/<study>/captured/``.
+
+The folder holds ``launch.json.zst``, which is a `LiftedLaunch`, and the files that it names: each
+buffer before the launch (and after it, where the launch changed it), the module's image, its PTX.
+All are zstd frames; a buffer's SHA-256 is in the record. Nothing of it is run by reading it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import zstandard
+
+from workbench.disk.limits import CAPTURE, LIFTED, RATIO, inflate, open_regular, read_regular
+from workbench.disk.writing import replacing
+from workbench.errors import DataError, MissingError
+from workbench.model import Dim3, Record
+
+#: The folder of a study that holds it, and the record in there.
+FOLDER, RECORD = "captured", "launch.json.zst"
+SCHEMA = 1
+_FORMAT = "workbench-lifted"
+_LEVEL = 3  # of data that is mostly random; a gigabyte takes some seconds
+_PIECE = 1 << 22
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+#: No launch has more: parameters of a kernel are at most 32,764 bytes, a grid 2^31-1 blocks.
+_MOST_ARGUMENTS, _MOST_DIMENSION = 32_764, 2**31 - 1
+#: A pointer's bytes.
+POINTER = 8
+
+
+class LiftedBuffer(Record, frozen=True):
+    """Memory that the launch could reach: an allocation's part, or a symbol of its module.
+
+    `size` in bytes, from `address` on. `before` and `after` name files of the folder; `after` is
+    None where the launch left it as it was, and then both hashes are equal.
+    """
+
+    name: str
+    address: int
+    size: int
+    kind: Literal["device", "managed", "host", "symbol"]
+    before: str
+    sha256_before: str
+    sha256_after: str
+    after: str | None = None
+    symbol: str | None = None
+
+
+class LiftedArgument(Record, frozen=True):
+    """A parameter of the kernel: its place in the parameters' space, in bytes, and its bytes."""
+
+    index: int
+    offset: int
+    size: int
+    data: bytes
+
+
+class LiftedPointer(Record, frozen=True):
+    """Eight bytes, at `offset` of an argument or of a buffer, that are an address in a buffer.
+
+    They lie in `argument` (its index), else in `buffer`; the address is `target_offset` bytes
+    into `target`. In a tensor map the address is the first eight bytes.
+    """
+
+    offset: int
+    target: str
+    target_offset: int
+    argument: int | None = None
+    buffer: str | None = None
+
+
+class LiftedLaunch(Record, frozen=True):
+    """A launch with all that it read and wrote. Shared memory in bytes.
+
+    `launch` counts the launches of the kernel in its program, from 0 on. `duration_ns` is what it
+    took in there, untouched. `repeats_equal`: whether a second run on the same data wrote the
+    same bytes; None: it was not run again. `notes` say what was left out, and by which rule.
+    """
+
+    kernel: str
+    demangled: str
+    grid: Dim3
+    block: Dim3
+    image: str
+    capability: str
+    device: str
+    launch: int
+    dynamic_shared: int = 0
+    cluster: Dim3 | None = None
+    cooperative: bool = False
+    arguments: tuple[LiftedArgument, ...] = ()
+    pointers: tuple[LiftedPointer, ...] = ()
+    buffers: tuple[LiftedBuffer, ...] = ()
+    ptx: str | None = None
+    duration_ns: int | None = None
+    repeats_equal: bool | None = None
+    notes: tuple[str, ...] = ()
+
+    def buffer(self, name: str) -> LiftedBuffer:
+        """The buffer of that name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return {each.name: each for each in self.buffers}[name]
+
+
+class _Sealed(msgspec.Struct):
+    format: str
+    schema_version: int
+    sha256: dict[str, str]
+    record: msgspec.Raw
+
+
+def write_lifted(folder: Path, launch: LiftedLaunch, files: Mapping[str, Iterable[bytes]]) -> None:
+    """Keep a launch, its record last. `folder` is a fresh one that is renamed when it is whole.
+
+    Args:
+        folder: Where.
+        launch: The record.
+        files: What each file that it names holds, piece by piece.
+
+    Raises:
+        MissingError: no space, no permission.
+        DataError: the record contradicts itself, or the files.
+    """
+    hashes = {name: _kept(folder, name, pieces) for name, pieces in files.items()}
+    fault = _contradiction(launch, hashes)
+    if fault:
+        raise DataError(f"cannot keep {folder}: {fault}", "This is a bug; nothing was kept.")
+    sealed = _Sealed(_FORMAT, SCHEMA, hashes, msgspec.Raw(msgspec.json.encode(launch)))
+    _kept(folder, RECORD, [msgspec.json.encode(sealed)])
+
+
+def _kept(folder: Path, name: str, pieces: Iterable[bytes]) -> str:
+    """Write one file; the hash of what it holds."""
+    seal = sha256()
+    packer = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True, threads=2)
+    with replacing(folder, name) as stream, packer.stream_writer(stream, closefd=False) as packed:
+        for piece in pieces:
+            seal.update(piece)
+            packed.write(piece)
+    return seal.hexdigest()
+
+
+def read_lifted(folder: Path) -> LiftedLaunch:
+    """The record of a launch that was kept. Its buffers are not read: `lifted_bytes`.
+
+    Args:
+        folder: ``kernels/<study>/captured``.
+
+    Raises:
+        MissingError: there is none.
+        DataError: it is damaged, contradicts itself, holds too much, or is of a newer workbench.
+    """
+    return _read(folder)[0]
+
+
+def lifted_bytes(folder: Path, name: str) -> bytes:
+    """What one file of a launch holds: a buffer's bytes, the image, or the PTX.
+
+    Args:
+        folder: As of `read_lifted`.
+        name: The file, as the record names it.
+
+    Raises:
+        MissingError: there is no such file.
+        DataError: it is damaged, or no longer what was recorded.
+    """
+    launch, hashes = _read(folder)
+    path = folder / name
+    if name not in hashes:
+        raise DataError(f"{path} is not named by {RECORD}", _AGAIN)
+    sizes = {each.before: each.size for each in launch.buffers}
+    sizes |= {each.after: each.size for each in launch.buffers if each.after is not None}
+    try:
+        if name in sizes:
+            data = _exactly(path, sizes[name])
+        else:
+            data = b"".join(inflate(read_regular(path, CAPTURE), path, CAPTURE))
+    except (ValueError, FileNotFoundError) as error:
+        why = "it is missing" if isinstance(error, OSError) else str(error)
+        raise DataError(f"{path} is damaged: {why}", _AGAIN) from error
+    except OSError as error:
+        raise MissingError(f"cannot read {path}: {error.strerror}", "Check the path.") from error
+    if sha256(data).hexdigest() != hashes[name]:
+        raise DataError(f"{path} is damaged: its SHA-256 is not the one recorded", _AGAIN)
+    return data
+
+
+_AGAIN = "Restore the folder as it was, or lift the kernel again: `workbench lift`."
+
+
+def _exactly(path: Path, size: int) -> bytes:
+    """What a frame holds, which is `size` bytes; no more than that is ever taken in.
+
+    Buffers of zeros are honest, so that no ratio is asked for: `_contradiction` bounds them all.
+
+    Raises:
+        ValueError: it holds fewer or more, or is no whole frame.
+        OSError: it cannot be read.
+    """
+    out = bytearray()
+    try:
+        with (
+            open_regular(path) as file,
+            zstandard.ZstdDecompressor().stream_reader(file) as stream,
+        ):
+            while piece := stream.read(min(_PIECE, size + 1 - len(out))):
+                out += piece
+                if len(out) > size:
+                    break
+    except zstandard.ZstdError as error:
+        raise ValueError(f"not a whole zstd file ({error})") from error
+    if len(out) != size:
+        more = "more" if len(out) > size else f"{len(out):,}"
+        raise ValueError(f"it holds {more} and not {size:,} bytes")
+    return bytes(out)
+
+
+def _read(folder: Path) -> tuple[LiftedLaunch, dict[str, str]]:
+    path = folder / RECORD
+    try:
+        packed = read_regular(path, CAPTURE)
+        sealed = msgspec.json.decode(b"".join(inflate(packed, path, CAPTURE)), type=_Sealed)
+        if sealed.format != _FORMAT:
+            raise ValueError(f"holds a {sealed.format!r}, not a {_FORMAT!r}")
+        if sealed.schema_version > SCHEMA:
+            raise DataError(
+                f"{path} was written by a newer workbench (schema {sealed.schema_version})",
+                "Update workbench.",
+            )
+        launch = msgspec.json.decode(sealed.record, type=LiftedLaunch)
+        if fault := _contradiction(launch, sealed.sha256):
+            raise ValueError(fault)
+    except FileNotFoundError as error:
+        raise MissingError(
+            f"the data of the lifted launch is not here: {path}",
+            "It is not kept in git. Lift the kernel again (`workbench lift`), or copy the folder "
+            f"`{FOLDER}` from where it was lifted.",
+        ) from error
+    except OSError as error:
+        raise MissingError(f"cannot read {path}: {error.strerror}", "Check the path.") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is damaged: {error}", _AGAIN) from error
+    _check_size(folder, launch)
+    return launch, sealed.sha256
+
+
+def _check_size(folder: Path, launch: LiftedLaunch) -> None:
+    """Refuse more than anybody lifts without meaning to: what little disk expands to.
+
+    Raises:
+        DataError: the buffers hold too much.
+    """
+    total = sum(each.size * (2 if each.after else 1) for each in launch.buffers)
+    if total <= LIFTED.bytes:
+        return
+    files = {each.before for each in launch.buffers} | {each.after for each in launch.buffers}
+    here = [folder / name for name in files if name]
+    packed = sum(path.stat().st_size for path in here if path.is_file())
+    if total > RATIO * packed or LIFTED.bytes != LIFTED.default:
+        raise LIFTED.exceeded(folder, f"announces {total:,} bytes in {packed:,}")
+
+
+def _contradiction(launch: LiftedLaunch, hashes: Mapping[str, str]) -> str:
+    """What in a record contradicts itself; empty where nothing does."""
+    sizes = {each.name: each.size for each in launch.buffers}
+    if len(sizes) != len(launch.buffers):
+        return "two buffers of one name"
+    named = [launch.image, *([launch.ptx] if launch.ptx is not None else [])]
+    for each in launch.buffers:
+        if each.size < 1 or not 0 <= each.address < 2**64:
+            return f"the buffer {each.name} has no place"
+        if (each.kind == "symbol") != (each.symbol is not None):
+            return f"the buffer {each.name} is a symbol, or none"
+        if (each.after is None) != (each.sha256_before == each.sha256_after):
+            return f"the buffer {each.name} was changed, or was not"
+        if hashes.get(each.before) != each.sha256_before:
+            return f"{each.before} is not what was recorded"
+        if each.after is not None and hashes.get(each.after) != each.sha256_after:
+            return f"{each.after} is not what was recorded"
+        named += [each.before, *([each.after] if each.after is not None else [])]
+    for name in named:
+        if not _NAME.fullmatch(name) or name == RECORD or name not in hashes:
+            return f"{name!r} is no file of it"
+    shape = (*launch.grid, *launch.block, *(launch.cluster or ()))
+    if not all(1 <= n <= _MOST_DIMENSION for n in shape) or launch.dynamic_shared < 0:
+        return "a launch that cannot be"
+    return _misplaced(launch, sizes)
+
+
+def _misplaced(launch: LiftedLaunch, sizes: Mapping[str, int]) -> str:
+    """Which argument or pointer does not lie where it may; empty where all do."""
+    end = 0
+    lengths: dict[int, int] = {}
+    for place, each in enumerate(launch.arguments):
+        if each.index != place or each.offset < end or len(each.data) != each.size:
+            return f"argument {each.index} does not follow the one before it"
+        end = each.offset + each.size
+        lengths[place] = each.size
+    if end > _MOST_ARGUMENTS:
+        return f"arguments of {end:,} bytes"
+    for pointer in launch.pointers:
+        if (pointer.argument is None) == (pointer.buffer is None):
+            return "a pointer that lies in an argument and in a buffer, or in neither"
+        room = (
+            lengths.get(pointer.argument, 0)
+            if pointer.argument is not None
+            else sizes.get(pointer.buffer or "", 0)
+        )
+        if not 0 <= pointer.offset <= room - POINTER:
+            return "a pointer outside of what it lies in"
+        if pointer.target not in sizes or not 0 <= pointer.target_offset <= sizes[pointer.target]:
+            return f"a pointer that leads outside of {pointer.target}"
+    return ""
