@@ -35,7 +35,7 @@ from ptxemu.ops.floats import wide
 from ptxemu.ops.warp import Reduction
 from ptxemu.ptx.flow import BasicBlock, ControlFlow, chosen, unsure, walk
 from ptxemu.ptx.inlining import FlatKernel
-from ptxemu.ptx.instructions import Instr, Reg
+from ptxemu.ptx.instructions import CLOCKS, Instr, Reg
 from ptxemu.ptx.waits import polls_of, untold
 from ptxemu.state.context import (
     CodeSite,
@@ -186,6 +186,8 @@ def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     if op == "cvt" and not set(conversions.FLOAT8).isdisjoint(instr.parts[-2:]):
         return conversions.convert_float8(instr, ctx)
     if op in ("st", "red") and "async" in instr.parts:
+        raise ctx.unsupported(instr)
+    if op != "mov" and not CLOCKS.keys().isdisjoint(instr.reads):
         raise ctx.unsupported(instr)
     if op in _COUNTED:
         return _COUNTED[op](instr, ctx, site)
@@ -434,10 +436,12 @@ class CompiledKernel:
         for slot, name in self.ctx.specials.items():
             value: Value | None = self.ctx.placement.environment.get(name)
             value = lanes.special(name) if value is None else value
+            if f"%{name}" in CLOCKS:  # every `mov` of one looks at it anew
+                value = 0
             if value is None:
                 raise Unsupported(
                     f"kernel {self.ctx.kernel}: the emulator does not know %{name}",
-                    "It has no clock and no SMs to name; run it on a GPU.",
+                    "It has no SMs to name; run it on a GPU.",
                 )
             R[slot] = value
         return R

@@ -15,19 +15,23 @@ import numpy as np
 from ptxemu.errors import Fault
 from ptxemu.faults.words import first_lane, triple, who
 from ptxemu.ptx.inlining import STACK_BYTES
-from ptxemu.ptx.instructions import SIZES, Imm, Instr, Operand, Sym, Vec, space_of
+from ptxemu.ptx.instructions import CLOCKS, SIZES, Imm, Instr, Operand, Reg, Sym, Vec, space_of
 from ptxemu.state.context import Context, Registers, Run, put
 from ptxemu.state.lanes import Lanes, Mask
 from ptxemu.state.spaces import GLOBAL_BASE, LOCAL_WINDOW, SHARED_WINDOW, WINDOW
 from ptxemu.state.values import MASK, SIGNED, UNSIGNED, Array, Value, add, boxed, unsigned
 
 _WORD = UNSIGNED[4]
+#: How much later a clock is at every look. Who waits for a time to pass looks until it has.
+_LOOK = 1024
 
 
 def _mov(instr: Instr, ctx: Context) -> Run:
     kind = instr.parts[-1]
     size = 0 if kind == "pred" else SIZES[kind]
     target, source = instr.operands
+    if isinstance(source, Reg) and source.name in CLOCKS:
+        return _clock(source.name, ctx)
     if isinstance(target, Vec):
         return _unpack(instr, ctx, target.items, source, size)
     if isinstance(source, Vec):
@@ -37,6 +41,18 @@ def _mov(instr: Instr, ctx: Context) -> Run:
     else:
         a = ctx.slot(source, size, kind)
     return lambda R, M: R[a]
+
+
+def _clock(name: str, ctx: Context) -> Run:
+    """A clock: every look at it finds it later, and that is all that is true of it."""
+    upper, size = name.endswith("hi"), CLOCKS[name]
+
+    def run(R: Registers, M: Mask) -> int:
+        ctx.rt.clock += _LOOK
+        ctx.rt.changes += 1  # a loop that waits for a time does not stand still
+        return ctx.rt.clock >> 32 if upper else ctx.rt.clock & MASK[size]
+
+    return run
 
 
 def _unpack(

@@ -104,6 +104,12 @@ def registers_of(operand: Operand) -> list[str]:
     return [base.name for base in bases if isinstance(base, Reg)]
 
 
+#: Registers that count the time, and their bytes.
+CLOCKS = {
+    "%clock": 4, "%clock_hi": 4, "%clock64": 8,
+    "%globaltimer": 8, "%globaltimer_lo": 4, "%globaltimer_hi": 4,
+}  # fmt: skip
+
 #: Opcodes whose first operand is not a result.
 _NO_RESULT = frozenset(
     (

@@ -18,7 +18,17 @@ from ptxemu.ptx.flow import (
     passed_after,
     walk,
 )
-from ptxemu.ptx.instructions import Addr, Imm, Instr, Operand, Reg, Sym, registers_of, space_of
+from ptxemu.ptx.instructions import (
+    CLOCKS,
+    Addr,
+    Imm,
+    Instr,
+    Operand,
+    Reg,
+    Sym,
+    registers_of,
+    space_of,
+)
 
 #: Loads that may not be kept in a register, or that pass by the first cache.
 _FRESH = frozenset(("volatile", "relaxed", "acquire", "mmio", "cv", "cg"))
@@ -55,7 +65,10 @@ def polls_of(graph: ControlFlow) -> Polls:
         fresh = list(_looks(body))
         if fresh and _decides(body, fresh):
             at.add(head)
-            others |= any(space_of(instr) not in ("shared", "local") for instr in fresh)
+            others |= any(
+                not _is_clock(instr) and space_of(instr) not in ("shared", "local")
+                for instr in fresh
+            )
     return Polls(frozenset(at), others)
 
 
@@ -67,13 +80,18 @@ def end_of(graph: ControlFlow, head: int) -> Instr:
     return next((last for last in ends if last is not None), graph.blocks[head].every[0])
 
 
+def _is_clock(instr: Instr) -> bool:
+    """Does it look at a clock?"""
+    return instr.op == "mov" and not CLOCKS.keys().isdisjoint(instr.reads)
+
+
 def _looks(body: list[BasicBlock]) -> Iterator[Instr]:
     """Instructions of a loop that look at what others may have written."""
     made = makers(body)
     for block in body:
         for instr in block.every:
             loads = instr.op == "ld" and not _FRESH.isdisjoint(instr.parts)
-            if loads or (instr.op == "atom" and _may_fail(instr, made)):
+            if loads or _is_clock(instr) or (instr.op == "atom" and _may_fail(instr, made)):
                 yield instr
 
 
@@ -268,7 +286,7 @@ def _meets(instr: Instr, barrier: bool) -> bool:
 
     What a block shares is read in a known state where its threads meet (in every turn of a loop).
     """
-    if instr.op == "atom":
+    if instr.op == "atom" or _is_clock(instr):
         return True
     strong = instr.op == "ld" and not _STRONG.isdisjoint(instr.parts)
     return strong and space_of(instr) != "local" and not (barrier and space_of(instr) == "shared")

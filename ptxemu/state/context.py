@@ -185,6 +185,7 @@ class Runtime:
         self.finding: Fault | None = None  # raised at the end, unless worse comes first
         #: Counts stores and atomics that left memory other than it was, while `probing`.
         self.changes = 0
+        self.clock = 0  # what `%globaltimer` and `%clock` count: looks at them
         self.said, self.probing = 0, False  # `said`: bytes that the kernel has printed
         self.line: list[str] = []  # what it has printed of a line that has not ended
         self._views: dict[tuple[str, Any], Array] = {}
