@@ -15,9 +15,11 @@ from pathlib import Path
 DEFAULT = "sgemm_v3*40@900 sgemm_v1*10@5000 [fill]*4@100"
 
 
-def trace(text: str, process: int, *, ended: bool) -> bytes:
+def trace(text: str, process: int, *, ended: bool, rank: int | None = None) -> bytes:
     """Kernel after kernel on one stream; the n-th launch takes n ns longer."""
     out, now = bytearray(struct.pack("<8sII", b"WBTRACE2", process, 0)), 1_000_000
+    if rank is not None:
+        out += struct.pack("<II", 5, rank)
     paths: dict[str, int] = {}
     asked = 0
     for number, word in enumerate(filter(None, text.split(" "))):
@@ -29,7 +31,7 @@ def trace(text: str, process: int, *, ended: bool) -> bytes:
         for launch in range(int(count)):
             end = now + int(length) + launch
             asked += 1
-            work = (2, number, 0, 7, 0, now, end, *shape, 0, 0, 0, asked, 0)
+            work = (2, number, rank or 0, 7, 0, now, end, *shape, 0, 0, 0, asked, 0)
             out += struct.pack("<IIIIIQQ6IIIQII", *work)
             if path:  # told behind the launch, as CUPTI may
                 if path not in paths:
@@ -50,7 +52,12 @@ def main() -> int:
     if case == "hang":
         Path(os.environ["FAKE_PIDS"]).write_text(str(os.getpid()))
         time.sleep(600)
-    if folder is not None and case != "no-cuda":
+    if folder is not None and case == "ranks":  # the second one works less, and waits
+        for rank, own in enumerate((text, text.replace("sgemm_v1*10", "sgemm_v1*1"))):
+            own += f" ncclDevKernel_AllReduce*1@{100 + 45_300 * rank}"
+            mine = trace(own, 500 + rank, ended=True, rank=rank)
+            Path(folder, f"{500 + rank}.trace").write_bytes(mine)
+    elif folder is not None and case != "no-cuda":
         mine = trace("" if case == "no-launch" else text, os.getpid(), ended=case != "killed")
         Path(folder, f"{os.getpid()}.trace").write_bytes(mine)
         if case == "two":

@@ -31,6 +31,7 @@ def main() -> int:
         return 1
     code = subprocess.run(arguments[at:], check=False).returncode
     if case == "hang":
+        Path(os.environ["FAKE_ARGV"]).with_name("ncu-pid").write_text(str(os.getpid()))
         time.sleep(600)
     if case == "broken":
         log.write_text("==ERROR== Failed to save the report\n")

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.capture.detail import LAUNCHES, Seen, Wish, invocations, pick
+from workbench.capture.ranks import union_ns
 from workbench.capture.records import ProgramCapture, State
 from workbench.capture.shelf import Shelf
 from workbench.capture.trace import (
     QUANTILES,
     Trace,
     TracedLaunch,
-    busy_ns,
     demangled,
     name_of,
     quantiles,
@@ -44,9 +44,9 @@ def test_quantiles_are_values_in_order_with_both_ends(values: list[int]) -> None
 
 def test_a_device_is_busy_once_however_many_streams_it_has() -> None:
     lone = [launch("a", 0, 10), launch("b", 5, 12), launch("c", 20, 30)]
-    assert busy_ns(lone) == 22
-    assert busy_ns([*lone, launch("d", 21, 31, device=1)]) == 32
-    assert busy_ns([launch("a", 0, 100), launch("b", 5, 12), launch("c", 90, 95)]) == 100
+    assert union_ns(lone) == 22
+    assert union_ns([*lone, launch("d", 21, 31, device=1)]) == 32
+    assert union_ns([launch("a", 0, 100), launch("b", 5, 12), launch("c", 90, 95)]) == 100
 
 
 @given(st.binary(max_size=200))
@@ -108,10 +108,10 @@ def test_every_configuration_that_takes_time_is_looked_at() -> None:
     blocks = [32] * 300 + [64] * 300 + [1024] * 300 + [96]
     every = [sized(block, 900 - block // 2, 1000 * n) for n, block in enumerate(blocks)]
     survey = survey_of([Trace(launches=tuple(every), processes=1)], [0.1])
-    chosen = pick(survey, every, Wish()).invocations
+    chosen = pick(survey, Trace(launches=tuple(every), processes=1), Wish()).invocations
     assert {blocks[number - 1] for number in chosen} == {32, 64, 1024}
     like = Seen(name="big", grid=(64, 1, 1), block=(96, 1, 1))
-    chosen = pick(survey, every, Wish(like=(like,))).invocations
+    chosen = pick(survey, Trace(launches=tuple(every), processes=1), Wish(like=(like,))).invocations
     assert {blocks[number - 1] for number in chosen} == {32, 64, 96, 1024}
     assert survey.works[0].shape_count == 4
 
@@ -120,7 +120,7 @@ def test_what_another_capture_looked_at_is_looked_at() -> None:
     launches = [launch("big", 0, 900), launch("mid", 900, 980), launch("low", 980, 1000)]
     survey = survey_of([Trace(launches=tuple(launches), processes=1)], [0.1])
     like = Seen(name="low", grid=(1, 1, 1), block=(1, 1, 1))
-    found = pick(survey, launches, Wish(like=(like,))).works
+    found = pick(survey, Trace(launches=tuple(launches), processes=1), Wish(like=(like,))).works
     assert [survey.works[place].name for place in found] == ["big", "low"]
 
 
@@ -129,7 +129,10 @@ def test_kernels_are_picked_by_their_time_or_by_name() -> None:
     survey = survey_of([Trace(launches=tuple(launches), processes=1)], [0.1])
 
     def names(wish: Wish) -> list[str]:
-        return [survey.works[place].name for place in pick(survey, launches, wish).works]
+        return [
+            survey.works[place].name
+            for place in pick(survey, Trace(launches=tuple(launches), processes=1), wish).works
+        ]
 
     assert names(Wish()) == ["big"]  # 90% of the time
     assert names(Wish(top=2)) == ["big", "mid"]

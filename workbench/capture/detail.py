@@ -12,6 +12,10 @@ invocations. So the same few numbers serve every kernel, chosen so that together
 close as can be to the durations of all launches: with k numbers, the k-medians of the
 durations, each class weighed by its time (chosen greedily, which comes within a constant
 factor of the best choice: Nemhauser, Wolsey, Fisher, Mathematical Programming 14, 1978).
+
+A kernel that waits for other processes (`capture.ranks`) is never picked: ncu runs a launch alone,
+again and again. Of ranks one is looked at, the one that works longest: with two, ncu stops one of
+them before a launch while the other waits for it in a collective, and neither goes on.
 """
 
 from __future__ import annotations
@@ -19,12 +23,15 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from workbench.capture.ranks import work_waits
 from workbench.capture.records import ProgramCapture, Survey, Work
 from workbench.capture.survey import Invocation, run_program
-from workbench.capture.trace import TracedLaunch, spaced, wanted_range
+from workbench.capture.trace import Trace, spaced, wanted_range
 from workbench.disk.writing import private_folder
 from workbench.engines import Say
 from workbench.engines.host.presence import need_ncu
@@ -38,7 +45,7 @@ from workbench.ncurep.container import RESULT_FUNCTION, RESULT_MANGLED, read_blo
 from workbench.ncurep.files import exported, read_raw
 from workbench.ncurep.read import read_report
 from workbench.ncurep.wire import text as wire_text
-from workbench.units import several
+from workbench.units import listed, several
 
 #: Kernels that are profiled unless told otherwise: so many, or fewer if they make this part.
 TOP, ENOUGH = 5, 0.9
@@ -46,6 +53,9 @@ TOP, ENOUGH = 5, 0.9
 LAUNCHES = 3
 #: Classes of a kernel's launches that are looked at, or fewer that make this part of its time.
 CLASSES, MOST_OF_IT = 6, 0.97
+#: How long a program whose processes wait for each other may run under ncu unless told
+#: otherwise: so many seconds, and so many times as long as without it.
+LEAST_S, TIMES = 60.0, 10.0
 #: Grid, block, and bytes of dynamic shared memory.
 Config = tuple[Dim3, Dim3, int]
 #: Invocation numbers that are weighed against each other, and durations of a kernel that are.
@@ -64,6 +74,7 @@ class Seen(Record, frozen=True):
 class Wish(Record, frozen=True):
     """What a user asked to look at closely. `top` None: as many as make `ENOUGH`, up to `TOP`.
 
+    `rank` None: of processes that work together the one that works longest.
     `like` are classes that are to be looked at besides, where the program has them.
     """
 
@@ -71,6 +82,7 @@ class Wish(Record, frozen=True):
     top: int | None = None
     launches: int = LAUNCHES
     nvtx: str | None = None
+    rank: int | None = None
     like: tuple[Seen, ...] = ()
 
 
@@ -99,28 +111,51 @@ def seen_in(capture: ProgramCapture, detail: Profile | None) -> tuple[Seen, ...]
 
 
 class Picked(Record, frozen=True):
-    """The kernels (places in the survey), and the numbers of their invocations, from 1."""
+    """The kernels (places in the survey), and the numbers of their invocations, from 1.
 
-    works: tuple[int, ...]
-    invocations: tuple[int, ...]
+    `device` is the one that is looked at, None where it does not matter; `notices` say what is
+    left out, and why.
+    """
+
+    works: tuple[int, ...] = ()
+    invocations: tuple[int, ...] = ()
+    device: int | None = None
+    notices: tuple[Notice, ...] = ()
 
 
-def pick(survey: Survey, launches: Iterable[TracedLaunch], wish: Wish) -> Picked:
+def pick(survey: Survey, trace: Trace, wish: Wish) -> Picked:
     """What ncu is to collect.
 
     Args:
         survey: Of the same runs.
-        launches: Of one of these runs, by their start.
+        trace: One of these runs.
         wish: What a user asked for.
 
     Raises:
-        UsageError: no kernel is called as `wish` says, or it is no regular expression.
+        UsageError: no kernel is called as `wish` says, or it is no regular expression; there is
+            no such rank.
     """
-    works = _kernels(survey.works, wish)
+    rank = _rank(survey, wish)
+    matching = _matching(survey.works, wish)
+    works = _kernels(survey, [x for x in matching if not work_waits(survey.works[x])], wish)
+    notices = [*_left_out(survey, matching)]
+    device = None
+    if rank is not None:
+        others = {x for at, own in enumerate(survey.ranks) if at != rank for x in own.devices}
+        device = survey.ranks[rank].devices[0]
+        if device in others:
+            message = (
+                "The survey stands alone: every rank sees its GPU under the same number, and ncu "
+                "cannot be told to look at one of them. Let each see all GPUs (no "
+                "CUDA_VISIBLE_DEVICES of its own)"
+            )
+            notices.append(Notice(code="ranks-alike", message=message))
+            return Picked(notices=tuple(notices))
+    who = trace.who
     own: dict[str, dict[Config, dict[int, int]]] = {survey.works[x].symbol: {} for x in works}
     count: Counter[str] = Counter()
-    for launch in launches:
-        if launch.symbol in own:
+    for launch in trace.launches:
+        if launch.symbol in own and (rank is None or who.place(launch) == rank):
             count[launch.symbol] += 1
             config = launch.grid, launch.block, launch.dynamic_shared
             own[launch.symbol].setdefault(config, {})[count[launch.symbol]] = launch.duration
@@ -133,7 +168,37 @@ def pick(survey: Survey, launches: Iterable[TracedLaunch], wish: Wish) -> Picked
             if seen.name == work.name
         ]
         classes += heavy(own[work.symbol], like)
-    return Picked(works=works, invocations=invocations(classes, wish.launches))
+    return Picked(
+        works=works,
+        invocations=invocations(classes, wish.launches),
+        device=device,
+        notices=tuple(notices),
+    )
+
+
+def _rank(survey: Survey, wish: Wish) -> int | None:
+    """The place of the rank that is looked at; None where there are none."""
+    ranks = survey.ranks
+    if wish.rank is None:
+        times = [sum(rank.work_ns) for rank in ranks]
+        return times.index(max(times)) if ranks else None
+    numbers = [rank.rank if rank.rank >= 0 else place for place, rank in enumerate(ranks)]
+    if wish.rank not in numbers:
+        there = f"They are {listed(list(map(str, numbers)), 8)}." if ranks else "It has no ranks."
+        raise UsageError(f"the program has no rank {wish.rank}", there)
+    return numbers.index(wish.rank)
+
+
+def _left_out(survey: Survey, places: Sequence[int]) -> Iterator[Notice]:
+    """Why some of the kernels are not looked at."""
+    waiting = [survey.works[x] for x in places if work_waits(survey.works[x])]
+    if waiting:
+        names = listed(list(dict.fromkeys(work.name for work in waiting)), 2)
+        yield Notice(
+            code="waits-for-others",
+            message=f"{names}: only timed, since while it runs it waits for "
+            f"{work_waits(waiting[0])}, and ncu runs a launch alone, again and again",
+        )
 
 
 def heavy(
@@ -156,23 +221,31 @@ def heavy(
     return [own[config] for config in dict.fromkeys([*out, *(x for x in like if x in own)])]
 
 
-def _kernels(works: Sequence[Work], wish: Wish) -> tuple[int, ...]:
+def _matching(works: Sequence[Work], wish: Wish) -> list[int]:
+    """The kernels that are called as a user says; all where he does not."""
     kernels = [place for place, work in enumerate(works) if work.kind == "kernel"]
-    if wish.kernel is not None:
-        try:
-            pattern = re.compile(wish.kernel)
-        except re.error as error:
-            raise UsageError(
-                f"--kernel {wish.kernel!r} is no regular expression: {error}", "Correct it."
-            ) from error
-        found = [x for x in kernels if pattern.search(works[x].signature or works[x].name)]
-        if not found:
-            names = ", ".join(dict.fromkeys(works[place].name[:60] for place in kernels[:8]))
-            raise UsageError(
-                f"no kernel of the program matches --kernel {wish.kernel!r}",
-                f"Those that take most time: {names}.",
-            )
-        kernels = found
+    if wish.kernel is None:
+        return kernels
+    try:
+        pattern = re.compile(wish.kernel)
+    except re.error as error:
+        raise UsageError(
+            f"--kernel {wish.kernel!r} is no regular expression: {error}", "Correct it."
+        ) from error
+    found = [x for x in kernels if pattern.search(works[x].signature or works[x].name)]
+    if not found:
+        hinted = [works[place] for place in kernels if not work_waits(works[place])][:8]
+        names = ", ".join(dict.fromkeys(work.name[:60] for work in hinted))
+        raise UsageError(
+            f"no kernel of the program matches --kernel {wish.kernel!r}",
+            f"Those that take most time: {names}.",
+        )
+    return found
+
+
+def _kernels(survey: Survey, kernels: Sequence[int], wish: Wish) -> tuple[int, ...]:
+    """Those of some kernels that are looked at."""
+    works = survey.works
     asked = {seen.name for seen in wish.like}
     like = [place for place in kernels if works[place].name in asked]
     if wish.top is not None:
@@ -280,6 +353,8 @@ def ncu_arguments(survey: Survey, picked: Picked, wish: Wish, export: str, log: 
     names = "|".join(re.escape(symbol) for symbol in symbols)
     words = [*Collection().words, "--target-processes", "all", "--log-file", log]
     words += ["--kernel-name-base", "mangled"]
+    if picked.device is not None:
+        words += ["--devices", str(picked.device)]
     if wish.nvtx is not None:
         # Invocations are counted over the whole program, and the range is a part of it.
         words += wanted_range(wish.nvtx).ncu_words
@@ -310,6 +385,10 @@ def take_detail(
         ncu = need_ncu()
     except MissingError as error:
         return _without("no-ncu", error)
+    if survey.ranks and invocation.timeout_s is None:
+        limit = LEAST_S + TIMES * survey.runs[-1].wall_s
+        say(f"detail: of ranks that wait for each other, ended after {limit:.0f} s (--timeout)")
+        invocation = replace(invocation, timeout_s=limit)
     say(
         f"detail: ncu profiles {several(len(picked.works), 'kernel')}, "
         f"{several(len(picked.invocations), 'launch', 'launches')} of each"

@@ -60,6 +60,8 @@ class Work(Record, frozen=True):
     bytes: int = 0
     ranges: tuple[RangeShare, ...] = ()  # those with most of its time
     range_count: int = 0  # how many there were
+    multi_device: bool = False  # a part of a cooperative launch on several GPUs, at least once
+    ranks_ns: tuple[int, ...] = ()  # total of all runs, of each of `Survey.ranks`
 
 
 class ProgramRun(Record, frozen=True):
@@ -75,6 +77,24 @@ class ProgramRun(Record, frozen=True):
     span_ns: int
     processes: int = 1
     cut: int = 0
+
+
+class Rank(Record, frozen=True):
+    """What one of the processes that work together did, in each run (or each kept iteration).
+
+    `rank` is what its launcher calls it, -1 where it has no number. `work_ns`: something ran
+    that waits for nobody; `busy_ns`: anything ran, so the difference is communication alone.
+    `talk_ns` is the sum of kernels that communicate, `wait_ns` the part of it before the last
+    rank had come; empty where it is not known which launches belong together.
+    """
+
+    rank: int
+    devices: tuple[int, ...]
+    launches: tuple[int, ...]
+    busy_ns: tuple[int, ...]
+    work_ns: tuple[int, ...]
+    talk_ns: tuple[int, ...]
+    wait_ns: tuple[int, ...] = ()
 
 
 class SteadyWork(Record, frozen=True):
@@ -102,6 +122,7 @@ class Steady(Record, frozen=True):
     warm_ns: tuple[int, ...]
     works: tuple[SteadyWork, ...]
     spans_ns: tuple[int, ...] = ()
+    ranks: tuple[Rank, ...] = ()
 
     @property
     def kept(self) -> int:
@@ -115,7 +136,7 @@ class Survey(Record, frozen=True):
     `nvtx`: only of the launches inside of that range. `steady` None: nothing repeats itself, or
     a record from before that was looked for. `sequence` are the works in the order of their
     launches, repetitions once: of an iteration, or else from the program's start; empty in a
-    record from before it was kept.
+    record from before it was kept. `ranks` are two or more, or none.
     """
 
     way: Way
@@ -124,6 +145,7 @@ class Survey(Record, frozen=True):
     nvtx: str = ""
     steady: Steady | None = None
     sequence: tuple[int, ...] = ()
+    ranks: tuple[Rank, ...] = ()
 
     @property
     def totals_ns(self) -> tuple[int, ...]:
@@ -134,7 +156,9 @@ class Survey(Record, frozen=True):
 
     @property
     def gpus(self) -> int:
-        """On how many devices of a process anything ran."""
+        """On how many devices anything ran; processes see them under numbers of their own."""
+        if self.ranks:
+            return sum(len(rank.devices) for rank in self.ranks)
         return len({device for work in self.works for device in work.devices})
 
     def total_ns(self, *kinds: WorkKind) -> tuple[int, ...]:

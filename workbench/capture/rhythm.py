@@ -17,10 +17,10 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice, pairwise
 from operator import eq
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from workbench.capture.records import Shape, Steady, SteadyWork
-from workbench.model import Dim3
+from workbench.capture.ranks import Launched, Ranks, rank_of, waits, waits_for
+from workbench.capture.records import Rank, Shape, Steady, SteadyWork
 
 #: Iterations that there must be, and that are kept: the last ones.
 FEWEST, KEPT = 3, 48
@@ -35,46 +35,6 @@ _SLACK = 0.5
 #: Part of the time outside of iterations that their kernels may have, unless the iterations make
 #: as large a part of the whole.
 _OUTSIDE = 0.5
-
-
-class Launched(Protocol):
-    """What is read of a launch."""
-
-    @property
-    def symbol(self) -> str:
-        """The function."""
-
-    @property
-    def process(self) -> int:
-        """Of which process."""
-
-    @property
-    def device(self) -> int:
-        """On which device."""
-
-    @property
-    def stream(self) -> int:
-        """On which of its streams."""
-
-    @property
-    def start(self) -> int:
-        """Nanoseconds of one clock."""
-
-    @property
-    def end(self) -> int:
-        """The same."""
-
-    @property
-    def grid(self) -> Dim3:
-        """Blocks; zeros where it is no kernel."""
-
-    @property
-    def block(self) -> Dim3:
-        """Threads of a block."""
-
-    @property
-    def dynamic_shared(self) -> int:
-        """Bytes of a block's dynamic shared memory."""
 
 
 class Rhythm(NamedTuple):
@@ -180,52 +140,107 @@ def _equal(stream: Sequence[Hashable], period: int) -> tuple[int, int]:
 
 
 def steady_of(
-    runs: Sequence[Sequence[Launched]], places: Mapping[str, int]
+    runs: Sequence[Sequence[Launched]], ranks: Sequence[Ranks], places: Mapping[str, int]
 ) -> tuple[Steady | None, tuple[int, ...]]:
     """The steady state of a program, and the works in the order of their launches.
 
+    Of processes that work together each has iterations of its own: they begin when they may.
+
     Args:
         runs: The launches of each run, by their start.
+        ranks: Who is which rank in each of them.
         places: The place of a symbol in the survey.
 
     Returns:
         None where a run has none, or the runs have different ones; and `Survey.sequence`.
     """
-    found = [_iterations(launches) for launches in runs]
+    found = [_of_ranks(launches, own) for launches, own in zip(runs, ranks, strict=True)]
     known = [one for one in found if one is not None]
-    if not known or len(known) < len(runs) or len({one.period for one in known}) > 1:
-        return None, _order(runs[0] if runs else (), places)
-    kept: list[dict[int, list[Launched]]] = []  # of each iteration, by place
+    if not known or len(known) < len(runs) or len({one[0].period for one in known}) > 1:
+        return None, _order(_first(runs[0], ranks[0]) if runs else (), places)
+    kept: list[list[Launched]] = []  # of each iteration
     spans: list[int] = []
-    for launches, one in zip(runs, known, strict=True):
-        own: list[dict[int, list[Launched]]] = [defaultdict(list) for _ in one.begins]
-        for number, launch in _inside(launches, one):
-            own[number][places[launch.symbol]].append(launch)
+    for launches, own, sides in zip(runs, ranks, known, strict=True):
+        each: list[list[Launched]] = [[] for _ in sides[0].begins]
+        for place, side in enumerate(sides):
+            mine = [x for x in launches if max(own.place(x), 0) == place]
+            for number, launch in _inside(mine, side):
+                each[number].append(launch)
         most = max(FEWEST, KEPT // len(runs))
-        kept += own[-most:]
-        spans += [then - here for here, then in pairwise((*one.begins, one.end))][-most:]
-    there = sorted({place for iteration in kept for place in iteration})
+        kept += [sorted(iteration, key=lambda x: x.start) for iteration in each[-most:]]
+        spans += [then - here for here, then in pairwise((*sides[0].begins, sides[0].end))][-most:]
+    by_place: list[dict[int, list[Launched]]] = []
+    for iteration in kept:
+        by_place.append(defaultdict(list))
+        for launch in iteration:
+            by_place[-1][places[launch.symbol]].append(launch)
+    there = sorted({place for iteration in by_place for place in iteration})
     steady = Steady(
-        period=known[0].period,
-        iterations=tuple(len(one.begins) for one in known),
-        warm_ns=tuple(one.warm_ns for one in known),
+        period=known[0][0].period,
+        iterations=tuple(len(sides[0].begins) for sides in known),
+        warm_ns=tuple(sum(side.warm_ns for side in sides) for sides in known),
         works=tuple(
             SteadyWork(
                 place=place,
-                launches=tuple(len(iteration.get(place, ())) for iteration in kept),
+                launches=tuple(len(iteration.get(place, ())) for iteration in by_place),
                 total_ns=tuple(
-                    sum(x.end - x.start for x in iteration.get(place, ())) for iteration in kept
+                    sum(x.end - x.start for x in iteration.get(place, ())) for iteration in by_place
                 ),
                 shapes=tuple(
-                    shapes_of([x for each in kept for x in each.get(place, ()) if x.grid[0]])
+                    shapes_of([x for each in by_place for x in each.get(place, ()) if x.grid[0]])
                 )[:SHAPES],
             )
             for place in there
         ),
         spans_ns=tuple(spans),
+        ranks=ranks_in(runs, kept, ranks),
     )
-    last = sorted((x for own in kept[-1].values() for x in own), key=lambda x: x.start)
-    return steady, _order(last, places)
+    return steady, _order(_first(kept[-1], ranks[-1]), places)
+
+
+def ranks_in(
+    runs: Sequence[Sequence[Launched]],
+    parts: Sequence[Sequence[Launched]],
+    ranks: Sequence[Ranks],
+) -> tuple[Rank, ...]:
+    """What every rank did in each part; nothing where the runs have none, or different ones.
+
+    Args:
+        runs: The launches of each run, by their start.
+        parts: Some of them, the launches of any part of one run.
+        ranks: Of each run.
+    """
+    labels = {tuple(zip(own.numbers, own.devices, strict=True)) for own in ranks}
+    if len(labels) != 1:
+        return ()
+    waited: dict[int, int] = {}
+    of: dict[int, int] = {}  # the rank of each launch
+    for launches, own in zip(runs, ranks, strict=True):
+        waited |= waits(launches, own)
+        of |= {id(launch): own.place(launch) for launch in launches}
+    return tuple(
+        rank_of(key, [[x for x in part if of[id(x)] == place] for part in parts], waited)
+        for place, key in enumerate(labels.pop())
+    )
+
+
+def _of_ranks(launches: Sequence[Launched], ranks: Ranks) -> tuple[_Iterations, ...] | None:
+    """The iterations of each rank (or of the program); None: not all repeat themselves as often."""
+    sides: list[list[Launched]] = [[] for _ in range(max(1, len(ranks.keys)))]
+    for launch in launches:
+        sides[max(ranks.place(launch), 0)].append(launch)
+    found = [_iterations(side) for side in sides]
+    known = tuple(one for one in found if one is not None)
+    least = min((len(one.begins) for one in known), default=0)
+    if len(known) < len(sides) or any(len(one.begins) > least + 1 for one in known):
+        return None
+    # The last ones belong together: a rank may have begun to repeat itself one iteration earlier.
+    return tuple(one._replace(begins=one.begins[-least:]) for one in known)
+
+
+def _first(launches: Sequence[Launched], ranks: Ranks) -> Iterator[Launched]:
+    """Those of the first rank: one order, and not of all at once."""
+    return (launch for launch in launches if ranks.place(launch) == 0)
 
 
 def shapes_of(launches: Sequence[Launched]) -> list[Shape]:
@@ -260,7 +275,8 @@ class _Iterations(NamedTuple):
 
 
 def _iterations(launches: Sequence[Launched]) -> _Iterations | None:
-    kernels = [launch for launch in launches if launch.grid[0]]
+    # What communicates takes as long as the others let it.
+    kernels = [launch for launch in launches if launch.grid[0] and not waits_for(launch.symbol)]
     time: Counter[tuple[int, int, int]] = Counter()
     for launch in kernels:
         time[launch.process, launch.device, launch.stream] += launch.end - launch.start

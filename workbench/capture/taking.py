@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from msgspec.structs import replace
 
 from workbench import __version__
-from workbench.capture.detail import KernelDetail, Wish, pick, take_detail
+from workbench.capture.detail import KernelDetail, Picked, Wish, pick, take_detail
 from workbench.capture.records import ProgramCapture, State, Survey
 from workbench.capture.revisions import repository, state_of, worktree
 from workbench.capture.shelf import Shelf, check_name
@@ -32,7 +32,7 @@ from workbench.capture.tracer import find_cupti
 from workbench.engines import Say, now
 from workbench.engines.host.presence import find_gpus
 from workbench.engines.host.process import Input
-from workbench.errors import KernelError, UsageError
+from workbench.errors import KernelError, UsageError, WorkbenchError
 from workbench.model import Device, Notice, Profile, Record, SourceFile
 from workbench.store import device_slug
 from workbench.units import several
@@ -190,36 +190,51 @@ def take(order: Order, shelf: Shelf, say: Say) -> Taken:
         ProgramError: it failed by itself.
         KernelError: it did not end in time.
         MissingError: no way to look at it here; no space; no permission.
-        KeyboardInterrupt: Ctrl-C. In each of these cases nothing is kept.
+        KeyboardInterrupt: Ctrl-C. In each of these cases a survey that was made is kept.
     """
     folder = order.invocation.folder
     state = state_of(folder)
     name = check_name(order.name or default_name(state))
     within = wanted_range(order.wish.nvtx) if order.wish.nvtx is not None else None
+    neutral = Neutral(root_of(folder))
+
+    def kept(
+        survey: Survey, profile: Profile | None, works: tuple[int, ...], notices: Sequence[Notice]
+    ) -> tuple[ProgramCapture, Path, bool]:
+        capture = ProgramCapture(
+            name=name,
+            command=neutral.words(order.invocation.command),
+            captured=now(),
+            survey=survey,
+            folder=os.path.relpath(folder.resolve(), neutral.root),
+            state=state,
+            device=_device(profile),
+            tools=_tools(profile, survey),
+            detail=works if profile is not None else (),
+            notices=tuple(replace(x, message=neutral(x.message)) for x in notices),
+        )
+        return capture, *shelf.save(capture, profile)
+
     with Input() as given:
         survey, trace = take_survey(order.invocation, given, order.survey, say, within)
-        picked = pick(survey, trace.launches, order.wish)
-        detail = KernelDetail()
-        if order.detailed and picked.works:
-            detail = take_detail(order.invocation, given, survey, picked, order.wish, say)
-    neutral = Neutral(root_of(folder))
-    profile = detail.profile
-    if profile is not None:
-        profile = neutral.profile(with_texts(profile, folder, order.source))
-    notices = [*_doubts(survey, trace.dropped), *([detail.notice] if detail.notice else [])]
-    capture = ProgramCapture(
-        name=name,
-        command=neutral.words(order.invocation.command),
-        captured=now(),
-        survey=survey,
-        folder=os.path.relpath(folder.resolve(), neutral.root),
-        state=state,
-        device=_device(profile),
-        tools=_tools(profile, survey),
-        detail=detail.works if profile is not None else (),
-        notices=tuple(replace(x, message=neutral(x.message)) for x in notices),
-    )
-    path, replaced = shelf.save(capture, profile)
+        notices = _doubts(survey, trace.dropped)
+        try:
+            picked = pick(survey, trace, order.wish) if order.detailed else Picked()
+            detail = KernelDetail()
+            if picked.works:
+                detail = take_detail(order.invocation, given, survey, picked, order.wish, say)
+            profile = detail.profile
+            if profile is not None:
+                profile = neutral.profile(with_texts(profile, folder, order.source))
+        except BaseException as error:
+            # Whatever ends us now, Ctrl-C included: the survey is made, and took a whole run.
+            why = error.message if isinstance(error, WorkbenchError) else "it was broken off"
+            message = f"The survey stands alone: {why}"
+            kept(survey, None, (), [*notices, Notice(code="detail-not-taken", message=message)])
+            say(f"the survey is kept as @{name}")
+            raise
+    notices += [*picked.notices, *([detail.notice] if detail.notice else [])]
+    capture, path, replaced = kept(survey, profile, detail.works, notices)
     return Taken(
         capture=capture,
         folder=path,

@@ -19,8 +19,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
+from workbench.capture.ranks import Ranks, union_ns
 from workbench.capture.records import ProgramRun, RangeShare, Survey, Way, Work, WorkKind
-from workbench.capture.rhythm import SHAPES, shapes_of, steady_of
+from workbench.capture.rhythm import SHAPES, ranks_in, shapes_of, steady_of
 from workbench.errors import DataError, UsageError
 from workbench.model import Dim3, Record
 from workbench.ncurep.names import kernel_name
@@ -145,7 +148,11 @@ WORK = struct.Struct("<IIIIIQQ3I3IIIQII")
 END = struct.Struct("<IIQ")
 #: kind, correlation, name: the NVTX ranges of the launch of that correlation.
 INSIDE = struct.Struct("<III")
-_NAMED, _WORKED, _ENDED, _INSIDE = 1, 2, 3, 4
+#: kind, the number that the process's launcher gave it.
+RANK = struct.Struct("<II")
+_NAMED, _WORKED, _ENDED, _INSIDE, _RANKED = 1, 2, 3, 4, 5
+#: Bits of a launch's `graph`: of a CUDA graph; a cooperative launch on several GPUs.
+_IN_GRAPH, _MULTI_DEVICE = 1, 2
 
 
 class TracedLaunch(NamedTuple):
@@ -163,6 +170,7 @@ class TracedLaunch(NamedTuple):
     dynamic_shared: int = 0
     bytes: int = 0
     ranges: tuple[Range, ...] = ()
+    multi_device: bool = False
 
     @property
     def duration(self) -> int:
@@ -173,13 +181,20 @@ class TracedLaunch(NamedTuple):
 class Trace(Record, frozen=True):
     """One run of a program: all launches by their start. `cut` processes did not end themselves.
 
-    `dropped` launches are those that CUPTI says it lost.
+    `dropped` launches are those that CUPTI says it lost; `ranks` are the numbers of processes
+    whose launcher gave them one.
     """
 
     launches: tuple[TracedLaunch, ...]
     processes: int
     cut: int = 0
     dropped: int = 0
+    ranks: dict[int, int] = msgspec.field(default_factory=dict)
+
+    @property
+    def who(self) -> Ranks:
+        """Which launches are of which rank."""
+        return Ranks(self.launches, self.ranks)
 
 
 def read_traces(folder: Path) -> Trace:
@@ -189,24 +204,32 @@ def read_traces(folder: Path) -> Trace:
         DataError: a file that the tracer did not write.
     """
     launches: list[TracedLaunch] = []
+    ranks: dict[int, int] = {}
     processes = cut = dropped = 0
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         data = path.read_bytes()
         if len(data) < HEADER.size:
             continue  # killed before its first word
-        found, lost = _read(data, path)
+        found, lost, rank = _read(data, path)
         processes += 1
         if lost is None:
             cut += bool(found)  # one that launched nothing has nothing to lose
         else:
             dropped += lost
+        if rank >= 0 and found:
+            ranks[found[0].process] = rank
         launches += found
     launches.sort(key=lambda launch: (launch.start, launch.end))
-    return Trace(launches=tuple(launches), processes=processes, cut=cut, dropped=dropped)
+    return Trace(
+        launches=tuple(launches), processes=processes, cut=cut, dropped=dropped, ranks=ranks
+    )
 
 
-def _read(data: bytes, path: Path) -> tuple[list[TracedLaunch], int | None]:
-    """The launches of one process, and how many CUPTI lost; None where the file just stops."""
+def _read(data: bytes, path: Path) -> tuple[list[TracedLaunch], int | None, int]:
+    """The launches of one process, how many CUPTI lost, and its rank.
+
+    None where the file just stops; -1 where nobody gave it a number.
+    """
     magic, process, _ = HEADER.unpack_from(data)
     if magic != MAGIC:
         raise DataError(f"{path} is not a trace (it starts with {magic!r})", "Capture again.")
@@ -215,6 +238,7 @@ def _read(data: bytes, path: Path) -> tuple[list[TracedLaunch], int | None]:
     out: list[TracedLaunch] = []
     correlations: list[int] = []
     lost: int | None = None
+    ranked = -1
     at, size = HEADER.size, len(data)
     while at + KIND.size <= size:
         (kind,) = KIND.unpack_from(data, at)
@@ -228,8 +252,8 @@ def _read(data: bytes, path: Path) -> tuple[list[TracedLaunch], int | None]:
             grid, block = (rest[0], rest[1], rest[2]), (rest[3], rest[4], rest[5])
             out.append(
                 TracedLaunch(
-                    names[name], process, device, stream, bool(graph),
-                    start, end, grid, block, shared, moved,
+                    names[name], process, device, stream, bool(graph & _IN_GRAPH),
+                    start, end, grid, block, shared, moved, (), bool(graph & _MULTI_DEVICE),
                 )
             )  # fmt: skip
             at += WORK.size
@@ -246,10 +270,13 @@ def _read(data: bytes, path: Path) -> tuple[list[TracedLaunch], int | None]:
                 raise DataError(f"{path} is damaged at byte {at:,}", "Capture again.")
             inside[correlation] = name
             at += INSIDE.size
+        elif kind == _RANKED and at + RANK.size <= size:
+            ranked = int(RANK.unpack_from(data, at)[1])
+            at += RANK.size
         elif kind == _ENDED and at + END.size <= size:
             lost = int(END.unpack_from(data, at)[2])
             break
-        elif kind in (_NAMED, _WORKED, _ENDED, _INSIDE):
+        elif kind in (_NAMED, _WORKED, _ENDED, _INSIDE, _RANKED):
             break
         else:
             raise DataError(f"{path} is damaged at byte {at:,}", "Capture again.")
@@ -258,18 +285,7 @@ def _read(data: bytes, path: Path) -> tuple[list[TracedLaunch], int | None]:
         for place, correlation in enumerate(correlations):
             if correlation in inside:
                 out[place] = out[place]._replace(ranges=paths[inside[correlation]])
-    return out, lost
-
-
-def busy_ns(launches: Iterable[TracedLaunch]) -> int:
-    """Nanoseconds in which a device had something to do, summed over devices."""
-    ends: dict[int, int] = {}
-    total = 0
-    for launch in launches:  # by start
-        end = ends.get(launch.device, launch.start)
-        total += max(0, launch.end - max(end, launch.start))
-        ends[launch.device] = max(end, launch.end)
-    return total
+    return out, lost, ranked
 
 
 # --- names: the functions of the machine code as their author wrote them ---
@@ -387,12 +403,15 @@ def survey_of(
     order = sorted(by_symbol, key=lambda symbol: (-totals[symbol], symbol))
     places = {symbol: place for place, symbol in enumerate(order)}
     before, after = _neighbours(traces)
-    steady, sequence = steady_of([trace.launches for trace in traces], places)
+    ranks = [trace.who for trace in traces]
+    every = [trace.launches for trace in traces]
+    steady, sequence = steady_of(every, ranks, places)
     works = tuple(
         _work(
             symbol,
             by_symbol[symbol],
             (_most(before[symbol], places), _most(after[symbol], places)),
+            ranks,
         )
         for symbol in order
     )
@@ -402,28 +421,43 @@ def survey_of(
         works=works,
         steady=steady,
         sequence=sequence,
-        runs=tuple(_run(trace, wall_s) for trace, wall_s in zip(traces, walls_s, strict=True)),
+        runs=tuple(
+            _run(trace, own, wall_s)
+            for trace, own, wall_s in zip(traces, ranks, walls_s, strict=True)
+        ),
+        ranks=ranks_in(every, every, ranks),
     )
 
 
-def _run(trace: Trace, wall_s: float) -> ProgramRun:
+def _run(trace: Trace, ranks: Ranks, wall_s: float) -> ProgramRun:
     launches = trace.launches
     span = max((x.end for x in launches), default=0) - min((x.start for x in launches), default=0)
     return ProgramRun(
         wall_s=wall_s,
-        busy_ns=busy_ns(launches),
+        # The first GPU of two processes may be two GPUs.
+        busy_ns=union_ns(launches, lambda launch: (ranks.place(launch), launch.device)),
         span_ns=span,
         processes=trace.processes,
         cut=trace.cut,
     )
 
 
-def _work(symbol: str, runs: list[list[TracedLaunch]], beside: tuple[int, int]) -> Work:
+def _work(
+    symbol: str,
+    runs: list[list[TracedLaunch]],
+    beside: tuple[int, int],
+    ranks: Sequence[Ranks],
+) -> Work:
     every = [launch for run in runs for launch in run]
     kind = kind_of(symbol)
     signature = demangled(symbol) if kind == "kernel" else symbol
     name = name_of(symbol, signature) if kind == "kernel" else symbol
     known = shapes_of(every) if kind == "kernel" else []
+    of_ranks = [0] * len(ranks[0].keys if ranks else ())
+    for run, own in zip(runs, ranks, strict=True):
+        for launch in run if len(own.keys) == len(of_ranks) else ():
+            if of_ranks and (at := own.place(launch)) >= 0:
+                of_ranks[at] += launch.duration
     ranges, count = shares((launch.ranges, launch.duration) for launch in every)
     return Work(
         symbol=symbol,
@@ -442,6 +476,8 @@ def _work(symbol: str, runs: list[list[TracedLaunch]], beside: tuple[int, int]) 
         bytes=sum(launch.bytes for launch in every),
         ranges=ranges,
         range_count=count,
+        multi_device=any(launch.multi_device for launch in every),
+        ranks_ns=tuple(of_ranks),
     )
 
 

@@ -68,6 +68,12 @@ _wish_options = folded(
         metavar="RANGE",
         help="Capture only launches inside this NVTX range, written as for ncu.",
     ),
+    click.option(
+        "--rank",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Of torchrun, mpirun or srun: profile this rank (default: what works longest).",
+    ),
 )
 
 

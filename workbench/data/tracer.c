@@ -9,6 +9,7 @@
  *   u32 2  struct work                            a kernel, copy or fill
  *   u32 3  u32 0  u64 dropped                     the last record of a process that ended itself
  *   u32 4  u32 correlation  u32 name              the NVTX ranges (tracer_ranges.h) of a launch
+ *   u32 5  u32 rank                               the number that a launcher gave the process
  *
  * Built with the headers of the toolkit that is there. Only fields are read that have kept
  * their places since CUDA 11.0 (CUpti_ActivityKernel5; CUPTI appends new ones). */
@@ -26,7 +27,7 @@
 #define FLUSH_MS 500
 
 struct work {
-  uint32_t name, device, stream, graph; /* graph: nonzero for a node of a CUDA graph */
+  uint32_t name, device, stream, graph; /* 1: of a CUDA graph, 2: of a launch on several GPUs */
   uint64_t start, end;                  /* ns, one clock for all processes of a machine */
   uint32_t grid[3], block[3];           /* zero for copies and fills */
   uint32_t static_shared, dynamic_shared;
@@ -139,7 +140,9 @@ static void take(CUpti_Activity *record) {
   if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL ||
       record->kind == CUPTI_ACTIVITY_KIND_KERNEL) {
     CUpti_ActivityKernel5 *k = (CUpti_ActivityKernel5 *)record;
-    w = (struct work){name_of(k->name), k->deviceId, k->streamId, k->graphNodeId != 0,
+    w = (struct work){name_of(k->name), k->deviceId, k->streamId,
+                      (k->graphNodeId != 0) |
+                          2 * (k->launchType == CUPTI_ACTIVITY_LAUNCH_TYPE_COOPERATIVE_MULTI_DEVICE),
                       k->start, k->end,
                       {(uint32_t)k->gridX, (uint32_t)k->gridY, (uint32_t)k->gridZ},
                       {(uint32_t)k->blockX, (uint32_t)k->blockY, (uint32_t)k->blockZ},
@@ -199,6 +202,21 @@ static void finish(void) {
   pthread_mutex_unlock(&lock);
 }
 
+/* The number of this process among those that work together, of torchrun, mpirun or srun: what
+ * stands first is set nearest to the process. */
+static void put_rank(void) {
+  static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                      "MV2_COMM_WORLD_RANK", "SLURM_PROCID"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const char *text = getenv(names[i]);
+    char *end = NULL;
+    long rank = text && *text ? strtol(text, &end, 10) : -1;
+    if (rank < 0 || rank > 1 << 24 || *end) continue;
+    put32(5), put32((uint32_t)rank);
+    return;
+  }
+}
+
 /* What the driver calls when CUDA is initialised. */
 int InitializeInjection(void) {
   char path[4096];
@@ -209,6 +227,7 @@ int InitializeInjection(void) {
   file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (file < 0) return 1; /* the program runs on untraced, and that is told */
   put("WBTRACE2", 8), put32((uint32_t)owner), put32(CUPTI_API_VERSION);
+  put_rank();
   drain();
   if (cuptiActivityRegisterCallbacks(requested, completed) != CUPTI_SUCCESS) return 1;
   cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
