@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.factories import make_launch, make_metrics, make_profile
-from workbench.analysis.sameness import Doubt, doubts, headline
+from workbench.analysis.sameness import Doubt, doubts, headline, precision_words
 from workbench.analysis.story import Step
 from workbench.model import Build, Column, InstructionTable, Launch, Notice, Number, Profile
 from workbench.store import Store
@@ -92,8 +92,95 @@ def test_another_unit_in_place_of_floats_is_the_same_work(
     product_instruction: tuple[str, Number],
 ) -> None:
     other = launch(LOAD, product_instruction, STORE)
-    assert doubts(side(product(64)), side(other)) == ()
-    assert doubts(side(other), side(product(64))) == ()
+    both = (side(product(64)), side(other))
+    for old, new in (both, both[::-1]):
+        found = doubts(old, new)
+        assert {doubt.kind for doubt in found} <= {"precision"}
+        assert headline(found) == ""
+
+
+FLOAT, TENSOR = ("FFMA R5, R4, R6, R5", 64 * THREADS), 64 * THREADS * 2 // 2048 * 32
+HALVES = ("HMMA.16816.F32.BF16 R4, R8, R10, R4", TENSOR // 2)
+FEWER = "; with fewer bits, results may be less exact"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            (FLOAT, ("DMUL R4, R8, R10", 2 * THREADS), ("F2F.F32.F64 R4, R8", 2 * THREADS)),
+            (FLOAT, ("FMUL R4, R8, R10", 2 * THREADS)),
+            "float64 operations 65.5 k → 0 and conversions between float64 and float32 "
+            f"65.5 k → 0{FEWER}",
+        ),
+        ((FLOAT,), (("DFMA R4, R8, R10, R4", 64 * THREADS),), "float64 operations 0 → 4.19 M and "
+         "float32 operations 4.19 M → 0"),
+        (
+            (FLOAT,),
+            (("HMMA.1688.F32.TF32 R4, R8, R10, R4", TENSOR),),
+            f"float32 operations 4.19 M → 0 and TF32 operations on tensor cores 0 → 4.19 M{FEWER}",
+        ),
+        (
+            (("HFMA2 R4, R8, R10, R4", 32 * THREADS),),
+            (HALVES,),
+            f"half-precision operations 4.19 M → 0 and bfloat16 operations 0 → 4.19 M{FEWER}",
+        ),
+        (
+            (HALVES,),
+            (("QGMMA.64x8x32.F32.E4M3.E4M3 R4, R8, R10", TENSOR // 16),),
+            f"bfloat16 operations 4.19 M → 0 and 8-bit float operations 0 → 1.05 M{FEWER}",
+        ),
+    ],
+)  # fmt: skip
+def test_another_format_of_numbers_is_said_by_name(
+    old: tuple[tuple[str, Number], ...], new: tuple[tuple[str, Number], ...], words: str
+) -> None:
+    found = doubts(side(launch(LOAD, *old, STORE)), side(launch(LOAD, *new, STORE)))
+    assert [doubt.words for doubt in found if doubt.kind == "precision"] == [words]
+    assert precision_words(found) == f"Other precision: {words}."
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        ("DADD R4, R8, R10", THREADS // 2),  # a few of them, in one branch
+        ("HFMA2.MMA R4, -RZ, RZ, 0, 0", 64 * THREADS),  # a constant
+        ("HADD2.F32 R4, -RZ, R4.H0_H0", 64 * THREADS),  # halves in memory alone
+        ("IMAD R4, R8, R10, R4", 64 * THREADS),
+    ],
+)
+def test_what_calculates_nothing_is_no_precision(beside: tuple[str, Number]) -> None:
+    plain = side(launch(LOAD, FLOAT, ("IADD3 R4, R4, R4, R4", 64 * THREADS), STORE))
+    other = side(launch(LOAD, FLOAT, ("IADD3 R4, R4, R4, R4", 64 * THREADS), beside, STORE))
+    for old, new in ((plain, other), (other, plain)):
+        assert precision_words(doubts(old, new)) == ""
+
+
+def test_a_float32_epilogue_that_went_into_another_kernel_is_no_precision() -> None:
+    tensor = launch(LOAD, HALVES, STORE)
+    fused = launch(LOAD, HALVES, ("FADD R4, R4, R5", 8 * THREADS), STORE)
+    assert precision_words(doubts(side(tensor), side(fused))) == ""
+
+
+def test_without_machine_code_tensor_cores_tell_that_products_changed() -> None:
+    pipe = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"
+    old, new = (
+        side(make_launch(metrics=make_metrics(**{pipe: share}), instructions=InstructionTable()))
+        for share in (0.0, 64.9)
+    )
+    assert precision_words(doubts(old, new)) == (
+        "Other precision: products came to the tensor cores (0% → 64.9% of their peak)."
+    )
+    assert "products left" in precision_words(doubts(new, old))
+
+
+def test_a_step_in_fewer_bits_is_told_with_its_cause_behind_the_precision() -> None:
+    old = side(launch(LOAD, FLOAT, STORE))
+    new = side(launch(LOAD, ("HMMA.1688.F32.TF32 R4, R8, R10, R4", TENSOR), STORE))
+    story = Step(old, new, ("v1", "v2")).story
+    assert not story.cause.other_work
+    assert story.sentence.startswith("Other precision: float32 operations 4.19 M → 0")
+    assert story.strip[0].text == "other precision"
 
 
 def test_vanished_arithmetic_is_dead_code() -> None:

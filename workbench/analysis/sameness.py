@@ -15,7 +15,9 @@ captures of the same machine code differ by nothing but the machine. Judged by:
 * the build's flags, the debug notice of a report, and local memory as debug builds alone use it;
 * the text of the machine code, with grid, block and shared memory: the same code launched
   alike is no change at all, and kernels beside it are another set of launches;
-* the devices: what moved from one chip to another is not the code's.
+* the devices: what moved from one chip to another is not the code's;
+* the operations of each format of numbers: fewer bits are other results, though of the same work,
+  so it is said first and the step is told all the same.
 
 The rules are conservative: an algorithm that needs fewer operations, a fused kernel or fewer
 accumulations in global memory are work of the author, and only doubted (`Doubt.certain` is
@@ -29,16 +31,18 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from workbench.analysis.absent import over, plus
 from workbench.analysis.aggregate import Recent, main_launch, value_of
+from workbench.analysis.launches import side_by_side
 from workbench.analysis.roofline import (
     Amounts,
     all_arithmetic,
     amounts_of,
     each_once,
+    executed,
     loaded_bytes,
     measured,
     operations_of,
@@ -46,7 +50,9 @@ from workbench.analysis.roofline import (
     work,
 )
 from workbench.counters import Missing
+from workbench.gpus import WARP_SIZE
 from workbench.model import DEBUG_BUILD, Launch, Profile, Record
+from workbench.sass import OPCODES, matrix_product, product_operations
 from workbench.units import listed, quantity, several
 
 Kind = Literal[
@@ -59,6 +65,7 @@ Kind = Literal[
     "output",
     "input",
     "size",
+    "precision",
 ]
 
 _DEBUG_FLAGS = frozenset({"-G", "--device-debug"})
@@ -79,11 +86,35 @@ _AGREE = 0.05
 #: how many times the instructions of the other side it executes. Spills alone stay below.
 _DEBUG_LOCAL, _PLAIN_LOCAL, _BLOWN_UP = 0.1, 0.02, 4.0
 _WORD = 4
+#: A format of numbers is told where it is this part of a side's operations, and (but for products
+#: of matrices) of what its lanes execute; and gone where less than `_VANISHED` of it is left.
+_OF_OPERATIONS, _OF_LANES = 0.01, 0.005
+#: Percent of their peak from which tensor cores do a kernel's products.
+_AT_WORK = 10.0
 #: What stands before the words where the work of a launch is the same.
 _HEADS = {
     "devices": "Two devices",
     "launches": "Only the set of launches differs",
     "same-code": "The same kernel twice",
+}
+#: Bits of significance of every format, and how its operations are called.
+_FORMATS = {
+    "float64": (53, "float64 operations"),
+    "float32": (24, "float32 operations"),
+    "TF32": (11, "TF32 operations on tensor cores"),
+    "half": (11, "half-precision operations"),
+    "bfloat16": (8, "bfloat16 operations"),
+    "int8": (8, "int8 operations"),
+    "float8": (4, "8-bit float operations"),
+}
+#: What a modifier of a product of matrices says of its inputs; without one they are halves.
+_INPUTS = {
+    "TF32": "TF32",
+    "BF16": "bfloat16",
+    "S8": "int8",
+    "U8": "int8",
+    "E4M3": "float8",
+    "E5M2": "float8",
 }
 
 #: Addresses of device code have nine digits and more; constants of 32 bits have eight.
@@ -125,6 +156,8 @@ def doubts(
         found.append((None if apart else _twice(sides)) or other)
     else:
         found.append(_other_launches(sides, codes, labels) or _by_amount(sides, labels))
+        both = side_by_side(old, new)
+        found.append(_precision((both.old, both.new)))
     return tuple(doubt for doubt in found if doubt is not None)
 
 
@@ -132,10 +165,15 @@ def headline(found: Iterable[Doubt]) -> str:
     """What is certain, as one sentence: ``Not the same work: …`` before all else; or ""."""
     words: dict[str, list[str]] = defaultdict(list)
     for doubt in found:
-        if doubt.certain:
+        if doubt.certain and doubt.kind != "precision":
             words[_HEADS.get(doubt.kind, "Not the same work")].append(doubt.words)
     heads = ("Not the same work", *_HEADS.values())
     return next((f"{head}: {'; '.join(words[head])}." for head in heads if words[head]), "")
+
+
+def precision_words(found: Iterable[Doubt]) -> str:
+    """``Other precision: float64 operations 6.68 G → 0.``, to stand before any praise; or ""."""
+    return "".join(f"Other precision: {d.words}." for d in found if d.kind == "precision")
 
 
 # --- builds ------------------------------------------------------------------------
@@ -504,6 +542,108 @@ def _other_size(
         return None
     words = f"another size: {_moved(first, unit)} {second}, {_moved(stored, 'byte')} stored"
     return Doubt(kind="size", words=words)
+
+
+# --- formats of numbers --------------------------------------------------------------
+
+
+def _precision(sides: tuple[Profile, Profile]) -> Doubt | None:
+    """Formats of numbers that one side calculates in, and the other one does not."""
+    counted = [_operations_by_format(side) for side in sides]
+    old, new = counted
+    if old is None or new is None:
+        return _tensor_cores(sides)
+    whole = [sum(side[name] for name in _FORMATS) for side in (old, new)]
+    shifted = [
+        name
+        for name in _FORMATS
+        for a, b, total in ((old[name], new[name], whole[0]), (new[name], old[name], whole[1]))
+        if a and a >= _OF_OPERATIONS * total and b <= _VANISHED * a
+    ]
+    # Float32 alone that comes or goes is an index, or an epilogue.
+    if not all(whole) or not {*shifted} - {"float32"}:
+        return None
+    said = [
+        f"{_FORMATS[name][1]} {quantity(old[name])} → {quantity(new[name])}" for name in shifted
+    ]
+    if "float64" in shifted and max(old[_CONVERTED], new[_CONVERTED]):
+        both = f"{quantity(old[_CONVERTED])} → {quantity(new[_CONVERTED])}"
+        said.append(f"conversions between float64 and float32 {both}")
+    bits = [
+        max(_FORMATS[name][0] for name in own or [max(_FORMATS, key=lambda name: side[name])])
+        for side, own in (
+            (old, [name for name in shifted if old[name] > new[name]]),
+            (new, [name for name in shifted if new[name] > old[name]]),
+        )
+    ]
+    fewer = "; with fewer bits, results may be less exact" if bits[1] < bits[0] else ""
+    return Doubt(kind="precision", words=f"{listed(said)}{fewer}")
+
+
+#: Among operations by format: conversions that read or write a float64.
+_CONVERTED = "conversions"
+
+
+def _operations_by_format(profile: Profile) -> Mapping[str, float] | None:
+    """Of every kernel and configuration once; None where the code of one was not counted."""
+    if not all(map(_formats, measured(profile))):
+        return None
+    return {name: _of_format(profile, name) for name in (*_FORMATS, _CONVERTED)}
+
+
+def _of_format(profile: Profile, name: str) -> float:
+    return each_once(profile, lambda launch: _formats(launch).get(name, 0.0)) or 0.0
+
+
+def _count_formats(launch: Launch) -> dict[str, float]:
+    """Operations by format, two a multiply-add; formats of a few lanes are left out."""
+    lanes: dict[str, float] = defaultdict(float)
+    operations: dict[str, float] = defaultdict(float)
+    for text, opcode, modifiers, count in executed(launch):
+        row = OPCODES.get(opcode)
+        lanes[""] += count
+        if row is None:
+            continue
+        if row.role == "conversion" and "F64" in modifiers:
+            operations[_CONVERTED] += count
+            continue
+        name = next((_INPUTS[each] for each in sorted(modifiers) if each in _INPUTS), "half")
+        each = 2.0 if row.role == "product" else 1.0
+        if matrix_product(opcode):
+            name = "float64" if opcode == "DMMA" else name
+            each = product_operations(modifiers) / WARP_SIZE
+            lanes[name] = math.inf
+        elif row.role not in ("floating point", "product"):
+            continue
+        elif row.packed:
+            # Constants are made by adding to a product of zeros; HADD2.F32 converts.
+            each = 0.0 if "RZ, RZ" in text or "F32" in modifiers else float(row.packed)
+        elif opcode == "IDP":
+            name, each = "int8", 8.0 if "4A" in modifiers else 4.0
+        else:
+            name = "float64" if row.pipe == "FP64" else "float32"
+        operations[name] += each * count
+        lanes[name] += count
+    few = _OF_LANES * lanes[""]
+    kept = {name: n for name, n in operations.items() if lanes.get(name, few) >= few}
+    return {_CONVERTED: 0.0, **kept} if few else {}
+
+
+_formats: Recent[Launch, dict[str, float]] = Recent(_count_formats)
+
+
+def _tensor_cores(sides: tuple[Profile, Profile]) -> Doubt | None:
+    """Where no machine code tells the format: tensor cores that came or went."""
+    mains = [main_launch(side) for side in sides]
+    used = [value_of(launch, "tensor_utilization") if launch else None for launch in mains]
+    old, new = used
+    if old is None or new is None or min(old, new) >= 1.0 or max(old, new) < _AT_WORK:
+        return None
+    words = (
+        f"products {'came to' if old < 1.0 else 'left'} the tensor cores "
+        f"({quantity(old, '%')} → {quantity(new, '%')} of their peak)"
+    )
+    return Doubt(kind="precision", words=words)
 
 
 def _moved(amounts: Amounts, unit: str = "") -> str:

@@ -27,7 +27,7 @@ from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.launches import KernelChange, kernel_words, speaking
 from workbench.analysis.limit import RESOURCES, Limit, stall_words
-from workbench.analysis.sameness import headline
+from workbench.analysis.sameness import headline, precision_words
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.weight import TELLING
 from workbench.counters import catalog
@@ -348,6 +348,7 @@ def tell(
         cause: What made the step.
         time: The split of the duration, if there is one.
     """
+    precise = precision_words(cause.doubts)
     if head := headline(cause.doubts):
         # Of one machine code a difference in time is the machine's, and worth a word.
         kinds = {doubt.kind for doubt in cause.doubts if doubt.certain}
@@ -355,8 +356,9 @@ def tell(
             return f"{head} {_speed(comparison)}"
         if kinds == {"devices"}:
             return " ".join((head, _speed(comparison), *_limits(comparison, cause)))
-        return head
+        return f"{head} {precise}".rstrip()
     clauses = [
+        precise,
         _speed(comparison),
         _unseen(comparison),
         _set_of_kernels(comparison),
@@ -644,6 +646,8 @@ def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tup
         here = [limit_stop(new)] if new is not None else []
         return (*begin, doubt, *_time_stop(comparison), *here)
     out = []
+    if precision_words(cause.doubts):
+        out.append(Stop(text="other precision", kind="doubt"))
     if cause.proofs and (comparison.speed is None or comparison.speed.moved):
         proof = cause.proofs[0]
         where = where_of(proof, attribution.hunks)

@@ -92,8 +92,8 @@ class Cause(Record, frozen=True):
 
     @property
     def other_work(self) -> bool:
-        """Whether it is certain that the two did not do the same."""
-        return any(doubt.certain for doubt in self.doubts)
+        """Whether it is certain that the two did not do the same; in fewer bits it is the same."""
+        return any(doubt.certain and doubt.kind != "precision" for doubt in self.doubts)
 
 
 def find_cause(
