@@ -29,6 +29,7 @@ from ptxemu.ops import (
     video,
     warp,
     wgmma,
+    wmma,
 )
 from ptxemu.ops.exact import fma32_stacked
 from ptxemu.ops.floats import wide
@@ -142,7 +143,7 @@ def _copy(instr: Instr, ctx: Context, site: CodeSite) -> Run:
 #: Builders of what is counted beyond how often it runs.
 _COUNTED: dict[str, Callable[[Instr, Context, CodeSite], Run]] = {
     "ld": access.load, "ldu": access.load, "st": access.store, "atom": atomics.build,
-    "red": atomics.build, "ldmatrix": mma.ldmatrix, "wmma": mma.wmma, "cp": _copy,
+    "red": atomics.build, "ldmatrix": mma.ldmatrix, "wmma": wmma.wmma, "cp": _copy,
     "mbarrier": mbarrier.build,
     "wgmma": wgmma.build, "stmatrix": mma.stmatrix,
 }  # fmt: skip
@@ -154,8 +155,8 @@ _TABLES = (
 #: Opcodes of which some form runs; those of control flow end blocks and have no builder.
 OPCODES = frozenset(
     (
-        *_COUNTED, "mma", "mapa", "getctarank", "addc", "subc", "madc", "bra", "brx", "call", "ret",
-        "exit",
+        *_COUNTED, "mma", "movmatrix", "mapa", "getctarank", "addc", "subc", "madc", "bra", "brx",
+        "call", "ret", "exit",
         *(op for table in (*_TABLES, floats.HALVES, floats.BUILDERS) for op in table),
     )
 )  # fmt: skip
@@ -195,8 +196,8 @@ def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         return cluster.barrier(instr, ctx)
     if op in ("mapa", "getctarank"):
         return (cluster.mapa if op == "mapa" else cluster.getctarank)(instr, ctx)
-    if op == "mma":
-        return mma.mma(instr, ctx)
+    if op in ("mma", "movmatrix"):
+        return (mma.mma if op == "mma" else mma.movmatrix)(instr, ctx)
     if arithmetic.is_dpx(instr):
         return arithmetic.dpx(instr, ctx)
     if arithmetic.uses_carry(instr):

@@ -1,4 +1,4 @@
-"""Tensor-core instructions of a warp: ``mma.sync``, ``ldmatrix``, ``stmatrix`` and ``wmma``.
+"""Tensor-core instructions of a warp: ``mma.sync``, ``ldmatrix`` and ``stmatrix``.
 
 Products are exact and summed in float64 (integers exactly), then rounded once. The
 chip aligns and truncates inside its sum, in a way that NVIDIA does not publish, so
@@ -8,21 +8,19 @@ floating-point results may differ from it in the last bits; integer results do n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ptxemu.cost import matrix_cost
-from ptxemu.errors import Fault
-from ptxemu.ops.access import Access, Located, cost_of, scatter, where_of
-from ptxemu.ops.conversions import pack, unpack
+from ptxemu.ops.access import Access, cost_of, scatter
+from ptxemu.ops.conversions import numbers_of, pack, unpack
 from ptxemu.ops.warp import by_warp
-from ptxemu.ptx.instructions import Instr, Operand, Reg, Vec, registers_of
+from ptxemu.ptx.instructions import Instr, Operand, Vec
 from ptxemu.state.context import CodeSite, Context, Registers, Run, put, writes_itself
 from ptxemu.state.lanes import WARP, Lanes, Mask
-from ptxemu.state.spaces import SHARED_WINDOW, WINDOW
-from ptxemu.state.values import F32, F64, UNSIGNED, Affine, Array, Base, Ints, Value, add, unsigned
+from ptxemu.state.values import F32, F64, Array, Ints, Value, unsigned
 
 # --- Which lane holds which matrix element: the register layouts of ``mma`` and ``ldmatrix`` ---
 # All layouts are those of the PTX manual's figures, with g = lane / 4 and t = lane % 4.
@@ -85,30 +83,16 @@ def c_layout(m: int, n: int) -> Layout:
     return _stack(parts, (m, n))
 
 
-def wmma_layout(role: str) -> Layout:
-    """A 16×16 fragment of ``wmma``: that of one ``mma`` (A) or of two side by side (B, C).
-
-    PTX leaves it open. Read off ptxas 13.0 for sm_90, which makes two products of it.
-    """
-    if role == "a":
-        return a_layout(16, 16, 2)
-    low = b_layout(16, 8, 2) if role == "b" else c_layout(16, 8)
-    return Layout(
-        np.concatenate([low.row, low.row], axis=1),
-        np.concatenate([low.column, low.column + 8], axis=1),
-        (16, 16),
-    )
-
-
 #: Input type -> elements in a 32-bit register.
-_PER = {"f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4, "f64": 1}
+PER = {"f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4, "f64": 1, "e4m3": 4, "e5m2": 4}
 #: What registers hold, where it is not float32 or a half.
 _NUMBERS: dict[str, Any] = {"s8": np.int8, "u8": np.uint8, "s32": np.int32, "f64": F64}
 _SHAPES = {
     ("m16n8k8", "f16"), ("m16n8k8", "bf16"), ("m16n8k16", "f16"), ("m16n8k16", "bf16"),
     ("m16n8k4", "tf32"), ("m16n8k8", "tf32"), ("m8n8k16", "s8"), ("m8n8k16", "u8"),
     ("m16n8k16", "s8"), ("m16n8k16", "u8"), ("m16n8k32", "s8"), ("m16n8k32", "u8"),
-    ("m8n8k4", "f64"),
+    ("m8n8k4", "f64"), ("m16n8k4", "f64"), ("m16n8k8", "f64"), ("m16n8k16", "f64"),
+    ("m16n8k16", "e4m3"), ("m16n8k16", "e5m2"), ("m16n8k32", "e4m3"), ("m16n8k32", "e5m2"),
 }  # fmt: skip
 
 
@@ -119,6 +103,8 @@ def read(R: Registers, slots: list[int], kind: str, lanes: Lanes) -> Array:
     bits = np.ascontiguousarray(np.stack(np.broadcast_arrays(*columns), axis=-1))
     if kind in ("f16", "bf16"):
         return unpack(bits.view(np.uint16), kind)
+    if kind in ("e4m3", "e5m2"):
+        return np.asarray(numbers_of(f"{kind}x2")[bits.view(np.uint8)])
     if kind == "tf32":  # the chip looks at the upper 19 bits only
         bits = bits & np.uint32(0xFFFFE000)
     numbers: Array = bits.view(_NUMBERS.get(kind, F32))
@@ -192,7 +178,7 @@ def mma(instr: Instr, ctx: Context) -> Run:
         Fault: a shape or type that is not supported.
     """
     shape = next(part for part in instr.parts if part[0] == "m" and part[1:2].isdigit())
-    to, left, right, start = [p for p in instr.parts if p in (*_PER, "f32", "s32")][-4:]
+    to, left, right, start = [p for p in instr.parts if p in (*PER, "f32", "s32")][-4:]
     if (shape, left) not in _SHAPES or "row" not in instr.parts or instr.parts.count("col") != 1:
         raise ctx.unsupported(instr)
     m, n, k = (int(size) for size in re.split("[mnk]", shape)[1:])
@@ -200,8 +186,8 @@ def mma(instr: Instr, ctx: Context) -> Run:
     layout = c_layout(m, n)
     return product(
         ctx,
-        operand(a, left, a_layout(m, k, _PER[left]), ctx),
-        operand(b, right, b_layout(k, n, _PER[left]), ctx),
+        operand(a, left, a_layout(m, k, PER[left]), ctx),
+        operand(b, right, b_layout(k, n, PER[left]), ctx),
         operand(c, start, layout, ctx),
         Accumulator(targets_of(d, ctx), to, layout, "satfinite" in instr.parts),
     )
@@ -280,256 +266,17 @@ def stmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     return run
 
 
-# --- ``wmma``: fragments of 16×16 matrices, loaded, multiplied and stored ---
-# PTX leaves open how a fragment's elements lie in registers; ours lie as ptxas 13.0 has them
-# on sm_90: as those of ``mma``, float16 of A and B twice, of which products take the first.
-# What memory instructions a load or store becomes is not open: ptxas always makes the same
-# ones, and their costs are counted.
-
-
-class Pieces(NamedTuple):
-    """The accesses of one load or store, `each` elements per lane.
-
-    `row` and `column` are (accesses, 32): the lane's first element in memory, rows
-    (columns, if the matrix lies by columns) being `stride` elements apart.
-    """
-
-    row: Ints
-    column: Ints
-    each: int
-
-
-def pieces(role: str, kind: str, *, by_column: bool) -> Pieces:
-    """The memory instructions that ptxas makes of one ``wmma.load`` or ``wmma.store``.
-
-    16-bit elements come in four words whichever way the matrix lies (MOVM turns them),
-    sums in float32 as four pairs along rows or as eight single words across columns.
-
-    Args:
-        role: ``a``, ``b`` or ``c``.
-        kind: Type of an element.
-        by_column: Whether the matrix lies by columns.
-    """
-    if kind == "f32" and by_column:
-        parts = [(_T * 2 + e + 8 * j, _G + 8 * i) for j in (0, 1) for i in (0, 1) for e in (0, 1)]
-        return Pieces(np.stack([r for r, _ in parts]), np.stack([c for _, c in parts]), 1)
-    parts = [(_G + 8 * i, _T * 2 + 8 * j) for j in (0, 1) for i in (0, 1)]
-    return Pieces(np.stack([r for r, _ in parts]), np.stack([c for _, c in parts]), 2)
-
-
-def _held(ctx: Context, name: str) -> set[tuple[str, int]] | None:
-    """What a register may hold of fragments: their roles and its place in them; None: unknown."""
-    out: set[tuple[str, int]] = set()
-    left, seen = [name], set[str]()
-    while left:
-        name = left.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        for maker in ctx.makers.get(name, ()):
-            source = maker.operands[1] if maker.op == "mov" else None
-            if isinstance(source, Reg):
-                left.append(source.name)
-            elif maker.op == "wmma":
-                role = maker.parts[2] if maker.parts[2] in ("a", "b") else "c"
-                out.add((role, registers_of(maker.operands[0]).index(name)))
-            else:
-                return None
-    return out
-
-
-def _check_places(instr: Instr, ctx: Context, role: str, fragment: Operand) -> None:
-    """Raise where a register certainly holds another part of a fragment than is taken from it."""
-    for place, name in enumerate(registers_of(fragment)):
-        held = _held(ctx, name)
-        if held and (role, place) not in held:
-            other, at = min(held)
-            raise Fault(
-                f"{ctx.where(instr)}: a fragment out of order: `{instr.op}` takes register {name} "
-                f"as number {place + 1} of {role.upper()}, but it is number {at + 1} of a fragment "
-                f"of {other.upper()}",
-                "Which elements a fragment's registers hold depends on the chip: pass on whole "
-                "fragments as they are.",
-            )
-
-
-def _checked(run: Run, instr: Instr, ctx: Context, fragments: dict[str, Operand]) -> Run:
-    """The same; what is wrong with its fragments is told when it is run."""
-    try:
-        for role, fragment in fragments.items():
-            _check_places(instr, ctx, role, fragment)
-    except Fault as error:
-        found = error
-
-        @writes_itself
-        def told(R: Registers, M: Mask) -> None:
-            raise found
-
-        return told
-    return run
-
-
-def _mma(instr: Instr, ctx: Context) -> Run:
-    kinds = [p for p in instr.parts if p in ("f16", "bf16", "f32", "s32", "s8", "u8", "tf32")]
-    if "m16n16k16" not in instr.parts or kinds[0] not in ("f16", "f32", "bf16"):
+def movmatrix(instr: Instr, ctx: Context) -> Run:
+    """A matrix of 8×8 elements of 16 bits, between the registers of a warp, transposed."""
+    if "trans" not in instr.parts:
         raise ctx.unsupported(instr)
-    inputs = "bf16" if "bf16" in kinds else "f16"
-    to, start = (kinds[0], kinds[-1]) if inputs == "f16" else ("f32", "f32")
-    # Fragments already hold the matrix itself, however it was stored.
-    d, a, b, c = instr.operands
-    layout = wmma_layout("c")
-    run = product(
-        ctx,
-        operand(_first(a), inputs, wmma_layout("a"), ctx),
-        operand(_first(b), inputs, wmma_layout("b"), ctx),
-        operand(c, start, layout, ctx),
-        Accumulator(targets_of(d, ctx), to, layout),
-    )
-    return _checked(run, instr, ctx, {"a": a, "b": b, "c": c})
+    (slot,), layout = ctx.sources(instr, 1, 4), c_layout(8, 8)
 
+    def run(R: Registers, M: Mask) -> Value:
+        lanes = ctx.rt.lanes
+        bits = np.ascontiguousarray(by_warp(unsigned(R[slot], 4), lanes))[..., None]
+        turned = np.swapaxes(layout.matrix(bits.view(np.uint16)), -1, -2)
+        out = np.ascontiguousarray(layout.fragment(turned)).view(np.uint32)
+        return out.reshape(out.shape[0], lanes.T)
 
-def _first(fragment: Operand) -> Vec:
-    """The registers of A or B that a product takes: the others hold the same once more."""
-    assert isinstance(fragment, Vec)
-    return Vec(fragment.items[:4])
-
-
-def _loaded(role: str, kind: str) -> Layout:
-    """What a load puts into the registers of a fragment: float16 of A and B twice."""
-    layout = wmma_layout(role)
-    if role == "c" or kind != "f16":
-        return layout
-    row, column = (np.concatenate([each, each], axis=1) for each in layout[:2])
-    return Layout(row, column, layout.shape)
-
-
-class _Fragment:
-    """What loads and stores share: where the pieces of a fragment lie."""
-
-    def __init__(self, instr: Instr, ctx: Context, site: CodeSite) -> None:
-        self.load = instr.parts[1] == "load"
-        kind = instr.parts[-1]
-        if "m16n16k16" not in instr.parts or kind not in ("f16", "bf16", "f32"):
-            raise ctx.unsupported(instr)
-        self.ctx, self.site = ctx, site
-        role = instr.parts[2] if instr.parts[2] in ("a", "b") else "c"
-        self.by_column = "col" in instr.parts
-        self.layout = _loaded(role, kind)
-        self.pieces = pieces(role, kind, by_column=self.by_column)
-        self.wide = 4 if kind == "f32" else 2
-        space = [p for p in instr.parts if p.split("::")[0] in ("shared", "global")]
-        bits = f"b{8 * self.wide * self.pieces.each}"
-        operands = instr.operands[:2]
-        plain = Instr(("ld" if self.load else "st", *space, bits), operands, None, instr.loc,
-                      instr.ptx_line, instr.text)  # fmt: skip
-        self.access = Access(
-            plain, ctx, site, operands[1 if self.load else 0], "load" if self.load else "store"
-        )
-        self.access.dtype = UNSIGNED[self.access.width]
-        #: A and B come from shared memory by one LDSM of four matrices.
-        self.by_matrix = self.load and role != "c"
-        self.fragment = operands[0 if self.load else 1]
-        known = len(instr.operands) > 2
-        self.stride = ctx.slot(instr.operands[2], 4) if known else ctx.constant(16)
-        self._bases: dict[tuple[int, int, int], Base] = {}
-
-    def offsets(self, R: Registers, row: Ints, column: Ints, number: int) -> Affine:
-        """Bytes from the matrix's start to each lane's element."""
-        lanes, size = self.ctx.rt.lanes, self.access.size
-        stride = R[self.stride]
-        if type(stride) is int:
-            key = (stride, number, lanes.W)
-            base = self._bases.get(key)
-            if base is None:
-                one = (row * stride + column) * self.wide
-                base = Base(np.tile(one.astype(UNSIGNED[size]), lanes.W)[None, :])
-                self._bases[key] = base
-            return Affine(base, 0)
-        step = by_warp(unsigned(stride, 4), lanes).astype(np.int64)
-        flat = ((row * step + column) * self.wide).astype(UNSIGNED[size])
-        return Affine(Base(np.ascontiguousarray(flat).reshape(flat.shape[0], lanes.T)), 0)
-
-    def in_shared(self, R: Registers) -> bool:
-        """Does a generic address lead to shared memory?"""
-        if self.access.space:
-            return self.access.space == "shared"
-        base, off = where_of(R, self.access.slot, self.access.size)
-        return SHARED_WINDOW <= base.bounds[0] + off + self.access.imm < SHARED_WINDOW + WINDOW
-
-    def charge_matrix(self, R: Registers, M: Mask, kept: Value) -> None:
-        """Count one LDSM: lane 8 m + r names row r of the m-th 8×8 matrix."""
-        access, lanes = self.access, self.ctx.rt.lanes
-        row, column = _LANE % 8 + _LANE // 8 % 2 * 8, _LANE // 16 * 8
-        R[access.slot] = add(kept, self.offsets(R, row, column, -1), access.size)
-        self.site.charge_shared(cost_of(matrix_cost, access.reach(R, M), 16, lanes))
-
-    def accesses(self, R: Registers, M: Mask) -> Iterator[tuple[Ints, Ints, Located]]:
-        """For every piece: rows and columns of the lanes' elements, and where they lie."""
-        access = self.access
-        kept: Value = R[access.slot]
-        for number, (row, column) in enumerate(zip(*self.pieces[:2], strict=True)):
-            R[access.slot] = add(kept, self.offsets(R, row, column, number), access.size)
-            access.charged = 0 if self.by_matrix and self.in_shared(R) else access.width
-            yield row, column, access.locate(R, M)
-        if access.charged == 0:
-            self.charge_matrix(R, M, kept)
-        R[access.slot] = kept
-
-
-def _load(memory: _Fragment) -> Run:
-    ctx, layout = memory.ctx, memory.layout
-    targets = targets_of(memory.fragment, ctx)
-    element = UNSIGNED[memory.wide]
-
-    @writes_itself
-    def many(R: Registers, M: Mask) -> None:
-        lanes: Lanes = ctx.rt.lanes
-        matrix = np.zeros((lanes.B, lanes.W, 16, 16), element)
-        for row, column, (found, index, _) in memory.accesses(R, M):
-            words = by_warp(found.take(index, mode="wrap"), lanes)
-            parts = np.ascontiguousarray(words)[..., None].view(element)
-            for e in range(memory.pieces.each):
-                matrix[..., row, column + e] = parts[..., e]
-        if memory.by_column:
-            matrix = np.swapaxes(matrix, 2, 3)
-        packed = np.ascontiguousarray(layout.fragment(matrix)).view(np.uint32)
-        for at, slot in enumerate(targets):
-            put(R, M, slot, np.ascontiguousarray(packed[..., at]).reshape(lanes.shape), 4)
-
-    return many
-
-
-def _store(memory: _Fragment) -> Run:
-    access, ctx, layout = memory.access, memory.ctx, memory.layout
-    slots = slots_of(memory.fragment, ctx)
-    element = UNSIGNED[memory.wide]
-
-    @writes_itself
-    def many(R: Registers, M: Mask) -> None:
-        lanes: Lanes = ctx.rt.lanes
-        columns = [by_warp(unsigned(R[slot], 4), lanes) for slot in slots]
-        bits = np.ascontiguousarray(np.stack(np.broadcast_arrays(*columns), -1)).view(element)
-        matrix = layout.matrix(bits[..., : layout.row.shape[1]])
-        if memory.by_column:
-            matrix = np.swapaxes(matrix, 2, 3)
-        for row, column, place in memory.accesses(R, M):
-            parts = [matrix[..., row, column + e] for e in range(memory.pieces.each)]
-            words = np.ascontiguousarray(np.stack(parts, -1)).view(access.dtype)[..., 0]
-            access.put(place, words.reshape(words.shape[0], lanes.T), M)
-
-    return many
-
-
-def wmma(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """``wmma.load``, ``wmma.mma`` and ``wmma.store``.
-
-    Raises:
-        Fault: a shape or type that is not supported.
-    """
-    if instr.parts[1] == "mma":
-        return _mma(instr, ctx)
-    memory = _Fragment(instr, ctx, site)
-    assert isinstance(memory.fragment, Vec)
-    if memory.load:
-        return _load(memory)
-    return _checked(_store(memory), instr, ctx, {"c": memory.fragment})
+    return run

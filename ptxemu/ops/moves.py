@@ -300,6 +300,27 @@ def _bmsk(instr: Instr) -> Callable[..., Array]:
     return ones
 
 
+def _fns(mask: Array, base: Array, offset: Array) -> Array:
+    """The bit where, from a bit on, the so manieth one stands: upwards, or downwards below 0."""
+    mask, base, offset = np.broadcast_arrays(mask, base, offset)
+    steps = np.ascontiguousarray(offset).view(np.int32).astype(np.int64)
+    place, left = base.astype(np.int64), np.maximum(np.abs(steps), 1)
+    found = np.full(place.shape, -1, np.int64)
+    for _ in range(32):
+        inside = (place >= 0) & (place < 32)
+        one = inside & (mask.astype(np.int64) >> np.clip(place, 0, 31) & 1 == 1)
+        left = left - one
+        found = np.where(one & (left == 0), place, found)
+        # No step at all looks at one bit alone.
+        place = np.where(steps == 0, -1, place + np.sign(steps))
+    return found.astype(_WORD)
+
+
+def _policy(instr: Instr, ctx: Context) -> Run:
+    """``createpolicy``: how long the second cache should keep something, which nothing shows."""
+    return lambda R, M: 0
+
+
 # --- what changes no register
 
 
@@ -628,7 +649,8 @@ BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {
     "prmt": _lanewise(_prmt, 4, 4, 4), "lop3": _lanewise(_lop3, 4, 4, 4),
     "shf": _lanewise(_shf, 4, 4, 4), "dp4a": _lanewise(_dot, 4, 4, 4),
     "dp2a": _lanewise(_dot, 4, 4, 4), "sad": _lanewise(_sad, 0, 0, 0),
-    "bmsk": _lanewise(_bmsk, 4, 4), "fence": _fence,
+    "bmsk": _lanewise(_bmsk, 4, 4), "fns": _lanewise(lambda _: _fns, 4, 4, 4),
+    "fence": _fence, "createpolicy": _policy,
     "trap": trap, "brkpt": trap, "printf": printf,
     **dict.fromkeys(_SILENT, _nothing),
 }  # fmt: skip

@@ -291,12 +291,29 @@ class _Inliner:
         value = instr.operands[0] if load else instr.operands[1]
         items = value.items if isinstance(value, Vec) else (value,)
         out = []
-        move = ("mov", f"b{8 * max(SIZES[kind], 2)}")
         for index, item in enumerate(items):
             slot = self.slot(name, offset + index * SIZES[kind], kind)
             pair: tuple[Operand, Operand] = (item, slot) if load else (slot, item)
-            out.append(replace(instr, parts=move, operands=pair))
+            out.append(self._move(instr, *pair, kind))
         return out
+
+    def _move(self, like: Instr, target: Operand, source: Operand, kind: str) -> Instr:
+        """A move of one type: registers may be wider, as those of loads and stores may."""
+        size = max(SIZES[kind], 2)
+        target_bytes, source_bytes = (
+            SIZES[self.flat.registers[each.name]]
+            if isinstance(each, Reg) and each.name in self.flat.registers
+            else size
+            for each in (target, source)
+        )
+        sign = "s" if kind[0] == "s" else "u"
+        parts: tuple[str, ...] = ("mov", f"b{8 * size}")
+        more: tuple[Operand, ...] = ()
+        if source_bytes == target_bytes > size:  # the lower part alone
+            parts, more = ("bfe", f"{sign}{8 * source_bytes}"), (Imm(0), Imm(8 * size))
+        elif source_bytes != target_bytes and size in (source_bytes, target_bytes):
+            parts = ("cvt", f"{sign}{8 * target_bytes}", f"{sign}{8 * source_bytes}")
+        return replace(like, parts=parts, operands=(target, source, *more))
 
     def expand(self, place: _Inlined, at: Loc | None = None) -> None:
         """Append a function's body; instructions without a line stand at the call's, `at`."""

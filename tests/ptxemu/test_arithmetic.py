@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.ptxemu.conftest import elementwise
+from tests.ptxemu.conftest import Compile, elementwise, execute
 
 RNG = np.random.default_rng(20)
 COUNT = 4000
@@ -296,3 +296,37 @@ def test_flush_to_zero_and_saturation() -> None:
         0,
         0,
     ]
+
+
+def test_the_place_of_a_bit() -> None:
+    count = 4096
+    mask = RNG.integers(0, 1 << 32, count).astype("u4")
+    mask[:64] = [0, 0xFFFFFFFF, 0xAAAAAAAA, 1 << 31] * 16
+    base = RNG.integers(0, 32, count).astype("u4")
+    offset = RNG.integers(-8, 9, count).astype("i4")
+
+    def place(bits: int, start: int, steps: int) -> int:
+        """As the manual has it."""
+        if steps == 0:
+            return start if bits >> start & 1 else -1
+        way = range(start, 32) if steps > 0 else range(start, -1, -1)
+        found = [at for at in way if bits >> at & 1]
+        return found[abs(steps) - 1] if len(found) >= abs(steps) else -1
+
+    got = elementwise("fns.b32", ["u32", "u32", "s32"], [mask, base, offset], "s32")
+    columns = (each.tolist() for each in (mask, base, offset))
+    assert got.tolist() == [place(*each) for each in zip(*columns, strict=True)]
+
+
+def test_a_policy_of_the_cache_changes_nothing(cuda: Compile) -> None:
+    text = """extern "C" __global__ void k(const float* x, float* y) {
+      unsigned long long policy; float v;
+      asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+      asm volatile("ld.global.L2::cache_hint.f32 %0, [%1], %2;"
+        : "=f"(v) : "l"(x + threadIdx.x), "l"(policy));
+      asm volatile("st.global.L2::cache_hint.f32 [%0], %1, %2;"
+        :: "l"(y + threadIdx.x), "f"(v), "l"(policy) : "memory");
+    }"""
+    x = RNG.standard_normal(32).astype("f4")
+    got, _ = execute(cuda(text), "k", {"x": x, "y": np.zeros(32, "f4")}, ["x", "y"])
+    assert np.array_equal(got["y"], x)

@@ -191,3 +191,41 @@ def test_a_guarded_call_is_made_by_those_who_pass() -> None:
 """
     got, _ = execute(parse(text), "k", {"p": np.zeros(32, np.uint32)}, ["p", scalar(5, "uint")])
     assert got["p"].tolist() == [2 * t if t < 5 else 5 for t in range(32)]
+
+
+def test_registers_of_a_call_may_be_wider_than_its_parameters() -> None:
+    # nvcc writes `ld.param.u32 %rd2` of a function that it does not inline; ptxas takes it.
+    text = f"""{HEADER}
+.func (.param .b64 back) f(.param .b32 x, .param .b32 y, .param .b64 z)
+{{
+    .reg .b64 %rd<8>;
+    ld.param.u32 %rd1, [x];
+    ld.param.s32 %rd2, [y];
+    ld.param.u32 %rd3, [z];
+    add.s64 %rd4, %rd1, %rd2;
+    add.s64 %rd5, %rd4, %rd3;
+    st.param.b64 [back+0], %rd5;
+    ret;
+}}
+.visible .entry k(.param .u64 p)
+{{
+    .reg .b32 %r<5>; .reg .b64 %rd<8>;
+    .param .b32 x; .param .b32 y; .param .b64 z; .param .b64 back;
+    ld.param.u64 %rd1, [p];
+    mov.u32 %r1, %tid.x;
+    neg.s32 %r2, %r1;
+    mov.u64 %rd4, 0x500000007;
+    cvt.s64.s32 %rd5, %r2;
+    st.param.b32 [x+0], %r2;
+    st.param.b32 [y+0], %rd5;
+    st.param.b64 [z+0], %rd4;
+    call (back), f, (x, y, z);
+    ld.param.b64 %rd6, [back+0];
+    mul.wide.u32 %rd2, %r1, 8;
+    add.u64 %rd3, %rd1, %rd2;
+    st.global.u64 [%rd3], %rd6;
+    ret;
+}}
+"""
+    got, _ = execute(parse(text), "k", {"p": np.zeros(32, np.int64)}, ["p"])
+    assert got["p"].tolist() == [(-t) % 2**32 - t + 7 for t in range(32)]

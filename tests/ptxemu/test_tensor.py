@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from ptxemu.errors import Unsupported
-from tests.ptxemu.conftest import Compile, execute
+from ptxemu.ptx.parser import parse
+from tests.ptxemu.conftest import HEADER, Compile, execute
 
 pytestmark = pytest.mark.nvcc
 
@@ -304,3 +307,98 @@ def test_shapes_that_are_not_there_are_named(cuda: Compile) -> None:
     }"""
     with pytest.raises(Unsupported, match=r"k\.cu:[34]: kernel k: .*m8n8k32"):
         execute(cuda(text), "k", {"y": np.zeros(1, "i4")}, ["y"])
+
+
+def numbers_of_bytes(codes: np.ndarray[Any, Any], kind: str) -> np.ndarray[Any, Any]:
+    """8-bit floats as float64, by the format's own definition."""
+    digits, bias = {"e4m3": (3, 7), "e5m2": (2, 15)}[kind]
+    power, rest = (codes & 0x7F) >> digits, codes & ((1 << digits) - 1)
+    size = np.where(
+        power > 0,
+        (1 + rest / (1 << digits)) * 2.0 ** (power.astype(int) - bias),
+        rest / (1 << digits) * 2.0 ** (1 - bias),
+    )
+    return np.where(codes > 127, -size, size)
+
+
+@pytest.mark.parametrize(("left", "right"), [("e4m3", "e4m3"), ("e5m2", "e4m3"), ("e4m3", "e5m2")])
+@pytest.mark.parametrize("depth", [16, 32])
+def test_mma_of_bytes_that_are_floats(left: str, right: str, depth: int) -> None:
+    words = depth // 16  # registers of half a row of four threads
+    a, b = "{%r1,%r2,%r3,%r4}", "{%r5,%r6}"
+    if words == 1:
+        a, b = "{%r1,%r2}", "{%r5}"
+    text = f"""{HEADER.replace("8.4", "8.7").replace("sm_90", "sm_89")}
+.visible .entry k(.param .u64 pa, .param .u64 pb, .param .u64 pc)
+{{
+    .reg .b32 %r<12>; .reg .f32 %f<8>; .reg .b64 %rd<12>;
+    mov.u32 %r8, %tid.x;
+    mul.wide.u32 %rd8, %r8, 16;
+    ld.param.u64 %rd1, [pa]; ld.param.u64 %rd2, [pb]; ld.param.u64 %rd3, [pc];
+    add.u64 %rd1, %rd1, %rd8; add.u64 %rd2, %rd2, %rd8; add.u64 %rd3, %rd3, %rd8;
+    ld.global.v4.u32 {{%r1,%r2,%r3,%r4}}, [%rd1];
+    ld.global.v2.u32 {{%r5,%r6}}, [%rd2];
+    mov.f32 %f1, 0f3F800000; mov.f32 %f2, %f1; mov.f32 %f3, %f1; mov.f32 %f4, %f1;
+    mma.sync.aligned.m16n8k{depth}.row.col.f32.{left}.{right}.f32
+        {{%f1,%f2,%f3,%f4}}, {a}, {b}, {{%f1,%f2,%f3,%f4}};
+    st.global.v4.f32 [%rd3], {{%f1,%f2,%f3,%f4}};
+    ret;
+}}
+"""
+    x, y = (RNG.integers(0, 0x78, (rows, depth)).astype("u1") for rows in (16, 8))
+    x, y = (each | (RNG.integers(0, 2, each.shape) << 7).astype("u1") for each in (x, y))
+    lanes, t = np.arange(32) // 4, np.arange(32) % 4
+    at, bt, want = np.zeros((32, 4, 4), "u1"), np.zeros((32, 4, 4), "u1"), np.zeros((32, 4))
+    product = numbers_of_bytes(x, left) @ numbers_of_bytes(y, right).T + 1
+    for word in range(words):
+        for byte in range(4):
+            column = 16 * word + 4 * t + byte
+            for half in (0, 1):
+                at[:, 2 * word + half, byte] = x[lanes + 8 * half, column]
+            bt[:, word, byte] = y[lanes, column]
+    for half in (0, 1):
+        for each in (0, 1):
+            want[:, 2 * half + each] = product[lanes + 8 * half, 2 * t + each]
+    got, _ = execute(
+        parse(text), "k", {"pa": at, "pb": bt, "pc": np.zeros((32, 4), "f4")}, ["pa", "pb", "pc"]
+    )
+    assert np.array_equal(got["pc"], want.astype("f4"))
+
+
+@pytest.mark.parametrize("depth", [4, 8, 16])
+def test_mma_of_float64_of_sixteen_rows(cuda: Compile, depth: int) -> None:
+    # Fragments as the manual draws them: row t / 4 and eight further, four columns apart.
+    of_a, of_b = depth // 2, depth // 4
+    named = [
+        ", ".join(f"%{start + at}" for at in range(count))
+        for start, count in ((0, 4), (4, of_a), (4 + of_a, of_b))
+    ]
+    loads = [
+        *(f'"d"(A[(g + {8 * (i % 2)}) * {depth} + t + {4 * (i // 2)}])' for i in range(of_a)),
+        *(f'"d"(B[g * {depth} + t + {4 * i}])' for i in range(of_b)),
+    ]
+    text = f"""extern "C" __global__ void k(const double* A, const double* B, double* C) {{
+      int g = threadIdx.x / 4, t = threadIdx.x % 4;
+      double c[4] = {{1, 2, 3, 4}};
+      asm volatile("mma.sync.aligned.m16n8k{depth}.row.col.f64.f64.f64.f64 {{{named[0]}}}, "
+        "{{{named[1]}}}, {{{named[2]}}}, {{{named[0]}}};"
+        : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3]) : {", ".join(loads)});
+      for (int i = 0; i < 4; i++) C[(g + 8 * (i / 2)) * 8 + 2 * t + i % 2] = c[i];
+    }}"""
+    a, b = RNG.standard_normal((16, depth)), RNG.standard_normal((8, depth))
+    got, _ = execute(cuda(text), "k", {"A": a, "B": b, "C": np.zeros((16, 8))}, ["A", "B", "C"])
+    start = np.tile(np.array([[1.0, 2.0]]), (16, 4)) + np.repeat([[0.0], [2.0]], 8, axis=0)
+    assert np.abs(got["C"] - (a @ b.T + start)).max() < 1e-12
+
+
+def test_movmatrix(cuda: Compile) -> None:
+    text = """extern "C" __global__ void k(const unsigned* x, unsigned* y) {
+      unsigned d;
+      asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(d) : "r"(x[threadIdx.x]));
+      y[threadIdx.x] = d;
+    }"""
+    x = RNG.integers(0, 1 << 16, (2, 8, 8)).astype("u2")
+    got, _ = execute(
+        cuda(text), "k", {"x": x.view("u4"), "y": np.zeros(64, "u4")}, ["x", "y"], block=64
+    )
+    assert np.array_equal(got["y"].view("u2").reshape(2, 8, 8), np.swapaxes(x, 1, 2))
