@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -206,7 +206,7 @@ def _references(counter: Counter) -> list[str]:
 @lru_cache(maxsize=1)
 def catalog() -> Catalog:
     """The catalog from ``data/counters.toml``, read once per process."""
-    text = files("workbench").joinpath("data/counters.toml").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "data/counters.toml").read_text(encoding="utf-8")
     table = tomli.loads(text)
     docs: dict[str, str] = table["docs"]
     rows = []

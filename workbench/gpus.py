@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -70,7 +70,7 @@ class Chip(Record, frozen=True):
 
 @lru_cache(maxsize=1)
 def _table() -> dict[str, Any]:
-    text = files("workbench").joinpath("data/chips.toml").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "data/chips.toml").read_text(encoding="utf-8")
     return tomli.loads(text)
 
 
@@ -95,6 +95,7 @@ def _bandwidth(device: Device) -> tuple[float, str]:
     return computed, "memory clock and bus width of the device" if computed else ""
 
 
+@lru_cache(maxsize=64)
 def chip_for(device: Device) -> Chip | None:
     """Limits and peaks of a profile's device.
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -53,7 +53,7 @@ class _SassFile(Record, frozen=True):
     opcodes: dict[str, Opcode]
 
 
-_TEXT = files("workbench").joinpath("data/sass.toml").read_text(encoding="utf-8")
+_TEXT = (Path(__file__).parent / "data/sass.toml").read_text(encoding="utf-8")
 _TABLE = msgspec.convert(tomli.loads(_TEXT), _SassFile)
 OPCODES: Mapping[str, Opcode] = _TABLE.opcodes
 _UNLISTED = Opcode()

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from workbench.errors import KernelError, UsageError
-from workbench.processes.bounds import LAST_WORDS_S, Deadline
 from workbench.session.asked import Places, Selection
 
 if TYPE_CHECKING:
@@ -186,10 +185,11 @@ def _run_options(**given: Any) -> RunOptions:
             "Each says where the work runs: use only one of them.",
         )
     seconds, on = given.pop("timeout_s"), given.pop("on", None) or ""
-    limit = Deadline() if seconds is None else Deadline.after(seconds)
-    if on and seconds is not None:  # the time that jobs wait for their turn is nobody's work
-        limit = Deadline(seconds)
-    return RunOptions(**given, on=on, limit=limit)
+    return RunOptions(**given, on=on).within(seconds)
+
+
+#: Seconds that a command has for its last words, after its time is over.
+_LAST_WORDS_S = 5.0
 
 
 def _in_time(options: Decorator) -> Decorator:
@@ -206,7 +206,7 @@ def _in_time(options: Decorator) -> Decorator:
 
             with contextlib.ExitStack() as held:
                 if run.limit.end is not None:
-                    held.enter_context(run.limit.kept(error, LAST_WORDS_S))
+                    held.enter_context(run.limit.kept(error, _LAST_WORDS_S))
                 function(run=run, **given)
 
         return options(command)

@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from workbench.engines.ncu.collection import Collection, Keep
 from workbench.errors import WorkbenchError
 from workbench.model import EngineName, Record
@@ -65,6 +67,13 @@ class RunOptions(Record, frozen=True):
     gpus: str = ""
     on: str = ""
     instruction_limit: int | None = None
+
+    def within(self, seconds: float | None) -> RunOptions:
+        """The same, over in so many seconds from now; None: with the limits of the parts alone."""
+        if seconds is None:
+            return self
+        # The time that jobs of a cluster wait for their turn is nobody's work.
+        return replace(self, limit=Deadline(seconds) if self.on else Deadline.after(seconds))
 
 
 class Where(Record, frozen=True):

@@ -20,9 +20,6 @@ from types import FrameType
 if sys.platform == "linux":
     import resource  # Windows has none
 
-#: Seconds that a command has for its last words, after its time is over.
-LAST_WORDS_S = 5.0
-
 
 @dataclass(frozen=True, slots=True)
 class Deadline:

@@ -13,7 +13,6 @@ from workbench.analysis.counterparts import LaunchClass, classes_of
 from workbench.analysis.launches import shortened, titles
 from workbench.analysis.program import (
     Change,
-    ClassChange,
     KindTime,
     ProgramDifference,
     WorkChange,
@@ -441,13 +440,6 @@ def _fate_cells(difference: ProgramDifference, row: WorkChange, name: str) -> tu
 
 def _line(title: str, difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[str, ...]:
     return ("", title, *_cells(difference, rows))
-
-
-def class_cells(difference: ProgramDifference, one: ClassChange) -> tuple[str, ...]:
-    """Of launches of one configuration: time before and after, and its relative change."""
-    old, new = difference.seconds(one)
-    before, after = (quantity(side, "s") if side else "—" for side in (old, new))
-    return before, after, relative(old, new) if old and new else "came" if new else "went"
 
 
 def _cells(difference: ProgramDifference, rows: Sequence[Change]) -> tuple[str, ...]:

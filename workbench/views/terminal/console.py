@@ -102,22 +102,28 @@ def print_view(view: RenderableType) -> None:
     traceback.
     """
     console = Console(markup=False, highlight=False, emoji=False)
-    with console.capture() as captured:
-        console.print(_Shown(view))
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    text = inert(captured.get().replace(_TIE, " ")).encode(encoding, "replace").decode(encoding)
+    text = _text(console, view).encode(encoding, "replace").decode(encoding)
     sys.stdout.write("\n".join(line.rstrip() for line in text.split("\n")))
     sys.stdout.flush()
 
 
+def _text(console: Console, view: RenderableType) -> str:
+    """What the console makes of a view, every character visible but for the styles' own."""
+    plain = console.color_system is None
+    with console.capture() as captured:
+        console.print(view if plain else _Shown(view))
+    text = captured.get().replace(_TIE, " ")
+    # Where there are no styles, the whole passes the door at once.
+    return inert(block(text) if plain else text)
+
+
 def render(view: RenderableType, width: int = 80) -> str:
     """Plain text of a view, without trailing blanks."""
-    out = io.StringIO()
     console = Console(
-        file=out, width=width, no_color=True, markup=False, highlight=False, emoji=False
+        file=io.StringIO(), width=width, no_color=True, markup=False, highlight=False, emoji=False
     )
-    console.print(_Shown(view))
-    text = inert(out.getvalue().replace(_TIE, " "))
+    text = _text(console, view)
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 

@@ -46,11 +46,11 @@ from workbench.units import (
     faster,
     lines_changed,
     quantity,
+    relative,
     several,
     signed,
     when,
 )
-from workbench.views.sheets.program import class_cells
 from workbench.views.terminal.console import (
     BAD,
     DIM,
@@ -792,7 +792,10 @@ def _class_rows(row: WorkChange, difference: ProgramDifference) -> list[Renderab
         return []
     table = grid("l", "r", "r", "r")
     for one in row.classes[:_CLASSES]:
-        table.add_row(f"  {one.words}", *class_cells(difference, one), style=DIM)
+        old, new = difference.seconds(one)
+        before, after = (quantity(side, "s") if side else "—" for side in (old, new))
+        change = relative(old, new) if old and new else "came" if new else "went"
+        table.add_row(f"  {one.words}", before, after, change, style=DIM)
     if (left := len(row.classes) - _CLASSES) > 0:
         table.add_row(f"  {left} more configurations", style=DIM)
     return [table]

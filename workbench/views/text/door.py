@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cache
 from typing import Any
 
 import click
@@ -22,21 +23,25 @@ _FORMAT = (
     "\u2060-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f"
 )
-_HIDDEN = re.compile(
-    f"(?P<control>[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029])|[{_FORMAT}\ud800-\udfff]"
-)
+_HIDDEN = f"(?P<control>[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029])|[{_FORMAT}\ud800-\udfff]"
 #: What a runner of GitHub takes for a command of ours: `::` at the beginning of a line, whatever
 #: blanks or styles stand before it, and the older `##[` anywhere.
-_COMMAND = re.compile(r"(?m)^((?:[^\S\n]|\x1b\[[\d;]*m)*)(?=::)|(?<=##)(?=\[)")
+_COMMAND = r"(?m)^((?:[^\S\n]|\x1b\[[\d;]*m)*)(?=::)|(?<=##)(?=\[)"
 #: In JSON all these have escapes, which are no bytes that anything obeys.
-_RAW = re.compile(f"[\x7f-\x9f\u2028\u2029{_FORMAT}]|(?<=##)\\[")
+_RAW = f"[\x7f-\x9f\u2028\u2029{_FORMAT}]|(?<=##)\\["
 #: Stands before each further line of what is said, so that none can pass for a line of ours.
 _GUTTER = "\n  | "
 
 
 def visible(text: str) -> str:
     """`text` as one line: controls as ``·``, what hides or reorders as ``⟨U+202E⟩``; tabs stay."""
-    return text if text.isprintable() else _HIDDEN.sub(_shown, text)
+    return text if text.isprintable() else _pattern(_HIDDEN).sub(_shown, text)
+
+
+@cache
+def _pattern(expression: str) -> re.Pattern[str]:
+    # Made when a text needs it: hardly any does, and each takes a millisecond.
+    return re.compile(expression)
 
 
 def _shown(match: re.Match[str]) -> str:
@@ -50,7 +55,7 @@ def block(text: str) -> str:
 
 def inert(text: str) -> str:
     """`text` in which no line is a command to a runner of GitHub."""
-    return _COMMAND.sub(r"\1·", text) if "::" in text or "##[" in text else text
+    return _pattern(_COMMAND).sub(r"\1·", text) if "::" in text or "##[" in text else text
 
 
 def quoted(text: str) -> str:
@@ -94,7 +99,7 @@ def write(text: str, *, err: bool = False, commands: bool = False) -> None:
 
 def escaped(json: str) -> str:
     """JSON that means the same, in which characters that nobody sees are escapes."""
-    return json if json.isprintable() and "##[" not in json else _RAW.sub(_escape, json)
+    return json if json.isprintable() and "##[" not in json else _pattern(_RAW).sub(_escape, json)
 
 
 def _escape(match: re.Match[str]) -> str:
