@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("report", "Write the HTML site to reports/."),
     "serve": ("serve", "Serve the HTML site on this machine, and keep it up to date."),
     "capture": ("capture", "Capture any program: its kernels, and counters of the slowest."),
+    "lift": ("lift", "Keep one launch of a program's kernel, with its data, as a study."),
     "profile": ("profile", "Verify, time and profile a version under an engine."),
     "time": ("time_", "Time a version against the baseline, outside of any profiler."),
     "sweep": ("sweep", "Time every version of a study at every size, and store the times."),

@@ -67,7 +67,8 @@ class Project(Record, frozen=True):
 
 def studies_in(kernels: Path) -> list[str]:
     """Names of the studies: the folders that hold a ``study.py``, in alphabetical order."""
-    return sorted(path.parent.name for path in kernels.glob("*/study.py"))
+    found = (path.parent.name for path in kernels.glob("*/study.py"))
+    return sorted(name for name in found if not name.startswith("."))  # one that is half written
 
 
 # --- how far up, and whose -----------------------------------------------------------------------

@@ -54,7 +54,7 @@ def launch(*buffers: LiftedBuffer) -> LiftedLaunch:
         image="module.cubin.zst",
         capability="9.0",
         device="NVIDIA H100",
-        launch=0,
+        launch=1,
     )
 
 

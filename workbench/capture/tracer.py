@@ -1,7 +1,8 @@
-"""The library that traces a program, built on first use with the toolkit's own headers.
+"""The libraries that look into a program, built on first use with the toolkit's own headers.
 
-It is kept in the user's cache, under the hash of its text, of the toolkit's version and of the
-machine it is for. The driver loads it into every process that initializes CUDA.
+One traces it, one keeps a launch of it. They are kept in the user's cache, under the hash of their
+text, of the toolkit's version and of the machine they are for. The driver loads one into every
+process that initializes CUDA.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from workbench.project import cache_folder
 
 SOURCE = Path(__file__).resolve().parents[1] / "data" / "tracer.c"
 _INCLUDED = SOURCE.with_name("tracer_ranges.h")
+LIFTER_SOURCE = SOURCE.with_name("lifter.c")
 #: The driver loads what this names into every process that initializes CUDA.
 INJECTION = "CUDA_INJECTION64_PATH"
 #: NVTX loads what this names, which is the same library.
@@ -81,11 +83,25 @@ def _library(root: Path) -> Path | None:
 
 
 def tracer() -> Path:
-    """The library, built where it is not there yet.
+    """The library that traces, built where it is not there yet.
 
     Raises:
         MissingError: no CUPTI, no C compiler, or it cannot be built or kept.
     """
+    return _library_of("tracer", SOURCE, _INCLUDED)
+
+
+def lifter() -> Path:
+    """The library that keeps one launch, built where it is not there yet.
+
+    Raises:
+        MissingError: no CUPTI, no C compiler, or it cannot be built or kept.
+    """
+    return _library_of("lifter", LIFTER_SOURCE)
+
+
+def _library_of(what: str, *sources: Path) -> Path:
+    """A library of the first of `sources`, which includes the others."""
     cupti = find_cupti()
     if cupti is None:
         raise MissingError(
@@ -93,26 +109,26 @@ def tracer() -> Path:
             "It comes with the CUDA toolkit (package cuda-cupti-dev-*), or as "
             "`pip install nvidia-cuda-cupti`; name the toolkit in CUDA_HOME.",
         )
-    text = SOURCE.read_bytes() + _INCLUDED.read_bytes()
+    text = b"".join(source.read_bytes() for source in sources)
     made_of = f"{cupti.version} {cupti.library} {platform.machine()}".encode()
     name = f"{cupti.version}-{sha256(text + made_of).hexdigest()[:16]}.so"
-    folder = cache_folder("tracer")
+    folder = cache_folder(what)
     path = folder / name
     if not path.is_file() or not path.stat().st_size:
-        replace_file(folder, name, _built(cupti))
+        replace_file(folder, name, _built(cupti, sources[0]))
     return path
 
 
-def _built(cupti: Cupti) -> bytes:
+def _built(cupti: Cupti, source: Path) -> bytes:
     compiler = program(os.environ.get("CC") or "cc") or program("gcc")
     if compiler is None:
         raise MissingError(
-            "no C compiler was found to build the tracer with",
+            f"no C compiler was found to build the {source.stem} with",
             "Install gcc or clang (one file of C, once), or name one in CC.",
         )
     with private_folder() as holder:
-        out = Path(holder) / "tracer.so"
-        argv = [compiler, "-O2", "-shared", "-fPIC", f"-I{cupti.include}", str(SOURCE)]
+        out = Path(holder) / f"{source.stem}.so"
+        argv = [compiler, "-O2", "-shared", "-fPIC", f"-I{cupti.include}", str(source)]
         argv += ["-o", str(out), cupti.library, f"-Wl,-rpath,{Path(cupti.library).parent}"]
         try:
             done = subprocess.run(
@@ -131,7 +147,7 @@ def _built(cupti: Cupti) -> bytes:
         if done.returncode or not out.is_file():
             said = "\n  ".join(done.stderr.strip().splitlines()[:6])
             raise MissingError(
-                f"the tracer cannot be built with {compiler} and {cupti.include}:\n  {said}",
+                f"the {source.stem} cannot be built with {compiler} and {cupti.include}:\n  {said}",
                 "Repair the compiler or the toolkit; CUDA_HOME chooses another toolkit.",
             )
         return out.read_bytes()

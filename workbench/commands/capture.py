@@ -14,36 +14,12 @@ from workbench.capture.detail import Wish, seen_in
 from workbench.capture.shelf import check_name, find_shelf
 from workbench.capture.survey import Invocation
 from workbench.capture.taking import Order, Taken, build_command, checked_out, take
-from workbench.commands.options import folded
-from workbench.errors import KernelError, UsageError
-from workbench.project import find_project
+from workbench.commands.options import Behind, folded, program_behind
+from workbench.errors import KernelError
+from workbench.project import find_project, require_project
+from workbench.session.lifting import Lift, lift_kernel
 from workbench.session.reports import open_capture
 from workbench.views.text.door import say
-
-_BEHIND = (
-    "Write the command to capture behind --, as in `workbench capture before -- python bench.py`."
-)
-
-
-class _Behind(click.Command):
-    """A command with a program behind ``--``, of which nothing is ours to read."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Cut the program off before options are looked for."""
-        at = args.index("--") if "--" in args else len(args)
-        ctx.obj = {**(ctx.obj or {}), "program": tuple(args[at + 1 :])}
-        try:
-            return super().parse_args(ctx, args[:at])
-        except click.UsageError as error:
-            if at < len(args):
-                raise
-            # Most likely the program's own words, which were taken for ours.
-            raise UsageError(error.format_message(), _BEHIND) from error
-
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Say that it stands there."""
-        return [*super().collect_usage_pieces(ctx), "-- COMMAND"]
-
 
 _wish_options = folded(
     "wish",
@@ -77,7 +53,7 @@ _wish_options = folded(
 )
 
 
-@click.command(cls=_Behind)
+@click.command(cls=Behind)
 @click.argument("name", required=False)
 @_wish_options
 @click.option(
@@ -108,6 +84,12 @@ _wish_options = folded(
 )
 @click.option("--no-detail", is_flag=True, help="Only the survey: no run under ncu.")
 @click.option(
+    "--lift",
+    "lifted",
+    metavar="KERNEL",
+    help="Run once more, and keep a launch of KERNEL as a study: see `workbench lift`.",
+)
+@click.option(
     "--timeout",
     "timeout_s",
     type=click.FloatRange(0.1),
@@ -121,9 +103,7 @@ def command(name: str | None, wish: Wish, **given: Any) -> None:
     named after the Git commit (and the uncommitted change on top of it). To compare two:
     `workbench diff @before @after`, `workbench diff @HEAD~1 @HEAD`.
     """
-    program = click.get_current_context().obj["program"]
-    if not program:
-        raise UsageError("no command to capture was given", _BEHIND)
+    program = program_behind("capture before")
     if name is not None:
         check_name(name)
     shelf = find_shelf()
@@ -131,7 +111,7 @@ def command(name: str | None, wish: Wish, **given: Any) -> None:
     if given["like"] is not None:
         other = open_capture(shelf, given["like"])
         wish = replace(wish, like=seen_in(other.capture, other.detail))
-    project = find_project()
+    project = require_project() if given["lifted"] is not None else find_project()
     invocation = Invocation(
         command=program,
         folder=Path.cwd(),
@@ -154,6 +134,10 @@ def command(name: str | None, wish: Wish, **given: Any) -> None:
             shelf,
             _say,
         )
+        if given["lifted"] is not None:
+            assert project is not None  # it was required
+            wanted = Lift(kernel=given["lifted"])
+            lift_kernel(project, taken.capture.survey, wanted, invocation, _say)
     _tell(taken, shelf.root if first else None)
     if taken.broken:
         raise KernelError(

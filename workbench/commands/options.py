@@ -314,3 +314,45 @@ def stored_options(default: bool | None, again_help: str) -> Decorator:
             help="Measure again what was stored before this time (UTC).",
         ),
     )
+
+
+# --- a program behind -- -------------------------------------------------------------------------
+
+
+class Behind(click.Command):
+    """A command with a program behind ``--``, of which nothing is ours to read."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Cut the program off before options are looked for."""
+        at = args.index("--") if "--" in args else len(args)
+        ctx.obj = {**(ctx.obj or {}), "program": tuple(args[at + 1 :])}
+        try:
+            return super().parse_args(ctx, args[:at])
+        except click.UsageError as error:
+            if at < len(args) or isinstance(error, click.MissingParameter):
+                raise
+            # Most likely the program's own words, which were taken for ours.
+            raise UsageError(error.format_message(), _behind(ctx.info_name or "")) from error
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Say that it stands there."""
+        return [*super().collect_usage_pieces(ctx), "-- COMMAND"]
+
+
+def _behind(words: str) -> str:
+    return f"Write the command behind --, as in `workbench {words} -- python bench.py`."
+
+
+def program_behind(words: str) -> tuple[str, ...]:
+    """The program behind ``--``.
+
+    Args:
+        words: How the command is typed, for an example.
+
+    Raises:
+        UsageError: there is none.
+    """
+    program: tuple[str, ...] = click.get_current_context().obj["program"]
+    if not program:
+        raise UsageError("no command to run was given", _behind(words))
+    return program

@@ -81,6 +81,37 @@ def replacing(root: Path, name: str) -> Iterator[BinaryIO]:
             raise
 
 
+@contextlib.contextmanager
+def new_folder(root: Path, name: str) -> Iterator[Path]:
+    """A folder to fill in the block, which then gets its name: whole or not at all.
+
+    What a killed writer left of one is removed by the next one who writes beside it.
+
+    Args:
+        root: The folder that `name` is relative to; made where it is missing.
+        name: With forward slashes; nothing may be there.
+
+    Raises:
+        UsageError: something is.
+        MissingError, DataError: as `replace_file`.
+    """
+    with _at(root, name) as (place, file):
+        taken = UsageError(
+            f"{root / name} is there already", "Nothing was overwritten; choose another name."
+        )
+        if place.status(file) is not None:
+            raise taken
+        temporary = _temporary()
+        os.mkdir(place.at(temporary), dir_fd=place.handle)
+        try:
+            yield place.path / temporary
+            if place.status(file) is not None:
+                raise taken
+            _renamed(place, temporary, file)
+        finally:
+            _drop(place, temporary)
+
+
 def create_files(root: Path, files: Mapping[str, bytes]) -> None:
     """Write files that must not be there yet: all of them whole, or none.
 
@@ -372,7 +403,11 @@ def _renamed(place: Opened, old: str, new: str) -> None:
 
 def _drop(place: Opened, name: str) -> None:
     with contextlib.suppress(OSError):
-        os.unlink(place.at(name), dir_fd=place.handle)
+        status = place.status(name)
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            _remove_tree(place.at(name), place.handle)
+        elif status is not None:
+            os.unlink(place.at(name), dir_fd=place.handle)
 
 
 def _tidy(place: Opened) -> None:

@@ -17,7 +17,7 @@ import msgspec
 import zstandard
 
 from workbench.disk.limits import CAPTURE, LIFTED, RATIO, inflate, open_regular, read_regular
-from workbench.disk.writing import replacing
+from workbench.disk.writing import replace_file, replacing
 from workbench.errors import DataError, MissingError
 from workbench.model import Dim3, Record
 
@@ -78,7 +78,7 @@ class LiftedPointer(Record, frozen=True):
 class LiftedLaunch(Record, frozen=True):
     """A launch with all that it read and wrote. Shared memory in bytes.
 
-    `launch` counts the launches of the kernel in its program, from 0 on. `duration_ns` is what it
+    `launch` counts the launches of the kernel in its program, from 1 on. `duration_ns` is what it
     took in there, untouched. `repeats_equal`: whether a second run on the same data wrote the
     same bytes; None: it was not run again. `notes` say what was left out, and by which rule.
     """
@@ -130,6 +130,7 @@ def write_lifted(folder: Path, launch: LiftedLaunch, files: Mapping[str, Iterabl
         MissingError: no space, no permission.
         DataError: the record contradicts itself, or the files.
     """
+    replace_file(folder, ".gitignore", b"*\n")
     hashes = {name: _kept(folder, name, pieces) for name, pieces in files.items()}
     fault = _contradiction(launch, hashes)
     if fault:

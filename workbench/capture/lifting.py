@@ -1,0 +1,570 @@
+"""One launch of a program's kernel, kept with its memory: the program runs once more for it.
+
+The library that the driver loads (`data/lifter.c`) copies memory to files of a fresh folder; what
+it says of them becomes a `LiftedLaunch` (`study/lifted`). Which memory: of each allocation that
+the launch is given an address in, from the lowest such address to the allocation's end. Addresses
+are found by value: in the arguments, in symbols of the module, and in the first MiB of memory that
+may hold some (all but what an argument of a type like ``float*`` points to).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+import zstandard
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from workbench.capture.ranks import work_waits
+from workbench.capture.records import Shape, Survey, Work
+from workbench.capture.survey import Invocation, failed, run_program
+from workbench.capture.trace import demangled
+from workbench.capture.tracer import INJECTION, lifter
+from workbench.disk.limits import CAPTURE, MIB, inflate, open_regular, read_regular
+from workbench.disk.writing import clear_folder
+from workbench.engines import Say
+from workbench.engines.host.process import Input
+from workbench.errors import DataError, KernelError, MissingError, UsageError, did_you_mean
+from workbench.model import Record
+from workbench.study.lifted import (
+    FOLDER,
+    LiftedArgument,
+    LiftedBuffer,
+    LiftedLaunch,
+    LiftedPointer,
+    write_lifted,
+)
+from workbench.units import listed, several
+
+#: Bytes of memory that are kept of a launch, unless more is asked for.
+LIMIT = 2 << 30
+_RAW = "raw"
+_PIECE = 4 * MIB
+#: Parameters of these types point to data that holds no address.
+_PLAIN = re.compile(
+    r"(?:(?:const|volatile|unsigned|signed)\s+)*"
+    r"(?:float|double|bool|char|short|int|long|long long|__half2?|__nv_bfloat16\d?|__nv_bfloat162"
+    r"|u?int\d+_t|(?:float|double|u?int|u?char|u?short|u?long)[1234]|c10::(?:Half|BFloat16)"
+    r"|size_t|__nv_fp8_e\dm\d)"
+    r"(?:\s+(?:const|volatile))*\s*\*(?:\s*(?:const|__restrict__|__restrict))*"
+)
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+class Wanted(Record, frozen=True):
+    """Which launch is kept: the `number`-th of a kernel, from 1, or the first of a shape."""
+
+    work: Work
+    shape: Shape | None = None
+    number: int = 1
+    limit: int = LIMIT
+
+
+def choose(survey: Survey, kernel: str, number: int | None, limit: int = LIMIT) -> Wanted:
+    """The launch that a user means.
+
+    Args:
+        survey: Of a capture of the program.
+        kernel: A kernel's name, or a regular expression of it; of several, that which takes most
+            time.
+        number: Which of its launches, from 1; None: the first of those that take most time.
+        limit: Bytes of memory that may be kept.
+
+    Raises:
+        UsageError: no kernel is called so, or it was not launched so often.
+    """
+    kernels = [work for work in survey.works if work.kind == "kernel"]
+    own = [work for work in kernels if kernel in (work.name, work.symbol)]
+    if not own:
+        try:
+            pattern = re.compile(kernel)
+        except re.error as error:
+            raise UsageError(
+                f"{kernel!r} is no kernel's name, and no regular expression: {error}",
+                did_you_mean(kernel, [work.name for work in kernels], "kernels"),
+            ) from error
+        own = [work for work in kernels if pattern.search(work.name)]
+        own = own or [work for work in kernels if pattern.search(work.signature)]
+    if not own:
+        raise UsageError(
+            f"the capture has no kernel called {kernel!r}",
+            did_you_mean(kernel, [work.name for work in kernels], "kernels"),
+        )
+    work = max(own, key=lambda each: sum(each.total_ns))
+    if whom := work_waits(work):
+        raise UsageError(
+            f"{work.name} is not lifted: while it runs it waits for {whom}",
+            "Nothing was run. Alone it would never end; lift a kernel that computes.",
+        )
+    if number is None:
+        shape = max(work.shapes, key=lambda each: each.total_ns, default=None)
+        return Wanted(work=work, shape=shape, limit=limit)
+    if number > work.launches[-1]:
+        raise UsageError(
+            f"{work.name} was launched {several(work.launches[-1], 'time')}, and not {number}",
+            "Count its launches from 1: `--launch 1`.",
+        )
+    return Wanted(work=work, number=number, limit=limit)
+
+
+def lift(invocation: Invocation, given: Input, wanted: Wanted, place: Path, say: Say) -> Path:
+    """Run the program once more and keep the launch.
+
+    Args:
+        invocation: The program.
+        given: Its standard input.
+        wanted: Which launch.
+        place: A fresh folder, which is renamed when all is whole.
+        say: Called with one line of progress at a time.
+
+    Returns:
+        The folder below `place` that holds the launch.
+
+    Raises:
+        UsageError: it holds more than is kept, or there is no such launch.
+        KernelError: it cannot be kept for what it is: the reason is told.
+        ProgramError: the program failed by itself.
+        MissingError: no CUPTI or compiler; no space.
+        KeyboardInterrupt: Ctrl-C.
+    """
+    name = wanted.work.name
+    which = f"launch {wanted.number}" if wanted.shape is None else "its heaviest launch"
+    say(f"the program runs once more; of {name} {which} is kept, up to {_told(wanted.limit)}")
+    raw = place / _RAW
+    clear_folder(place, _RAW)
+    library = lifter()
+    ended = run_program(
+        invocation.command, invocation, given, {INJECTION: str(library), **_asked(wanted, raw)}
+    )
+    if (raw / "refused").is_file():
+        why = read_regular(raw / "refused", CAPTURE).decode("utf-8", "replace")
+        raise _refused(name, why)
+    if ended.code:
+        raise failed(ended)
+    if not (raw / "report").is_file():
+        raise _unseen(wanted, raw)
+    launch, files = described(raw, wanted)
+    size = sum(buffer.size for buffer in launch.buffers)
+    say(f"keeping {several(len(launch.buffers), 'buffer')}, {_told(size)}, before and after")
+    write_lifted(place / FOLDER, launch, files)
+    clear_folder(place.parent, place.name, keep=FOLDER)
+    return place / FOLDER
+
+
+def _told(size: int) -> str:
+    return f"{size / (1 << 30):.2g} GiB" if size >= 1 << 30 else f"{size / MIB:.3g} MiB"
+
+
+def _asked(wanted: Wanted, raw: Path) -> dict[str, str]:
+    """What the library is told."""
+    shape = wanted.shape
+    numbers = (*shape.grid, *shape.block, shape.dynamic_shared) if shape is not None else ()
+    plain = plain_parameters(wanted.work.signature or demangled(wanted.work.symbol))
+    return {
+        "WORKBENCH_LIFT": str(raw.resolve()),
+        "WORKBENCH_LIFT_KERNEL": wanted.work.symbol,
+        "WORKBENCH_LIFT_SHAPE": " ".join(map(str, numbers)),
+        "WORKBENCH_LIFT_NUMBER": str(wanted.number - 1),
+        "WORKBENCH_LIFT_LIMIT": str(wanted.limit),
+        "WORKBENCH_LIFT_PLAIN": " ".join(map(str, plain)),
+    }
+
+
+def _refused(name: str, why: str) -> UsageError | KernelError:
+    if "more than the" in why and "that are kept" in why:
+        return UsageError(
+            f"{name} is not lifted: {why}",
+            "Nothing was copied. Allow more (`--limit GiB`), or give the program less to do.",
+        )
+    return KernelError(
+        f"{name} is not lifted: {why}", "Nothing was kept. Another launch: `--launch N`."
+    )
+
+
+def _unseen(wanted: Wanted, raw: Path) -> UsageError | MissingError:
+    seen = [read_regular(path, CAPTURE).split() for path in sorted(raw.glob("*.seen"))]
+    if not seen:
+        return MissingError(
+            "the program never initialized CUDA under the tracer, or was ended before its end",
+            "Run it as it was captured.",
+        )
+    most = max(int(words[0]) for words in seen if words)
+    return UsageError(
+        f"{wanted.work.name} was launched {several(most, 'time')} in this run, and never as asked",
+        "Run the program as it was captured, or capture it again; `--launch N` names a launch.",
+    )
+
+
+# --- what the library wrote --------------------------------------------------------------------
+
+
+class _Line(NamedTuple):
+    word: str
+    rest: list[str]
+    text: str
+
+
+def described(raw: Path, wanted: Wanted) -> tuple[LiftedLaunch, dict[str, Iterator[bytes]]]:
+    """The record of what the library wrote, and each file's content, piece by piece.
+
+    Args:
+        raw: The library's folder.
+        wanted: Which launch was asked for.
+
+    Raises:
+        KernelError: the image that was found is not the kernel's.
+        DataError: it is not what the library writes.
+    """
+    text = read_regular(raw / "report", CAPTURE).decode("utf-8", "replace")
+    lines = [_Line(*_parted(line)) for line in text.splitlines()]
+    try:
+        return _record(raw, wanted, lines)
+    except (ValueError, IndexError, KeyError, FileNotFoundError) as error:
+        raise DataError(
+            f"what was written of the launch cannot be read ({error!r})", "Report this."
+        ) from error
+
+
+def _parted(line: str) -> tuple[str, list[str], str]:
+    word, _, text = line.partition(" ")
+    return word, text.split(" "), text
+
+
+def _record(
+    raw: Path, wanted: Wanted, lines: Sequence[_Line]
+) -> tuple[LiftedLaunch, dict[str, Iterator[bytes]]]:
+    one = {line.word: line for line in lines}
+    if "end" not in one:
+        raise ValueError("it does not end")
+    arguments = tuple(
+        LiftedArgument(
+            index=place,
+            offset=int(line.rest[0]),
+            size=int(line.rest[1]),
+            data=bytes.fromhex(line.rest[2]),
+        )
+        for place, line in enumerate(each for each in lines if each.word == "argument")
+    )
+    pointing = [line.rest for line in lines if line.word == "pointer"]
+    names = _names([line for line in lines if line.word == "buffer"], pointing)
+    files: dict[str, Iterator[bytes]] = {}
+    buffers = tuple(
+        _buffer(raw, place, names[place], line, files)
+        for place, line in enumerate(each for each in lines if each.word == "buffer")
+    )
+    image = _image(raw, wanted.work.symbol, one["images"], arguments)
+    files["module.cubin.zst"] = iter([image])
+    ptx = find_ptx(raw, wanted.work.symbol, image)
+    if ptx:
+        files["module.ptx.zst"] = iter([ptx])
+    shape = [int(word) for word in one["shape"].rest]
+    cluster = [int(word) for word in one["cluster"].rest] if "cluster" in one else None
+    grid, block = (shape[0], shape[1], shape[2]), (shape[3], shape[4], shape[5])
+    launch = LiftedLaunch(
+        kernel=wanted.work.symbol,
+        demangled=wanted.work.signature or demangled(wanted.work.symbol),
+        grid=grid,
+        block=block,
+        dynamic_shared=shape[6],
+        cluster=(cluster[0], cluster[1], cluster[2]) if cluster else None,
+        cooperative="cooperative" in one,
+        arguments=arguments,
+        pointers=tuple(_pointer(words, names) for words in pointing),
+        buffers=buffers,
+        image="module.cubin.zst",
+        ptx="module.ptx.zst" if ptx else None,
+        capability=one["device"].rest[0],
+        device=one["device"].text.partition(" ")[2],
+        launch=int(one["launch"].rest[0]),
+        duration_ns=_duration(wanted.work, (*grid, *block, shape[6])),
+        repeats_equal=bool(int(one["repeat"].rest[0])) if "repeat" in one else None,
+        notes=tuple(_notes(lines, names)),
+    )
+    return launch, files
+
+
+def _names(buffers: Sequence[_Line], pointing: Sequence[list[str]]) -> list[str]:
+    """A name for each buffer: ``arg0`` of what an argument points to first, ``symbol1``."""
+    first: dict[int, str] = {}
+    for kind, index, _, target, _ in pointing:
+        if kind == "argument":
+            first.setdefault(int(target), f"arg{index}")
+    taken: set[str] = set()
+    names = []
+    for place, line in enumerate(buffers):
+        kind = "symbol" if line.rest[0] == "symbol" else "memory"
+        name = first.get(place, f"{kind}{place}") if kind == "memory" else f"symbol{place}"
+        if name in taken:  # a struct that points to several
+            name = f"{name}_{place}"
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def _buffer(
+    raw: Path, place: int, name: str, line: _Line, files: dict[str, Iterator[bytes]]
+) -> LiftedBuffer:
+    kind, address, size, symbol = line.rest[:4]
+    before, after = raw / f"before-{place}", raw / f"after-{place}"
+    seals = [_sealed(path) for path in (before, after)]
+    changed = seals[0] != seals[1]
+    files[f"{name}.before.zst"] = _pieces(before)
+    if changed:
+        files[f"{name}.after.zst"] = _pieces(after)
+    if kind not in ("device", "managed", "host", "symbol"):
+        raise ValueError(kind)
+    return LiftedBuffer(
+        name=name,
+        address=int(address),
+        size=int(size),
+        kind=kind,  # type: ignore[arg-type]
+        before=f"{name}.before.zst",
+        after=f"{name}.after.zst" if changed else None,
+        sha256_before=seals[0],
+        sha256_after=seals[1],
+        symbol=symbol if kind == "symbol" else None,
+    )
+
+
+def _pointer(words: list[str], names: Sequence[str]) -> LiftedPointer:
+    kind, index, offset, target, into = words
+    inside = kind == "buffer"
+    return LiftedPointer(
+        argument=None if inside else int(index),
+        buffer=names[int(index)] if inside else None,
+        offset=int(offset),
+        target=names[int(target)],
+        target_offset=int(into),
+    )
+
+
+def _notes(lines: Sequence[_Line], names: Sequence[str]) -> Iterator[str]:
+    yield from dict.fromkeys(line.text for line in lines if line.word == "note")
+    large = [names[int(line.rest[0])] for line in lines if line.word == "scanned"]
+    if large:
+        yield f"addresses were looked for in the first MiB alone of {listed(large)}"
+
+
+def _duration(work: Work, shape: tuple[int, ...]) -> int | None:
+    for own in work.shapes:
+        if (*own.grid, *own.block, own.dynamic_shared) == shape and own.launches:
+            return own.total_ns // own.launches
+    return None
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with open_regular(path) as file:
+        while piece := file.read(_PIECE):
+            yield piece
+
+
+def _sealed(path: Path) -> str:
+    seal = sha256()
+    for piece in _pieces(path):
+        seal.update(piece)
+    return seal.hexdigest()
+
+
+def plain_parameters(signature: str) -> list[int]:
+    """Which parameters of a demangled signature point to data that can hold no address.
+
+    ``void f<int>(float const*, S, int*)`` -> ``[0, 2]``.
+    """
+    depth, parts, text = 0, [""], signature.rstrip()
+    if not text.endswith(")"):
+        return []
+    for letter in reversed(text[:-1]):
+        if letter in ")]>}":
+            depth += 1
+        elif letter in "([<{":
+            if not depth:
+                break
+            depth -= 1
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] = letter + parts[-1]
+    types = [part.strip() for part in reversed(parts)]
+    return [place for place, each in enumerate(types) if _PLAIN.fullmatch(each)]
+
+
+# --- images ------------------------------------------------------------------------------------
+
+#: Of ``.nv.info``: registers of a function, and the bytes of a kernel's parameters.
+_REGCOUNT, _PARAM_BYTES = 0x2F, 0x19
+_WITH_BYTES = 4  # a format: so many bytes follow; else the two are the value itself
+
+
+def _image(raw: Path, symbol: str, line: _Line, arguments: Sequence[LiftedArgument]) -> bytes:
+    """The image that the kernel was launched from, of those that hold one of its name.
+
+    Raises:
+        KernelError: none of them has its registers, or the size of its parameters.
+    """
+    count, registers = int(line.rest[0]), int(line.rest[1])
+    size = max((each.offset + each.size for each in arguments), default=0)
+    images = [read_regular(raw / f"image-{place}", CAPTURE) for place in range(count)]
+    fits = []
+    for image in images:
+        own, bytes_ = kernel_facts(image, symbol)
+        if registers in (own, -1) and bytes_ == size:
+            fits.append(image)
+    if not fits:
+        raise KernelError(
+            f"{symbol} is not lifted: no image of the program has its {registers} registers and "
+            f"{size} bytes of parameters",
+            "Nothing was kept. Was it compiled by the driver? Report this with the driver's "
+            "version.",
+        )
+    return fits[-1]
+
+
+def kernel_facts(image: bytes, symbol: str) -> tuple[int | None, int]:
+    """Registers a thread and bytes of parameters of a kernel, as its cubin says; None: it is mute.
+
+    Raises:
+        ValueError: it is no cubin.
+    """
+    registers, size = None, 0
+    try:
+        elf = ELFFile(io.BytesIO(image))
+        own = -1
+        for section in elf.iter_sections():
+            if isinstance(section, SymbolTableSection):
+                for place, each in enumerate(section.iter_symbols()):
+                    if each.name == symbol:
+                        own = place
+        whole = elf.get_section_by_name(".nv.info")
+        for attribute, value in _attributes(whole.data() if whole is not None else b""):
+            if attribute == _REGCOUNT and len(value) == 8:
+                number, count = struct.unpack("<II", value)
+                registers = count if number == own else registers
+        kernel = elf.get_section_by_name(f".nv.info.{symbol}")
+        for attribute, value in _attributes(kernel.data() if kernel is not None else b""):
+            if attribute == _PARAM_BYTES and len(value) == 2:
+                size = int.from_bytes(value, "little")
+    except (ELFError, struct.error) as error:
+        raise ValueError(f"no cubin: {error}") from error
+    return registers, size
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at + 4 <= len(data):
+        form, attribute, length = data[at], data[at + 1], data[at + 2 : at + 4]
+        at += 4
+        if form == _WITH_BYTES:
+            size = int.from_bytes(length, "little")
+            yield attribute, data[at : at + size]
+            at += size
+        else:
+            yield attribute, length
+
+
+# --- PTX -----------------------------------------------------------------------------------------
+
+#: Of an entry of a fat binary: kind, its own size, the payload's, that when packed, arch, unpacked.
+_ENTRY = struct.Struct("<HHIQI8xI24xQ")
+
+
+def find_ptx(raw: Path, symbol: str, image: bytes) -> bytes:
+    """The PTX that holds the kernel: given to the driver as text, of a fat binary, or Triton's.
+
+    Returns:
+        The text; empty where none was found.
+    """
+    entry = re.compile(rb"\.entry\s+" + re.escape(symbol.encode()) + rb"\s*[({\n]")
+    found: list[tuple[int, bytes]] = []
+    path = raw / "text.ptx"
+    if path.is_file() and entry.search(text := read_regular(path, CAPTURE)):
+        found.append((0, text))
+    path = raw / "packed.ptx"
+    if path.is_file():
+        found += [x for x in packed_ptx(read_regular(path, CAPTURE)) if entry.search(x[1])]
+    if found:
+        return max(found, key=lambda each: each[0])[1].rstrip(b"\0")
+    for home in _triton_homes():
+        for cubin in sorted(home.glob(f"*/{_plain_name(symbol)}.cubin")):
+            twin = cubin.with_suffix(".ptx")
+            if not twin.is_file() or cubin.stat().st_size != len(image):
+                continue
+            if read_regular(cubin, CAPTURE) == image:
+                return read_regular(twin, CAPTURE)
+    return b""
+
+
+def _plain_name(symbol: str) -> str:
+    return symbol if re.fullmatch(r"\w+", symbol) else "?"
+
+
+def _triton_homes() -> Iterator[Path]:
+    """Where Triton keeps what it compiled."""
+    if os.environ.get("TRITON_CACHE_DIR"):
+        yield Path(os.environ["TRITON_CACHE_DIR"])
+    yield Path.home() / ".triton" / "cache"
+
+
+def packed_ptx(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The PTX of entries of fat binaries, with its architecture (90); what is damaged is left out.
+
+    Args:
+        data: Entries, one after the other, each with its header.
+    """
+    at = 0
+    while at + _ENTRY.size <= len(data):
+        _, _, head, payload, packed, arch, whole = _ENTRY.unpack_from(data, at)
+        start = at + head
+        at = start + payload
+        body = data[start : start + (packed or payload)]
+        try:
+            if body.startswith(_ZSTD):
+                body = b"".join(inflate(body, "PTX", CAPTURE, joined=True))
+            elif whole and CAPTURE.bytes >= whole:
+                body = _unpacked_lz4(body, whole)
+        except (ValueError, IndexError, DataError, zstandard.ZstdError):
+            continue
+        yield arch, body
+
+
+def _unpacked_lz4(data: bytes, size: int) -> bytes:
+    """A block of LZ4, as fat binaries hold them.
+
+    Raises:
+        ValueError, IndexError: it is none.
+    """
+    out = bytearray()
+    at = 0
+    while at < len(data) and len(out) < size:
+        token, at = data[at], at + 1
+        length, at = _length(data, at, token >> 4)
+        out += data[at : at + length]
+        at += length
+        if at >= len(data) or len(out) >= size:
+            break
+        back = data[at] | data[at + 1] << 8
+        length, at = _length(data, at + 2, token & 15)
+        start = len(out) - back
+        if not 0 <= start < len(out):
+            raise ValueError("a copy from before the beginning")
+        for place in range(length + 4):
+            out.append(out[start + place])
+    if len(out) != size:
+        raise ValueError("cut short")
+    return bytes(out)
+
+
+def _length(data: bytes, at: int, nibble: int) -> tuple[int, int]:
+    while nibble >= 15:
+        nibble += data[at]
+        at += 1
+        if data[at - 1] != 255:
+            break
+    return nibble, at

@@ -1,0 +1,103 @@
+"""A launch of a captured program, kept as a study: from the capture to ``kernels/<study>/``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from workbench.capture.lifting import LIMIT, choose, lift
+from workbench.capture.records import Survey
+from workbench.capture.survey import Invocation
+from workbench.disk.writing import new_folder
+from workbench.engines import Say
+from workbench.engines.host.process import Input
+from workbench.errors import UsageError
+from workbench.model import Record
+from workbench.project import Project
+from workbench.study.lifted import LiftedLaunch, read_lifted
+from workbench.units import extent, quantity, several
+
+
+class Lift(Record, frozen=True):
+    """Which launch is wanted, as it was typed: of `kernel`, the `number`-th from 1.
+
+    Without a number it is the first of the launches that take most time. `limit` in bytes; `study`
+    is the name that it gets, else one after the kernel.
+    """
+
+    kernel: str
+    number: int | None = None
+    limit: int = LIMIT
+    study: str | None = None
+
+
+class Lifted(Record, frozen=True):
+    """A launch that was kept, and where."""
+
+    study: str
+    folder: Path
+    launch: LiftedLaunch
+
+
+def lift_kernel(
+    project: Project, survey: Survey, wish: Lift, invocation: Invocation, say: Say
+) -> Lifted:
+    """Run a captured program once more, and keep a launch of it: whole, or nothing of it.
+
+    Args:
+        project: Whose study it becomes.
+        survey: Of the program's capture.
+        wish: Which launch.
+        invocation: The program.
+        say: Called with one line of progress at a time.
+
+    Raises:
+        UsageError: no such kernel or launch, it holds too much, or there is a study of that name.
+        KernelError: it cannot be kept for what it is: the reason is told.
+        ProgramError: the program failed by itself.
+        MissingError: no CUPTI or compiler; no space.
+        KeyboardInterrupt: Ctrl-C.
+    """
+    wanted = choose(survey, wish.kernel, wish.number, wish.limit)
+    study = wish.study or _study_name(wanted.work.name)
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", study):
+        raise UsageError(
+            f"{study!r} is no name for a study",
+            "Letters, digits and _ are allowed: `--as softmax_rows`.",
+        )
+    if (project.kernels / study).exists():
+        raise UsageError(
+            f"{project.kernels / study} is there already",
+            f"Nothing was run. Choose another name: `--as {study}_lifted`.",
+        )
+    with new_folder(project.kernels, study) as place, Input() as given:
+        launch = read_lifted(lift(invocation, given, wanted, place, say))
+    lifted = Lifted(study=study, folder=project.kernels / study, launch=launch)
+    for line in _told(lifted):
+        say(line)
+    return lifted
+
+
+def _told(lifted: Lifted) -> Iterator[str]:
+    """What was kept, and what is to be known of it."""
+    launch = lifted.launch
+    size = sum(buffer.size for buffer in launch.buffers)
+    written = sum(buffer.after is not None for buffer in launch.buffers)
+    yield (
+        f"kept launch {launch.launch} of {launch.demangled} in {lifted.folder}: grid "
+        f"{extent(launch.grid)}, block {extent(launch.block)}, "
+        f"{several(len(launch.buffers), 'buffer')} of {quantity(size, 'byte')}, of which it wrote "
+        f"{written}"
+    )
+    if launch.repeats_equal is False:
+        yield "note: run twice on the same data it wrote different bytes"
+    if launch.ptx is None:
+        yield "note: no PTX of it was found: it runs on a GPU, and not in the emulator"
+    for note in launch.notes:
+        yield f"note: {note}"
+
+
+def _study_name(kernel: str) -> str:
+    name = re.sub(r"\W+", "_", kernel, flags=re.ASCII).strip("_")[:60]
+    return name if name[:1].isalpha() else f"kernel_{name}".rstrip("_")
