@@ -21,8 +21,8 @@ from workbench.specs import Description, Version
 from workbench.study import frontmatter
 from workbench.study.frontmatter import Kind, place
 
-#: Only the first word of a line is a directive.
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
+#: It begins with a character, for which `re` searches ten times as fast as for begins of lines.
+_INCLUDE = re.compile(r'#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]')
 #: Included files that are known by what ``stat`` says of them, while they hold less than so much.
 _KEPT_BYTES = 64 * MIB
 #: A file that was written a moment ago may be written again, and look the same.
@@ -177,9 +177,13 @@ def _included(path: Path, shown: str) -> _Included:
 def _directives(text: str) -> tuple[tuple[str, str, int], ...]:
     """What a text includes: ``<`` or ``"``, the name, and the first line that names it."""
     found: dict[tuple[str, str], int] = {}
-    line, at = 1, 0
+    line, at, behind = 1, 0, 0
     for match in _INCLUDE.finditer(text):
-        if (match[1], match[2]) not in found:
+        begin = text.rfind("\n", behind, match.start()) + 1
+        first = (begin or not behind) and not text[begin : match.start()].strip(" \t")
+        behind = match.end()
+        # Only the first word of a line is a directive.
+        if first and (match[1], match[2]) not in found:
             line, at = line + text.count("\n", at, match.start(2)), match.start(2)
             found[match[1], match[2]] = line
     return tuple((mark, name, at) for (mark, name), at in found.items())

@@ -8,7 +8,7 @@ from workbench.ladder import Rung
 from workbench.ladder.listing import StudyList
 from workbench.ladder.summaries import COUNTED
 from workbench.units import factor, listed, quantity
-from workbench.views.sheets.list import ListPage, doubted, marked
+from workbench.views.sheets.list import MARK_TIME, ListPage, doubted
 from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, Text, bar, grid
 
 #: Problems that are named beside the one that is shown.
@@ -67,6 +67,7 @@ def _study(found: StudyList, default_study: str, width: int) -> RenderableType:
     dated = len({date.plain for date in dates}) > 1
     if dates and not dated and found.problem:
         where.append(f"; profiled {dates[0].plain}")
+    doubts = {rung.id: doubted([rung]) for rung in found.rungs}
     header = ["version", "", "time", "step", "of base", "speed", *(["profiled"] if dated else [])]
     rows = [[Text(each, style=DIM) for each in header]]
     for rung, date in zip(rungs, dates, strict=True):
@@ -77,7 +78,7 @@ def _study(found: StudyList, default_study: str, width: int) -> RenderableType:
         shown = Text(quantity(time.time.value if time else None, "s"))
         if time and time.profiled:
             shown.append("*", style=DIM)
-        shown.append(marked(rung), style=BAD)
+        shown.append(MARK_TIME if doubts[rung.id] else "", style=BAD)
         row = [Text(rung.id, style="cyan" if rung.is_baseline else HEAD), title, shown]
         row.append(_step(found, rung))
         share = rung.of_baseline if time else None
@@ -89,7 +90,7 @@ def _study(found: StudyList, default_study: str, width: int) -> RenderableType:
     if any(rung.time.profiled for rung in found.rungs if rung.time):
         note = f"* under the profiler; `workbench sweep {name}` times outside of it"
         parts.append(Text(note, style=DIM))
-    parts += [Text(f"(!) {text}", style=BAD) for text in doubted(found.rungs)]
+    parts += [Text(f"(!) {text}", style=BAD) for texts in doubts.values() for text in texts]
     return Group(*parts)
 
 
