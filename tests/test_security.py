@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import pkgutil
 import re
 from pathlib import Path
 
+from tests import attacks
+from tests.attacks.book import WHOLES
 from tests.test_house import REPO
 from workbench.cli import COMMANDS
 
@@ -36,3 +40,17 @@ def test_every_command_is_in_it() -> None:
     text = " ".join(cells[1] for cells in rows())
     missing = [name for name in COMMANDS if not re.search(rf"`{name}\b", text)]
     assert not missing, missing
+
+
+def test_as_many_attacks_are_made_as_it_says() -> None:
+    for module in pkgutil.iter_modules(attacks.__path__, f"{attacks.__name__}."):
+        importlib.import_module(module.name)
+    begin, end = PAGE.index("| attack | times"), PAGE.index("## Where it does not hold")
+    lines = [
+        line.strip("| ").split(" | ")
+        for line in PAGE[begin:end].splitlines()[2:]
+        if line[:1] == "|"
+    ]
+    told = {tuple(cells[0].split(", ")): cells[1] for cells in lines}
+    assert sorted(kind for kinds in told for kind in kinds) == sorted(WHOLES)
+    assert told == {kinds: f"{sum(WHOLES[kind] for kind in kinds):,}" for kinds in told}

@@ -38,6 +38,8 @@ COLUMNS = (
 )
 #: A test makes as many attacks at least, where there are as many: each prepares a project.
 _LEAST = 5
+#: All attacks of a kind, whatever share of them is made: docs/security.md says these numbers.
+WHOLES: Counter[str] = Counter()
 #: Longer words than this tell no more.
 _MOST = 1500
 
@@ -62,6 +64,7 @@ def dealt(kind: str, whole: int, parts: int = 1) -> list[Portion]:
 
     A smaller share is a part of a larger one, so what CI finds is found again by the whole.
     """
+    WHOLES[kind] += whole
     order = random.Random(f"{SEED} {kind}").sample(range(whole), whole)
     wanted = order[: max(1, round(whole * SHARE))]
     if _ONE:
