@@ -376,6 +376,8 @@ def _kind_time(before: Sequence[float], after: Sequence[float], *, alone: bool) 
 MATTERS = 0.01
 #: Kernels that are told, those that change most.
 TOLD = 5
+#: Below this part of the program's time kernels may differ by so many times a duration's noise.
+_NOTHING, _SHORT = 1e-4, 4.0
 
 
 class KernelStep(Record, frozen=True):
@@ -417,6 +419,20 @@ def weighs(difference: ProgramDifference, row: WorkChange) -> bool:
     part = copies if copies is not None and row.name.startswith("[copy") else difference.of_kernels
     before, after = difference.seconds(row)
     return abs(after - before) >= MATTERS * max(part.old.value, part.new.value)
+
+
+def unchanged(difference: ProgramDifference, row: WorkChange) -> bool:
+    """Whether a row is on both sides, launched as often, and takes as long within the noise.
+
+    Of a microsecond the clock's step is several percent.
+    """
+    before, after = difference.seconds(row)
+    noise = catalog()["duration"].noise * max(before, after)
+    if abs(after - before) < _NOTHING * difference.totals[0].value:
+        noise *= _SHORT
+    often = difference.launches(row)
+    same = row.fate == "same" and often[0] == often[1] and abs(after - before) <= noise
+    return same and not weighs(difference, row)
 
 
 def kernel_steps(

@@ -30,6 +30,7 @@ from workbench.views.html.parts import (
     width,
 )
 from workbench.views.text.door import block
+from workbench.views.text.escaping import name_parts
 
 _HERE = Path(__file__).parent
 #: A page loads nothing but what lies beside it, and sends nothing anywhere.
@@ -220,6 +221,7 @@ _FILTERS = {
     "digits": units.digits3,
     "explained": explained,
     "factor": units.factor,
+    "parts": name_parts,
     "faster": units.faster,
     "floor": floor,
     "gained": gained,

@@ -17,6 +17,7 @@ from workbench.analysis.program import (
     ProgramDifference,
     WorkChange,
     total,
+    unchanged,
 )
 from workbench.capture.records import ProgramCapture, Survey, Work
 from workbench.model import Estimate, Launch
@@ -304,13 +305,13 @@ def difference_sheet(
         rest: Where they find the others.
     """
     rows = difference.rows
-    kept = rows if everything else rows[:ROWS]
+    kept, left = ([*range(len(rows))], {}) if everything else fold(difference)
     names = row_names(difference)
-    shown = [_fate_cells(difference, row, names[n]) for n, row in enumerate(kept)]
-    if len(kept) < len(rows):
-        left = rows[len(kept) :]
-        words = f"{several(len(left), 'more kernel')} ({rest})"
-        shown.append(_line(words, difference, left))
+    shown = [_fate_cells(difference, rows[n], names[n]) for n in kept]
+    shown += [
+        _line(f"{several(len(own), words)} ({rest})", difference, own)
+        for words, own in left.items()
+    ]
     shown.append(_line("all of them", difference, rows))
     return Sheet(
         header=("", "kernel", "before", "after", "change", "share of change", "launches"),
@@ -321,6 +322,19 @@ def difference_sheet(
         notes=tuple(f"note: {warning}" for warning in difference.warnings),
         extra=("share of change", "launches"),
     )
+
+
+def fold(difference: ProgramDifference) -> tuple[list[int], dict[str, list[WorkChange]]]:
+    """Places of the rows that people are shown, and the others by what they are called.
+
+    What did not change is one line, if it is several rows.
+    """
+    rows = difference.rows
+    still = [n for n, row in enumerate(rows) if unchanged(difference, row)]
+    still = still if len(still) > 1 else []
+    kept = [n for n in range(len(rows)) if n not in still]
+    left = {"more kernel": kept[ROWS:], "unchanged kernel": still}
+    return kept[:ROWS], {words: [rows[n] for n in own] for words, own in left.items() if own}
 
 
 def _raw_fate(row: KernelFate) -> dict[str, Any]:
@@ -383,8 +397,10 @@ def beside_words(difference: ProgramDifference) -> str:
             for gpu, side in zip(difference.totals, spans, strict=True)
         ]
         ratio = spans[0].value / max(spans[1].value, 1e-12)
+        # Every launch costs the host a little more there: where the GPU waits for the host, much.
+        tracer = "under the tracer " if difference.old.survey.way == "trace" else ""
         parts.append(
-            f"an iteration begins every {begins} ({faster(ratio)}), and the GPU works "
+            f"{tracer}an iteration begins every {begins} ({faster(ratio)}), and the GPU works "
             f"{' → '.join(busy)} of that"
         )
     if difference.whole is not None:
@@ -440,6 +456,12 @@ def _fate_cells(difference: ProgramDifference, row: WorkChange, name: str) -> tu
 
 def _line(title: str, difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[str, ...]:
     return ("", title, *_cells(difference, rows))
+
+
+def launch_words(difference: ProgramDifference, row: Change) -> str:
+    """``1 launch``, ``800 → 4 launches``: of one run."""
+    told = list(dict.fromkeys(round(number) for number in difference.launches(row)))
+    return f"{' → '.join(map(count, told))} {'launch' if told == [1] else 'launches'}"
 
 
 def _cells(difference: ProgramDifference, rows: Sequence[Change]) -> tuple[str, ...]:

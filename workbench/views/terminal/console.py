@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, Self, TypeVar
 
 import rich.text
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.segment import Segment
@@ -26,6 +27,7 @@ from rich.table import Table
 from workbench.model import Profile
 from workbench.units import beside, quantity, when
 from workbench.views.text.door import block, inert, visible
+from workbench.views.text.escaping import name_parts
 
 #: Below this width views stack what they otherwise set side by side.
 WIDE = 116
@@ -322,10 +324,26 @@ class Figures:
         return widths
 
 
+def name_rows(cell: rich.text.Text, width: int) -> Sequence[rich.text.Text]:
+    """A name in rows of a width, broken behind what ends a word (``_``, ``,``, ``<``)."""
+    if cell.cell_len <= width:
+        return [cell]
+    ends, start, at = list[int](), 0, 0
+    for part in name_parts(cell.plain):
+        if at > start and cell_len(cell.plain[start:at] + part.rstrip()) > width:
+            ends.append(at)
+            start = at
+        at += len(part)
+    rows = list(cell.divide(ends))
+    for row in rows:
+        row.rstrip()
+    return rows
+
+
 def _hanging(cell: rich.text.Text, width: int) -> rich.text.Text:
     """A label in as many rows as it needs, the later ones indented further."""
     indent = len(cell.plain) - len(cell.plain.lstrip())
-    rows = cell.wrap(Console(), width - 2, tab_size=4) if cell.cell_len > width else [cell]
+    rows = name_rows(cell, width - 2) if cell.cell_len > width else [cell]
     out: rich.text.Text = rows[0]
     for row in rows[1:]:
         out = stacked([out, Text(" " * (indent + 2), style=cell.style).append_text(row)])

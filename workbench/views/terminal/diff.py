@@ -51,6 +51,7 @@ from workbench.units import (
     signed,
     when,
 )
+from workbench.views.sheets.program import launch_words
 from workbench.views.terminal.console import (
     BAD,
     DIM,
@@ -761,8 +762,7 @@ def kernel_step_view(
     before, after = difference.seconds(step.row)
     head = Text(cut(step.row.name, 60), style=HEAD)
     told = f"  {quantity(before, 's')} → {quantity(after, 's')} of the program"
-    launches = list(dict.fromkeys(round(x) for x in difference.launches(step.row)))
-    told += f", {' → '.join(map(count, launches))} launches"
+    told += f", {launch_words(difference, step.row)}"
     if (share := difference.share(after - before)) is not None:
         told += f", {quantity(100 * share, '%')} of the change"
     head.append(told, style="not bold")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import rich.text
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
@@ -20,12 +21,16 @@ from workbench.views.terminal.console import (
     HEAD,
     WARN,
     Text,
+    name_rows,
     notes_block,
     print_view,
+    stacked,
 )
 from workbench.views.text.door import quoted, write
 from workbench.views.text.tables import sheet_text, sweep_text
 
+#: Columns that a name is given at least.
+_LEAST_NAME = 16
 _NUMERIC = frozenset(
     (
         *("median", "±", "FLOP/s", "OP/s", "error", "of tolerance", "compared", "samples"),
@@ -80,14 +85,15 @@ class _Columns:
     def __init__(self, sheet: Sheet) -> None:
         self._sheet = sheet
 
+    def _widths(self) -> list[int]:
+        """What every column needs, with the blanks behind it."""
+        rows = (self._sheet.header, *self._sheet.shown)
+        return [2 + max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+
     def _kept(self, width: int) -> list[int]:
         """The columns that there is room for: `Sheet.extra` goes first, in its order."""
         sheet = self._sheet
-        kept = list(range(len(sheet.header)))
-        needed = {
-            index: 2 + max(cell_len(row[index]) for row in (sheet.header, *sheet.shown))
-            for index in kept
-        }
+        kept, needed = list(range(len(sheet.header))), self._widths()
         for name in sheet.extra:
             # The last column ends without the two blanks between columns.
             if sum(needed[index] for index in kept) - 2 > width and name in sheet.header:
@@ -100,8 +106,15 @@ class _Columns:
         for index in kept:
             name = sheet.header[index]
             table.add_column(name, justify="right" if name in _NUMERIC else "left", overflow="fold")
+        # Only a name has pieces to be broken at; of all else the words are.
+        named = sheet.header.index("kernel") if "kernel" in sheet.header else -1
+        widths = self._widths()
+        room = options.max_width - sum(widths[n] for n in kept if n != named)
         for row in sheet.shown:
-            table.add_row(*(Text(row[index]) for index in kept))
+            cells: dict[int, rich.text.Text] = {index: Text(row[index]) for index in kept}
+            if named in cells:
+                cells[named] = stacked(name_rows(cells[named], max(room, _LEAST_NAME)))
+            table.add_row(*cells.values())
         yield table
 
 

@@ -44,6 +44,8 @@ from workbench.views.sheets.program import (
     change_words,
     difference_sheet,
     fate_words,
+    fold,
+    launch_words,
     program_sheet,
     row_names,
     time_words,
@@ -279,19 +281,17 @@ def program_diff_view(
             every.shown[:-1], names, pages[0], difference.rows, strict=True
         )
     )
-    kept = min(ROWS, len(rows))
-    left = difference.rows[kept:]
-    sums = [
+    kept, left = fold(difference)
+    sums = tuple(
         FateRow(
-            shown[0],
-            shown[1],
-            "",
-            shown[2:],
-            _sum(difference, left if number else difference.rows),
-            difference.moved and not number,
+            *(shown[0], shown[1], "", shown[2:]),
+            _sum(difference, own),
+            difference.moved and own is difference.rows,
         )
-        for number, shown in enumerate(reversed(sheet.shown[kept:]))
-    ]
+        for shown, own in zip(
+            sheet.shown[len(kept) :], (*left.values(), difference.rows), strict=True
+        )
+    )
     captures = difference.old, difference.new
     title = f"@{difference.old.name} → @{difference.new.name}"
     return ProgramDiffView(
@@ -322,9 +322,9 @@ def program_diff_view(
             for number, step, near in steps
         ),
         columns=every.header[2:],
-        rows=rows[:kept],
-        sums=tuple(reversed(sums)),
-        rest=rows[kept:],
+        rows=tuple(rows[n] for n in kept),
+        sums=sums,
+        rest=tuple(row for n, row in enumerate(rows) if n not in kept),
     )
 
 
@@ -363,7 +363,11 @@ def _kernel(
     row = difference.rows[number]
     href = kernel.href if step is not None else ""
     out = SpokenKernel(
-        kernel.text, href, _seconds(difference, row), _times(difference, row), words=near.silence
+        kernel.text,
+        href,
+        _seconds(difference, row),
+        launch_words(difference, row),
+        words=near.silence,
     )
     if step is None:
         return out
@@ -384,13 +388,8 @@ def _seconds(difference: ProgramDifference, row: WorkChange) -> str:
     return " → ".join(units.quantity(seconds, "s") for seconds in difference.seconds(row))
 
 
-def _times(difference: ProgramDifference, row: WorkChange) -> str:
-    numbers = dict.fromkeys(round(number) for number in difference.launches(row))
-    return " → ".join(map(units.count, numbers))
-
-
 def in_program(difference: ProgramDifference, row: WorkChange, near: Closer) -> str:
     """What a kernel is in its program: its time there, how often it is launched, which are told."""
-    launches = _times(difference, row)
+    launches = launch_words(difference, row)
     told = f" This page is {near.words}." if near.words else ""
-    return f"In the program: {_seconds(difference, row)}, {launches} launches a run.{told}"
+    return f"In the program: {_seconds(difference, row)}, {launches} a run.{told}"

@@ -1,0 +1,102 @@
+"""The difference of two programs as a table that people read: rows folded, names whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+import workbench as wb
+from tests.factories import H200
+from workbench.analysis.program import ProgramDifference, compare_programs
+from workbench.capture.records import ProgramCapture
+from workbench.capture.trace import Trace, TracedLaunch, survey_of
+from workbench.views.sheets.program import beside_words, difference_sheet, fold, launch_words
+from workbench.views.terminal.console import Text, name_rows, render
+from workbench.views.terminal.tables import sheet_view
+from workbench.views.text.escaping import name_parts
+
+LONG = "sm90_xmma_gemm_f32f32_tf32f32_f32_nt_n_tilesize128x128x32_warpgroupsize1x1x1"
+
+
+def program(**nanoseconds: int) -> ProgramCapture:
+    """A program that launches each kernel once, or several times where it is `name_x3`."""
+    out, now = [], 0
+    for symbol, length in nanoseconds.items():
+        out.append(TracedLaunch(symbol, 1, 0, 7, False, now, now + length, (8, 1, 1), (32, 1, 1)))
+        now += length
+    return ProgramCapture(
+        name="x",
+        command=("./x",),
+        captured="2026-11-22T06:00:00Z",
+        survey=survey_of([Trace(launches=tuple(out), processes=1)], [0.1]),
+        device=H200,
+    )
+
+
+def between(old: dict[str, int], new: dict[str, int]) -> ProgramDifference:
+    return compare_programs(program(**old), program(**new))
+
+
+def test_rows_that_did_not_change_are_one() -> None:
+    still = {f"library_{n}": 1_000_000 + n for n in range(30)}
+    found = between({"edited": 9_000_000, **still}, {"edited": 3_000_000, **still})
+    shown = [row[1] for row in difference_sheet(found).shown]
+    assert shown == ["edited", "30 unchanged kernels (--all)", "all of them"]
+    assert len(difference_sheet(found, everything=True).shown) == 32
+    assert len(difference_sheet(found).raw) == 31
+
+
+def test_one_row_that_did_not_change_stays_itself() -> None:
+    found = between({"a": 9_000_000, "b": 5_000_000}, {"a": 3_000_000, "b": 5_000_001})
+    assert [row[1] for row in difference_sheet(found).shown] == ["a", "b", "all of them"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "folded"),
+    [
+        (2_000, 2_060, True),  # the clock's step of a microsecond
+        (2_000, 4_000, False),  # twice as long is no step of a clock, however short
+        (900_000_000, 930_000_000, False),
+    ],
+)
+def test_a_short_kernel_may_differ_by_the_clocks_step(old: int, new: int, folded: bool) -> None:
+    still = {"a": 900_000_000, "b": 800_000_000}
+    found = between({"k": old, **still}, {"k": new, **still})
+    kept, left = fold(found)
+    names = [found.rows[n].name for n in kept]
+    assert ("k" not in names) == folded
+    assert {row.name for row in left["unchanged kernel"]} == {*still, *("k" * folded)}
+
+
+def test_one_launch_is_not_several() -> None:
+    found = between({"a": 5_000, "b": 5}, {"a": 4_000, "b": 5})
+    assert launch_words(found, found.rows[0]) == "1 launch"
+
+
+def test_the_pace_of_iterations_is_said_to_be_the_tracers() -> None:
+    programs = wb.open(Path(__file__).parents[1] / "data" / "programs")
+    found = programs.diff_programs("@train_optimizer-before", "@train_optimizer-after").difference
+    assert beside_words(found).startswith("under the tracer an iteration begins every 45.3 ms")
+    by_ncu = replace(found, old=replace(found.old, survey=replace(found.old.survey, way="ncu")))
+    assert beside_words(by_ncu).startswith("an iteration begins every 45.3 ms")
+
+
+def test_names_break_between_words_alone() -> None:
+    found = between({LONG: 9_000_000, "b": 1_000_000}, {LONG: 3_000_000, "b": 2_000_000})
+    parts = {part.rstrip("_… ") for part in name_parts(LONG)}
+    for width in (80, 60):
+        text = render(sheet_view(difference_sheet(found)), width)
+        rows = [line.strip().split("  ")[0] for line in text.splitlines() if "_" in line]
+        words = [word for row in rows for word in row.rstrip("…").split("_") if word]
+        assert len(rows) > 1
+        assert [word for word in words[:-1] if word not in parts] == []
+
+
+def test_what_is_longer_than_its_column_keeps_every_letter() -> None:
+    rows = name_rows(Text("Kernel2<cutlass::gemm, A<float>> → other_kernel"), 12)
+    assert "".join(row.plain.replace(" ", "") for row in rows) == (
+        "Kernel2<cutlass::gemm,A<float>>→other_kernel"
+    )
+    assert [row.plain for row in rows][:2] == ["Kernel2<", "cutlass::"]
