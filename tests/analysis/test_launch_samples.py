@@ -18,11 +18,13 @@ from workbench.analysis.launches import (
     NO_PAIR,
     kernel_words,
     merge_samples,
+    shortened,
     side_by_side,
     speaking,
     template_arguments,
     titles,
 )
+from workbench.analysis.sameness import doubts
 from workbench.analysis.story import explain
 from workbench.model import Column, InstructionTable, Launch, Metric, Number, Profile
 from workbench.views.terminal.console import render
@@ -102,6 +104,96 @@ def test_another_configuration_or_code_is_no_sample() -> None:
     assert [x.samples for x in merge_samples(report(first, *others)).launches] == [1] * 8
     merged = merge_samples(report(*others, first, first, *others)).launches
     assert [x.samples for x in merged[:7]] == [2] * 6 + [1]
+
+
+def test_grids_that_are_nearly_equal_are_one_class_as_in_a_capture() -> None:
+    def sorts(seconds: float, *grids: int) -> Profile:
+        return report(
+            *(
+                structs.replace(ran("sort", seconds + n * 1e-6), grid=(grid, 1, 1))
+                for n, grid in enumerate(grids)
+            )
+        )
+
+    comparison = compare(sorts(1.51, 2046, 2047, 2048), sorts(1.3167, 2048, 2046, 2047))
+    (kernel,) = comparison.kernels
+    assert kernel.samples == (3, 3)
+    assert comparison["duration"].old == pytest.approx(1.510001)
+    assert comparison.launch_words == (
+        "3 launches on both sides in grids of 2,046 to 2,048 blocks: compared per launch, by their "
+        "means.",
+    )
+    # Which of them took how long is chance, and no change of the launch.
+    both = side_by_side(sorts(1.0, 2046, 2048), sorts(1.0, 2048, 2046))
+    assert [x.grid for x in (*both.old.launches, *both.new.launches)] == [(2048, 1, 1)] * 2
+    apart = merge_samples(sorts(1.0, 2048, 1024, 2100))
+    assert [x.samples for x in apart.launches] == [1, 1, 1]
+
+
+def test_one_kernel_in_another_number_of_near_grids_does_the_same_work() -> None:
+    def copies(*grids: int) -> Profile:
+        one = ran("copy", 1e-3)
+        return report(*(structs.replace(one, grid=(grid, 1, 1)) for grid in grids))
+
+    assert doubts(copies(1000, 1001, 1002), copies(1000)) == ()
+
+
+AGENT = "_kernel_agent"
+
+
+def agents(number: str, *seconds: float, tile: int = 256) -> Profile:
+    """Two kernels of one name, as thrust makes them of functors and iterators."""
+    functors = [
+        f"void thrust::core::{AGENT}<thrust::ForAgent<thrust::tabulate<{number}*, "
+        f"thrust::{functor}<{number}>>, long>, {tile}>(long)"
+        for functor in ("square", "minus")
+    ]
+    return report(
+        *(
+            structs.replace(ran(AGENT, one, signature=functor), grid=(100 * (n + 1), 1, 1))
+            for n, (one, functor) in enumerate(zip(seconds, functors, strict=True))
+        )
+    )
+
+
+def test_functors_of_another_type_are_one_kernel_with_the_difference_shown() -> None:
+    comparison = compare(agents("float", 1e-3, 2e-3), agents("double", 8.6e-3, 17.2e-3, tile=128))
+    assert {kernel.how for kernel in comparison.kernels} == {"name"}
+    assert speed(comparison) == pytest.approx(1 / 8.6)
+    assert [kernel.name for kernel in comparison.kernels] == [
+        f"{AGENT}<…float, {functor}…> → {AGENT}<…double, {functor}…>"
+        for functor in ("square", "minus")
+    ]
+
+
+def test_names_of_one_kernel_never_look_equal() -> None:
+    launches = [*agents("float", 1e-3, 2e-3).launches, *agents("double", 1e-3, 2e-3).launches]
+    names = [shortened(name) for name in titles(launches)]
+    assert len(set(names)) == 4
+    assert all(name.startswith(AGENT) for name in names)
+    assert ["minus" in name for name in names] == [False, True, False, True]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["f", "Kernel"]),
+            st.lists(st.sampled_from(["float", "double", "plus", "16", "A<B, C>"]), max_size=4),
+        ),
+        max_size=6,
+        unique_by=str,
+    )
+)
+def test_titles_tell_signatures_apart(drawn: list[tuple[str, list[str]]]) -> None:
+    launches = [
+        ran(name, 1e-3, signature=f"void {name}<{', '.join(args)}>()") for name, args in drawn
+    ]
+    told = titles(launches)
+    assert len(told) == len(launches)
+    for (name, args), title in zip(drawn, told, strict=True):
+        alike = [other for other, each in zip(drawn, told, strict=True) if each == title]
+        # Two that hold the same words differ in their order alone, and by nothing that is short.
+        assert all(other[0] == name and sorted(other[1]) == sorted(args) for other in alike)
 
 
 def test_the_mean_of_samples_is_whole_where_integers_divide() -> None:

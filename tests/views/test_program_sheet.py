@@ -8,12 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 import workbench as wb
-from tests.factories import H200
+from tests.factories import H200, make_launch, make_profile
 from workbench.analysis.program import ProgramDifference, compare_programs
 from workbench.capture.records import ProgramCapture
 from workbench.capture.trace import Trace, TracedLaunch, survey_of
 from workbench.views.sheets.program import beside_words, difference_sheet, fold, launch_words
 from workbench.views.terminal.console import Text, name_rows, render
+from workbench.views.terminal.show import show_view
 from workbench.views.terminal.tables import sheet_view
 from workbench.views.text.escaping import name_parts
 
@@ -100,3 +101,17 @@ def test_what_is_longer_than_its_column_keeps_every_letter() -> None:
         "Kernel2<cutlass::gemm,A<float>>→other_kernel"
     )
     assert [row.plain for row in rows][:2] == ["Kernel2<", "cutlass::"]
+
+
+def test_identical_launches_of_a_report_are_one_row() -> None:
+    many = tuple(
+        make_launch(kernel=f"k{n % 2}", index=n, grid=(2048 - n % 3, 1, 1)) for n in range(100)
+    )
+    report = make_profile(study="", version="", problem="", launches=many)
+    text = render(show_view(report, label="x.ncu-rep"), 100)
+    table = text.partition("100 launches\n")[2].split("\n\n")[0].splitlines()
+    assert len(table) == 3  # its head, and a row for each kernel
+    assert "50 launches" in table[1] and "50 launches" in table[2]
+    # A version's launches are all parts of it.
+    version = render(show_view(make_profile(launches=many[:6]), label="v1"), 100)
+    assert version.count("\n ") >= 6 and "50 launches" not in version

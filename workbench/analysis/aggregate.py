@@ -10,6 +10,7 @@ in its `rule`. Launches of a foreign report are samples: `launches.merge_samples
 from __future__ import annotations
 
 import math
+import re
 import weakref
 from collections import Counter as Bag
 from collections import defaultdict
@@ -207,17 +208,22 @@ def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchP
 
     1. The n-th launch of one signature (template arguments included) and configuration
        with the n-th of the same; then whatever its configuration.
-    2. One name with other template arguments, where each side has one such launch left.
+    2. One name whose template arguments differ in types of numbers and sizes alone; then with
+       any others, where each side has one such launch left.
     3. A kernel under another name, where name and work (instruction mix, threads, duration)
-       are much alike: the most alike first.
+       are much alike: the most alike first. Then one name in one configuration.
     4. Where both sides have as many left, what takes longest on either side, if both are among
        them; in order, where nothing says how long they took. The rest was added or removed.
     """
     matching = _Matching(old, new)
     matching.same("signature", lambda x: (x.workload, x.kernel, x.signature, *_shape(x)))
     matching.same("signature", lambda x: (x.workload, x.kernel, x.signature))
+    matching.same("name", lambda x: (x.workload, x.kernel, typeless(x.signature), *_shape(x)))
+    matching.same("name", lambda x: (x.workload, x.kernel, typeless(x.signature)), even=True)
     matching.same("name", lambda x: (x.workload, x.kernel), alone=True)
     matching.alike()
+    matching.same("name", lambda x: (x.workload, x.kernel, *_shape(x)), even=True)
+    matching.same("name", lambda x: (x.workload, x.kernel), alone=True)
     if len(matching.left) == len(matching.right):
         timed = weights_of(old)[1] and weights_of(new)[1]
         left, right = _heaviest(old, matching.left), _heaviest(new, matching.right)
@@ -255,12 +261,24 @@ class _Matching:
         self.left.remove(a)
         self.right.remove(b)
 
-    def same(self, how: How, key: Callable[[Launch], Hashable], alone: bool = False) -> None:
-        """Match what has the same key, in order; `alone`: only where both have it once."""
+    def same(
+        self,
+        how: How,
+        key: Callable[[Launch], Hashable],
+        *,
+        alone: bool = False,
+        even: bool = False,
+    ) -> None:
+        """Match what has the same key, in order.
+
+        `alone`: only where both have it once; `even`: where both have it as often.
+        """
         before, after = _by_key(self.old, self.left, key), _by_key(self.new, self.right, key)
         for name, mine in before.items():
             others = after.get(name, [])
             if alone and (len(mine), len(others)) != (1, 1):
+                continue
+            if even and len(mine) != len(others):
                 continue
             for a, b in zip(mine, others, strict=False):
                 self.take(a, b, how)
@@ -278,6 +296,17 @@ class _Matching:
         for _, a, b in sorted(scores, reverse=True):
             if -a in self.left and -b in self.right:
                 self.take(-a, -b, "renamed")
+
+
+_NUMBERS = re.compile(
+    r"\b(?:(?:unsigned )?(?:long long|long|int|short|char)|u?int\d+_t|(?:float|double|half|int)\d?"
+    r"|__half2?|(?:__)?nv_bfloat16\d?|BFloat16|Half)\b|\b\d+u?l?l?\b"
+)
+
+
+def typeless(signature: str) -> str:
+    """A signature without types of numbers and sizes: ``f<float, 4>`` as ``f<double, 2>``."""
+    return _NUMBERS.sub("#", signature)
 
 
 def _by_key(

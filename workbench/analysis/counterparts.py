@@ -20,6 +20,7 @@ from difflib import SequenceMatcher
 from math import prod
 from typing import Literal
 
+from workbench.analysis.aggregate import typeless
 from workbench.capture.records import Shape, Survey, Work
 from workbench.model import Dim3, Record
 from workbench.units import extent, quantity
@@ -104,18 +105,25 @@ def _plain(work: Work) -> tuple[str, str]:
 def _by_name(sides: _Sides, before: list[int], after: list[int]) -> None:
     """Functions of one name: parameters or template arguments changed.
 
-    Where there are several, those of one configuration and as many launches go together; one
-    that is left on either side goes with the one on the other.
+    Where there are several, those that differ in types of numbers and sizes alone go together,
+    then those of one configuration and as many launches; one that is left on either side goes
+    with the one on the other.
     """
-    for old in list(before):
-        for new in after:
-            if _configuration(sides, 0, old) == _configuration(sides, 1, new):
-                sides.take("same", [old], [new])
-                before.remove(old)
-                after.remove(new)
-                break
+    for key in (_typeless, _configuration):
+        for old in list(before):
+            for new in after:
+                if key(sides, 0, old) == key(sides, 1, new):
+                    sides.take("same", [old], [new])
+                    before.remove(old)
+                    after.remove(new)
+                    break
     if len(before) == len(after) == 1:
         sides.take("same", before, after)
+
+
+def _typeless(sides: _Sides, side: int, place: int) -> Hashable:
+    work = sides.works[side][place]
+    return typeless(work.signature or work.symbol), sides.launches(side, place)
 
 
 def _configuration(sides: _Sides, side: int, place: int) -> Hashable:
@@ -243,6 +251,11 @@ def _by_likeness(sides: _Sides) -> None:
 _NEAR = 0.02
 
 
+def near(grid: Dim3, other: Dim3) -> bool:
+    """Whether launches in two grids are of one class."""
+    return abs(prod(grid) - prod(other)) <= _NEAR * prod(other)
+
+
 class LaunchClass(Record, frozen=True):
     """Launches of one block and shared memory whose grids are equal, or nearly: `shapes`.
 
@@ -312,9 +325,9 @@ def classes_of(shapes: Sequence[Shape]) -> tuple[LaunchClass, ...]:
     for shape in shapes:
         for group in groups:
             first = group[0]
-            if (shape.block, shape.dynamic_shared) == (first.block, first.dynamic_shared) and abs(
-                prod(shape.grid) - prod(first.grid)
-            ) <= _NEAR * prod(first.grid):
+            if (shape.block, shape.dynamic_shared) == (first.block, first.dynamic_shared) and near(
+                shape.grid, first.grid
+            ):
                 group.append(shape)
                 break
         else:

@@ -10,9 +10,9 @@ one launch of them, their mean, so that everything behind it compares launch wit
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Sequence
-from math import fsum
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from math import fsum, prod
 
 from msgspec import structs
 
@@ -24,6 +24,7 @@ from workbench.analysis.aggregate import (
     seconds_of,
     weights_of,
 )
+from workbench.analysis.counterparts import near
 from workbench.analysis.noise import left_noise
 from workbench.counters import Missing, Reading, catalog, read, spread
 from workbench.model import (
@@ -36,7 +37,7 @@ from workbench.model import (
     Record,
     Spread,
 )
-from workbench.units import extent, faster, quantity
+from workbench.units import count, extent, faster, quantity
 
 #: What a launch of one configuration has in common, besides grid, block and dynamic memory.
 _FIXED = (
@@ -46,6 +47,10 @@ _FIXED = (
     "launch__registers_per_thread",
     "launch__shared_mem_per_block_static",
 )
+
+
+#: Its spread says of which grids a launch is the mean, where they are not one.
+_BLOCKS = "launch__grid_size"
 
 
 class SideBySide(Record, frozen=True):
@@ -77,7 +82,7 @@ def merge_samples(profile: Profile) -> Profile:
 def _merge(profile: Profile) -> Profile:
     groups = [[launch] for launch in profile.launches]
     if not profile.study and len(groups) > 1:
-        groups = _groups(profile.launches)
+        groups = classes_of_launches(profile.launches)
     if len(groups) == len(profile.launches):
         return profile
     return structs.replace(profile, launches=tuple(_mean(group) for group in groups))
@@ -150,27 +155,34 @@ def _profiled(both: SideBySide, pair: LaunchPair) -> bool:
 # --- samples of one launch -----------------------------------------------------------
 
 
-def _groups(launches: Sequence[Launch]) -> list[list[Launch]]:
-    """Launches of one kernel, code and configuration together, in order of their first."""
+def classes_of_launches(launches: Sequence[Launch]) -> list[list[Launch]]:
+    """Launches of one kernel, code and configuration together, in order of their first.
+
+    Grids that are nearly equal are one configuration, as in a captured program.
+    """
     groups: dict[object, list[list[Launch]]] = {}
     out: list[list[Launch]] = []
     for launch in launches:
         fixed = [launch.metrics.get(name) for name in _FIXED]
         key = (
             *(launch.workload, launch.kernel, launch.signature),
-            *(launch.grid, launch.block, launch.dynamic_shared),
+            *(launch.block, launch.dynamic_shared),
             *(metric.value if metric is not None else None for metric in fixed),
         )
         alike = groups.setdefault(key, [])
         found = None
         if launch.profiled:
-            found = next((g for g in alike if _one_code(g[0], launch) and g[0].profiled), None)
+            found = next((g for g in alike if _one_class(g[0], launch)), None)
         if found is None:
             found = []
             alike.append(found)
             out.append(found)
         found.append(launch)
     return out
+
+
+def _one_class(first: Launch, launch: Launch) -> bool:
+    return near(launch.grid, first.grid) and first.profiled and _one_code(first, launch)
 
 
 def _one_code(a: Launch, b: Launch) -> bool:
@@ -201,10 +213,15 @@ def _mean(group: Sequence[Launch]) -> Launch:
             continue
         metrics[name] = Metric(value=_mean_of(values), unit=one.unit)
         spreads[name] = _spread(values)
+    blocks = [prod(launch.grid) for launch in group]
+    if len(set(blocks)) > 1:
+        spreads[_BLOCKS] = _spread(blocks)
     absent = {name: why for launch in group for name, why in launch.absent.items()}
     return structs.replace(
         middle,
         index=group[0].index,
+        # Of grids that are nearly equal the largest, whichever launch took how long.
+        grid=max((launch.grid for launch in group), key=prod),
         metrics=metrics,
         absent={name: why for name, why in absent.items() if name not in metrics},
         spreads=spreads,
@@ -315,21 +332,64 @@ def _mean_column(columns: Sequence[Column]) -> Column:
 _LONGEST = 60
 _EMPTY = frozenset({"kernel", "kernel2"})
 _CAST = re.compile(r"\((?:unsigned )?(?:bool|char|short|int|long|long long)\)(?=-?\d)")
+_WORDS = re.compile(r"\w+")
 _SPACE = re.compile(r"(?:\b\w+|\(anonymous namespace\))::")
 
 
 def titles(launches: Sequence[Launch]) -> list[str]:
     """A name for each launch, with as much of its template arguments as tells them apart."""
     names = [launch.kernel for launch in launches]
-    for known in (lambda x: (x.kernel, x.signature), lambda x: (x.kernel, x.signature, x.grid)):
-        told: dict[str, set[object]] = {}
-        for name, launch in zip(names, launches, strict=True):
-            told.setdefault(name, set()).add(known(launch))
-        names = [
-            _more(name, launch) if len(told[name]) > 1 else _named(name, launch)
-            for name, launch in zip(names, launches, strict=True)
-        ]
-    return names
+    names = _told(names, launches, lambda x: (x.kernel, x.signature), _with_arguments)
+    # Where arguments are as long as a name may be, what differs is not among them.
+    shown: dict[tuple[str, str], set[str]] = {}
+    for name, launch in zip(names, launches, strict=True):
+        shown.setdefault((launch.kernel, shortened(name)), set()).add(launch.signature)
+    for kernel in {kernel for (kernel, _), own in shown.items() if len(own) > 1}:
+        own = [n for n, launch in enumerate(launches) if launch.kernel == kernel]
+        apart = distinctions([launches[n].signature for n in own])
+        for n, words in zip(own, apart, strict=True):
+            names[n] = f"{launches[n].kernel}<…{words}…>" if words else names[n]
+    return _told(
+        names,
+        launches,
+        lambda x: (x.kernel, x.signature, x.grid),
+        lambda name, launch: f"{name} grid {extent(launch.grid, whole=True)}",
+    )
+
+
+def _told(
+    names: Sequence[str],
+    launches: Sequence[Launch],
+    known: Callable[[Launch], object],
+    more: Callable[[str, Launch], str],
+) -> list[str]:
+    """Names with more to them where they stand for several."""
+    told: dict[str, set[object]] = {}
+    for name, launch in zip(names, launches, strict=True):
+        told.setdefault(name, set()).add(known(launch))
+    return [
+        more(name, launch) if len(told[name]) > 1 else _named(name, launch)
+        for name, launch in zip(names, launches, strict=True)
+    ]
+
+
+def distinctions(signatures: Sequence[str]) -> list[str]:
+    """What each signature has that tells it from the others: ``float``; "" where nothing does."""
+    words = [_WORDS.findall(_SPACE.sub("", _CAST.sub("", text))) for text in signatures]
+    counts = [Counter(own) for own in words]
+    out = []
+    for n, own in enumerate(counts):
+        left = [m for m, text in enumerate(signatures) if text != signatures[n]]
+        chosen: list[str] = []
+        while left and own:
+            word = max(own, key=lambda w: sum(counts[m][w] < own[w] for m in left))
+            rest = [m for m in left if counts[m][word] >= own[word]]
+            if len(rest) == len(left):
+                break
+            chosen.append(word)
+            left = rest
+        out.append(", ".join(sorted(chosen, key=words[n].index)))
+    return out
 
 
 def _named(name: str, launch: Launch) -> str:
@@ -337,11 +397,9 @@ def _named(name: str, launch: Launch) -> str:
     return f"{name}<{arguments}>" if arguments else name
 
 
-def _more(name: str, launch: Launch) -> str:
+def _with_arguments(name: str, launch: Launch) -> str:
     arguments = template_arguments(launch)
-    if arguments and name == launch.kernel:
-        return f"{name}<{arguments}>"
-    return f"{name} grid {extent(launch.grid, whole=True)}"
+    return f"{name}<{arguments}>" if arguments else name
 
 
 def shortened(name: str, longest: int = _LONGEST) -> str:
@@ -418,6 +476,7 @@ class KernelChange(Record, frozen=True):
     weight: float
     alone: bool
     values: tuple[KernelValue, ...]
+    grids: tuple[str, str] = ("", "")  # ``2,046 to 2,048`` blocks, where they are not one
 
     @property
     def matched(self) -> bool:
@@ -448,16 +507,32 @@ def kernel_changes(both: SideBySide, pairs: Sequence[LaunchPair]) -> tuple[Kerne
             rows.append((a, b, pair))
     rows += [(None, x, None) if side else (x, None, None) for side, x in both.alone]
     names = iter(titles([x for a, b, _ in rows for x in (a, b) if x is not None]))
+    called = [
+        (next(names) if a is not None else "", next(names) if b is not None else "")
+        for a, b, _ in rows
+    ]
     weights = _weights([a for a, _, _ in rows]), _weights([b for _, b, _ in rows])
     return tuple(
         _change(
             a,
             b,
             pair,
-            (next(names) if a is not None else "", next(names) if b is not None else ""),
+            _sides_named(called[n], a, b),
             (weights[0][n] + weights[1][n]) / 2,
         )
         for n, (a, b, pair) in enumerate(rows)
+    )
+
+
+def _sides_named(names: tuple[str, str], a: Launch | None, b: Launch | None) -> tuple[str, str]:
+    """A pair's names, with the arguments that differ: ``k<…float…>``, ``k<…double…>``."""
+    if a is None or b is None or names[0] != names[1] or a.signature == b.signature:
+        return names
+    first, second = distinctions([a.signature, b.signature])
+    plain = a.kernel
+    return (
+        f"{plain}<…{first}…>" if first else names[0],
+        f"{plain}<…{second}…>" if second else names[1],
     )
 
 
@@ -499,7 +574,15 @@ def _change(
         weight=weight,
         alone=pair is None,
         values=_values(a, b) if a is not None and b is not None else (),
+        grids=(_grids(a), _grids(b)),
     )
+
+
+def _grids(launch: Launch | None) -> str:
+    found = launch.spreads.get(_BLOCKS) if launch is not None else None
+    if found is None or found.low == found.high:
+        return ""
+    return f"{count(int(found.low))} to {count(int(found.high))}"
 
 
 def _values(a: Launch, b: Launch) -> tuple[KernelValue, ...]:
@@ -589,7 +672,9 @@ def _range(change: KernelChange, side: int) -> str:
 
 
 def _of(change: KernelChange, changes: Sequence[KernelChange]) -> str:
-    return f" of {change.name}" if len(changes) > 1 else ""
+    grids = " → ".join(dict.fromkeys(filter(None, change.grids)))
+    of = f" of {change.name}" if len(changes) > 1 else ""
+    return f"{of} in grids of {grids} blocks" if grids else of
 
 
 def _plural(number: int) -> str:

@@ -17,9 +17,10 @@ from typing import Literal, NamedTuple
 
 from workbench.analysis.absent import plus
 from workbench.analysis.aggregate import Recent, value_of
+from workbench.analysis.counterparts import near
 from workbench.counters import Missing, Reading, read
 from workbench.gpus import SECTOR_BYTES, Chip, chip_for
-from workbench.model import Launch, Number, Profile, Record, Timing
+from workbench.model import Dim3, Launch, Number, Profile, Record, Timing
 from workbench.sass import (
     GLOBAL_ATOMICS,
     GLOBAL_LOADS,
@@ -240,11 +241,14 @@ def each_once(profile: Profile, measure: Measure) -> float | None:
 
 def _read_once(profile: Profile, measure: Measure) -> tuple[float | None, float | None]:
     groups: dict[tuple[object, ...], list[float]] = defaultdict(list)
+    grids: list[Dim3] = []
     for launch in measured(profile):
         amount = measure(launch)
         if amount is None:
             return None, None
-        groups[(launch.kernel, launch.signature, launch.grid, launch.block)].append(amount)
+        grid = next((each for each in grids if near(launch.grid, each)), launch.grid)
+        grids.append(grid)
+        groups[(launch.kernel, launch.signature, grid, launch.block)].append(amount)
     if not groups:
         return None, None
     sums = [(sum(group), len(group)) for group in groups.values()]

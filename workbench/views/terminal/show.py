@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 
 from workbench.analysis.absent import over, plus, times, total
-from workbench.analysis.aggregate import weights_of
+from workbench.analysis.aggregate import seconds_of, weights_of
 from workbench.analysis.compare import remarks
 from workbench.analysis.headroom import (
     Panel,
@@ -18,7 +18,7 @@ from workbench.analysis.headroom import (
     panel_of_launch,
     statement_at,
 )
-from workbench.analysis.launches import titles
+from workbench.analysis.launches import classes_of_launches, titles
 from workbench.analysis.limit import HotLine, breakdown, sampled_lines
 from workbench.analysis.timing import speed_beside
 from workbench.counters import (
@@ -51,7 +51,7 @@ from workbench.views.terminal.console import (
 )
 
 #: What the table of launches says of each.
-_OVERVIEW = ("duration", "sm_throughput", "memory_throughput")
+_OVERVIEW = ("sm_throughput", "memory_throughput")
 
 
 def show_view(
@@ -115,36 +115,45 @@ def _time(timing: Timing, baseline: Timing | None) -> Text:
 
 
 def _overview(profile: Profile, longest: Launch, width: int) -> RenderableType:
-    """One row per launch; the longest is marked, because its details follow."""
-    # Of thousands of launches only what stands in the table.
-    readings = [{name: read(launch, name) for name in _OVERVIEW} for launch in profile.launches]
-    timed = zip(profile.launches, readings, strict=True)
-    whole = total(value_of(own, "duration") for launch, own in timed if launch.profiled)
+    """One row per launch; the longest is marked, because its details follow.
+
+    Of a report launches of one kernel and configuration are one row, with their mean duration.
+    """
+    classes = [[launch] for launch in profile.launches]
+    if not profile.study:
+        classes = classes_of_launches(profile.launches)
+    sums = [total(map(seconds_of, own)) for own in classes]
+    whole = total(one for own, one in zip(classes, sums, strict=True) if own[0].profiled)
     wide = width >= 100
     table = grid("r", "l", "f", *("lr" if wide else ""), "r", "r", "r", "r")
     table.expand = True
     header = ["", "", "kernel", *(["grid", "block"] if wide else [])]
     header += ["duration", "share", "compute", "memory"]
     table.add_row(*(Text(each, style=DIM) for each in header))
-    for launch, title, own in zip(
-        profile.launches, titles(profile.launches), readings, strict=True
+    for own, title, duration in zip(
+        classes, titles([own[0] for own in classes]), sums, strict=True
     ):
-        duration = value_of(own, "duration")
+        # The one that is told below, or the first, stands for what is no sum.
+        first = next((launch for launch in own if launch is longest), own[0])
+        # Of thousands of launches only what stands in the table is read.
+        readings = {name: read(first, name) for name in _OVERVIEW}
         share = times(100.0, over(duration, whole))
-        mark = Text("▸" if launch is longest else "", style=HEAD)
-        name = Text(cut(title, 60), style=HEAD if launch is longest else "")
-        if not launch.profiled:
+        mark = Text("▸" if first is longest else "", style=HEAD)
+        name = Text(cut(title, 60), style=HEAD if first is longest else "")
+        if len(own) > 1:
+            name.append(f"  {several(len(own), 'launch', 'launches')}", style=DIM)
+        if not first.profiled:
             name.append("  never profiled", style=DIM)
-        sizes = [extent(launch.grid), extent(launch.block)] if wide else []
+        sizes = [extent(first.grid), extent(first.block)] if wide else []
         table.add_row(
-            str(launch.index),
+            str(own[0].index),
             mark,
             name,
             *sizes,
-            quantity(duration, "s"),
+            quantity(over(duration, float(len(own))), "s"),
             quantity(share, "%"),
-            text_of(own, "sm_throughput"),
-            text_of(own, "memory_throughput"),
+            text_of(readings, "sm_throughput"),
+            text_of(readings, "memory_throughput"),
         )
     return section(several(len(profile.launches), "launch", "launches"), table)
 
