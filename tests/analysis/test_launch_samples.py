@@ -18,12 +18,10 @@ from workbench.analysis.launches import (
     NO_PAIR,
     kernel_words,
     merge_samples,
-    shortened,
     side_by_side,
     speaking,
-    template_arguments,
-    titles,
 )
+from workbench.analysis.naming import shortened, template_arguments, titles
 from workbench.analysis.sameness import doubts
 from workbench.analysis.story import explain
 from workbench.model import Column, InstructionTable, Launch, Metric, Number, Profile

@@ -25,7 +25,11 @@ from workbench.analysis.cause.finding import Cause, Proof, StallMove, is_pipe
 from workbench.analysis.cause.hypotheses import WAITS
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.duration import StallDelta, TimePart, TimeSplit
-from workbench.analysis.launches import KernelChange, kernel_words, speaking
+from workbench.analysis.launches import (
+    KernelChange,
+    kernel_words,
+    speaking,
+)
 from workbench.analysis.limit import RESOURCES, Limit, stall_words
 from workbench.analysis.sameness import headline, precision_words
 from workbench.analysis.source.hunks import Hunk

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from workbench.analysis.aggregate import main_launch, value_of
-from workbench.analysis.launches import shortened
+from workbench.analysis.naming import shortened
 from workbench.analysis.program import (
     Closer,
     ProgramDifference,

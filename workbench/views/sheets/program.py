@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import asdict, replace
 
 from workbench.analysis.counterparts import LaunchClass, classes_of
-from workbench.analysis.launches import shortened, titles
+from workbench.analysis.naming import shortened, titles
 from workbench.analysis.program import (
     Change,
     KindTime,

@@ -330,10 +330,16 @@ def name_rows(cell: rich.text.Text, width: int) -> Sequence[rich.text.Text]:
         return [cell]
     ends, start, at = list[int](), 0, 0
     for part in name_parts(cell.plain):
-        if at > start and cell_len(cell.plain[start:at] + part.rstrip()) > width:
+        if cell.plain[start:at].strip() and (
+            cell_len(cell.plain[start:at] + part.rstrip()) > width
+        ):
             ends.append(at)
             start = at
         at += len(part)
+        # What is longer than a row has to be broken after all.
+        while cell_len(cell.plain[start:at].rstrip()) > max(width, 1):
+            start += max(width, 1)
+            ends.append(start)
     rows = list(cell.divide(ends))
     for row in rows:
         row.rstrip()

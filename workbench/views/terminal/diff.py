@@ -16,7 +16,11 @@ from rich.padding import Padding
 from rich.table import Table
 
 from workbench.analysis.compare import Comparison, Delta
-from workbench.analysis.launches import NO_PAIR, KernelChange, values_words
+from workbench.analysis.launches import (
+    NO_PAIR,
+    KernelChange,
+    values_words,
+)
 from workbench.analysis.listing import CodeClass, CodeDiff, HunkCode
 from workbench.analysis.program import (
     Closer,

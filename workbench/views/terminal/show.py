@@ -18,8 +18,9 @@ from workbench.analysis.headroom import (
     panel_of_launch,
     statement_at,
 )
-from workbench.analysis.launches import classes_of_launches, titles
+from workbench.analysis.launches import classes_of_launches
 from workbench.analysis.limit import HotLine, breakdown, sampled_lines
+from workbench.analysis.naming import titles
 from workbench.analysis.timing import speed_beside
 from workbench.counters import (
     NEVER_EMULATED,

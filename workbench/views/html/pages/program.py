@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from workbench import units
 from workbench.analysis.aggregate import main_launch
-from workbench.analysis.launches import shortened
+from workbench.analysis.naming import shortened
 from workbench.analysis.program import (
     Closer,
     ProgramDifference,

@@ -13,9 +13,9 @@ from workbench.analysis.aggregate import kernel_seconds, main_launch, value_of
 from workbench.analysis.compare import remarks
 from workbench.analysis.course import course
 from workbench.analysis.headroom import panel_of, score_ways
-from workbench.analysis.launches import shortened
 from workbench.analysis.limit import Breakdown, Limit, breakdown, limit_of
 from workbench.analysis.memory import memory
+from workbench.analysis.naming import shortened
 from workbench.analysis.timing import TimeChange, time_change
 from workbench.counters import Missing, catalog
 from workbench.gpus import Chip, chip_for

@@ -1,0 +1,119 @@
+"""What to call a kernel so that a reader knows which one is meant.
+
+A name is enough while no two kernels share it. CUTLASS has hundreds of `Kernel`: there the template
+arguments are added, without their namespaces and what is nested in them; where what is short of
+these is equal too, the words that differ, and then the grid. A name that says nothing (`Kernel`)
+always has them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from workbench.model import Launch
+from workbench.units import extent
+
+#: Longest title: about what a terminal has room for beside numbers.
+_LONGEST = 60
+_EMPTY = frozenset({"kernel", "kernel2"})
+_CAST = re.compile(r"\((?:unsigned )?(?:bool|char|short|int|long|long long)\)(?=-?\d)")
+_WORDS = re.compile(r"\w+")
+_SPACE = re.compile(r"(?:\b\w+|\(anonymous namespace\))::")
+
+
+def titles(launches: Sequence[Launch]) -> list[str]:
+    """A name for each launch, with as much of its template arguments as tells them apart."""
+    names = [launch.kernel for launch in launches]
+    names = _told(names, launches, lambda x: (x.kernel, x.signature), _with_arguments)
+    # Where arguments are as long as a name may be, what differs is not among them.
+    shown: dict[tuple[str, str], set[str]] = {}
+    for name, launch in zip(names, launches, strict=True):
+        shown.setdefault((launch.kernel, shortened(name)), set()).add(launch.signature)
+    for kernel in {kernel for (kernel, _), own in shown.items() if len(own) > 1}:
+        own = [n for n, launch in enumerate(launches) if launch.kernel == kernel]
+        apart = distinctions([launches[n].signature for n in own])
+        for n, words in zip(own, apart, strict=True):
+            names[n] = f"{launches[n].kernel}<…{words}…>" if words else names[n]
+    return _told(
+        names,
+        launches,
+        lambda x: (x.kernel, x.signature, x.grid),
+        lambda name, launch: f"{name} grid {extent(launch.grid, whole=True)}",
+    )
+
+
+def _told(
+    names: Sequence[str],
+    launches: Sequence[Launch],
+    known: Callable[[Launch], object],
+    more: Callable[[str, Launch], str],
+) -> list[str]:
+    """Names with more to them where they stand for several."""
+    told: dict[str, set[object]] = {}
+    for name, launch in zip(names, launches, strict=True):
+        told.setdefault(name, set()).add(known(launch))
+    return [
+        more(name, launch) if len(told[name]) > 1 else _named(name, launch)
+        for name, launch in zip(names, launches, strict=True)
+    ]
+
+
+def distinctions(signatures: Sequence[str]) -> list[str]:
+    """What each signature has that tells it from the others: ``float``; "" where nothing does."""
+    words = [_WORDS.findall(_SPACE.sub("", _CAST.sub("", text))) for text in signatures]
+    counts = [Counter(own) for own in words]
+    out = []
+    for n, own in enumerate(counts):
+        left = [m for m, text in enumerate(signatures) if text != signatures[n]]
+        chosen: list[str] = []
+        while left and own:
+            word = max(own, key=lambda w: sum(counts[m][w] < own[w] for m in left))
+            rest = [m for m in left if counts[m][word] >= own[word]]
+            if len(rest) == len(left):
+                break
+            chosen.append(word)
+            left = rest
+        out.append(", ".join(sorted(chosen, key=words[n].index)))
+    return out
+
+
+def _named(name: str, launch: Launch) -> str:
+    arguments = template_arguments(launch) if name.lower() in _EMPTY else ""
+    return f"{name}<{arguments}>" if arguments else name
+
+
+def _with_arguments(name: str, launch: Launch) -> str:
+    arguments = template_arguments(launch)
+    return f"{name}<{arguments}>" if arguments else name
+
+
+def shortened(name: str, longest: int = _LONGEST) -> str:
+    """A name that fits into `longest` letters, its end left out."""
+    return name if len(name) <= longest else name[: longest - 1] + "…"
+
+
+def template_arguments(launch: Launch) -> str:
+    """Short template arguments of a launch's kernel; "" where it is no template.
+
+    ``void cutlass::Kernel<cutlass::gemm::kernel::B2bGemm<…>>(T1::Params)`` -> ``B2bGemm<…>``
+    """
+    text = launch.signature
+    start = text.find(f"{launch.kernel}<")
+    if start < 0:
+        return ""
+    depth = 0
+    out: list[str] = []
+    for letter in text[start + len(launch.kernel) :]:
+        if letter == ">":
+            depth -= 1
+            if depth == 0:
+                break
+        elif letter == "<":
+            out += ["<…>"] * (depth == 1)
+            depth += 1
+        elif depth == 1:
+            out.append(letter)
+    short = _SPACE.sub("", _CAST.sub("", "".join(out)))
+    return shortened(short)
