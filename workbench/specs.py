@@ -48,12 +48,16 @@ class ScratchSpec(Record, frozen=True):
 
 
 class FillSpec(Record, frozen=True):
-    """One ``[[fill]]``: an input to copy, or expressions to repeat (of `dtype` in a symbol)."""
+    """One ``[[fill]]``: an input to copy, or expressions to repeat (of `dtype` in a symbol).
+
+    `restores`: it is what the job begins with, and no part of the version's time.
+    """
 
     name: str
     values: tuple[str, ...] = ()
     input: str = ""
     dtype: str = ""
+    restores: bool = False
     line: int = 0
 
 
@@ -88,6 +92,7 @@ class Description(Record, frozen=True):
     defines: dict[str, str] = msgspec.field(default_factory=dict)
     flags: tuple[str, ...] = ()
     arch_specific: bool = False  # compiled for sm_90a where the chip is an sm_90
+    image: str = ""  # SHA-256 of the lifted machine code that is run; nothing is compiled
     requires: str = ""  # integer expression that must be true for a problem
     requires_why: str = ""  # the sentence shown where it is not
     tolerance: float | None = None  # of this version alone; None: the study's

@@ -60,6 +60,7 @@ def _upload(session: DeviceContext, bench: Bench) -> dict[str, DeviceArray]:
         arrays = {spec.name: session.allocate(spec) for spec in bench.specs}
         for name, values in bench.inputs.items():
             session.upload(arrays[name], values)
+        bench.link(session, arrays)
     return arrays
 
 
@@ -70,7 +71,7 @@ def _profile(run: Run, job: Job) -> None:
         if run.poison:
             for spec in run.bench.outputs:
                 run.session.poison(run.arrays[spec.name])
-        run.session.synchronize()
+        run.restore()
         # Exactly the version's launches, and nothing else, stand inside the range.
         with nvtx.annotate(message=job.executable.version, domain="workbench"):
             for kernel, call in run.calls:
@@ -133,10 +134,12 @@ def _time(
             )
     with session.doing("preparing the buffers to rotate over"):
         sets = make_sets(session, bench.specs, run.arrays, count)
+        for arrays in sets[1:]:
+            bench.link(session, arrays)
 
     def bound(one: Run) -> Contestant:
-        calls = bind_all(one.loaded, sets, one.scratch)
-        return Contestant(one.executable.version, calls, one.first_launch)
+        calls, restores = bind_all(one.loaded, sets, one.scratch)
+        return Contestant(one.executable.version, calls, one.first_launch, restores)
 
     version, other = bound(run), bound(rival) if rival is not None else None
     stopwatch = Stopwatch(session, job.time)

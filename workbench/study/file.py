@@ -19,14 +19,24 @@ from typing import TYPE_CHECKING, Any
 
 from ptxemu import ELEMENT_BYTES
 from workbench.disk.limits import ARRAY
-from workbench.errors import UsageError, did_you_mean, nearest
-from workbench.model import Problem
+from workbench.errors import UsageError, WorkbenchError, did_you_mean, nearest
+from workbench.model import Problem, Record
 from workbench.study.expressions import FUNCTIONS
 from workbench.study.sources import read_source
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+
+class Pointer(Record, frozen=True):
+    """Eight bytes of an input, at `offset`, that are an address: `target_offset` into a buffer."""
+
+    buffer: str
+    offset: int
+    target: str
+    target_offset: int = 0
+
 
 USES = ("verify", "profile", "sweep")
 _FUNCTIONS = ("inputs", "outputs", "reference", "flops", "bytes")
@@ -93,6 +103,8 @@ class StudyFile:
             # What the file prints must not end up in --format json.
             with contextlib.redirect_stdout(sys.stderr):
                 return self._names[function](*arguments)
+        except WorkbenchError:
+            raise  # what a lifted study reads is missing, or damaged
         except (Exception, SystemExit) as error:
             raise self._raised(error, f"in {function}()") from error
 
@@ -124,6 +136,13 @@ class StudyFile:
         if not number or not 0 <= value < 1:
             raise self.error(f"`tolerance` must be 0 or a number below 1, not {value!r}")
         return float(value)
+
+    def flag(self, name: str) -> bool:
+        """True or False; False where it is not there."""
+        value = self._names.get(name, False)
+        if not isinstance(value, bool):
+            raise self.error(f"`{name}` must be True or False, not {value!r}")
+        return value
 
     def names(self, name: str) -> tuple[str, ...]:
         """A list or tuple of identifiers."""
@@ -251,6 +270,38 @@ class StudyFile:
                 "Both must name the same buffers.",
             )
         return {name: np.ascontiguousarray(value[name]) for name in names}
+
+    def pointers(
+        self, parameters: dict[str, int], sizes: Mapping[str, int | None]
+    ) -> tuple[Pointer, ...]:
+        """What ``pointers`` gives: (input, byte, buffer that it leads to, byte in that).
+
+        Args:
+            parameters: Of the problem.
+            sizes: Bytes of every buffer that the study has; None: not known here.
+        """
+        if not self.has("pointers"):
+            return ()
+        found = []
+        for entry in self.call("pointers", parameters):
+            try:
+                buffer, offset, target, inside = entry
+                at, to = operator.index(offset), operator.index(inside)
+            except (TypeError, ValueError):
+                raise self.error(
+                    f'pointers() must give tuples like ("table", 0, "x", 0), not {entry!r}'
+                ) from None
+            for name, byte, width in ((buffer, at, 8), (target, to, 0)):
+                if name not in sizes:
+                    raise self.error(
+                        f"pointers(): unknown buffer {name!r}",
+                        did_you_mean(str(name), sizes, "buffers"),
+                    )
+                size = sizes[name]
+                if byte < 0 or (size is not None and byte + width > size):
+                    raise self.error(f"pointers(): byte {byte} is not inside of `{name}`")
+            found.append(Pointer(buffer=buffer, offset=at, target=target, target_offset=to))
+        return tuple(found)
 
     def reference(
         self,

@@ -28,7 +28,7 @@ from workbench.model import Problem, Record
 from workbench.project import Project, studies_in
 from workbench.specs import Version
 from workbench.study.expressions import evaluate
-from workbench.study.file import StudyFile, compiled
+from workbench.study.file import Pointer, StudyFile, compiled
 from workbench.study.frontmatter import place
 from workbench.study.launches import (
     BufferArg,
@@ -140,6 +140,19 @@ class Study:
             UsageError: study.py raised, or gave other names than `input_names`.
         """
         return self._file.inputs(self.parameters(problem), rng, self.input_names)
+
+    def pointers(
+        self, problem: Problem, inputs: Mapping[str, npt.NDArray[np.generic]]
+    ) -> tuple[Pointer, ...]:
+        """The addresses that lie in inputs, which lead to other buffers (``pointers``)."""
+        sizes: dict[str, int | None] = dict.fromkeys(self.output_names)
+        sizes |= {name: values.nbytes for name, values in inputs.items()}
+        return self._file.pointers(self.parameters(problem), sizes)
+
+    @property
+    def not_finite(self) -> bool:
+        """Whether the reference may hold NaN and infinities (``not_finite = True``)."""
+        return self._file.flag("not_finite")
 
     def reference(
         self, problem: Problem, inputs: Mapping[str, npt.NDArray[np.generic]]

@@ -54,6 +54,7 @@ DTYPES = (
     *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 
 def read_launch(keys: Keys, index: int, table: LaunchTable, triton: bool) -> LaunchSpec:
@@ -170,6 +171,7 @@ def read_fill(keys: Keys, index: int, table: FillTable, taken: set[str]) -> Fill
         values=keys.texts(f"{key}.value", table.value, None),
         input=table.input.strip(),
         dtype=_dtype(keys, key, table.dtype) if table.dtype else "",
+        restores=table.restores,
         line=keys.line(key),
     )
 
@@ -416,8 +418,10 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
     table = _load(block, path)
     keys = Keys(path, block.toml, block.first, block.lines[0])
     said = keys.read(table)
-    triton = kind != "cuda" and bool(said.launch)
-    if kind != "cuda":
+    triton = kind != "cuda" and bool(said.launch) and not said.image
+    if said.image:
+        _check_image(keys, table)
+    elif kind != "cuda":
         for key in ("flags",) if triton else _COMPILED:
             if key in table:
                 keys.fail(
@@ -428,7 +432,7 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
                     if triton
                     else "Its prepare() launches what it needs.",
                 )
-    elif not said.launch:
+    if not said.launch and (kind == "cuda" or said.image):
         keys.fail("launch", "no [[launch]]", "Add one: kernel, grid, block and args.")
     if wrong := refusal(said.flags):
         keys.fail("flags", *wrong)
@@ -454,6 +458,7 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
         ),
         flags=said.flags,
         arch_specific=said.arch_specific,
+        image=said.image,
         requires=said.requires.strip(),
         requires_why=said.requires_why.strip(),
         tolerance=said.tolerance,
@@ -462,6 +467,23 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
         lines=block.lines,
         keys=keys,
     )
+
+
+def _check_image(keys: Keys, table: dict[str, object]) -> None:
+    """Refuse what is no image, and keys that only what is compiled here has."""
+    if not _SHA256.match(str(table["image"])):
+        keys.fail(
+            "image",
+            f"`{table['image']}` is not a SHA-256",
+            "`workbench lift` writes it: that of the machine code in captured/.",
+        )
+    for key in ("flags", "defines", "arch_specific"):
+        if key in table:
+            keys.fail(
+                key,
+                f"`{key}` has no meaning beside `image`: nothing is compiled",
+                "`workbench new` starts a version of the source, which has it.",
+            )
 
 
 def place(version: Version, key: str) -> str:

@@ -127,6 +127,7 @@ class FillTable(Table, frozen=True):
     value: Scalar | tuple[Scalar, ...] = ()
     input: str = ""
     dtype: str = ""
+    restores: bool = False
 
 
 class TensorMapTable(Table, frozen=True):
@@ -173,6 +174,7 @@ class VersionTable(Table, frozen=True):
     defines: dict[str, object] = {}
     flags: tuple[str, ...] = ()
     arch_specific: bool = False
+    image: str = ""
     requires: str = ""
     requires_why: str = ""
     tolerance: Annotated[float, msgspec.Meta(ge=0, lt=1)] | None = None
@@ -201,7 +203,7 @@ _TABLES = ("must be a list of tables", "[[{key}]], with two brackets")
 #: Key -> what it must be, and what to write; of all others a string.
 _FORMS = {
     **dict.fromkeys(
-        ("baseline", "cooperative", "arch_specific"),
+        ("baseline", "cooperative", "arch_specific", "restores"),
         ("must be true or false, not {value!r}", "{key} = true"),
     ),
     "divisible_by_16": ("must be a list of strings, not {value!r}", '{key} = ["N"]'),

@@ -146,14 +146,17 @@ CTYPES: dict[str, tuple[int, int] | None] = {
     "ushort": (0, 2**16 - 1),
 }
 _LETTERS = dict(zip((*CTYPES, "pointer"), "iIqQfdbBhHP", strict=True))
+#: A pointer into a buffer: ``at(x, 64)``, so many bytes behind its beginning.
+_AT = re.compile(r"at\(\s*(\w+)\s*,(.*)\)\Z", re.DOTALL)
 _LARGEST = (2 - 2**-23) * 2.0**127  # of float
 _FLOAT = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?\Z|[+-]?(inf|nan)\Z")
 
 
 class BufferArg(Record, frozen=True, tag="buffer"):
-    """A pointer to a buffer: an input, an output or a scratch buffer."""
+    """A pointer to a buffer: an input, an output or a scratch buffer; `offset` bytes into it."""
 
     name: str
+    offset: int = 0
 
     @property
     def ctype(self) -> str:
@@ -256,6 +259,11 @@ def check_names(version: Version, buffers: set[str], names: dict[str, int]) -> N
         if key.name == "args":
             if text in buffers or text in maps:
                 continue
+            if inside := _AT.match(text):
+                if inside[1] not in buffers:
+                    hint = did_you_mean(inside[1], buffers, "buffers")
+                    raise key.error(f"unknown buffer `{inside[1]}` in {key.name}", hint)
+                text = inside[2]
             ctype, text = split_cast(text)
             if is_float(text) and CTYPES[ctype] is None:
                 continue
@@ -327,6 +335,10 @@ def _argument(
 def _plain(key: Key, text: str, names: dict[str, int], buffers: set[str]) -> BufferArg | ScalarArg:
     if text in buffers:
         return BufferArg(name=text)
+    if inside := _AT.match(text):
+        if (offset := key.value(inside[2].strip(), names)) < 0:
+            raise key.error(f"argument `{text}` lies before its buffer", "Count bytes from 0 on.")
+        return BufferArg(name=inside[1], offset=offset)
     ctype, inner = split_cast(text)
     bounds = CTYPES[ctype]
     if bounds is None:
@@ -510,6 +522,7 @@ class ResolvedFill(Record, frozen=True):
     dtype: str = ""
     values: tuple[str, ...] = ()
     where: str = ""
+    restores: bool = False
 
 
 class FillScope(Scope, Protocol):
@@ -563,6 +576,7 @@ def _resolved(
         dtype=dtype,
         values=tuple(_number(value, text, dtype, names) for text in spec.values),
         where=name.where,
+        restores=spec.restores,
     )
 
 

@@ -252,10 +252,22 @@ def source_hash(project: Project, version: Version) -> str:
         "scratch": [[each.name, each.dtype, each.shape] for each in version.scratch],
         # As with `cooperative`: versions without one keep their hash.
         **(
-            {"fills": [[each.name, each.dtype, each.values, each.input] for each in version.fills]}
+            {
+                "fills": [
+                    [
+                        each.name,
+                        each.dtype,
+                        each.values,
+                        each.input,
+                        *(["restores"] * each.restores),
+                    ]
+                    for each in version.fills
+                ]
+            }
             if version.fills
             else {}
         ),
+        **({"image": version.image} if version.image else {}),
         **({"tensor_maps": version.tensor_maps} if version.tensor_maps else {}),
         **({"arch_specific": True} if version.arch_specific else {}),
         "defines": version.defines,
@@ -437,7 +449,7 @@ def _check_kernels(project: Project, version: Version) -> None:
     Any mention counts, so that a kernel that a macro defines is accepted; the
     build looks again, at what the compiler really made.
     """
-    if version.kind == "python":
+    if version.kind == "python" or version.image:
         return
     sources = local_sources(project, version)
     plain = _COMMENT.sub(" ", frontmatter.code(version.text, kind=version.kind))

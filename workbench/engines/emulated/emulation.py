@@ -28,6 +28,7 @@ from workbench.engines.host.buffers import (
     check_whole,
     compare,
     dtype_of,
+    linked,
     no_symbol,
     poison_byte,
     random_places,
@@ -187,11 +188,12 @@ def _given(argument: Argument, memory: ptxemu.GlobalMemory) -> ptxemu.Given:
     if isinstance(argument, TensorMapArg):
         argument.check(memory.read(argument.buffer).nbytes)
         return ptxemu.TensorArgument(argument.buffer, argument.map)
-    if isinstance(argument, BufferArg):
+    if isinstance(argument, BufferArg) and not argument.offset:
         return argument.name
     members = members_of(argument)
     values = [
-        each.value if isinstance(each, ScalarArg) else memory.address(each.name) for each in members
+        each.value if isinstance(each, ScalarArg) else memory.address(each.name) + each.offset
+        for each in members
     ]
     return struct.pack(f"@{format_of([each.ctype for each in members])}", *values)
 
@@ -207,12 +209,15 @@ def memory_of(
     """
     with in_our_words():
         memory, own = module.memory(arrays.all, unwritten), module.variables
+    pointers = subject.study.pointers(subject.problem, arrays.inputs)
+    for name, values in linked(arrays.inputs, pointers, memory.address):
+        memory.fill(name, values.reshape(-1).view(np.uint8))
     for each in subject.fills:
         if each.symbol and each.name not in own:
             raise no_symbol(each, sorted({*own, *arrays.outputs, *arrays.scratch}))
         size = own[each.name] if each.symbol else arrays.all[each.name].nbytes
         if each.input:
-            content = np.ascontiguousarray(arrays.inputs[each.input]).reshape(-1).view(np.uint8)
+            content = memory.read(each.input).reshape(-1).view(np.uint8)
             check_copy(each, content.nbytes, size)
         else:
             check_whole(each, size)
@@ -328,8 +333,10 @@ def _check(subject: Subject, arrays: Arrays, memory: ptxemu.GlobalMemory, seed: 
         sizes = {name: output.size for name, output in outputs.items()}
         places = random_places(np.random.default_rng(seed), sizes)
         reference = study.reference_at(problem, arrays.inputs, places)
-        return compare(outputs, reference, tolerance, sample=places)
-    return compare(outputs, study.reference(problem, arrays.inputs), tolerance)
+        return compare(outputs, reference, tolerance, sample=places, special=study.not_finite)
+    return compare(
+        outputs, study.reference(problem, arrays.inputs), tolerance, special=study.not_finite
+    )
 
 
 def verified(emulation: Emulation, subject: Subject) -> Check:

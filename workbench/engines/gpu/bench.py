@@ -16,7 +16,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from workbench.engines.host.buffers import (
     check_copy,
     check_whole,
     compare,
+    linked,
     name_of,
     no_symbol,
     random_places,
@@ -34,7 +35,7 @@ from workbench.engines.host.buffers import (
     unit,
 )
 from workbench.engines.host.job import BufferSpec, Check, Executable, Job
-from workbench.errors import UsageError, WorkbenchError
+from workbench.errors import DataError, UsageError, WorkbenchError
 from workbench.model import Number, Problem
 from workbench.project import require_project
 from workbench.study.folder import Study, load_study
@@ -50,6 +51,15 @@ from workbench.study.launches import (
 #: A launch: the kernel, and what puts it on the stream.
 Call = tuple[str, Callable[[], None]]
 Buffers = Mapping[str, DeviceArray]
+
+
+class Bound(NamedTuple):
+    """A version's calls on one set of buffers; what `restores` its job's beginning is not timed."""
+
+    calls: tuple[Call, ...]
+    restores: tuple[Call, ...] = ()
+
+
 #: A study may give the reference of chosen elements alone (`reference_at`). It is
 #: used from this many operations on, where the whole float64 reference and the comparison
 #: take the host seconds for every version.
@@ -64,7 +74,7 @@ class Loaded(Protocol):
     #: Brings the outputs of the last binding into the study's order; None where they are.
     collect: Callable[[], None] | None
 
-    def bind(self, buffers: Buffers) -> tuple[Call, ...]:
+    def bind(self, buffers: Buffers) -> Bound:
         """The launches as (kernel name, callable), for one set of buffers."""
         ...
 
@@ -83,7 +93,7 @@ class CudaVersion:
         self._extended: tuple[Driver, ctypes.c_void_p] | None = None
         self._staged: dict[tuple[str, int], DeviceArray] = {}
 
-    def bind(self, buffers: Buffers) -> tuple[Call, ...]:
+    def bind(self, buffers: Buffers) -> Bound:
         """Pack the arguments of every launch once; before the launches stand the fills.
 
         Raises:
@@ -92,10 +102,15 @@ class CudaVersion:
         asked = self._executable
         launches = [(launch.kernel, self._step(launch, buffers)) for launch in asked.launches]
         # Behind the launches, because these may load the code a second time.
-        fills = [
-            (f"fill {fill.name}", self._fill(fill, buffers)) for fill in self._executable.fills
-        ]
-        return (*fills, *launches)
+        fills, restores = (
+            [
+                (f"fill {fill.name}", self._fill(fill, buffers))
+                for fill in asked.fills
+                if fill.restores == restores
+            ]
+            for restores in (False, True)
+        )
+        return Bound((*fills, *launches), tuple(restores))
 
     def _fill(self, fill: ResolvedFill, buffers: Buffers) -> Callable[[], None]:
         try:
@@ -167,7 +182,8 @@ class CudaVersion:
             members = members_of(argument)
             form = format_of([each.ctype for each in members])
             own = [
-                m.value if isinstance(m, ScalarArg) else buffers[m.name].address for m in members
+                m.value if isinstance(m, ScalarArg) else buffers[m.name].address + m.offset
+                for m in members
             ]
             cells.append(struct.pack(f"@{form}", *own))
             layout += form
@@ -248,7 +264,7 @@ class PythonVersion:
         if not callable(getattr(self._module, "prepare", None)):
             raise WorkerError("bad-version", f"{executable.path} defines no function prepare()")
 
-    def bind(self, buffers: Buffers) -> tuple[Call, ...]:
+    def bind(self, buffers: Buffers) -> Bound:
         """Call ``prepare`` for this set of buffers, on our stream.
 
         Raises:
@@ -272,7 +288,7 @@ class PythonVersion:
             )
         collect = getattr(call, "collect", None)
         self.collect = None if collect is None else on_stream(collect, self._session)
-        return ((self._executable.version, on_stream(call, self._session)),)
+        return Bound(((self._executable.version, on_stream(call, self._session)),))
 
 
 def load(
@@ -349,6 +365,7 @@ class Bench:
             BufferSpec(name=name, role="output", shape=tuple(shape), dtype=dtype)
             for name, (shape, dtype) in study.outputs(problem).items()
         )
+        self._pointers = study.pointers(problem, self.inputs)
         self._reference: dict[str, NDArray[np.float64]] | None = None
         self._sample: dict[str, NDArray[np.int64]] | None = None
 
@@ -363,6 +380,11 @@ class Bench:
         return sum(values.nbytes for values in self.inputs.values()) + sum(
             8 * int(np.prod(spec.shape, dtype=np.int64)) for spec in self.outputs
         )
+
+    def link(self, session: DeviceContext, arrays: Mapping[str, DeviceArray]) -> None:
+        """Let the pointers that lie in inputs lead into this set of buffers."""
+        for name, values in linked(self.inputs, self._pointers, lambda to: arrays[to].address):
+            session.upload(arrays[name], values)
 
     def refer(self) -> dict[str, NDArray[np.float64]]:
         """The reference, of all elements or of those chosen; it is computed once."""
@@ -389,6 +411,7 @@ class Bench:
             self.study.tolerance_of(version),
             sample=self._sample,
             strayed=strayed,
+            special=self.study.not_finite,
         )
 
 
@@ -440,6 +463,8 @@ class Benches:
 def _as_bad_study() -> Iterator[None]:
     try:
         yield
+    except DataError as error:
+        raise WorkerError("bad-data", error.message, code=error.hint) from error
     except WorkbenchError as error:
         raise WorkerError("bad-study", error.message) from error
 
@@ -470,7 +495,7 @@ class Run:
             }
         begin = time.perf_counter()
         self.loaded: Loaded = load(session, executable, bench.problem, bench.parameters)
-        self.calls: tuple[Call, ...] = self.loaded.bind({**arrays, **self.scratch})
+        self.calls, self._restores = self.loaded.bind({**arrays, **self.scratch})
         self.collect = self.loaded.collect
         self._load_s = time.perf_counter() - begin
         self.first_launch = 0.0
@@ -482,7 +507,7 @@ class Run:
                 self.session.poison(self.arrays[spec.name])
             for array in self.scratch.values():
                 self.session.poison(array)
-        self.session.synchronize()
+        self.restore()
         begin = time.perf_counter()
         for kernel, call in self.calls:
             with self.session.doing(f"launching {kernel} of {self.executable.version}"):
@@ -492,6 +517,13 @@ class Run:
             self.session.synchronize()
         if not self.first_launch:
             self.first_launch = self._load_s + time.perf_counter() - begin
+
+    def restore(self) -> None:
+        """Give buffers and variables what they held when the job began."""
+        with self.session.doing(f"restoring the buffers of {self.executable.version}"):
+            for _, call in self._restores:
+                call()
+            self.session.synchronize()
 
     def check(self) -> Check:
         """Copy the outputs and compare them; once after each `execute`."""

@@ -164,6 +164,7 @@ class Contestant:
     name: str
     sets: Sequence[tuple[Call, ...]]
     first_launch: float
+    restores: Sequence[tuple[Call, ...]] = ()  # of each set, where it has any
     turn: int = 0
     graphs: list[CudaGraph] = field(default_factory=list)
     per_graph: int = 1
@@ -173,6 +174,12 @@ class Contestant:
         """Enqueue one execution on a set of buffers."""
         for _kernel, call in self.sets[index % len(self.sets)]:
             call()
+
+    def restore(self, first: int = 0, count: int = MAX_SETS) -> None:
+        """Enqueue what gives sets of buffers their first content again."""
+        for index in range(first, first + min(count, len(self.restores))):
+            for _, call in self.restores[index % len(self.restores)]:
+                call()
 
 
 def rotation(l2_bytes: int, one_set: int, room: int) -> tuple[int, bool]:
@@ -226,9 +233,14 @@ def make_sets(
 
 def bind_all(
     loaded: Loaded, sets: Sequence[dict[str, DeviceArray]], scratch: dict[str, DeviceArray]
-) -> list[tuple[Call, ...]]:
-    """Bind a version to every set; its scratch memory is one and the same in all of them."""
-    return [loaded.bind({**arrays, **scratch}) for arrays in sets]
+) -> tuple[list[tuple[Call, ...]], list[tuple[Call, ...]]]:
+    """Bind a version to every set: its calls, and what restores each set, where anything does.
+
+    Its scratch memory is one and the same in all of them.
+    """
+    bound = [loaded.bind({**arrays, **scratch}) for arrays in sets]
+    restores = [each.restores for each in bound if each.restores]
+    return [each.calls for each in bound], restores
 
 
 def wants_graph(estimates: Sequence[tuple[float, float]], below_s: float) -> bool:
@@ -283,10 +295,13 @@ class Stopwatch:
         session = self._session
         with session.doing(f"timing {version.name}"):
             self._hold = session.arena(_HOLD_BYTES)
+            self._restore(both)
             long = self._warm_up(both) > _LONG_S
             # A round of minutes has warmed the chip already.
             settle((lambda: None) if long else lambda: self._round(both))
+            self._restore(both)
             first = [self._estimate(contestant, 1 if long else 5) for contestant in both]
+            self._restore(both)
             device, host = first[0]
             method: str = "events"
             if wants_graph(first, self._options.graph_below_s):
@@ -314,6 +329,11 @@ class Stopwatch:
         )
 
     # --- parts --------------------------------------------------------------------
+
+    def _restore(self, both: Sequence[Contestant]) -> None:
+        for contestant in both:
+            contestant.restore()
+        self._stream.synchronize()
 
     def _event(self) -> Any:
         return self._session.cuda.Event()
@@ -396,6 +416,8 @@ class Stopwatch:
         else:
             self._next(contestant)
         stop.record(self._stream)
+        # Behind the work, so that the caches are as cold as asked when the set's turn comes again.
+        contestant.restore((contestant.turn - 1) * contestant.per_graph, contestant.per_graph)
         return start, stop
 
     def _sample(self, both: Sequence[Contestant], method: str, estimate: float) -> bool:
@@ -474,6 +496,15 @@ class Stopwatch:
                     message=f"Enqueueing {version.name} takes the host {quantity(host, 's')}, "
                     f"the device {quantity(device, 's')}: launched one at a time from Python, "
                     "it waits for the host.",
+                )
+            )
+        if version.restores and version.per_graph > len(version.sets):
+            add(
+                Notice(
+                    code="not-restored",
+                    message=f"{version.name} is launched {version.per_graph} times in a graph, and "
+                    f"its {len(version.sets)} sets of buffers are restored before it alone: later "
+                    "launches began with what earlier ones had written.",
                 )
             )
         if not converged:

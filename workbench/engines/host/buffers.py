@@ -10,7 +10,7 @@ was never written can be told from one that was computed wrongly. For integers i
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from workbench.engines.host.job import Check, Worst
 from workbench.errors import UsageError, did_you_mean
+from workbench.study.file import Pointer
 from workbench.study.launches import ResolvedFill
 
 Bytes = NDArray[np.uint8]
@@ -158,6 +159,29 @@ def no_symbol(fill: ResolvedFill, known: Collection[str] = ()) -> UsageError:
     )
 
 
+def linked(
+    inputs: Mapping[str, Array],
+    pointers: Collection[Pointer],
+    address: Callable[[str], int],
+) -> Iterator[tuple[str, Array]]:
+    """The inputs in which pointers lie, with those leading where the buffers are now.
+
+    Args:
+        inputs: All of them.
+        pointers: `workbench.study.folder.Study.pointers`.
+        address: Where a buffer begins.
+    """
+    for name in dict.fromkeys(each.buffer for each in pointers):
+        own = [each for each in pointers if each.buffer == name]
+        values = np.ascontiguousarray(inputs[name]).copy()
+        flat = values.reshape(-1).view(np.uint8)
+        places = np.array([each.offset for each in own])[:, None] + np.arange(8)
+        starts = {to: address(to) for to in {each.target for each in own}}
+        leads = np.array([starts[each.target] + each.target_offset for each in own], "<u8")
+        flat[places] = leads.view(np.uint8).reshape(-1, 8)
+        yield name, values
+
+
 # --- is an output right? ---
 
 
@@ -195,18 +219,22 @@ def _square(values: NDArray[np.float64]) -> float:
     return float(np.einsum("i,i->", values, values))
 
 
-def _one(name: str, got: Array, want: NDArray[np.float64], tolerance: float) -> Check:
+def _one(
+    name: str, got: Array, want: NDArray[np.float64], tolerance: float, special: bool
+) -> Check:
     """Compare one output of any shape.
 
     Raises:
-        ValueError: the reference has another shape, or is not finite.
+        ValueError: the reference has another shape, or is not finite and may not be.
     """
     shape = got.shape
     if want.shape != shape:
         raise ValueError(f"the reference of {name!r} has shape {want.shape}, the output {shape}")
     flat, right = np.ascontiguousarray(got).reshape(-1), np.ascontiguousarray(want).reshape(-1)
     spans = _spans(right.size)
-    if not all(np.all(np.isfinite(right[span])) for span in spans):
+    if special and is_float(flat.dtype):
+        flat, right = _ordinary(flat, right)
+    elif not all(np.all(np.isfinite(right[span])) for span in spans):
         raise ValueError(f"the reference of {name!r} is not finite everywhere")
     norm = math.sqrt(sum(_square(right[span]) for span in spans))
     rms = norm / math.sqrt(right.size) if right.size else 0.0
@@ -253,15 +281,29 @@ def _one(name: str, got: Array, want: NDArray[np.float64], tolerance: float) -> 
     )
 
 
+def _ordinary(got: Array, want: NDArray[np.float64]) -> tuple[Array, NDArray[np.float64]]:
+    """Both with zeros where both are NaN or the same infinity; what is so in one is wrong."""
+    odd = ~np.isfinite(want)
+    if not odd.any():
+        return got, want
+    both = got.astype(np.float64)[odd]
+    same = (both == want[odd]) | (np.isnan(both) & np.isnan(want[odd]))
+    got, want = got.copy(), want.copy()
+    want[odd] = 0.0
+    got[odd] = np.where(same, 0.0, np.nan).astype(got.dtype)
+    return got, want
+
+
 def _sampled(
     name: str,
     got: Array,
     want: NDArray[np.float64],
     indices: NDArray[np.int64],
     tolerance: float,
+    special: bool,
 ) -> Check:
     """Compare the elements of one output at flat `indices`; `want` has a value for each."""
-    check = _one(name, got.reshape(-1)[indices], want.reshape(-1), tolerance)
+    check = _one(name, got.reshape(-1)[indices], want.reshape(-1), tolerance, special)
     worst = check.worst
     if worst is not None:
         place = np.unravel_index(int(indices[worst.index[0]]), got.shape)
@@ -293,6 +335,7 @@ def compare(
     *,
     sample: Mapping[str, NDArray[np.int64]] | None = None,
     strayed: tuple[str, ...] = (),
+    special: bool = False,
 ) -> Check:
     """Compare every output with its reference.
 
@@ -303,6 +346,7 @@ def compare(
         tolerance: Largest allowed ``‖out − ref‖ / ‖ref‖``.
         sample: Name -> flat indices that `reference` speaks of; None: all.
         strayed: Buffers around which the guard bytes changed.
+        special: The reference may hold NaN and infinities, which the outputs then hold as well.
 
     Returns:
         The combined check: errors are the largest over the outputs, counts are
@@ -319,9 +363,9 @@ def compare(
             raise ValueError(f"the reference gives no {name!r}, which is an output")
         want = np.asarray(reference[name], dtype=np.float64)
         check = (
-            _one(name, got, want, tolerance)
+            _one(name, got, want, tolerance, special)
             if sample is None
-            else _sampled(name, got, want, sample[name], tolerance)
+            else _sampled(name, got, want, sample[name], tolerance, special)
         )
         # A sample knows nothing of the elements between.
         total_unwritten += check.unwritten if sample is None else _unwritten(got.reshape(-1))

@@ -6,7 +6,7 @@ from workbench.engines import Where
 from workbench.engines.host import presence
 from workbench.engines.host.job import Check, Failure, Job, Result
 from workbench.engines.host.process import Finished
-from workbench.errors import KernelError, MissingError, UsageError, WorkbenchError
+from workbench.errors import DataError, KernelError, MissingError, UsageError, WorkbenchError
 from workbench.units import digits3
 
 
@@ -86,6 +86,7 @@ _WORDS: dict[str, tuple[type[WorkbenchError], str, str]] = {
         "{version} needs what is not supported here: {message}{said}",
         "It needs another chip or a newer driver.",
     ),
+    "bad-data": (DataError, "{message}", "{code}"),
     "bad-study": (UsageError, "{message}", "Correct kernels/{study}/study.py."),
     "unavailable": (
         MissingError,
@@ -122,6 +123,7 @@ def failure_error(job: Job, failure: Failure, check: Check | None = None) -> Wor
         "study": job.study,
         "path": job.executable.path,
         "message": failure.message,
+        "code": failure.code,
         "said": f" ({failure.code})" if failure.code else "",
         "during": f" while {failure.during}" if failure.during else "",
         "check": describe_check(check) if check else "",

@@ -31,6 +31,7 @@ FailureKind = Literal[
     "no-pycuda",  # PyCUDA is not installed
     "unavailable",  # a Python version says that it cannot run here
     "bad-version",  # the version's own Python code failed
+    "bad-data",  # what a study reads is damaged
     "bad-study",  # study.py failed or gave a reference that is not finite
     "not-loadable",  # the cubin does not fit the device, or lacks the kernel
     "unsupported",  # the driver lacks something that the version asks for
