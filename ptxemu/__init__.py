@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ptxemu.faults.origins import Origins
     from ptxemu.launch import TensorArgument
     from ptxemu.ptx.instructions import Instr
+    from ptxemu.sass import source_lines
     from ptxemu.state.context import Limits
     from ptxemu.state.spaces import GlobalMemory
     from ptxemu.tensormap import ELEMENT_BYTES, FILLS, DescriptorError, Im2col, TensorMap
@@ -33,7 +34,7 @@ __all__ = [
     "Executed", "Fault", "Foreign", "Given", "GlobalMemory", "Im2col", "Instr", "Kernel",
     "LaunchError", "Limits", "Module", "Options", "Origins", "Position", "PtxError",
     "ResourceError", "Result", "TensorArgument", "TensorMap", "Unsupported", "files_of", "load",
-    "shipped",
+    "shipped", "source_lines",
 ]  # fmt: skip
 #: Where what is named lies; the rest is in `api`.
 _HOMES = {
@@ -45,6 +46,7 @@ _HOMES = {
                     "tensormap"),
     "GlobalMemory": "state.spaces", "Instr": "ptx.instructions", "Limits": "state.context",
     "Origins": "faults.origins", "SECTOR": "cost", "TensorArgument": "launch",
+    "source_lines": "sass",
 }  # fmt: skip
 
 

@@ -326,6 +326,19 @@ def functions_of(cubin: bytes, arch: str) -> Functions:
         raise ValueError(f"not a cubin: {error}") from error
 
 
+def source_lines(cubin: bytes) -> dict[str, list[tuple[str, int]]]:
+    """File and line behind the code of each function, in its order; empty without a line table.
+
+    Raises:
+        ValueError: this is no cubin, or a damaged one.
+    """
+    try:
+        found = _table(ELFFile(io.BytesIO(cubin)), _SOURCE)
+    except (ELFError, struct.error, IndexError) as error:
+        raise ValueError(f"not a cubin: {error}") from error
+    return {name: [(row.file, row.line) for row in rows] for name, rows in found.items()}
+
+
 def _table(elf: ELFFile, name: str) -> dict[str, list[Row]]:
     section = elf.get_section_by_name(name)
     return {} if section is None else line_table(section.data(), dict(_begins(elf, name)))

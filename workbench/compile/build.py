@@ -25,6 +25,7 @@ import msgspec
 
 from workbench.compile import compilers
 from workbench.compile.compilers import Triton
+from workbench.compile.image import load_image
 from workbench.errors import KernelError, MissingError, UsageError, did_you_mean
 from workbench.model import Build, KernelResources, Record, SourceFile
 from workbench.processes.bounds import Deadline
@@ -238,6 +239,8 @@ def build(
         raise UsageError(
             f"{version.path}: a Python version is not compiled", "It builds its own kernels."
         )
+    if version.image:
+        return _of_image(project, version)
     if not _ARCH.match(arch):
         raise UsageError(f"`{arch}` is not an architecture", "Write it like sm_90 or sm_90a.")
     if not shell_safe(version.path) or '"' in version.path:
@@ -259,6 +262,22 @@ def build(
         entry = _keep(folder, *_compile(tool, version, arch, flags, sources, limit.begun()))
     _check_kernels(version, entry.build)
     return BuildResult(cubin=folder / _CUBIN, build=entry.build, sources=sources, cached=cached)
+
+
+def _of_image(project: Project, version: Version) -> BuildResult:
+    """The machine code of a lifted launch, where drivers and profilers find it."""
+    image = load_image(project, version)
+    folder = cache_folder("build") / _key(["image"], image.build.arch, (version.image,), ())
+    entry = _read(folder)
+    cached = entry is not None and entry.build == image.build
+    if not cached:
+        _keep(folder, image.cubin, image.build)
+    return BuildResult(
+        cubin=folder / _CUBIN,
+        build=image.build,
+        sources=local_sources(project, version),
+        cached=cached,
+    )
 
 
 def _key(

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import zstandard
@@ -20,6 +20,10 @@ from workbench.disk.limits import CAPTURE, LIFTED, RATIO, inflate, open_regular,
 from workbench.disk.writing import replace_file, replacing
 from workbench.errors import DataError, MissingError
 from workbench.model import Dim3, Record
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 #: The folder of a study that holds it, and the record in there.
 FOLDER, RECORD = "captured", "launch.json.zst"
@@ -321,3 +325,30 @@ def _misplaced(launch: LiftedLaunch, sizes: Mapping[str, int]) -> str:
         if pointer.target not in sizes or not 0 <= pointer.target_offset <= sizes[pointer.target]:
             return f"a pointer that leads outside of {pointer.target}"
     return ""
+
+
+def recorded(
+    folder: Path, buffer: str, dtype: str, *, after: bool = False
+) -> npt.NDArray[np.generic]:
+    """What a buffer held before the launch or after it, as a flat array; for a ``study.py``.
+
+    Args:
+        folder: ``captured``, beside the study.
+        buffer: Its name in the record.
+        dtype: NumPy's name of its elements, or ``bfloat16``.
+        after: Of after the launch; what that left alone is as before.
+
+    Raises:
+        MissingError, DataError: as `lifted_bytes`; or there is no such buffer.
+    """
+    import numpy as np
+
+    launch = read_lifted(folder)
+    known = {each.name: each for each in launch.buffers}
+    if buffer not in known:
+        raise DataError(f"{folder / RECORD} has no buffer `{buffer}`", _AGAIN)
+    found = known[buffer]
+    name = found.after if after and found.after is not None else found.before
+    if dtype == "bfloat16":
+        import ml_dtypes  # NumPy learns the name by it  # noqa: F401
+    return np.frombuffer(lifted_bytes(folder, name), np.dtype(dtype))

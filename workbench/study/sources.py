@@ -466,7 +466,12 @@ def _check_kernels(project: Project, version: Version) -> None:
 
 
 def _mentions(code: str, name: str) -> bool:
-    """Whether a name stands in code as a word; a pattern of each would have to be compiled."""
+    """Whether a name stands in code as a word; a pattern of each would have to be compiled.
+
+    In code a mangled name is one of those that it is made of, each behind its length.
+    """
+    if name.startswith("_Z"):
+        return any(f"{len(each)}{each}" in name for each in kernel_names(code))
     at = code.find(name)
     while at >= 0:
         around = code[max(0, at - 1) : at] + code[at + len(name) : at + len(name) + 1]

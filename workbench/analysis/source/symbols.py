@@ -274,7 +274,7 @@ def _parser() -> Parser:
     return Parser(Language(tree_sitter_cuda.language()))
 
 
-def _parse(source: Source) -> tuple[Node, str]:
+def parse(source: Source) -> tuple[Node, str]:
     """Tree of a source, and the text in which byte n is character n.
 
     What is not ASCII becomes an underscore, so that positions in bytes and in
@@ -294,7 +294,7 @@ class Declarations(Recorder):
 
     def __init__(self, found: SourceMap, file: int, source: Source) -> None:
         super().__init__(found, file)
-        self.root, self.text = _parse(source)
+        self.root, self.text = parse(source)
         self.scopes: list[dict[str, int]] = []
         self.blocks: list[tuple[int, int]] = []
         self.members: dict[str, int] = {}

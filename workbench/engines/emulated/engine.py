@@ -13,6 +13,7 @@ from pathlib import Path
 from workbench import __version__
 from workbench.analysis.noise import lines_by_timing
 from workbench.compile.build import BuildResult, build, target
+from workbench.compile.image import placed
 from workbench.disk.limits import memory, too_much_memory
 from workbench.engines import (
     Engine,
@@ -118,6 +119,15 @@ class EmulatorEngine(Engine):
                 f"{version.id} has no [[launch]]: it runs a library's kernels",
                 "Its library needs a GPU: run this command on a machine that has one.",
             )
+        if version.image:
+            built = build(self._project, version, self._arch)
+            if not built.build.ptx:
+                raise MissingError(
+                    f"{version.id} is machine code without PTX, and the emulator runs PTX",
+                    "Use --engine ncu on a machine with a GPU; or build the program with -lineinfo "
+                    "or with PTX (-gencode arch=compute_90,code=compute_90) and lift it again.",
+                )
+            return built
         try:
             return build(self._project, version, self._arch, limit=self._limit)
         except MissingError:
@@ -235,7 +245,7 @@ class EmulatorEngine(Engine):
             verification=check.verification(judged.problem.name, self.seed),
             notices=_notices(counted, launches, sources),
         )
-        return profile, None
+        return placed(profile, version), None
 
 
 def recorded_build(profile: Profile) -> BuildResult | None:

@@ -18,6 +18,7 @@ import msgspec
 
 from workbench import __version__
 from workbench.compile.build import BuildResult, build
+from workbench.compile.image import check_fits, placed
 from workbench.engines import (
     Engine,
     ProfileOptions,
@@ -235,7 +236,10 @@ class GpuEngine(Engine):
         if version.kind == "python":
             return None
         self._say(f"build {version.id} for {self.where.arch}")
-        return build(self.project, version, self.where.arch, limit=self.where.limit)
+        built = build(self.project, version, self.where.arch, limit=self.where.limit)
+        if version.image:
+            check_fits(version, built.build.arch, self.where.arch)
+        return built
 
     def job(
         self,
@@ -453,7 +457,11 @@ class GpuEngine(Engine):
         folded = fold_repeats(read, job.repeats, len(subject.launches))
         built = subject.built
         return msgspec.structs.replace(
-            own_sources(folded, built.sources if built else (), closed=self.project.closed),
+            own_sources(
+                placed(folded, subject.version),
+                built.sources if built else (),
+                closed=self.project.closed,
+            ),
             engine="ncu",
             # The chip as ncu describes it; what it left out, the driver knows.
             device=read.device if read.device.name else result.device,

@@ -1,0 +1,260 @@
+"""Machine code that nobody compiles here: the module of a lifted launch, as a build of a version.
+
+A version whose front matter has `image` is run as it was recorded. Its text is what was found of
+the source, cut to what is for the device: a comment ``// from softmax.cu:17`` says where the lines
+behind it stand in the file that the line table names. So counters are shown at the version's own
+lines, and a version made from that text is compared with it line by line.
+"""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import re
+import struct
+from collections.abc import Iterable
+from functools import lru_cache
+from hashlib import sha256
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+from msgspec.structs import replace
+
+from ptxemu import source_lines
+from workbench.errors import DataError, KernelError, MissingError
+from workbench.model import Build, KernelResources, Profile, Record, SourceFile
+from workbench.project import Project
+from workbench.specs import Version
+from workbench.study.frontmatter import place
+from workbench.study.lifted import FOLDER, LiftedLaunch, lifted_bytes, read_lifted
+
+#: What stands before lines of a source in a version's text: their file, and the first one's line.
+_FROM = re.compile(r"(?://|#) from (\S+):(\d+)\s*\Z")
+_AGAIN = "Lift the kernel again: `workbench lift`."
+_FILE = re.compile(r'^(\s*\.file\s+\d+\s+)"([^"]*)"', re.MULTILINE)
+_PTX_TEXT = ".nv_debug_ptx_txt"
+#: Folders that are the same everywhere.
+_SYSTEM = ("/usr/", "/opt/nvidia/")
+#: Attributes of ``.nv.info`` (format 4: four bytes for a function, four for its value).
+_VALUES, _REGISTERS, _FRAME = 4, 0x2F, 0x11
+
+
+class Image(Record, frozen=True):
+    """A module: its machine code, and the build that it is."""
+
+    cubin: bytes
+    build: Build
+
+
+def marker(path: str, line: int, *, python: bool = False) -> str:
+    """The comment that says where the lines behind it come from."""
+    return f"{'#' if python else '//'} from {path}:{line}"
+
+
+def architecture(lifted: LiftedLaunch) -> str:
+    """What its image was made for, as compilers name it: ``sm_90``."""
+    return f"sm_{lifted.capability.removeprefix('sm_').replace('.', '')}"
+
+
+def load_image(project: Project, version: Version) -> Image:
+    """The machine code that a version names, from ``captured/``.
+
+    Raises:
+        MissingError: the folder is not here.
+        DataError: it is damaged, or holds another image than the version was written for.
+        KernelError: the image has no kernel of a launch's name.
+    """
+    folder = project.kernels / version.study / FOLDER
+    lifted = read_lifted(folder)
+    cubin = lifted_bytes(folder, lifted.image)
+    if sha256(cubin).hexdigest() != version.image:
+        raise DataError(
+            f"{place(version, 'image')}: the machine code in {folder / lifted.image} is another",
+            f"Restore the folder {FOLDER}/ that belongs to this version. {_AGAIN}",
+        )
+    text = lifted_bytes(folder, lifted.ptx).decode("utf-8", "replace") if lifted.ptx else ""
+    try:
+        elf = ELFFile(io.BytesIO(cubin))
+        text = text or _ptx_inside(elf, _named(cubin))
+        resources = tuple(_resources(elf, {each.kernel for each in version.launches}))
+    except (ELFError, struct.error, ValueError, IndexError, UnicodeDecodeError) as error:
+        raise DataError(f"{folder / lifted.image} is no machine code: {error}", _AGAIN) from error
+    known = {each.name for each in resources}
+    for index, launch in enumerate(version.launches):
+        if launch.kernel not in known:
+            raise KernelError(
+                f"{place(version, f'launch[{index}].kernel')}: the image has no kernel "
+                f"`{launch.kernel}`",
+                "Write its mangled name, as `workbench lift` did.",
+            )
+    build = Build(
+        compiler="none: the image of a program",
+        arch=architecture(lifted),
+        resources=resources,
+        ptx=_FILE.sub(lambda found: f'{found[1]}"{_neutral(found[2])}"', text),
+    )
+    return Image(_without_folders(cubin), build)
+
+
+def _neutral(path: str) -> str:
+    """A file without the folders of a machine, but where these are everybody's."""
+    return path if path.startswith(_SYSTEM) else posixpath.basename(path.replace("\\", "/"))
+
+
+def _without_folders(cubin: bytes) -> bytes:
+    """The same code, its files named without a machine's folders: as long, filled up with ``/``."""
+    for path in _named(cubin):
+        folder, _, name = path.rpartition("/")
+        if folder and not path.startswith(_SYSTEM):
+            bare = b"." + b"/" * (len(folder.encode()) - 1)
+            for end in (b"\0", f"/{name}\0".encode()):
+                cubin = cubin.replace(b"\0" + folder.encode() + end, b"\0" + bare + end)
+    return cubin
+
+
+def _named(cubin: bytes) -> tuple[str, ...]:
+    """The files of its line table."""
+    return tuple(dict.fromkeys(path for rows in source_lines(cubin).values() for path, _ in rows))
+
+
+def fits(image: str, chip: str) -> bool:
+    """Whether machine code for one architecture runs on a chip of another: ``sm_80`` on sm_86."""
+    (one, other) = (re.match(r"sm_(\d+)(\d)([af]?)", each) for each in (image, chip))
+    if one is None or other is None:
+        return False
+    same = one[1] == other[1] and int(other[2]) >= int(one[2])
+    return one[0] == other[0] or (same and (not one[3] or one[2] == other[2]))
+
+
+def check_fits(version: Version, image: str, chip: str) -> None:
+    """Refuse a chip that cannot run the image.
+
+    Raises:
+        MissingError: it was made for another one.
+    """
+    if not fits(image, chip):
+        raise MissingError(
+            f"{version.id} is machine code for {image}, which an {chip} does not run",
+            "Run it on the chip on which it was lifted; a version of its source "
+            f"(`workbench new`) is compiled for {chip}.",
+        )
+
+
+def _resources(elf: ELFFile, kernels: Iterable[str]) -> Iterable[KernelResources]:
+    """What the image says of kernels; what it does not say of spills stays at the record's 0."""
+    symbols = elf.get_section_by_name(".symtab")
+    info = elf.get_section_by_name(".nv.info")
+    found: dict[tuple[int, str], int] = {}
+    data, at = (info.data() if info is not None else b""), 0
+    while at + 4 <= len(data):
+        form, attribute, size = struct.unpack_from("<BBH", data, at)
+        at += 4
+        if form != _VALUES:
+            continue
+        if size == 8 and isinstance(symbols, SymbolTableSection):
+            of, value = struct.unpack_from("<II", data, at)
+            found[attribute, symbols.get_symbol(of).name] = value
+        at += size
+    for kernel in sorted(kernels):
+        text = elf.get_section_by_name(f".text.{kernel}")
+        if text is None:
+            continue
+        constant = (
+            each["sh_size"]
+            for each in elf.iter_sections()
+            if re.fullmatch(rf"\.nv\.constant\d+\.{re.escape(kernel)}", each.name)
+        )
+        yield KernelResources(
+            name=kernel,
+            registers=found.get((_REGISTERS, kernel), text["sh_info"] >> 24),
+            static_shared=_shared(elf, kernel),
+            constant=sum(constant),
+            stack=found.get((_FRAME, kernel), 0),
+        )
+
+
+def _shared(elf: ELFFile, kernel: str) -> int:
+    """Bytes of a kernel's own shared memory, without what the system keeps for itself."""
+    section = elf.get_section_by_name(f".nv.shared.{kernel}")
+    if section is None:
+        return 0
+    size = int(section["sh_size"])
+    reserved = elf.get_section_by_name(".nv.shared.reserved.0")
+    kept = 1024 if reserved is not None and size >= 1024 else 0
+    return size - kept
+
+
+def _ptx_inside(elf: ELFFile, files: Iterable[str]) -> str:
+    """The PTX that ``-lineinfo`` leaves in machine code, line for line; empty without.
+
+    It has lost its ``.file`` directives, and what an instruction's line is says the machine code.
+    """
+    section = elf.get_section_by_name(_PTX_TEXT)
+    if section is None:
+        return ""
+    named = [f'.file\t{number} "{path}"' for number, path in enumerate(files, 1)]
+    text = section.data().replace(b"\0", b"\n").decode("utf-8").rstrip("\n")
+    return "\n".join([text, *named, ""])
+
+
+# --- where lines of a line table stand in the version's text -------------------------------------
+
+
+class Piece(Record, frozen=True):
+    """Lines of a source in a version's text: `count` from `source` on stand from `line` on."""
+
+    path: str
+    source: int
+    line: int
+    count: int
+
+
+@lru_cache(maxsize=16)
+def pieces(text: str) -> tuple[Piece, ...]:
+    """What a version's text holds of which source."""
+    lines = text.split("\n")
+    heads = [(n, found) for n, line in enumerate(lines) if (found := _FROM.match(line))]
+    ends = [*(n for n, _ in heads[1:]), len(lines)]
+    return tuple(
+        Piece(path=found[1], source=int(found[2]), line=n + 2, count=end - n - 1)
+        for (n, found), end in zip(heads, ends, strict=True)
+    )
+
+
+def _is(path: str, name: str) -> bool:
+    path = posixpath.normpath(path.replace("\\", "/"))
+    return path == name or path.endswith(f"/{name}")
+
+
+def placed(profile: Profile, version: Version) -> Profile:
+    """A profile of an image, its instructions at the lines of the version's text."""
+    known = pieces(version.text) if version.image else ()
+    if not known:
+        return profile
+    sources = [each.path for each in profile.sources]
+    own = sources.index(version.path) if version.path in sources else len(sources)
+    of = {
+        index: [piece for piece in known if _is(path, piece.path)]
+        for index, path in enumerate(sources)
+    }
+
+    def at(file: int, line: int) -> tuple[int, int]:
+        for piece in of.get(file, ()):
+            if piece.source <= line < piece.source + piece.count:
+                return own, piece.line + line - piece.source
+        return file, line
+
+    launches = []
+    for launch in profile.launches:
+        table = launch.instructions
+        homes = [at(*each) for each in zip(table.file, table.line, strict=True)]
+        moved = replace(
+            table, file=tuple(each for each, _ in homes), line=tuple(each for _, each in homes)
+        )
+        launches.append(replace(launch, instructions=moved))
+    text = SourceFile(
+        path=version.path, text=version.text, sha256=sha256(version.text.encode()).hexdigest()
+    )
+    added = () if own < len(sources) else (text,)
+    return replace(profile, launches=tuple(launches), sources=(*profile.sources, *added))
