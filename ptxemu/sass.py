@@ -404,6 +404,11 @@ class Assembled:
         ((place, _),) = found.most_common(1)
         return None if self._foreign(place[0]) or not place[1] else place
 
+    def near(self, ptx_line: int) -> tuple[str, int] | None:
+        """Path and line of most of what was made of a line of PTX; None where nothing was."""
+        found = Counter((each.file, each.line) for each in self._made.get(ptx_line, ()))
+        return found.most_common(1)[0][0] if found else None
+
     def holds(self, ptx_line: int, op: str, distance: int) -> bool:
         """Does a load or store stand for another one so many bytes further as well?
 

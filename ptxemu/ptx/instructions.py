@@ -277,6 +277,8 @@ class Ptx:
         """Path and line at which a profiler finds what an instruction does."""
         file, line = instr.loc.home
         found = self.assembled.place(instr.ptx_line, instr.op)
+        if found is None and not file:  # the PTX has lost its positions
+            found = self.assembled.near(instr.ptx_line)
         return found or (self.files.get(file, ""), line)
 
     def where(self, loc: Loc) -> str:

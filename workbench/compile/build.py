@@ -267,9 +267,10 @@ def build(
 def _of_image(project: Project, version: Version) -> BuildResult:
     """The machine code of a lifted launch, where drivers and profilers find it."""
     image = load_image(project, version)
-    folder = cache_folder("build") / _key(["image"], image.build.arch, (version.image,), ())
+    made = hashlib.sha256(image.cubin + msgspec.json.encode(image.build)).hexdigest()
+    folder = cache_folder("build") / _key(["image"], image.build.arch, (made,), ())
     entry = _read(folder)
-    cached = entry is not None and entry.build == image.build
+    cached = entry is not None
     if not cached:
         _keep(folder, image.cubin, image.build)
     return BuildResult(

@@ -104,13 +104,18 @@ def _neutral(path: str) -> str:
 
 def _without_folders(cubin: bytes) -> bytes:
     """The same code, its files named without a machine's folders: as long, filled up with ``/``."""
+    section = ELFFile(io.BytesIO(cubin)).get_section_by_name(".debug_line")
+    if section is None:
+        return cubin
+    begin, table = section["sh_offset"], section.data()
+    end = begin + len(table)
     for path in _named(cubin):
-        folder, _, name = path.rpartition("/")
+        folder, _, name = (part.encode() for part in path.rpartition("/"))
         if folder and not path.startswith(_SYSTEM):
-            bare = b"." + b"/" * (len(folder.encode()) - 1)
-            for end in (b"\0", f"/{name}\0".encode()):
-                cubin = cubin.replace(b"\0" + folder.encode() + end, b"\0" + bare + end)
-    return cubin
+            bare = b"." + b"/" * (len(folder) - 1)
+            for behind in (b"\0", b"/" + name + b"\0"):
+                table = table.replace(folder + behind, bare + behind)
+    return cubin[:begin] + table + cubin[end:]
 
 
 def _named(cubin: bytes) -> tuple[str, ...]:
