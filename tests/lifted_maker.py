@@ -29,11 +29,12 @@ BASE = 0x7F12_0000_0000
 Array = NDArray[Any]
 
 
-def compiled(folder: Path, source: str, name: str = "program.cu", *flags: str) -> bytes:
+def compiled(folder: Path, source: str, name: str = "program.cu", *, lines: bool = True) -> bytes:
     """The cubin of a source that lies in a folder, as a program's build makes it."""
     (folder / name).write_text(source)
     out = folder / "program.cubin"
-    command = ["nvcc", "-cubin", "-arch=sm_90", "-lineinfo", "-O3", *flags, "-o", str(out)]
+    flags = ["-lineinfo"] if lines else []
+    command = ["nvcc", "-cubin", "-arch=sm_90", "-O3", *flags, "-o", str(out)]
     subprocess.run([*command, str(folder / name)], check=True, capture_output=True, timeout=120)
     return out.read_bytes()
 

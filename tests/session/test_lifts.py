@@ -2,45 +2,245 @@
 
 from __future__ import annotations
 
-import os
+import json
+import re
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from tests import lifted_maker as made
-from tests.lifted_maker import needs_nvcc
+from tests.lifted_maker import Lift, needs_nvcc
 from workbench.cli import app
+from workbench.compile.image import fits, load_image, pieces
+from workbench.errors import DataError, KernelError, MissingError, WorkbenchError
 from workbench.project import Project
 from workbench.session.lifts import make_study
+from workbench.study.folder import load_study
+
+STUDY = "scaling"
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     root = tmp_path / "project"
     (root / "kernels").mkdir(parents=True)
-    (root / "workbench.toml").write_text('default_study = "scaling"\n')
+    (root / "workbench.toml").write_text(f'default_study = "{STUDY}"\n')
     monkeypatch.chdir(root)
-    return Project(root=root, default_study="scaling")
+    return Project(root=root, default_study=STUDY)
 
 
-def run(*words: str) -> Result:
-    return CliRunner().invoke(app, list(words), catch_exceptions=False)
+class Done(NamedTuple):
+    """What a command printed, its error included, and its exit code."""
+
+    exit_code: int
+    output: str
+
+
+def run(*words: str) -> Done:
+    result = CliRunner().invoke(app, list(words))
+    if isinstance(result.exception, WorkbenchError):
+        error = result.exception
+        return Done(error.exit_code, f"{result.output}{error.message}\n{error.hint}")
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return Done(result.exit_code, result.output)
+
+
+def study_of(project: Project) -> None:
+    make_study(project.kernels / STUDY, STUDY)
 
 
 @needs_nvcc
-def test_a_launch_becomes_a_study(tmp_path: Path, project: Project) -> None:
+@pytest.mark.slow
+def test_from_the_image_over_the_source_to_a_difference(tmp_path: Path, project: Project) -> None:
     made.scaled(tmp_path, project)
-    make_study(project, "scaling")
-    for words in (
-        ("verify", "v0", "--engine", "emulator"),
-        ("profile", "v0", "--engine", "emulator"),
-        ("show", "v0"),
-        ("new", "v1", "--from", "v0"),
-        ("verify", "v1", "--engine", "emulator"),
-        ("profile", "v1", "--engine", "emulator"),
-        ("diff", "v0", "v1"),
-        ("list",),
-    ):
-        done = run(*words)
-        os.write(1, f"===== {words} {done.exit_code}\n{done.output}\n".encode())
+    study_of(project)
+    verified = run("verify", "v0", "--engine", "emulator")
+    assert verified.exit_code == 0, verified.output
+    assert run("profile", "v0", "--engine", "emulator").exit_code == 0
+    written = run("new", "v1", "--from", "v0")
+    assert "does not compile" not in written.output, written.output
+    source = project.kernels / STUDY / "v1.cu"
+    # The header's line first: what v0 shows there, v1 has there as well.
+    source.write_text(source.read_text().replace("2.0f * a", "a + a + 0.0f * a"))
+    for words in (("verify", "v1"), ("profile", "v1")):
+        done = run(*words, "--engine", "emulator")
+        assert done.exit_code == 0, done.output
+    step = json.loads(run("diff", "v0", "v1", "--format", "json").output)
+    assert [hunk["kind"] for hunk in step["hunks"]].count("code") == 1, step["hunks"]
+    shown = json.loads(run("show", "v0", "--format", "json").output)
+    files = {line["file"] for line in shown["launches"][0]["lines"]}
+    assert files - {""} == {f"kernels/{STUDY}/v0_lifted.cu"}
+    assert str(tmp_path) not in json.dumps(shown)
+
+
+@needs_nvcc
+def test_what_lies_where_and_what_was_guessed(tmp_path: Path, project: Project) -> None:
+    made.scaled(tmp_path, project)
+    study_of(project)
+    study = load_study(project, STUDY)
+    version = study.versions["v0"]
+    image = load_image(project, version)
+    assert str(tmp_path).encode() not in image.cubin
+    assert image.build.resources[0].static_shared == 256
+    assert image.build.arch == "sm_90"
+    lines = version.text.split("\n")
+    for piece in pieces(version.text):
+        original = (tmp_path / piece.path).read_text().split("\n")[piece.source - 1 :]
+        kept = lines[piece.line - 1 : piece.line - 1 + piece.count]
+        if piece == pieces(version.text)[-1]:  # what makes the compiler write the instance
+            assert kept[-2:] == [
+                "template __global__ void scale<float>(float const*, float*, int, float);",
+                "",
+            ]
+            kept = kept[:-3]
+        assert kept == original[: len(kept)]
+    assert "int main" not in version.text and "report" not in version.text
+    assert version.launches[0].args == ("x", "y", "200", "1.5")
+    assert study.outputs(study.problem()) == {"y": ((200,), "float32")}
+    assert study.tolerance == 1e-5 and "same bytes" in study.tolerance_why
+    text = (project.kernels / STUDY / "study.py").read_text()
+    assert "program.cu" in text and "12.35" in text
+
+
+POINTED = """\
+struct Rows { const float* x; float* y; int n; };
+extern "C" __global__ void gather(Rows* rows, const int* wanted, Rows by_value) {
+    const Rows r = rows[*wanted];
+    const int i = threadIdx.x;
+    if (i < r.n) r.y[i] += r.x[i] + by_value.x[0];
+}
+"""
+
+
+def pointed(tmp_path: Path, project: Project) -> None:
+    """A struct of pointers in memory and another one by value, with a sum in place."""
+    cubin = made.compiled(tmp_path, POINTED)
+    lift = Lift("gather", "gather", cubin)
+    x, y = np.arange(40, dtype="f4"), np.ones(32, "f4")
+    lift.buffer("data", x)
+    lift.buffer("sums", y, y + x[8:] + np.float32(4))
+    rows = np.zeros(6, "u8")
+    rows[5] = 32
+    lift.buffer("rows", rows)
+    lift.buffer("wanted", np.array([1], "i4"))
+    lift.leads("rows", 24, "data", 32)
+    lift.leads("rows", 32, "sums")
+    lift.point("rows")
+    lift.point("wanted")
+    lift.give(np.array([0, 0, 7], "u8").tobytes(), (0, "data", 16), (8, "sums", 0))
+    lift.keep(project, STUDY, (1,), (32,), repeats_equal=None)
+
+
+@needs_nvcc
+def test_pointers_lead_into_the_studys_buffers(tmp_path: Path, project: Project) -> None:
+    pointed(tmp_path, project)
+    study_of(project)
+    version = load_study(project, STUDY).versions["v0"]
+    assert version.launches[0].args[2] == ("at(data, 16)", "sums", "uint(7)", "uint(0)")
+    done = run("verify", "v0", "--engine", "emulator")
+    assert done.exit_code == 0, done.output
+
+
+@needs_nvcc
+@pytest.mark.slow
+def test_the_emulator_finds_what_a_lifted_kernel_does_wrong(
+    tmp_path: Path, project: Project
+) -> None:
+    pointed(tmp_path, project)
+    study_of(project)
+    assert run("new", "v1", "--from", "v0").exit_code == 0
+    source = project.kernels / STUDY / "v1.cu"
+    source.write_text(source.read_text().replace("if (i < r.n) r.y[i]", "r.y[i + 1]"))
+    wrong = run("verify", "v1", "--engine", "emulator")
+    assert wrong.exit_code == 4
+    assert "sums" in wrong.output
+
+
+@needs_nvcc
+def test_damage_is_told_with_what_to_do(tmp_path: Path, project: Project) -> None:
+    folder = made.scaled(tmp_path, project)
+    study_of(project)
+    (folder / "b0.before.zst").write_bytes((folder / "b1.before.zst").read_bytes())
+    done = run("verify", "v0", "--engine", "emulator")
+    assert done.exit_code == 5, done.output
+    assert "b0.before.zst" in done.output and "workbench lift" in done.output
+    listed = run("list")  # looking at it reads none of it
+    assert listed.exit_code == 0 and "v0" in listed.output
+    for each in folder.iterdir():
+        each.unlink()
+    assert run("list").exit_code == 0
+    gone = run("verify", "v0", "--engine", "emulator")
+    assert gone.exit_code == 3 and "captured" in gone.output
+
+
+@needs_nvcc
+def test_another_image_is_not_taken_for_the_versions(tmp_path: Path, project: Project) -> None:
+    made.scaled(tmp_path, project)
+    study_of(project)
+    path = project.kernels / STUDY / "v0_lifted.cu"
+    path.write_text(re.sub(r'image = "\w+"', f'image = "{"0" * 64}"', path.read_text()))
+    with pytest.raises(DataError, match="is another"):
+        load_image(project, load_study(project, STUDY).versions["v0"])
+
+
+@needs_nvcc
+def test_a_launch_without_source_is_run_and_not_continued(tmp_path: Path, project: Project) -> None:
+    made.scaled(tmp_path, project)
+    (tmp_path / "program.cu").unlink()
+    study_of(project)
+    assert "which is not here" in (project.kernels / STUDY / "study.py").read_text()
+    assert run("verify", "v0", "--engine", "emulator").exit_code == 0
+    refused = run("new", "v1", "--from", "v0")
+    assert refused.exit_code == 2 and "source was not found" in refused.output
+    assert not (project.kernels / STUDY / "v1.cu").exists()
+
+
+@needs_nvcc
+def test_a_launch_that_changed_nothing_is_no_study(tmp_path: Path, project: Project) -> None:
+    cubin = made.compiled(tmp_path, 'extern "C" __global__ void idle(const float* data) {}\n')
+    lift = Lift("idle", "idle", cubin)
+    lift.buffer("data", np.ones(4, "f4"))
+    lift.point("data")
+    lift.keep(project, STUDY, (1,), (32,))
+    with pytest.raises(KernelError, match="changed no buffer"):
+        study_of(project)
+
+
+@needs_nvcc
+def test_machine_code_alone_is_for_a_gpu(tmp_path: Path, project: Project) -> None:
+    source = tmp_path / "bare.cu"
+    source.write_text('extern "C" __global__ void one(float* y) { y[threadIdx.x] = 1.0f; }\n')
+    cubin = made.compiled(tmp_path, source.read_text(), "bare.cu", lines=False)
+    lift = Lift("one", "one", cubin)
+    lift.buffer("y", np.zeros(32, "f4"), np.ones(32, "f4"))
+    lift.point("y")
+    lift.keep(project, STUDY, (1,), (32,))
+    study_of(project)
+    assert "no line table" in (project.kernels / STUDY / "study.py").read_text()
+    done = run("verify", "v0", "--engine", "emulator")
+    assert done.exit_code == 3 and "without PTX" in done.output
+
+
+@pytest.mark.parametrize(
+    ("image", "chip", "runs"),
+    [
+        ("sm_90", "sm_90", True),
+        ("sm_80", "sm_86", True),
+        ("sm_86", "sm_80", False),
+        ("sm_80", "sm_90", False),
+        ("sm_90a", "sm_90", True),
+        ("sm_100", "sm_103", True),
+        ("sm_120", "sm_100", False),
+    ],
+)
+def test_on_which_chips_an_image_runs(image: str, chip: str, runs: bool) -> None:
+    assert fits(image, chip) is runs
+
+
+def test_missing_data_says_how_to_get_it(project: Project) -> None:
+    (project.kernels / STUDY).mkdir()
+    with pytest.raises(MissingError, match="not here"):
+        study_of(project)

@@ -6,6 +6,7 @@ import click
 
 from workbench.errors import UsageError
 from workbench.project import require_project
+from workbench.session.lifts import compiles
 from workbench.study.folder import parse_target, view_study
 from workbench.study.scaffold import start_study, start_version
 from workbench.views.text.door import say
@@ -68,10 +69,15 @@ def _start_version(version: str, parent: str | None, study: str | None, title: s
         _, parent = parse_target(parent, study_name)
         source = loaded.version(parent)
     path = start_version(loaded, project, name, source, title)
-    view_study(project, study_name)  # what was written must be readable
+    loaded = view_study(project, study_name)  # what was written must be readable
     new_id = name.partition("_")[0]
     prefix = "" if study_name == project.default_study else f"{study_name}/"
-    say(f"wrote {path}, a copy of {source.id} ({source.title})")
+    if source.image:
+        say(f"wrote {path}, the source of {source.id} as it was found when that was lifted")
+        if why := compiles(project, loaded.version(new_id)):
+            say(f"It does not compile here as it stands: {why}")
+    else:
+        say(f"wrote {path}, a copy of {source.id} ({source.title})")
     say("Next:")
     say("  1. change the kernel, and say what you changed in `change`")
     say("  2. predict a counter in [[expect]]")

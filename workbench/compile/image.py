@@ -190,6 +190,14 @@ def _shared(elf: ELFFile, kernel: str) -> int:
     return size - kept
 
 
+def has_ptx(cubin: bytes) -> bool:
+    """Whether machine code holds the PTX that it was made of."""
+    try:
+        return ELFFile(io.BytesIO(cubin)).get_section_by_name(_PTX_TEXT) is not None
+    except ELFError:
+        return False
+
+
 def _ptx_inside(elf: ELFFile, files: Iterable[str]) -> str:
     """The PTX that ``-lineinfo`` leaves in machine code, line for line; empty without.
 
@@ -206,7 +214,7 @@ def _ptx_inside(elf: ELFFile, files: Iterable[str]) -> str:
 # --- where lines of a line table stand in the version's text -------------------------------------
 
 
-class Piece(Record, frozen=True):
+class Stretch(Record, frozen=True):
     """Lines of a source in a version's text: `count` from `source` on stand from `line` on."""
 
     path: str
@@ -216,13 +224,13 @@ class Piece(Record, frozen=True):
 
 
 @lru_cache(maxsize=16)
-def pieces(text: str) -> tuple[Piece, ...]:
+def pieces(text: str) -> tuple[Stretch, ...]:
     """What a version's text holds of which source."""
     lines = text.split("\n")
     heads = [(n, found) for n, line in enumerate(lines) if (found := _FROM.match(line))]
     ends = [*(n for n, _ in heads[1:]), len(lines)]
     return tuple(
-        Piece(path=found[1], source=int(found[2]), line=n + 2, count=end - n - 1)
+        Stretch(path=found[1], source=int(found[2]), line=n + 2, count=end - n - 1)
         for (n, found), end in zip(heads, ends, strict=True)
     )
 

@@ -15,6 +15,7 @@ from workbench.engines.host.process import Input
 from workbench.errors import UsageError
 from workbench.model import Record
 from workbench.project import Project
+from workbench.session.lifts import make_study
 from workbench.study.lifted import LiftedLaunch, read_lifted
 from workbench.units import extent, quantity, several
 
@@ -73,6 +74,7 @@ def lift_kernel(
         )
     with new_folder(project.kernels, study) as place, Input() as given:
         launch = read_lifted(lift(invocation, given, wanted, place, say))
+        make_study(place, study)
     lifted = Lifted(study=study, folder=project.kernels / study, launch=launch)
     for line in _told(lifted):
         say(line)
@@ -92,10 +94,12 @@ def _told(lifted: Lifted) -> Iterator[str]:
     )
     if launch.repeats_equal is False:
         yield "note: run twice on the same data it wrote different bytes"
-    if launch.ptx is None:
-        yield "note: no PTX of it was found: it runs on a GPU, and not in the emulator"
     for note in launch.notes:
         yield f"note: {note}"
+    yield (
+        f"study {lifted.study}: v0 is the kernel as it was launched; study.py says what was "
+        f"guessed. Next: workbench verify {lifted.study}/v0"
+    )
 
 
 def _study_name(kernel: str) -> str:

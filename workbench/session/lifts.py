@@ -16,13 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ptxemu import source_lines
 from workbench.analysis.source.device import device_lines
 from workbench.callers import foreign
 from workbench.compile.build import build
-from workbench.compile.image import architecture, marker
+from workbench.compile.image import architecture, has_ptx, marker
 from workbench.disk.writing import create_files
 from workbench.errors import KernelError, UsageError, WorkbenchError
 from workbench.project import Project
@@ -39,9 +38,6 @@ from workbench.study.lifted import (
 )
 from workbench.study.scaffold import check_study_name
 from workbench.study.sources import read_source, without_comments
-
-if TYPE_CHECKING:
-    pass
 
 #: The study's one problem.
 PROBLEM = "captured"
@@ -73,11 +69,12 @@ _TENSOR_MAP = 128
 _QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|restrict)\b|[*&]")
 _INCLUDE = re.compile(r'\s*#\s*include\s*"([^"]+)"')
 _ONCE = re.compile(r"\s*#\s*pragma\s+once\b")
+_LOOKED_AT = 1 << 16  # bytes of a buffer whose type nothing says
 _MOST_FILES = 64  # of a source and its own headers
 
 
 @dataclass
-class _Use:
+class _Part:
     """How a buffer takes part: as an input alone, or compared, or kept for the launch alone."""
 
     buffer: LiftedBuffer
@@ -111,7 +108,7 @@ class _Parameter:
 
 
 @dataclass
-class _Source:
+class _Found:
     """What was found of the kernel's source: its text for v0, and what is told of it."""
 
     text: str = ""
@@ -119,15 +116,15 @@ class _Source:
     told: str = ""
 
 
-def make_study(project: Project, name: str) -> list[str]:
-    """Write the study of a launch that lies in ``kernels/<name>/captured``.
+def make_study(folder: Path, name: str) -> list[str]:
+    """Write the study of a launch that lies in ``captured`` of its folder.
 
     Args:
-        project: Whose study it becomes.
-        name: The study's name; its folder holds nothing but what was lifted.
+        folder: The study's folder, which holds nothing but what was lifted.
+        name: The study's name.
 
     Returns:
-        The paths that were written, relative to the project.
+        The names of the files that were written.
 
     Raises:
         UsageError: the name cannot be one, or there is a study of it.
@@ -135,25 +132,26 @@ def make_study(project: Project, name: str) -> list[str]:
         KernelError: a launch that no study can repeat: says which part of it.
     """
     check_study_name(name)
-    folder = project.kernels / name / FOLDER
-    lifted = read_lifted(folder)
+    held = folder / FOLDER
+    lifted = read_lifted(held)
     _check_repeatable(lifted)
-    cubin = lifted_bytes(folder, lifted.image)
+    cubin = lifted_bytes(held, lifted.image)
     source = find_source(lifted, cubin)
     parameters = parameters_of(lifted, source.text)
-    uses, notes = _uses(folder, lifted, parameters)
-    version = f"v0_lifted{'.py' if source.python else '.cu'}"
-    study = _study_text(lifted, uses, [*notes, source.told])
+    uses, notes = _uses(held, lifted, parameters)
+    notes.append(source.told)
+    if lifted.ptx is None and not has_ptx(cubin):
+        notes.append("No PTX of it was found, so v0 runs on a GPU and not in the emulator.")
+    study = _study_text(lifted, uses, notes)
     front = _front_matter(lifted, sha256(cubin).hexdigest(), uses, parameters)
     if source.python:
         head = f"{_plain(lifted)}, as a program launched it."
         text = f'r"""{head}\n\n---\n{front}---\n"""\n{source.text}'
     else:
         text = f"/* ---\n{front}--- */\n{source.text}"
-    files = {f"kernels/{name}/study.py": study.encode(), f"kernels/{name}/{version}": text.encode()}
-    if not (folder / ".gitignore").exists():
-        files[f"kernels/{name}/{FOLDER}/.gitignore"] = b"*\n"
-    create_files(project.root, files)
+    version = f"v0_lifted{'.py' if source.python else '.cu'}"
+    files = {"study.py": study.encode(), version: text.encode()}
+    create_files(folder, files)
     return list(files)
 
 
@@ -195,7 +193,7 @@ def _plain(lifted: LiftedLaunch) -> str:
 # --- the source ------------------------------------------------------------------------------
 
 
-def find_source(lifted: LiftedLaunch, cubin: bytes) -> _Source:
+def find_source(lifted: LiftedLaunch, cubin: bytes) -> _Found:
     """The source of the kernel that the line table of its image names, cut to what is needed."""
     try:
         rows = source_lines(cubin).get(lifted.kernel, [])
@@ -203,7 +201,7 @@ def find_source(lifted: LiftedLaunch, cubin: bytes) -> _Source:
         rows = []
     named = tuple(dict.fromkeys(path for path, _ in rows if path))
     if not named:
-        return _Source(
+        return _Found(
             told="The image has no line table (the program was built without -lineinfo), so its "
             "source is not known and v0 has machine code alone."
         )
@@ -222,10 +220,10 @@ def find_source(lifted: LiftedLaunch, cubin: bytes) -> _Source:
             body = f"{marker(shown, 1, python=True)}\n{text}" if python else _cut(Path(path), text)
             if not python and (made := _instantiation(lifted)):
                 body += f"\n{made}\n"
-            return _Source(body, python, f"The source is {shown}, as it was when this was lifted.")
+            return _Found(body, python, f"The source is {shown}, as it was when this was lifted.")
     own = [path for path in named if not _toolkit(path)] or list(named)
     told = ", ".join(own[:3])
-    return _Source(
+    return _Found(
         told=f"The line table names {told}, which is not here: v0 has machine code alone."
     )
 
@@ -333,7 +331,7 @@ def _list_behind(text: str) -> list[str]:
 
 def _uses(
     folder: Path, lifted: LiftedLaunch, parameters: Sequence[_Parameter]
-) -> tuple[list[_Use], list[str]]:
+) -> tuple[list[_Part], list[str]]:
     """What becomes of each buffer, and what is to be told of it."""
     notes: list[str] = []
     taken: set[str] = set()
@@ -352,7 +350,7 @@ def _uses(
     for buffer in lifted.buffers:
         by = sorted(leading.get(buffer.name, ()), key=lambda each: each[0])
         name = next((of.name for offset, of in by if offset == 0 and of.name), "") or buffer.name
-        use = _Use(buffer, _free(name, taken))
+        use = _Part(buffer, _free(name, taken))
         if buffer.kind == "symbol":
             use.role = "symbol"
             if buffer.after is not None:
@@ -424,22 +422,18 @@ def _element(buffer: LiftedBuffer, by: Sequence[tuple[int, _Parameter]], content
 
 
 def _looks_like_floats(content: bytes) -> bool:
-    """Whether most words are plausible float32 numbers."""
-    import numpy as np
-
-    if len(content) % 4 or not content:
+    """Whether most of the first words are plausible float32 numbers, and not all of them zeros."""
+    if len(content) % 4 or not any(content[:_LOOKED_AT]):
         return False
-    values = np.frombuffer(content, "<f4", count=min(len(content) // 4, 1 << 20))
-    with np.errstate(invalid="ignore"):
-        size = np.abs(values)
-        fine = (values == 0) | ((size > 1e-20) & (size < 1e20))
-    return bool(fine.mean() > 0.99 and (values != 0).any())
+    values = [abs(value) for (value,) in struct.iter_unpack("<f", content[:_LOOKED_AT])]
+    fine = sum(1 for value in values if value == 0 or 1e-20 < value < 1e20)
+    return fine > 0.99 * len(values)
 
 
 # --- what is written ---------------------------------------------------------------------------
 
 
-def _study_text(lifted: LiftedLaunch, uses: Sequence[_Use], notes: Sequence[str]) -> str:
+def _study_text(lifted: LiftedLaunch, uses: Sequence[_Part], notes: Sequence[str]) -> str:
     """``study.py``: what was recorded, and what was guessed, to be mended."""
     names = {use.buffer.name: use for use in uses}
     outputs = [use for use in uses if use.role == "output"]
@@ -493,7 +487,7 @@ def _study_text(lifted: LiftedLaunch, uses: Sequence[_Use], notes: Sequence[str]
 _STUDY = """\
 from pathlib import Path
 
-from workbench.study.lifted import recorded
+from workbench.study.recorded import recorded
 
 HERE = Path(__file__).parent / "captured"
 #: Input -> the buffer that was recorded, and the type of its elements.
@@ -552,7 +546,7 @@ def _itemsize(dtype: str) -> int:
     return 2 if dtype == "bfloat16" else int(re.sub(r"\D", "", dtype)) // 8
 
 
-def _tolerance(lifted: LiftedLaunch, outputs: Sequence[_Use]) -> tuple[float, str]:
+def _tolerance(lifted: LiftedLaunch, outputs: Sequence[_Part]) -> tuple[float, str]:
     said = {
         True: "Run twice on the same data, the launch wrote the same bytes",
         False: "Run twice on the same data, the launch wrote other bytes",
@@ -569,7 +563,7 @@ def _tolerance(lifted: LiftedLaunch, outputs: Sequence[_Use]) -> tuple[float, st
 
 
 def _front_matter(
-    lifted: LiftedLaunch, image: str, uses: Sequence[_Use], parameters: Sequence[_Parameter]
+    lifted: LiftedLaunch, image: str, uses: Sequence[_Part], parameters: Sequence[_Parameter]
 ) -> str:
     """The TOML of v0: the launch as it was recorded."""
     names = {use.buffer.name: use.name for use in uses}
@@ -647,9 +641,10 @@ def _number(dtype: str, data: bytes) -> str:
 
 
 def _shortest(value: float, letter: str) -> str:
-    import numpy as np
-
-    text = str(np.float32(value)) if letter == "f" else repr(value)
+    """The shortest text that is this number again."""
+    exact = struct.pack(f"<{letter}", value)
+    tries = (f"{value:.{digits}g}" for digits in range(1, 18))
+    text = next((each for each in tries if struct.pack(f"<{letter}", float(each)) == exact), "nan")
     return text if re.search(r"[.ein]", text) else f"{text}.0"
 
 

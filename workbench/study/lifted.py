@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 import zstandard
@@ -20,10 +20,6 @@ from workbench.disk.limits import CAPTURE, LIFTED, RATIO, inflate, open_regular,
 from workbench.disk.writing import replace_file, replacing
 from workbench.errors import DataError, MissingError
 from workbench.model import Dim3, Record
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 #: The folder of a study that holds it, and the record in there.
 FOLDER, RECORD = "captured", "launch.json.zst"
@@ -181,7 +177,7 @@ def lifted_bytes(folder: Path, name: str) -> bytes:
     launch, hashes = _read(folder)
     path = folder / name
     if name not in hashes:
-        raise DataError(f"{path} is not named by {RECORD}", _AGAIN)
+        raise DataError(f"{path} is not named by {RECORD}", AGAIN)
     sizes = {each.before: each.size for each in launch.buffers}
     sizes |= {each.after: each.size for each in launch.buffers if each.after is not None}
     try:
@@ -191,15 +187,16 @@ def lifted_bytes(folder: Path, name: str) -> bytes:
             data = b"".join(inflate(read_regular(path, CAPTURE), path, CAPTURE))
     except (ValueError, FileNotFoundError) as error:
         why = "it is missing" if isinstance(error, OSError) else str(error)
-        raise DataError(f"{path} is damaged: {why}", _AGAIN) from error
+        raise DataError(f"{path} is damaged: {why}", AGAIN) from error
     except OSError as error:
         raise MissingError(f"cannot read {path}: {error.strerror}", "Check the path.") from error
     if sha256(data).hexdigest() != hashes[name]:
-        raise DataError(f"{path} is damaged: its SHA-256 is not the one recorded", _AGAIN)
+        raise DataError(f"{path} is damaged: its SHA-256 is not the one recorded", AGAIN)
     return data
 
 
-_AGAIN = "Restore the folder as it was, or lift the kernel again: `workbench lift`."
+#: What helps where a folder is damaged.
+AGAIN = "Restore the folder as it was, or lift the kernel again: `workbench lift`."
 
 
 def _exactly(path: Path, size: int) -> bytes:
@@ -253,7 +250,7 @@ def _read(folder: Path) -> tuple[LiftedLaunch, dict[str, str]]:
     except OSError as error:
         raise MissingError(f"cannot read {path}: {error.strerror}", "Check the path.") from error
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is damaged: {error}", _AGAIN) from error
+        raise DataError(f"{path} is damaged: {error}", AGAIN) from error
     _check_size(folder, launch)
     return launch, sealed.sha256
 
@@ -325,30 +322,3 @@ def _misplaced(launch: LiftedLaunch, sizes: Mapping[str, int]) -> str:
         if pointer.target not in sizes or not 0 <= pointer.target_offset <= sizes[pointer.target]:
             return f"a pointer that leads outside of {pointer.target}"
     return ""
-
-
-def recorded(
-    folder: Path, buffer: str, dtype: str, *, after: bool = False
-) -> npt.NDArray[np.generic]:
-    """What a buffer held before the launch or after it, as a flat array; for a ``study.py``.
-
-    Args:
-        folder: ``captured``, beside the study.
-        buffer: Its name in the record.
-        dtype: NumPy's name of its elements, or ``bfloat16``.
-        after: Of after the launch; what that left alone is as before.
-
-    Raises:
-        MissingError, DataError: as `lifted_bytes`; or there is no such buffer.
-    """
-    import numpy as np
-
-    launch = read_lifted(folder)
-    known = {each.name: each for each in launch.buffers}
-    if buffer not in known:
-        raise DataError(f"{folder / RECORD} has no buffer `{buffer}`", _AGAIN)
-    found = known[buffer]
-    name = found.after if after and found.after is not None else found.before
-    if dtype == "bfloat16":
-        import ml_dtypes  # NumPy learns the name by it  # noqa: F401
-    return np.frombuffer(lifted_bytes(folder, name), np.dtype(dtype))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from importlib.resources import files
@@ -165,16 +166,21 @@ def _inherited(parent: Version) -> str:
         text += _pair("dtype", fill.dtype, 5) if fill.dtype else ""
         text += _pair("input", fill.input, 5) if fill.input else ""
         text += _pair("value", list(fill.values), 5) if fill.values else ""
+        text += _pair("restores", True) if fill.restores else ""
     for spec in parent.tensor_maps:
         text += "\n[[tensor_map]]\n"
         for key, texts in spec.items():
             lists = key in TENSOR_MAP_LISTS
             text += _pair(key, list(texts) if lists else texts[0], 6) if texts else ""
     for launch in parent.launches:
-        text += "\n[[launch]]\n" + _pair("kernel", launch.kernel, 6)
+        kernel = _named(launch.kernel) if parent.image else launch.kernel
+        text += "\n[[launch]]\n" + _pair("kernel", kernel, 6)
         triton = parent.kind == "triton"
         for key in ("grid", "args") if triton else ("grid", "block", "args", "cluster"):
-            values = [int(each) if each.isdigit() else each for each in getattr(launch, key)]
+            values = [
+                int(each) if isinstance(each, str) and each.isdigit() else each
+                for each in getattr(launch, key)
+            ]
             text += _pair(key, values, 6) if values else ""
         if triton:
             text += _pair("num_warps", int(launch.block[0]) // 32)
@@ -193,11 +199,66 @@ def version_text(parent: Version, title: str, change: str = "", code: str = "") 
     """The first text of a child: its parent's code (or another) under front matter of its own."""
     toml = _pair("title", title, 6) + _pair("parent", parent.id, 6) + _pair("change", change, 6)
     toml += _inherited(parent) + "\n" + _EXPECT
-    code = code or frontmatter.code(parent.text, kind=parent.kind)
+    code = code or _code(parent)
     if parent.kind == "cuda":
         return f"/* ---\n{toml}--- */\n{code}"
     # Raw, so that a backslash in the TOML reaches it as it is.
     return f'r"""{title.replace(chr(34), chr(39))}.\n\n---\n{toml}---\n"""\n{code}'
+
+
+#: A namespace without a name, and what a mangled name says of it, which each compiler does anew.
+_UNNAMED = re.compile(r"\bnamespace(?=\s*\{)")
+_GLOBAL = re.compile(r"(\d+)(?=_GLOBAL__N_)")
+
+
+def _code(parent: Version) -> str:
+    """The code that a child begins with. Of a lifted kernel it is what was found of its source.
+
+    Raises:
+        UsageError: there is none; or it is in Triton, whose constants nobody recorded.
+    """
+    code = frontmatter.code(parent.text, kind=parent.kind)
+    if not parent.image:
+        return code
+    if not code.strip():
+        raise UsageError(
+            f"{parent.id} is machine code, and its source was not found when it was lifted",
+            f"kernels/{parent.study}/study.py says what its line table names. Lift it again where "
+            "that file is, from a program built with -lineinfo; or write the version's file.",
+        )
+    if parent.kind == "triton":
+        _check_constants(parent, code)
+    return _UNNAMED.sub("inline namespace lifted", code)
+
+
+def _named(kernel: str) -> str:
+    """The mangled name of a kernel where unnamed namespaces have got a name (`_code`)."""
+    found = _GLOBAL.search(kernel)
+    if found is None:
+        return kernel
+    return f"{kernel[: found.start()]}6lifted{kernel[found.end() + int(found[1]) :]}"
+
+
+def _check_constants(parent: Version, code: str) -> None:
+    """Refuse a kernel in Triton with constants: machine code does not say what they were.
+
+    Raises:
+        UsageError: it has some; names them.
+    """
+    (kernel,) = {launch.kernel for launch in parent.launches}
+    names = [
+        argument.arg
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.FunctionDef) and node.name == kernel
+        for argument in node.args.args
+        if argument.annotation is not None and "constexpr" in ast.unparse(argument.annotation)
+    ]
+    raise UsageError(
+        f"{parent.id} is a kernel in Triton, and its machine code does not say what "
+        f"{', '.join(names) or 'its constants'} were",
+        f"Write kernels/{parent.study}/v1.py with the kernel's source, and under [defines] those "
+        "values; its args are those of the launch, in order, without constants and ones.",
+    )
 
 
 def start_version(

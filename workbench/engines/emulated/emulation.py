@@ -213,6 +213,8 @@ def memory_of(
     for name, values in linked(arrays.inputs, pointers, memory.address):
         memory.fill(name, values.reshape(-1).view(np.uint8))
     for each in subject.fills:
+        if each.symbol and each.name not in own and each.restores:
+            continue  # what the code does not use it does not hold
         if each.symbol and each.name not in own:
             raise no_symbol(each, sorted({*own, *arrays.outputs, *arrays.scratch}))
         size = own[each.name] if each.symbol else arrays.all[each.name].nbytes

@@ -43,6 +43,7 @@ from workbench.study.launches import (
     ResolvedFill,
     ResolvedLaunch,
     ScalarArg,
+    StructArg,
     TensorMapArg,
     format_of,
     members_of,
@@ -53,7 +54,7 @@ Call = tuple[str, Callable[[], None]]
 Buffers = Mapping[str, DeviceArray]
 
 
-class Bound(NamedTuple):
+class Binding(NamedTuple):
     """A version's calls on one set of buffers; what `restores` its job's beginning is not timed."""
 
     calls: tuple[Call, ...]
@@ -74,7 +75,7 @@ class Loaded(Protocol):
     #: Brings the outputs of the last binding into the study's order; None where they are.
     collect: Callable[[], None] | None
 
-    def bind(self, buffers: Buffers) -> Bound:
+    def bind(self, buffers: Buffers) -> Binding:
         """The launches as (kernel name, callable), for one set of buffers."""
         ...
 
@@ -93,7 +94,7 @@ class CudaVersion:
         self._extended: tuple[Driver, ctypes.c_void_p] | None = None
         self._staged: dict[tuple[str, int], DeviceArray] = {}
 
-    def bind(self, buffers: Buffers) -> Bound:
+    def bind(self, buffers: Buffers) -> Binding:
         """Pack the arguments of every launch once; before the launches stand the fills.
 
         Raises:
@@ -110,7 +111,7 @@ class CudaVersion:
             ]
             for restores in (False, True)
         )
-        return Bound((*fills, *launches), tuple(restores))
+        return Binding((*fills, *launches), tuple(restores))
 
     def _fill(self, fill: ResolvedFill, buffers: Buffers) -> Callable[[], None]:
         try:
@@ -137,6 +138,8 @@ class CudaVersion:
                 driver, module = self._extended
                 places.append(driver.symbol(module, fill.name))
         except (self._session.cuda.LogicError, DriverError) as error:
+            if fill.restores:
+                return []  # what the code does not use it does not hold
             raise no_symbol(fill) from error
         return places
 
@@ -188,6 +191,8 @@ class CudaVersion:
             cells.append(struct.pack(f"@{form}", *own))
             layout += form
             values += own
+        # A struct may be aligned otherwise than its members say: the driver knows how.
+        mapped = mapped or any(isinstance(each, StructArg) for each in launch.args)
         clustered = launch.cluster is not None and launch.cluster != (1, 1, 1)
         if launch.cooperative or clustered or mapped:
             return self._extended_step(launch, cells)
@@ -264,7 +269,7 @@ class PythonVersion:
         if not callable(getattr(self._module, "prepare", None)):
             raise WorkerError("bad-version", f"{executable.path} defines no function prepare()")
 
-    def bind(self, buffers: Buffers) -> Bound:
+    def bind(self, buffers: Buffers) -> Binding:
         """Call ``prepare`` for this set of buffers, on our stream.
 
         Raises:
@@ -288,7 +293,7 @@ class PythonVersion:
             )
         collect = getattr(call, "collect", None)
         self.collect = None if collect is None else on_stream(collect, self._session)
-        return Bound(((self._executable.version, on_stream(call, self._session)),))
+        return Binding(((self._executable.version, on_stream(call, self._session)),))
 
 
 def load(

@@ -1,0 +1,36 @@
+"""What a ``study.py`` of a lifted launch reads: the memory that was recorded, as arrays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from workbench.errors import DataError
+from workbench.study.lifted import AGAIN, RECORD, lifted_bytes, read_lifted
+
+
+def recorded(
+    folder: Path, buffer: str, dtype: str, *, after: bool = False
+) -> npt.NDArray[np.generic]:
+    """What a buffer held before the launch or after it, as a flat array.
+
+    Args:
+        folder: ``captured``, beside the study.
+        buffer: Its name in the record.
+        dtype: NumPy's name of its elements, or ``bfloat16``.
+        after: Of after the launch; what that left alone is as before.
+
+    Raises:
+        MissingError, DataError: as `workbench.study.lifted.lifted_bytes`; or there is no such
+            buffer.
+    """
+    known = {each.name: each for each in read_lifted(folder).buffers}
+    if buffer not in known:
+        raise DataError(f"{folder / RECORD} has no buffer `{buffer}`", AGAIN)
+    found = known[buffer]
+    name = found.after if after and found.after is not None else found.before
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+    return np.frombuffer(lifted_bytes(folder, name), np.dtype(kind))
