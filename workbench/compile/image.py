@@ -214,7 +214,7 @@ def _ptx_inside(elf: ELFFile, files: Iterable[str]) -> str:
 # --- where lines of a line table stand in the version's text -------------------------------------
 
 
-class Stretch(Record, frozen=True):
+class KeptLines(Record, frozen=True):
     """Lines of a source in a version's text: `count` from `source` on stand from `line` on."""
 
     path: str
@@ -224,13 +224,13 @@ class Stretch(Record, frozen=True):
 
 
 @lru_cache(maxsize=16)
-def pieces(text: str) -> tuple[Stretch, ...]:
+def pieces(text: str) -> tuple[KeptLines, ...]:
     """What a version's text holds of which source."""
     lines = text.split("\n")
     heads = [(n, found) for n, line in enumerate(lines) if (found := _FROM.match(line))]
     ends = [*(n for n, _ in heads[1:]), len(lines)]
     return tuple(
-        Stretch(path=found[1], source=int(found[2]), line=n + 2, count=end - n - 1)
+        KeptLines(path=found[1], source=int(found[2]), line=n + 2, count=end - n - 1)
         for (n, found), end in zip(heads, ends, strict=True)
     )
 

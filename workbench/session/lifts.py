@@ -74,7 +74,7 @@ _MOST_FILES = 64  # of a source and its own headers
 
 
 @dataclass
-class _Part:
+class _Role:
     """How a buffer takes part: as an input alone, or compared, or kept for the launch alone."""
 
     buffer: LiftedBuffer
@@ -108,7 +108,7 @@ class _Parameter:
 
 
 @dataclass
-class _Found:
+class _SourceText:
     """What was found of the kernel's source: its text for v0, and what is told of it."""
 
     text: str = ""
@@ -193,7 +193,7 @@ def _plain(lifted: LiftedLaunch) -> str:
 # --- the source ------------------------------------------------------------------------------
 
 
-def find_source(lifted: LiftedLaunch, cubin: bytes) -> _Found:
+def find_source(lifted: LiftedLaunch, cubin: bytes) -> _SourceText:
     """The source of the kernel that the line table of its image names, cut to what is needed."""
     try:
         rows = source_lines(cubin).get(lifted.kernel, [])
@@ -201,7 +201,7 @@ def find_source(lifted: LiftedLaunch, cubin: bytes) -> _Found:
         rows = []
     named = tuple(dict.fromkeys(path for path, _ in rows if path))
     if not named:
-        return _Found(
+        return _SourceText(
             told="The image has no line table (the program was built without -lineinfo), so its "
             "source is not known and v0 has machine code alone."
         )
@@ -220,10 +220,12 @@ def find_source(lifted: LiftedLaunch, cubin: bytes) -> _Found:
             body = f"{marker(shown, 1, python=True)}\n{text}" if python else _cut(Path(path), text)
             if not python and (made := _instantiation(lifted)):
                 body += f"\n{made}\n"
-            return _Found(body, python, f"The source is {shown}, as it was when this was lifted.")
+            return _SourceText(
+                body, python, f"The source is {shown}, as it was when this was lifted."
+            )
     own = [path for path in named if not _toolkit(path)] or list(named)
     told = ", ".join(own[:3])
-    return _Found(
+    return _SourceText(
         told=f"The line table names {told}, which is not here: v0 has machine code alone."
     )
 
@@ -331,7 +333,7 @@ def _list_behind(text: str) -> list[str]:
 
 def _uses(
     folder: Path, lifted: LiftedLaunch, parameters: Sequence[_Parameter]
-) -> tuple[list[_Part], list[str]]:
+) -> tuple[list[_Role], list[str]]:
     """What becomes of each buffer, and what is to be told of it."""
     notes: list[str] = []
     taken: set[str] = set()
@@ -350,7 +352,7 @@ def _uses(
     for buffer in lifted.buffers:
         by = sorted(leading.get(buffer.name, ()), key=lambda each: each[0])
         name = next((of.name for offset, of in by if offset == 0 and of.name), "") or buffer.name
-        use = _Part(buffer, _free(name, taken))
+        use = _Role(buffer, _free(name, taken))
         if buffer.kind == "symbol":
             use.role = "symbol"
             if buffer.after is not None:
@@ -433,7 +435,7 @@ def _looks_like_floats(content: bytes) -> bool:
 # --- what is written ---------------------------------------------------------------------------
 
 
-def _study_text(lifted: LiftedLaunch, uses: Sequence[_Part], notes: Sequence[str]) -> str:
+def _study_text(lifted: LiftedLaunch, uses: Sequence[_Role], notes: Sequence[str]) -> str:
     """``study.py``: what was recorded, and what was guessed, to be mended."""
     names = {use.buffer.name: use for use in uses}
     outputs = [use for use in uses if use.role == "output"]
@@ -546,7 +548,7 @@ def _itemsize(dtype: str) -> int:
     return 2 if dtype == "bfloat16" else int(re.sub(r"\D", "", dtype)) // 8
 
 
-def _tolerance(lifted: LiftedLaunch, outputs: Sequence[_Part]) -> tuple[float, str]:
+def _tolerance(lifted: LiftedLaunch, outputs: Sequence[_Role]) -> tuple[float, str]:
     said = {
         True: "Run twice on the same data, the launch wrote the same bytes",
         False: "Run twice on the same data, the launch wrote other bytes",
@@ -563,7 +565,7 @@ def _tolerance(lifted: LiftedLaunch, outputs: Sequence[_Part]) -> tuple[float, s
 
 
 def _front_matter(
-    lifted: LiftedLaunch, image: str, uses: Sequence[_Part], parameters: Sequence[_Parameter]
+    lifted: LiftedLaunch, image: str, uses: Sequence[_Role], parameters: Sequence[_Parameter]
 ) -> str:
     """The TOML of v0: the launch as it was recorded."""
     names = {use.buffer.name: use.name for use in uses}
