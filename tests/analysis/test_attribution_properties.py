@@ -407,7 +407,7 @@ def test_every_recorded_step_adds_up(repo: Path) -> None:
     "step",
     [
         pytest.param(600, id="one of each ladder"),
-        pytest.param(12, marks=pytest.mark.slow, id="every twelfth"),
+        pytest.param(60, marks=pytest.mark.slow, id="every sixtieth"),
         pytest.param(1, marks=WHOLE, id="all"),
     ],
 )

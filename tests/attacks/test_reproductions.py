@@ -10,13 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.attacks.book import WHOLE
+
 FOLDER = Path(__file__).parent / "reproductions"
 PARTS = sorted(path.stem for path in FOLDER.glob("*.sh") if path.name != "run.sh")
+#: Minutes each; a share of the same is tried every time, by `test_agents` and `test_ceilings`.
+LONG = ("agents", "ceilings")
+MARKED = [
+    pytest.param(part, marks=WHOLE if part in LONG else pytest.mark.slow, id=part) for part in PARTS
+]
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", MARKED)
 def test_nothing_that_was_found_comes_back(part: str, tmp_path: Path) -> None:
     script, command = FOLDER / "run.sh", Path(sys.executable).with_name("workbench")
     done = subprocess.run(
