@@ -7,11 +7,28 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from ctypes import byref, c_char_p, c_size_t, c_uint64, c_void_p
+from ctypes import byref, c_char_p, c_size_t, c_uint, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
 
 from workbench.study.lifted import LiftedLaunch, lifted_bytes, read_lifted
+
+
+class Attribute(ctypes.Structure):
+    """``CUlaunchAttribute``."""
+
+    _fields_ = (("id", c_uint), ("pad", c_uint), ("value", c_uint * 16))
+
+
+class Config(ctypes.Structure):
+    """``CUlaunchConfig``."""
+
+    _fields_ = (
+        *((name, c_uint) for name in ("gx", "gy", "gz", "bx", "by", "bz", "shared")),
+        ("stream", c_void_p),
+        ("attributes", c_void_p),
+        ("count", c_uint),
+    )
 
 
 class Driver:
@@ -48,16 +65,29 @@ def replay(folder: Path) -> dict[str, bool]:
     for each in launch.buffers:
         data = moved(launch, lifted_bytes(folder, each.before), places, buffer=each.name)
         cuda("cuMemcpyHtoD_v2", places[each.name], data, c_size_t(each.size))
-    held = [
-        ctypes.create_string_buffer(moved(launch, each.data, places, argument=each.index))
-        for each in launch.arguments
-    ]
-    pointers = (c_void_p * (len(held) + 1))(*[ctypes.addressof(each) for each in held])
+    pointers = (c_void_p * (len(launch.arguments) + 1))()
+    held = []
+    for argument in launch.arguments:
+        data = moved(launch, argument.data, places, argument=argument.index)
+        room = ctypes.create_string_buffer(len(data) + 64)  # a tensor map lies at a multiple of 64
+        at = (ctypes.addressof(room) + 63) & ~63
+        ctypes.memmove(at, data, len(data))
+        pointers[argument.index] = at
+        held.append(room)
     if launch.dynamic_shared > 48 << 10:
         cuda("cuFuncSetAttribute", function, 8, launch.dynamic_shared)
-    shape = (*launch.grid, *launch.block, launch.dynamic_shared)
-    cuda("cuLaunchKernel", function, *shape, None, pointers, None)
+    config = Config(*launch.grid, *launch.block, launch.dynamic_shared, None, None, 0)
+    attributes = (Attribute * 2)()
+    if launch.cluster is not None:
+        attributes[config.count] = Attribute(4, 0, (*launch.cluster, *[0] * 13))
+        config.count += 1
+    if launch.cooperative:
+        attributes[config.count] = Attribute(2, 0, (1, *[0] * 15))
+        config.count += 1
+    config.attributes = ctypes.addressof(attributes)
+    cuda("cuLaunchKernelEx", byref(config), function, pointers, None)
     cuda("cuCtxSynchronize")
+    assert len(held) == len(launch.arguments)  # alive until now
     same = {}
     for each in launch.buffers:
         out = ctypes.create_string_buffer(each.size)
