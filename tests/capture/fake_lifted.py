@@ -73,8 +73,8 @@ def main() -> int:
     Path(os.environ["FAKE_ASKED"]).write_text(f"{asked} {os.environ['WORKBENCH_LIFT_LIMIT']}")
     if case in ("large", "refused"):
         said = {
-            "large": "its 1 buffers hold 6291456000 bytes (the largest 6291456000), more than the "
-            "2147483648 that are kept",
+            "large": "its buffers (1) hold 6291456000 bytes (the largest 6291456000), more than "
+            "the 2147483648 that are kept",
             "refused": "the kernel failed: CUDA_ERROR_ILLEGAL_ADDRESS",
         }
         (place / "refused").write_text(said[case])

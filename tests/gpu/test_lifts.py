@@ -38,7 +38,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def built(source: Path) -> tuple[str, ...]:
     if shutil.which("nvcc") is None:
         pytest.skip("no nvcc on PATH")
-    run("nvcc", "-O3", "-lineinfo", "-arch=native", str(source), "-o", "program")
+    arch = presence.arch_of(presence.need_gpu())  # unlike "native" it embeds PTX as well
+    run("nvcc", "-O3", "-lineinfo", f"-arch={arch}", str(source), "-o", "program")
     return ("./program",)
 
 

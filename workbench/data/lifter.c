@@ -34,6 +34,7 @@
 #define MOST_ARGUMENTS 4096
 #define MOST_POINTERS (1u << 20)
 #define MOST_IMAGES 64
+#define MAPPED (2u << 20)      /* memory is mapped in pieces of a multiple of this */
 #define ALIGNED 256            /* a buffer begins at a multiple of this, as an allocation does */
 
 /* --- the driver, by the names of its oldest entry points ------------------------------------ */
@@ -304,6 +305,14 @@ static void write_ptx(void) {
 
 /* --- memory ---------------------------------------------------------------------------------- */
 
+static int is_mapped(uint64_t at) {
+  CUmemGenericAllocationHandle piece;
+  if (!p_cuMemRetainAllocationHandle || !p_cuMemRelease) return 0;
+  if (p_cuMemRetainAllocationHandle(&piece, (void *)(uintptr_t)at) != CUDA_SUCCESS) return 0;
+  p_cuMemRelease(piece);
+  return 1;
+}
+
 /* The buffer that an address lies in, which is added where it is live memory; -1: it is none. */
 static int buffer_at(struct memory *m, uint64_t value, int deep) {
   if (value < 4096 || value >> 56) return -1; /* no system has an address there */
@@ -325,22 +334,13 @@ static int buffer_at(struct memory *m, uint64_t value, int deep) {
   if (!start || !size || value < start || value >= start + size) return -1;
   p_cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, value);
   uint64_t end = start + size;
-  /* Memory that was mapped piece by piece is one: an allocator that grows its segments. */
-  CUmemGenericAllocationHandle piece;
-  if (p_cuMemRetainAllocationHandle && p_cuMemRelease)
-    while (p_cuMemRetainAllocationHandle(&piece, (void *)(uintptr_t)end) == CUDA_SUCCESS) {
-      uint64_t next = 0;
-      p_cuMemRelease(piece);
-      if (p_cuMemRetainAllocationHandle(&piece, (void *)(uintptr_t)(end - 1)) != CUDA_SUCCESS)
-        break; /* it only lies behind ours */
-      p_cuMemRelease(piece);
-      if (p_cuPointerGetAttribute(&next, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, end) !=
-              CUDA_SUCCESS ||
-          p_cuPointerGetAttribute(&size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, end) != CUDA_SUCCESS ||
-          next != end || !size)
-        break;
-      end += size;
-    }
+  /* Of memory that was mapped piece by piece the range is all that was reserved for it. */
+  void *pool = NULL;
+  p_cuPointerGetAttribute(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, value);
+  if (!pool && is_mapped(value)) {
+    for (start = value - value % MAPPED; is_mapped(start - MAPPED);) start -= MAPPED;
+    for (end = value - value % MAPPED + MAPPED; is_mapped(end);) end += MAPPED;
+  }
   if (m->count == MOST_BUFFERS) return -2;
   m->buffers[m->count] = (struct buffer){
       start, end, value, 0,
@@ -561,7 +561,7 @@ static int fits(const struct memory *m) {
   for (unsigned i = 0; i < m->count; i++)
     if (size_of(&m->buffers[i]) > largest) largest = size_of(&m->buffers[i]);
   if (total <= limit) return 1;
-  return refuse("its %u buffers hold %llu bytes (the largest %llu), more than the %llu that are "
+  return refuse("its buffers (%u) hold %llu bytes (the largest %llu), more than the %llu that are "
                 "kept",
                 m->count, (unsigned long long)total, (unsigned long long)largest,
                 (unsigned long long)limit);
