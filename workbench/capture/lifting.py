@@ -471,8 +471,10 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 # --- PTX -----------------------------------------------------------------------------------------
 
-#: Of an entry of a fat binary: kind, its own size, the payload's, that when packed, arch, unpacked.
-_ENTRY = struct.Struct("<HHIQI8xI24xQ")
+#: Of an entry of a fat binary: kind, version, sizes of its head, payload, what is packed, unpacked.
+_ENTRY = struct.Struct("<HHIQI36xQ")
+#: Bytes that are unpacked of LZ4, which takes seconds; what a toolkit before 12.8 packed.
+_PATIENCE = 32 * MIB
 
 
 def find_ptx(raw: Path, symbol: str, image: bytes) -> bytes:
@@ -482,15 +484,14 @@ def find_ptx(raw: Path, symbol: str, image: bytes) -> bytes:
         The text; empty where none was found.
     """
     entry = re.compile(rb"\.entry\s+" + re.escape(symbol.encode()) + rb"\s*[({\n]")
-    found: list[tuple[int, bytes]] = []
     path = raw / "text.ptx"
     if path.is_file() and entry.search(text := read_regular(path, CAPTURE)):
-        found.append((0, text))
+        return text
     path = raw / "packed.ptx"
     if path.is_file():
-        found += [x for x in packed_ptx(read_regular(path, CAPTURE)) if entry.search(x[1])]
-    if found:
-        return max(found, key=lambda each: each[0])[1].rstrip(b"\0")
+        for text in packed_ptx(read_regular(path, CAPTURE)):
+            if entry.search(text):
+                return text.rstrip(b"\0")
     for home in _triton_homes():
         for cubin in sorted(home.glob(f"*/{_plain_name(symbol)}.cubin")):
             twin = cubin.with_suffix(".ptx")
@@ -512,26 +513,27 @@ def _triton_homes() -> Iterator[Path]:
     yield Path.home() / ".triton" / "cache"
 
 
-def packed_ptx(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The PTX of entries of fat binaries, with its architecture (90); what is damaged is left out.
+def packed_ptx(data: bytes) -> Iterator[bytes]:
+    """The PTX of entries of fat binaries; what is damaged is left out.
 
     Args:
         data: Entries, one after the other, each with its header.
     """
-    at = 0
+    at, patience = 0, _PATIENCE
     while at + _ENTRY.size <= len(data):
-        _, _, head, payload, packed, arch, whole = _ENTRY.unpack_from(data, at)
+        _, _, head, payload, packed, whole = _ENTRY.unpack_from(data, at)
         start = at + head
         at = start + payload
         body = data[start : start + (packed or payload)]
         try:
             if body.startswith(_ZSTD):
                 body = b"".join(inflate(body, "PTX", CAPTURE, joined=True))
-            elif whole and CAPTURE.bytes >= whole:
-                body = _unpacked_lz4(body, whole)
+            elif whole:
+                patience -= whole
+                body = _unpacked_lz4(body, whole) if patience > 0 else b""
         except (ValueError, IndexError, DataError, zstandard.ZstdError):
             continue
-        yield arch, body
+        yield body
 
 
 def _unpacked_lz4(data: bytes, size: int) -> bytes:
@@ -554,8 +556,10 @@ def _unpacked_lz4(data: bytes, size: int) -> bytes:
         start = len(out) - back
         if not 0 <= start < len(out):
             raise ValueError("a copy from before the beginning")
-        for place in range(length + 4):
-            out.append(out[start + place])
+        again = out[start : start + length + 4]
+        while len(again) < length + 4:  # it overlaps what it makes
+            again += again[: length + 4 - len(again)]
+        out += again
     if len(out) != size:
         raise ValueError("cut short")
     return bytes(out)

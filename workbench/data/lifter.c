@@ -248,7 +248,9 @@ static void keep_binary(const void *code) {
   if (magic == 0x466243b1) memcpy(&code, (const char *)code + 8, sizeof code); /* a wrapper */
   memcpy(&magic, code, sizeof magic);
   if (magic != 0xba55ed50) {
-    if (magic == 0x464c457f || !strstr(code, ".version") || !strstr(code, wanted)) return;
+    for (int i = 0; i < 4; i++) /* neither a cubin nor anything else that is no text */
+      if (((const unsigned char *)code)[i] < 9 || ((const unsigned char *)code)[i] > 126) return;
+    if (!strstr(code, ".version") || !strstr(code, wanted)) return;
     char path[4096];
     path_of(path, sizeof path, "text.ptx");
     FILE *file = fopen(path, "wb");
@@ -263,18 +265,35 @@ static void keep_binary(const void *code) {
   binaries[binary_count++].at = code;
 }
 
-/* Whether so many bytes may be read: what a program freed meanwhile is not touched. */
-static int is_readable(const void *at, size_t size) {
+/* What may be read now: what a program freed meanwhile is not touched. */
+static struct range { uintptr_t from, to; } *readable;
+static size_t readable_count;
+
+static void find_readable(void) {
   FILE *maps = fopen("/proc/self/maps", "r");
   char line[4400], rights[8];
   unsigned long from, to;
-  uintptr_t next = (uintptr_t)at, end = next + size;
-  while (maps && next < end && fgets(line, sizeof line, maps))
-    if (sscanf(line, "%lx-%lx %7s", &from, &to, rights) == 3 && from <= next && next < to &&
-        rights[0] == 'r')
-      next = to;
+  while (maps && fgets(line, sizeof line, maps)) {
+    if (sscanf(line, "%lx-%lx %7s", &from, &to, rights) != 3 || *rights != 'r') continue;
+    if (readable_count && readable[readable_count - 1].to == from) {
+      readable[readable_count - 1].to = to;
+      continue;
+    }
+    if (!(readable_count & (readable_count + 1))) {
+      void *more = realloc(readable, (2 * readable_count + 2) * sizeof *readable);
+      if (!more) break;
+      readable = more;
+    }
+    readable[readable_count++] = (struct range){from, to};
+  }
   if (maps) fclose(maps);
-  return next >= end;
+}
+
+static int is_readable(const void *at, size_t size) {
+  uintptr_t from = (uintptr_t)at;
+  for (size_t i = 0; i < readable_count; i++)
+    if (readable[i].from <= from && from < readable[i].to) return size <= readable[i].to - from;
+  return 0;
 }
 
 /* All PTX of the fat binaries, packed, one after the other, each with its header. */
@@ -283,8 +302,9 @@ static void write_ptx(void) {
   size_t written = 0;
   path_of(path, sizeof path, "packed.ptx");
   FILE *file = fopen(path, "wb");
-  for (unsigned i = 0; file && i < binary_count; i++) {
-    const unsigned char *at = binaries[i].at;
+  find_readable();
+  for (unsigned i = 0; file && i < binary_count; i++) { /* from the one that was loaded last */
+    const unsigned char *at = binaries[binary_count - 1 - i].at;
     uint64_t size, payload;
     uint16_t head, kind;
     uint32_t own_head;
