@@ -11,17 +11,25 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.capture.fake_lifted import DATA, KERNEL, OUT, word
+from tests.capture.fake_lifted import DATA, KERNEL, OUT, report, word, write
 from tests.engines.stand_ins import Cli
 from tests.processes import runs, until
 from workbench.capture import tracer
-from workbench.capture.lifting import find_ptx, kernel_facts, packed_ptx, plain_parameters
+from workbench.capture.lifting import (
+    Wanted,
+    described,
+    find_ptx,
+    kernel_facts,
+    packed_ptx,
+    plain_parameters,
+)
+from workbench.capture.records import Work
 from workbench.disk.writing import new_folder
-from workbench.errors import MissingError, UsageError
-from workbench.study.lifted import LiftedPointer, lifted_bytes, read_lifted
+from workbench.errors import MissingError, UsageError, WorkbenchError
+from workbench.study.lifted import LiftedPointer, lifted_bytes, read_lifted, write_lifted
 
 HERE = Path(__file__).resolve().parent
 PROGRAM = (sys.executable, str(HERE / "fake_lifted.py"))
@@ -181,6 +189,27 @@ def test_a_folder_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
 )
 def test_what_a_plain_pointer_leads_to_holds_no_address(signature: str, plain: list[int]) -> None:
     assert plain_parameters(signature) == plain
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.integers(0, len(report(18)) - 1), other=st.text("0123456789 -\nabx", max_size=6))
+def test_a_report_that_anybody_wrote_is_kept_whole_or_an_error(
+    tmp_path: Path, place: int, other: str
+) -> None:
+    with new_folder(tmp_path, "raw") as raw:
+        write(raw, "ok")
+    text = report(18)
+    (tmp_path / "raw" / "report").write_text(text[:place] + other + text[place + len(other) :])
+    wanted = Wanted(work=Work(symbol=KERNEL, name="gather"))
+    try:
+        launch, files = described(tmp_path / "raw", wanted)
+        write_lifted(tmp_path / "kept", launch, files)
+        assert read_lifted(tmp_path / "kept") == launch
+    except WorkbenchError as error:
+        assert error.message and error.hint
+    finally:
+        for each in ("raw", "kept"):
+            shutil.rmtree(tmp_path / each, ignore_errors=True)
 
 
 CUBIN = zstandard.ZstdDecompressor().decompress((DATA / "gather.cubin.zst").read_bytes())

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from workbench.disk.limits import LIFTED
 from workbench.errors import DataError, MissingError
 from workbench.study.lifted import (
     RECORD,
@@ -116,12 +117,20 @@ def test_a_frame_of_another_size_is_not_taken_in(kept: Path, size: int) -> None:
         lifted_bytes(kept, "x.before.zst")
 
 
-def test_a_record_that_announces_more_than_anybody_lifts_is_refused(tmp_path: Path) -> None:
-    one = launch(replace(buffer("x", X), size=1 << 40))
-    write_lifted(tmp_path, one, files(one, {"x.before.zst": X}))
-    with pytest.raises(DataError, match=r"announces 1,099,511,627,776 bytes") as error:
-        read_lifted(tmp_path)
+def test_a_record_that_announces_more_than_anybody_lifts_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = LIFTED._replace(default=1 << 20)
+    monkeypatch.setattr("workbench.study.lifted.LIFTED", limit)
+    for name, data in (("honest", os.urandom(2 << 20)), ("swollen", bytes(2 << 20))):
+        one = launch(buffer("x", data))
+        write_lifted(tmp_path / name, one, files(one, {"x.before.zst": data}))
+    assert read_lifted(tmp_path / "honest").buffers
+    with pytest.raises(DataError, match=r"announces 2,097,152 bytes in \d+;") as error:
+        read_lifted(tmp_path / "swollen")
     assert "WORKBENCH_LIMIT_MIB" in error.value.hint
+    monkeypatch.setenv("WORKBENCH_LIMIT_MIB", "2")
+    assert read_lifted(tmp_path / "swollen").buffers
 
 
 def test_a_folder_that_is_not_here_says_why(tmp_path: Path) -> None:
@@ -151,6 +160,7 @@ def changed(**given: object) -> LiftedLaunch:
         changed(buffers=(buffer("x", X), buffer("x", X))),
         changed(buffers=(replace(buffer("x", X), before="/etc/passwd"),)),
         changed(buffers=(replace(buffer("x", X), symbol="table"),)),
+        changed(buffers=(replace(buffer("x", X), size=4097),)),
         changed(buffers=(replace(buffer("x", X), sha256_after="0" * 64),)),
     ],
 )

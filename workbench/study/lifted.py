@@ -131,23 +131,33 @@ def write_lifted(folder: Path, launch: LiftedLaunch, files: Mapping[str, Iterabl
         DataError: the record contradicts itself, or the files.
     """
     replace_file(folder, ".gitignore", b"*\n")
-    hashes = {name: _kept(folder, name, pieces) for name, pieces in files.items()}
-    fault = _contradiction(launch, hashes)
+    kept = {name: _kept(folder, name, pieces) for name, pieces in files.items()}
+    hashes = {name: seal for name, (seal, _) in kept.items()}
+    fault = _contradiction(launch, hashes) or next(
+        (
+            f"{name} holds {kept[name][1]:,} bytes, and not {each.size:,}"
+            for each in launch.buffers
+            for name in (each.before, each.after)
+            if name is not None and kept[name][1] != each.size
+        ),
+        "",
+    )
     if fault:
         raise DataError(f"cannot keep {folder}: {fault}", "This is a bug; nothing was kept.")
     sealed = _Sealed(_FORMAT, SCHEMA, hashes, msgspec.Raw(msgspec.json.encode(launch)))
     _kept(folder, RECORD, [msgspec.json.encode(sealed)])
 
 
-def _kept(folder: Path, name: str, pieces: Iterable[bytes]) -> str:
-    """Write one file; the hash of what it holds."""
-    seal = sha256()
+def _kept(folder: Path, name: str, pieces: Iterable[bytes]) -> tuple[str, int]:
+    """Write one file; the hash of what it holds, and how many bytes."""
+    seal, size = sha256(), 0
     packer = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True, threads=2)
     with replacing(folder, name) as stream, packer.stream_writer(stream, closefd=False) as packed:
         for piece in pieces:
             seal.update(piece)
+            size += len(piece)
             packed.write(piece)
-    return seal.hexdigest()
+    return seal.hexdigest(), size
 
 
 def read_lifted(folder: Path) -> LiftedLaunch:
