@@ -11,8 +11,19 @@ static union {
   CUpti_ActivityExternalCorrelation outside;
 } records[1000];
 static int count, given, correlating;
-static uint64_t stack[16];
-static int depth;
+static __thread uint64_t stack[16];
+static __thread int depth;
+static CUpti_CallbackFunc listener;
+
+CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *s, CUpti_CallbackFunc called, void *user) {
+  (void)s, (void)user;
+  listener = called;
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiEnableDomain(uint32_t on, CUpti_SubscriberHandle s, CUpti_CallbackDomain domain) {
+  (void)on, (void)s, (void)domain;
+  return CUPTI_SUCCESS;
+}
 
 CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc r,
                                            CUpti_BuffersCallbackCompleteFunc c) {
@@ -60,9 +71,15 @@ void fake_launch(const char *name) {
   kernel->gridX = kernel->gridY = kernel->gridZ = 1;
   kernel->blockX = kernel->blockY = kernel->blockZ = 32;
   kernel->start = 1000 * asked, kernel->end = kernel->start + 10;
-  if (!correlating || !depth) return;
+  uint64_t before = depth ? stack[depth - 1] : 0;
+  int had = depth;
+  if (listener) {
+    CUpti_CallbackData call = {.callbackSite = CUPTI_API_ENTER, .correlationId = asked};
+    listener(NULL, CUPTI_CB_DOMAIN_RUNTIME_API, 0, &call);
+  }
+  if (!correlating || !had) return; /* with what it was before the call */
   CUpti_ActivityExternalCorrelation *outside = &records[count++].outside;
   outside->kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
   outside->externalKind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2;
-  outside->externalId = stack[depth - 1], outside->correlationId = asked;
+  outside->externalId = before, outside->correlationId = asked;
 }

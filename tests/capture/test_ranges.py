@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 
 #: A program that launches on a CUPTI without a GPU, inside of ranges of every kind.
 SCRIPT = """
-import ctypes, sys, nvtx
+import ctypes, sys, threading, nvtx
 tracer, cupti = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
 launch = lambda name: cupti.fake_launch(name.encode())
 with nvtx.annotate("before"):
@@ -38,9 +38,28 @@ nvtx.push_range("right", domain="b")
 nvtx.pop_range(domain="a")  # domains nest by themselves
 launch("crossed")
 nvtx.pop_range(domain="b")
-running = nvtx.start_range("whole")
+def elsewhere(name):
+    go, done = threading.Semaphore(0), threading.Semaphore(0)
+    def work():
+        with nvtx.annotate("own"):
+            launch(name + " before")
+            done.release(), go.acquire()
+            launch(name)
+            done.release(), go.acquire()
+            launch(name + " after")
+            done.release()
+    thread = threading.Thread(target=work)
+    def step():
+        go.release(), done.acquire()
+    thread.start(), done.acquire()
+    return step, thread
+step, thread = elsewhere("other")
+running = nvtx.start_range("whole", domain="all")
 launch("started")
+step()
 nvtx.end_range(running)
+step(), thread.join()
+launch("ended")
 for _ in range(100):
     nvtx.push_range("deep")
 launch("deep")
@@ -73,7 +92,11 @@ def test_the_tracer_knows_the_ranges_of_every_launch(tmp_path: Path) -> None:
         "nested": (Range("step", "train"), Range("hülle")),
         "stepped": (Range("step", "train"),),
         "crossed": (Range("right", "b"),),
-        "started": (Range("whole", pushed=False),),
+        "started": (Range("whole", "all", pushed=False),),
+        "other before": (Range("own"),),
+        "other": (Range("whole", "all", pushed=False), Range("own")),
+        "other after": (Range("own"),),
+        "ended": (),
         "deep": (Range("deep"),) * 64,
         "after": (),
         "end": (),

@@ -146,11 +146,12 @@ KIND = struct.Struct("<I")
 #: kind; name, device, stream, graph; start, end; grid, block; static, dynamic; bytes; correlation.
 WORK = struct.Struct("<IIIIIQQ3I3IIIQII")
 END = struct.Struct("<IIQ")
-#: kind, correlation, name: the NVTX ranges of the launch of that correlation.
+#: kind, correlation, name: the NVTX ranges of the launch of that correlation. What was noted at
+#: the call itself counts before what CUPTI gave back.
 INSIDE = struct.Struct("<III")
 #: kind, the number that the process's launcher gave it.
 RANK = struct.Struct("<II")
-_NAMED, _WORKED, _ENDED, _INSIDE, _RANKED = 1, 2, 3, 4, 5
+_NAMED, _WORKED, _ENDED, _INSIDE, _RANKED, _CALLED = 1, 2, 3, 4, 5, 6
 #: Bits of a launch's `graph`: of a CUDA graph; a cooperative launch on several GPUs.
 _IN_GRAPH, _MULTI_DEVICE = 1, 2
 
@@ -235,6 +236,7 @@ def _read(data: bytes, path: Path) -> tuple[list[TracedLaunch], int | None, int]
         raise DataError(f"{path} is not a trace (it starts with {magic!r})", "Capture again.")
     names: dict[int, str] = {}
     inside: dict[int, int] = {}  # correlation -> name
+    called: dict[int, int] = {}  # the same, noted at the call
     out: list[TracedLaunch] = []
     correlations: list[int] = []
     lost: int | None = None
@@ -264,11 +266,11 @@ def _read(data: bytes, path: Path) -> tuple[list[TracedLaunch], int | None, int]
                 break
             names[number] = data[at : at + length].decode("utf-8", "replace")
             at += length
-        elif kind == _INSIDE and at + INSIDE.size <= size:
+        elif kind in (_INSIDE, _CALLED) and at + INSIDE.size <= size:
             _, correlation, name = INSIDE.unpack_from(data, at)
             if name not in names:
                 raise DataError(f"{path} is damaged at byte {at:,}", "Capture again.")
-            inside[correlation] = name
+            (inside if kind == _INSIDE else called)[correlation] = name
             at += INSIDE.size
         elif kind == _RANKED and at + RANK.size <= size:
             ranked = int(RANK.unpack_from(data, at)[1])
@@ -276,10 +278,11 @@ def _read(data: bytes, path: Path) -> tuple[list[TracedLaunch], int | None, int]
         elif kind == _ENDED and at + END.size <= size:
             lost = int(END.unpack_from(data, at)[2])
             break
-        elif kind in (_NAMED, _WORKED, _ENDED, _INSIDE, _RANKED):
+        elif kind in (_NAMED, _WORKED, _ENDED, _INSIDE, _RANKED, _CALLED):
             break
         else:
             raise DataError(f"{path} is damaged at byte {at:,}", "Capture again.")
+    inside |= called
     if inside:  # a launch may be read before its ranges are
         paths = {name: read_ranges(names[name]) for name in set(inside.values())}
         for place, correlation in enumerate(correlations):

@@ -9,6 +9,7 @@
  *   u32 2  struct work                            a kernel, copy or fill
  *   u32 3  u32 0  u64 dropped                     the last record of a process that ended itself
  *   u32 4  u32 correlation  u32 name              the NVTX ranges (tracer_ranges.h) of a launch
+ *   u32 6  u32 correlation  u32 name              the same, of a call: it counts before 4
  *   u32 5  u32 rank                               the number that a launcher gave the process
  *
  * Built with the headers of the toolkit that is there. Only fields are read that have kept

@@ -4,8 +4,10 @@
  * those that begin, end and name ranges are replaced here. Each change gives CUPTI the number of
  * the thread's text, which comes back beside every launch (an "external correlation").
  *
- * A text has the ranges from the outermost on, "domain@name" or "name", separated by '\x1f'; one of
- * nvtxRangeStart (which belongs here to the thread that started it) has '\x1e' before it. */
+ * A text has the ranges from the outermost on, "domain@name" or "name", separated by '\x1f'. Those of
+ * nvtxRangeStart come first, with '\x1e' before them: they are of the process, as they are for ncu.
+ * A thread that launches after another one has started or ended such a range is told at its call:
+ * from the first of them on CUPTI calls us before every call of CUDA. */
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #define NVTX_NO_IMPL
 #include <nvtx3/nvToolsExt.h>
@@ -16,16 +18,20 @@
 
 struct range {
   const void *domain;
-  uint64_t id; /* of a range that was started; 0: pushed */
+  uint64_t id; /* of a range that was started */
   char text[LONGEST];
 };
 static __thread struct range inside[DEEPEST];
-static __thread int depth;   /* may be more than DEEPEST */
-static __thread int pushed;  /* whether CUPTI has a number of this thread's */
+static __thread int depth;        /* may be more than DEEPEST */
+static __thread int pushed;       /* whether CUPTI has a number of this thread's */
+static __thread unsigned current; /* how many changes of `running` it has seen */
 static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct range running[DEEPEST]; /* those that were started, under the lock */
+static int runs;
+static unsigned changes;     /* of `running` */
 static struct table paths;   /* texts by number; written to the file when a launch has one */
 static uint64_t started;
-static int asked;
+static int asked, listening;
 
 /* From the first range on: the numbers come beside records of API calls. */
 static void ask_for_correlation(void) {
@@ -35,25 +41,31 @@ static void ask_for_correlation(void) {
   cuptiActivityEnable(CUPTI_ACTIVITY_KIND_DRIVER);
 }
 
-static void changed(void) {
-  char text[DEEPEST * (LONGEST + 1)];
+static size_t append(char *text, size_t length, const struct range *r) {
+  if (length) text[length++] = '\x1f';
+  size_t size = strlen(r->text);
+  memcpy(text + length, r->text, size);
+  return length + size;
+}
+
+/* Gives CUPTI the number of what this thread is inside of, and returns the text. */
+static const char *changed(void) {
+  char text[2 * DEEPEST * (LONGEST + 1)];
   size_t length = 0;
-  for (int i = 0; i < depth && i < DEEPEST; i++) {
-    if (i) text[length++] = '\x1f';
-    size_t size = strlen(inside[i].text);
-    memcpy(text + length, inside[i].text, size);
-    length += size;
-  }
-  text[length] = 0;
+  int is_new;
   ask_for_correlation();
   if (pushed) cuptiActivityPopExternalCorrelationId(KIND, NULL);
-  pushed = depth > 0;
-  if (!pushed) return;
   pthread_mutex_lock(&ranges_lock);
-  int is_new;
+  current = changes;
+  for (int i = 0; i < runs; i++) length = append(text, length, &running[i]);
+  for (int i = 0; i < depth && i < DEEPEST; i++) length = append(text, length, &inside[i]);
+  text[length] = 0;
   uint32_t id = number_of(&paths, text, &is_new);
+  const char *kept = paths.by_number[id];
   pthread_mutex_unlock(&ranges_lock);
-  cuptiActivityPushExternalCorrelationId(KIND, id);
+  pushed = length > 0;
+  if (pushed) cuptiActivityPushExternalCorrelationId(KIND, id);
+  return kept;
 }
 
 /* UTF-8 of a wide text, cut where there is no more room. */
@@ -73,28 +85,57 @@ static void narrow(char *to, size_t room, const wchar_t *from) {
   to[at] = 0;
 }
 
+static void fill(struct range *r, const void *domain, const char *name, uint64_t id) {
+  r->domain = domain, r->id = id;
+  snprintf(r->text, LONGEST, "%s%s%s%s", id ? "\x1e" : "", domain ? (const char *)domain : "",
+           domain ? "@" : "", name ? name : "");
+  for (char *c = r->text + (id != 0); *c; c++)
+    if ((unsigned char)*c < 0x20) *c = ' ';
+}
+
+/* Before a call of CUDA: a thread whose text is out of date has a new one. */
+static void CUPTIAPI called(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                            const CUpti_CallbackData *call) {
+  (void)user, (void)domain, (void)id;
+  if (call->callbackSite != CUPTI_API_ENTER || current == __sync_fetch_and_add(&changes, 0)) return;
+  const char *text = changed();
+  pthread_mutex_lock(&lock); /* CUPTI may have taken the old number for this call */
+  if (getpid() == owner && file >= 0) {
+    uint32_t name = name_of(text);
+    put32(6), put32(call->correlationId), put32(name);
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+static void begin(const void *domain, const char *name, uint64_t id) {
+  CUpti_SubscriberHandle subscriber;
+  if (!__sync_lock_test_and_set(&listening, 1) &&
+      cuptiSubscribe(&subscriber, (CUpti_CallbackFunc)called, NULL) == CUPTI_SUCCESS) {
+    cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API);
+    cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API);
+  }
+  pthread_mutex_lock(&ranges_lock);
+  if (runs < DEEPEST) fill(&running[runs++], domain, name, id), changes++;
+  pthread_mutex_unlock(&ranges_lock);
+  changed();
+}
+
 static int enter(const void *domain, const char *name, uint64_t id) {
   int level = 0;
-  for (int i = 0; i < depth && i < DEEPEST; i++) level += inside[i].domain == domain && !inside[i].id;
-  if (depth < DEEPEST) {
-    struct range *r = &inside[depth];
-    r->domain = domain, r->id = id;
-    snprintf(r->text, LONGEST, "%s%s%s%s", id ? "\x1e" : "", domain ? (const char *)domain : "",
-             domain ? "@" : "", name ? name : "");
-    for (char *c = r->text + (id != 0); *c; c++)
-      if ((unsigned char)*c < 0x20) *c = ' ';
-  }
+  if (id) return begin(domain, name, id), 0;
+  for (int i = 0; i < depth && i < DEEPEST; i++) level += inside[i].domain == domain;
+  if (depth < DEEPEST) fill(&inside[depth], domain, name, 0);
   depth++;
   changed();
   return level;
 }
 
-/* The last one of the domain that was pushed, or the one of that id. */
-static int leave(const void *domain, uint64_t id) {
+/* The last one of the domain that was pushed. */
+static int leave(const void *domain) {
   int level = -1, found = -1;
-  if (depth > DEEPEST && !id) return --depth, DEEPEST;
-  for (int i = depth < DEEPEST ? depth - 1 : DEEPEST - 1; i >= 0; i--) {
-    int same = id ? inside[i].id == id : inside[i].domain == domain && !inside[i].id;
+  if (depth > DEEPEST) return --depth, DEEPEST;
+  for (int i = depth - 1; i >= 0; i--) {
+    int same = inside[i].domain == domain;
     if (same && found < 0) found = i;
     level += same;
   }
@@ -103,6 +144,18 @@ static int leave(const void *domain, uint64_t id) {
   depth--;
   changed();
   return level;
+}
+
+static void finished(uint64_t id) {
+  pthread_mutex_lock(&ranges_lock);
+  for (int i = 0; i < runs; i++) {
+    if (running[i].id != id) continue;
+    memmove(&running[i], &running[i + 1], (size_t)(runs - 1 - i) * sizeof *running);
+    runs--, changes++;
+    break;
+  }
+  pthread_mutex_unlock(&ranges_lock);
+  changed();
 }
 
 static int enter_event(const void *domain, const nvtxEventAttributes_t *event, uint64_t id) {
@@ -120,7 +173,7 @@ static int enter_event(const void *domain, const nvtxEventAttributes_t *event, u
 static int push_a(const char *m) { return enter(NULL, m, 0); }
 static int push_w(const wchar_t *m) { char t[LONGEST]; return narrow(t, sizeof t, m), enter(NULL, t, 0); }
 static int push_ex(const nvtxEventAttributes_t *e) { return enter_event(NULL, e, 0); }
-static int pop(void) { return leave(NULL, 0); }
+static int pop(void) { return leave(NULL); }
 static nvtxRangeId_t start_a(const char *m) { uint64_t id = NEXT; return enter(NULL, m, id), id; }
 static nvtxRangeId_t start_w(const wchar_t *m) {
   char t[LONGEST];
@@ -131,14 +184,14 @@ static nvtxRangeId_t start_ex(const nvtxEventAttributes_t *e) {
   uint64_t id = NEXT;
   return enter_event(NULL, e, id), id;
 }
-static void end(nvtxRangeId_t id) { leave(NULL, id); }
+static void end(nvtxRangeId_t id) { finished(id); }
 static int domain_push(nvtxDomainHandle_t d, const nvtxEventAttributes_t *e) { return enter_event(d, e, 0); }
-static int domain_pop(nvtxDomainHandle_t d) { return leave(d, 0); }
+static int domain_pop(nvtxDomainHandle_t d) { return leave(d); }
 static nvtxRangeId_t domain_start(nvtxDomainHandle_t d, const nvtxEventAttributes_t *e) {
   uint64_t id = NEXT;
   return enter_event(d, e, id), id;
 }
-static void domain_end(nvtxDomainHandle_t d, nvtxRangeId_t id) { leave(d, id); }
+static void domain_end(nvtxDomainHandle_t d, nvtxRangeId_t id) { (void)d, finished(id); }
 
 /* Handles of domains and registered strings are their texts. */
 static const void *kept(const char *text) { return strdup(text ? text : ""); }
