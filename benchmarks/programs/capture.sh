@@ -9,8 +9,9 @@
 #
 # WORKBENCH  the command (workbench)            FOLDER  where it builds and runs (/tmp/wb)
 # PYTHON     reads the labels (python3)         LIMIT   seconds after which nothing new is begun (540)
+# OPTIONS    more options of `capture`          SIDES   which ones (before after)
 set -u
-[ $# -ge 1 ] || { sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2; }
 
 here=$(cd "$(dirname "$0")" && pwd)
 labels=$here/../../tests/data/truth/programs.toml
@@ -75,7 +76,7 @@ echo "built after $((SECONDS - begin)) s" >&2
 while IFS=$'\x1f' read -r name needs sources build1 build2 before after; do
     row() { printf '%-18s %-6s %6s %8s %8s %8s\n' "$name" "$@" >>"$results/table.txt"; }
     case $needs in cuda) most=45 ;; torch) most=120 ;; *) most=75 ;; esac
-    for side in before after; do
+    for side in ${SIDES:-before after}; do
         if [ "$needs" = ranks ] && [ "$gpus" -lt 2 ]; then row $side - "1 GPU" - -; continue; fi
         if [ ! -d "$built/$name/$side" ]; then row $side - unbuilt - -; continue; fi
         if [ $((SECONDS - begin)) -ge "$limit" ]; then row $side - "no time" - -; continue; fi
@@ -87,7 +88,7 @@ while IFS=$'\x1f' read -r name needs sources build1 build2 before after; do
         (cd "$run/$name" && timeout -k 5 $most $command) </dev/null >>"$results/stdout.txt" 2>>"$logs/$name.log"
         plain=$? middle=$SECONDS
         echo "== capture $name-$side" >>"$logs/$name.log"
-        (cd "$run/$name" && timeout -k 10 $((2 * most + 20)) $workbench capture "$name-$side" --timeout $most -- $command) \
+        (cd "$run/$name" && timeout -k 10 $((2 * most + 20)) $workbench capture "$name-$side" --timeout $most ${OPTIONS:-} -- $command) \
             </dev/null >>"$logs/$name.log" 2>&1
         row $side $plain $((middle - from)) $? $((SECONDS - middle))
         cp "$results/table.txt" "$logs/table.txt"
