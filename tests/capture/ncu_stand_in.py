@@ -31,10 +31,18 @@ def main() -> int:
         return 1
     code = subprocess.run(arguments[at:], check=False).returncode
     if case == "hang":
+        log.write_text('==PROF== Profiling "forward_gemm" - 0: 0%\n')
         Path(os.environ["FAKE_ARGV"]).with_name("ncu-pid").write_text(str(os.getpid()))
         time.sleep(600)
     if case == "broken":
         log.write_text("==ERROR== Failed to save the report\n")
+        return 9
+    if case == "unprepared":
+        log.write_text(
+            "==ERROR== Failed to prepare kernel for profiling\n"
+            "==ERROR== Unknown Error on device 0.\n"
+            "==WARNING== No kernels were profiled.\n"
+        )
         return 9
     if case == "nothing":
         log.write_text("==WARNING== No kernels were profiled.\n")

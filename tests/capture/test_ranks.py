@@ -156,6 +156,40 @@ def test_a_capture_of_two_ranks_looks_at_the_slower_one(
     assert "ended after" in said and "[waits-for-others]" in said
 
 
+def test_what_ranks_do_is_shown_a_line_each_and_compared(
+    place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_PROGRAM", "ranks")
+    assert cli("capture", "before", "--no-detail", "--", *PROGRAM)[0] == 0
+    monkeypatch.setenv("FAKE_LAUNCHES", "sgemm_v3*40@900 sgemm_v1*5@5000 [fill]*4@100")
+    assert cli("capture", "after", "--no-detail", "--", *PROGRAM)[0] == 0
+    code, out, _ = cli("show", "@before", "--format", "json")
+    slow, fast = json.loads(out)["ranks"]
+    assert code == 0 and (slow["rank"], fast["rank"], fast["gpus"]) == (0, 1, [1])
+    assert fast["wait_s"] == pytest.approx(45.1e-6, rel=0.01) and slow["wait_s"] == 0
+    assert slow["work_s"] - fast["work_s"] == pytest.approx(45.0e-6, rel=0.01)
+    _, out, _ = cli("show", "@before")
+    flat = " ".join(out.split())
+    assert "rank 1 (GPU 1): works 42.2 µs, communicates" in flat
+    assert "what rank 0 does more is sgemm_v1" in flat
+    code, out, _ = cli("diff", "@before", "@after")
+    flat = " ".join(out.split())
+    assert code == 0 and "2 ranks together: 87" in flat and "rank 1: works " in flat
+    assert "all ranks and their waiting" in flat
+
+
+def test_ranks_that_do_not_end_under_ncu_leave_their_survey_and_no_error(
+    place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_PROGRAM", "ranks")
+    monkeypatch.setenv("FAKE_NCU", "hang")
+    monkeypatch.setattr("workbench.capture.detail.LEAST_S", 2.0)
+    code, _, said = cli("capture", "before", "--", *PROGRAM)
+    assert code == 0 and "had come to forward_gemm, launch 1" in said and "--rank N" in said
+    assert [x.code for x in kept(place).notices] == ["waits-for-others", "detail-timeout"]
+    assert len(kept(place).survey.ranks) == 2
+
+
 def test_a_wrong_wish_does_not_lose_the_survey(place: Path, cli: Cli) -> None:
     code, _, said = cli("capture", "before", "--kernel", "nothing", "--", *PROGRAM)
     assert code == 2 and "kept as @before" in said

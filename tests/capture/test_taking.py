@@ -134,6 +134,7 @@ def test_a_program_that_hangs_is_ended_in_time(
         ("denied", 0, "counters-denied"),
         ("nothing", 0, "detail-empty"),
         ("broken", 4, "detail-empty"),
+        ("unprepared", 4, "detail-empty"),
         ("crash", 4, "detail-failed"),
         ("damaged", 4, "detail-unread"),
     ],
@@ -147,6 +148,9 @@ def test_the_survey_is_kept_where_ncu_gives_nothing(
     capture = kept(place)
     assert [x.code for x in capture.notices] == [notice] and f"[{notice}]" in said
     assert capture.detail == () and Shelf(place).detail(capture) is None
+    if case == "unprepared":
+        assert "could not set up the counters" in said and "Unknown Error on device 0" in said
+        assert "kernels that were picked" not in said
     if case == "denied":
         assert "NVreg_RestrictProfilingToAdminUsers" in said
         assert "`workbench profile --engine emulator`" in said and "needs only times" in said

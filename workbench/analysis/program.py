@@ -25,6 +25,7 @@ from workbench.analysis.counterparts import (
 )
 from workbench.analysis.gates import Gate, Rules, check_step, inconclusive
 from workbench.analysis.regression import Status
+from workbench.analysis.skew import together_s
 from workbench.analysis.story import Story, explain
 from workbench.capture.records import (
     ProgramCapture,
@@ -177,8 +178,17 @@ class ProgramDifference(Record, frozen=True):
 
     @property
     def first(self) -> KindTime:
-        """What is said first: the time that anything ran, where works overlap; else of kernels."""
-        return self.busy or self.of_kernels
+        """What is said first: the time of ranks together, or that anything ran; else of kernels."""
+        return self.together or self.busy or self.of_kernels
+
+    @property
+    def together(self) -> KindTime | None:
+        """How long ranks took for it together; None where a side has none."""
+        both = self.whole or (self.old, self.new)
+        old, new = (together_s(side.survey, steady=self.steady) for side in both)
+        if not old or not new:
+            return None
+        return _kind_time(old, new, alone=self.steady or min(len(old), len(new)) < 2)
 
     @property
     def spans(self) -> tuple[Estimate, Estimate] | None:
@@ -278,7 +288,8 @@ def steadied(capture: ProgramCapture, steady: Steady) -> ProgramCapture:
         for place, work in enumerate(capture.survey.works)
     )
     runs = (ProgramRun(wall_s=0.0, busy_ns=0, span_ns=0),) * steady.kept
-    return replace(capture, survey=replace(capture.survey, works=works, runs=runs))
+    survey = replace(capture.survey, works=works, runs=runs, ranks=steady.ranks)
+    return replace(capture, survey=survey)
 
 
 def _incomparable(old: ProgramCapture, new: ProgramCapture) -> list[str]:

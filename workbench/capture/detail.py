@@ -37,8 +37,8 @@ from workbench.engines import Say
 from workbench.engines.host.presence import need_ncu
 from workbench.engines.host.process import Input
 from workbench.engines.ncu.collection import Collection
-from workbench.engines.ncu.faults import error_lines, permission
-from workbench.errors import DataError, KernelError, MissingError, UsageError
+from workbench.engines.ncu.faults import error_lines, known_fault, permission
+from workbench.errors import DataError, KernelError, MissingError, UsageError, WorkbenchError
 from workbench.model import COUNTERS_DENIED, Dim3, Notice, Profile, Record
 from workbench.ncurep.child import Standby
 from workbench.ncurep.container import RESULT_FUNCTION, RESULT_MANGLED, read_blocks
@@ -55,7 +55,9 @@ LAUNCHES = 3
 CLASSES, MOST_OF_IT = 6, 0.97
 #: How long a program whose processes wait for each other may run under ncu unless told
 #: otherwise: so many seconds, and so many times as long as without it.
-LEAST_S, TIMES = 60.0, 10.0
+LEAST_S, TIMES = 60.0, 4.0
+#: Part of the longest rank's work from which a rank works as long.
+_AS_LONG = 0.95
 #: Grid, block, and bytes of dynamic shared memory.
 Config = tuple[Dim3, Dim3, int]
 #: Invocation numbers that are weighed against each other, and durations of a kernel that are.
@@ -180,8 +182,10 @@ def _rank(survey: Survey, wish: Wish) -> int | None:
     """The place of the rank that is looked at; None where there are none."""
     ranks = survey.ranks
     if wish.rank is None:
-        times = [sum(rank.work_ns) for rank in ranks]
-        return times.index(max(times)) if ranks else None
+        steady = survey.steady.ranks if survey.steady is not None else ranks
+        times = [sum(rank.work_ns) for rank in steady]
+        # The first one that works as long as any, or nearly.
+        return next((at for at, time in enumerate(times) if time > _AS_LONG * max(times)), None)
     numbers = [rank.rank if rank.rank >= 0 else place for place, rank in enumerate(ranks)]
     if wish.rank not in numbers:
         there = f"They are {listed(list(map(str, numbers)), 8)}." if ranks else "It has no ranks."
@@ -385,7 +389,8 @@ def take_detail(
         ncu = need_ncu()
     except MissingError as error:
         return _without("no-ncu", error)
-    if survey.ranks and invocation.timeout_s is None:
+    asked = invocation.timeout_s is not None
+    if survey.ranks and not asked:
         limit = LEAST_S + TIMES * survey.runs[-1].wall_s
         say(f"detail: of ranks that wait for each other, ended after {limit:.0f} s (--timeout)")
         invocation = replace(invocation, timeout_s=limit)
@@ -404,7 +409,10 @@ def take_detail(
         try:
             ended = run_program([*argv, *invocation.command], invocation, given)
         except KernelError:
-            return _without("detail-timeout", _too_slow(invocation), broken=True)
+            said = log.read_text("utf-8", "replace") if log.is_file() else ""
+            # A limit of ours is no fault: among ranks ncu may wait for ever.
+            late = _too_slow(invocation, survey, said)
+            return _without("detail-timeout", late, broken=asked or not survey.ranks)
         report = exported(report)
         said = log.read_text("utf-8", "replace") if log.is_file() else ""
         if "ERR_NVGPUCTRPERM" in said:
@@ -424,12 +432,21 @@ def take_detail(
     return KernelDetail(profile=profile, works=matched(symbols[: len(profile.launches)], survey))
 
 
-def _too_slow(invocation: Invocation) -> KernelError:
+#: What ncu says of the launch that it looks at.
+_AT = re.compile(r'^==PROF== Profiling "(.+?)"', re.MULTILINE)
+
+
+def _too_slow(invocation: Invocation, survey: Survey, said: str) -> KernelError:
+    seen = _AT.findall(said)
+    where = f" (it had come to {seen[-1]}, launch {len(seen)} of those picked)" if seen else ""
+    hint = "Give it more time with --timeout, or leave such a kernel out with --kernel or --nvtx"
+    if survey.ranks:
+        hint = "--rank N looks at another rank, --timeout gives it more time, --no-detail none"
     return KernelError(
-        f"under ncu the program did not end within {invocation.timeout_s:g} s, and was ended",
+        f"under ncu the program did not end within {invocation.timeout_s:g} s, and was "
+        f"ended{where}",
         "ncu runs each launch it looks at some 40 times, and one that waits for another kernel, or "
-        "for another process, never ends so. Give it more time with --timeout, or leave such a "
-        "kernel out with --kernel or --nvtx",
+        f"for another process, never ends so. {hint}",
     )
 
 
@@ -443,13 +460,15 @@ def report_symbols(data: bytes, path: Path) -> list[str]:
 
 
 def _nothing(said: str, code: int) -> KernelDetail:
-    if "No kernels were profiled" in said or (not error_lines(said) and not code):
-        error: MissingError = MissingError(
+    error: WorkbenchError | None = known_fault(said)
+    if not error_lines(said) and (error is not None or not code):
+        # It only says that there was none.
+        error = MissingError(
             "under ncu the program launched none of the kernels that were picked",
             "Its launches may depend on timing, or on a range (--nvtx) that is never entered; "
             "--kernel and --launches pick others.",
         )
-    else:
+    elif error is None:
         error = MissingError(
             f"ncu ended with exit code {code} and without a report{_quoted(said)}",
             "`workbench doctor` shows what is missing.",
@@ -462,8 +481,6 @@ def _quoted(said: str) -> str:
     return "".join(f"\n  {line}" for line in lines)
 
 
-def _without(
-    code: str, error: MissingError | KernelError | DataError, *, broken: bool = False
-) -> KernelDetail:
+def _without(code: str, error: WorkbenchError, *, broken: bool = False) -> KernelDetail:
     message = f"The survey stands alone: {error.message}. {error.hint}"
     return KernelDetail(notice=Notice(code=code, message=message), broken=broken)

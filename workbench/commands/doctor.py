@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from workbench.commands.options import format_option
-from workbench.engines.host.doctor import survey
+from workbench.engines.host.doctor import fits, read_log, survey
+from workbench.engines.ncu.faults import remedy
 from workbench.errors import MissingError
 from workbench.project import find_project
 from workbench.views.shapes import shaped
-from workbench.views.shapes.listed import EquipmentFacts
-from workbench.views.sheets.machine import doctor_sheet
+from workbench.views.shapes.listed import EquipmentFacts, LogLine
+from workbench.views.sheets.machine import doctor_sheet, log_sheet
 
 
 @click.command()
 @click.option("--strict", is_flag=True, help="Exit with code 3 if anything is missing.")
+@click.option(
+    "--log",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Explain what ncu printed: each error, its cause and what to do.",
+)
 @format_option
-def command(strict: bool, format_: str) -> None:
+def command(strict: bool, log: Path | None, format_: str) -> None:
     """What this machine can do, how to get what it lacks, and what works without it."""
     from workbench.views.terminal.tables import print_sheet
 
+    if log is not None:
+        lines = [
+            LogLine(
+                line=found.line,
+                means=found.fault.what if found.fault else "",
+                remedy=remedy(found.fault) if found.fault else "",
+            )
+            for found in read_log(log)
+        ]
+        print_sheet(log_sheet(lines, fits()), format_)
+        return
     rows = survey(find_project())
     print_sheet(doctor_sheet([shaped(row, EquipmentFacts) for row in rows]), format_)
     lacking = [row.what for row in rows if row.state != "ok"]

@@ -7,11 +7,13 @@ import importlib.util
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Literal
 
 from workbench.compile import compilers
+from workbench.disk.limits import MIB, ByteLimit, read_regular
 from workbench.engines.host import presence
-from workbench.engines.ncu.faults import permission
+from workbench.engines.ncu.faults import Explained, explain, fitting, permission
 from workbench.errors import MissingError, WorkbenchError
 from workbench.model import Record
 from workbench.processes.starting import NEUTRAL, environment
@@ -77,6 +79,31 @@ def survey(project: Project | None) -> list[Equipment]:
         lambda: _store(project),
     )
     return [each for look in looks for each in look()]
+
+
+_LOGS = ByteLimit("logs of ncu", 64 * MIB)
+
+
+def read_log(path: Path) -> list[Explained]:
+    """What a log of ncu's says went wrong.
+
+    Raises:
+        DataError: it cannot be read, or is none.
+    """
+    return explain(read_regular(path, _LOGS).decode("utf-8", "replace"))
+
+
+def fits() -> list[str]:
+    """Whether ncu, chip and driver of this machine fit; nothing where one of them is missing."""
+    found, _ = presence.find_gpus()
+    try:
+        version = _version_of(presence.need_ncu(), r"[Vv]ersion\s+([\d.]+)")
+    except MissingError:
+        return []
+    if not found or version is None:
+        return []
+    capability = ".".join(map(str, found[0].compute_capability))
+    return [f"here: {line}" for line in fitting(version, capability, found[0].driver)]
 
 
 def _gpu() -> Iterator[Equipment]:

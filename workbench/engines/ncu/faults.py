@@ -1,13 +1,20 @@
 """Why a run of ncu gave no profile. Its exit code alone does not say.
 
 ncu ends with 0 where nothing was profiled, writes a report after a crash, and prints
-its reasons as ``==ERROR==`` lines; docs/engines.md has the table of what was seen.
-Texts are matched by a few of their words, since ncu's versions word them differently.
+its reasons as ``==ERROR==`` lines. ``data/ncu_faults.toml`` says what these mean, for `profile`,
+`capture` and `doctor --log`; texts are matched by a few of their words, since ncu's versions word
+them differently.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import tomli
+from msgspec import convert, field
 
 from workbench.engines import Where
 from workbench.engines.host.failures import failure_error, hang
@@ -21,6 +28,7 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
+from workbench.model import Record
 
 #: NVIDIA's page on ERR_NVGPUCTRPERM.
 _PERMISSION_PAGE = "https://developer.nvidia.com/ERR_NVGPUCTRPERM"
@@ -49,74 +57,133 @@ def error_lines(output: str) -> list[str]:
     return [line.removeprefix("==ERROR==").strip() for line in marked]
 
 
-def _quote(finished: Finished) -> str:
-    lines = error_lines(finished.output) or finished.output.splitlines()[-6:]
-    return "".join(f"\n  {line}" for line in lines)
+class NcuFault(Record, frozen=True):
+    """What ncu says, what it means and what to do next: a row of ``data/ncu_faults.toml``."""
+
+    words: tuple[str, ...]
+    what: str
+    hint: str
+    kind: Literal["denied", "missing", "usage", "kernel", "after", "note"] = field(name="is")
 
 
-#: Words of ncu's error lines by which it refuses an option -> what to do next.
-_REFUSED = {
-    "unrecognised option": "See `ncu --help` for the options of this version of ncu.",
-    "unrecognized option": "See `ncu --help` for the options of this version of ncu.",
-    "did not match any section": "`ncu --list-sections` names them.",
-    "did not match any set": "`ncu --list-sets` names them.",
-    "Could not find set": "`ncu --list-sets` names them.",
-    "Failed to find metric": "`ncu --query-metrics` names them.",
-    "is not valid for": "See `ncu --help` for the values of that option.",
-    "is invalid": "See `ncu --help` for the values of that option.",
+class _Release(Record, frozen=True):
+    ncu: str
+    cuda: str
+    driver: int
+
+
+class _FaultTable(Record, frozen=True):
+    fault: tuple[NcuFault, ...]
+    release: tuple[_Release, ...]
+    chips: dict[str, str]
+
+
+@cache
+def _table() -> _FaultTable:
+    path = Path(__file__).resolve().parents[2] / "data" / "ncu_faults.toml"
+    return convert(tomli.loads(path.read_text(encoding="utf-8")), _FaultTable)
+
+
+class Explained(Record, frozen=True):
+    """A line of ncu's output, and what it means; `fault` None: an error that is not known."""
+
+    line: str
+    fault: NcuFault | None
+
+
+def explain(output: str) -> list[Explained]:
+    """What the errors and warnings of a log mean, those that follow from others last.
+
+    Args:
+        output: What ncu printed, with or without what the program did.
+    """
+    table = _table()
+    found: dict[NcuFault | str, Explained] = {}
+    for raw in output.splitlines():
+        line = raw.strip()[:_LONGEST]
+        marked = line.startswith(("==ERROR==", "==WARNING==", "==PROF=="))
+        low = line.lower()
+        fault = next((x for x in table.fault if any(word in low for word in _lower(x))), None)
+        # A program may write anything; only what is ncu's own way of failing counts unmarked.
+        if fault is not None and (marked or fault.kind in ("denied", "missing", "note")):
+            found.setdefault(fault, Explained(line=line, fault=fault))
+        elif fault is None and line.startswith("==ERROR==") and line != "==ERROR==":
+            found.setdefault(line, Explained(line=line, fault=None))
+    order = {fault: place for place, fault in enumerate(table.fault)}
+    return sorted(found.values(), key=lambda x: order[x.fault] if x.fault else -1)
+
+
+#: Characters of a line that are looked at.
+_LONGEST = 400
+
+
+def remedy(fault: NcuFault) -> str:
+    """What to do about it."""
+    return permission().hint if fault.kind == "denied" else fault.hint
+
+
+@cache
+def _lower(fault: NcuFault) -> tuple[str, ...]:
+    return tuple(word.lower() for word in fault.words)
+
+
+_ERRORS: dict[str, type[MissingError | UsageError | KernelError]] = {
+    "missing": MissingError,
+    "usage": UsageError,
+    "kernel": KernelError,
 }
-_NO_ROOM = (
-    "ncu could not write its report",
-    "Free some space (a report takes about a megabyte per kernel) below the project's build "
-    "folder, and check its permissions.",
-)
-_DRIVER = ("ncu and the driver are not compatible", "Install a newer driver, or an older ncu.")
-_CHIP = (
-    "ncu does not support this GPU",
-    "Recent versions of ncu support chips from compute capability 7.0 (Volta) or 7.5 "
-    "(Turing) on; use an ncu that knows the chip.",
-)
-#: Words of ncu's output -> what is missing, and what to do next; the first match wins.
-_LACKS = {
-    "Failed to save the report": _NO_ROOM,
-    "Unable to write to file": _NO_ROOM,
-    "driver resource was unavailable": (
-        "another program is using the GPU's counters",
-        "End the other profiler; on a server this is often DCGM: `dcgmi profile --pause`, and "
-        "`--resume` afterwards.",
-    ),
-    "is not compatible with Nsight Compute": _DRIVER,
-    "Cuda driver is not compatible": _DRIVER,
-    "Profiling is not supported on": _CHIP,
-    "not supported on this device": _CHIP,
-    "does not exist or is not an executable": (
-        "ncu cannot start the worker",
-        "With --launcher, the same Python must be at the same path where it leads to.",
-    ),
-}
 
 
-def _usage(finished: Finished) -> UsageError | None:
-    text = finished.output
-    for words, hint in _REFUSED.items():
-        if any(words in line for line in error_lines(text)):
-            return UsageError(f"ncu refused its options:{_quote(finished)}", hint)
-    if "Unsupported API during capture" in text or "RecordStatusUnsupportedApi" in text:
-        return UsageError(
-            f"this version cannot be profiled as a range:{_quote(finished)}",
-            "Range replay records the driver calls of the range and knows only some of "
-            "them. Leave out --replay-mode, or take --replay-mode application.",
+def known_fault(output: str, without: str = "") -> WorkbenchError | None:
+    """The error that ncu's output stands for; None: nothing in it is known to be one.
+
+    Args:
+        output: What ncu printed.
+        without: What can be had all the same where the counters are denied.
+    """
+    for found in explain(output):
+        if found.fault is None or found.fault.kind in ("after", "note"):
+            continue
+        if found.fault.kind == "denied":
+            return permission(without) if without else permission()
+        lines = error_lines(output)[:6] or [found.line]
+        quoted = "".join(f"\n  {line}" for line in lines)
+        return _ERRORS[found.fault.kind](f"{found.fault.what}:{quoted}", found.fault.hint)
+    return None
+
+
+def fitting(ncu: str, capability: str, driver: str) -> list[str]:
+    """What is known of whether an ncu fits a chip and a driver.
+
+    Args:
+        ncu: Its version, ``2025.3.1.0``.
+        capability: Of the chip, ``9.0``.
+        driver: Its version, ``580.159.04``.
+    """
+    own = _dotted(ncu)[:2]
+    table = _table()
+    out = []
+    newest = [x for x in table.release if x.driver <= _dotted(driver)[0]]
+    first = next((x for x in table.release if x.cuda == table.chips.get(capability)), None)
+    if first is not None and own < _dotted(first.ncu):
+        out.append(
+            f"ncu {ncu} is older than the chip (compute capability {capability}): the first that "
+            f"knows it is {first.ncu}, of CUDA {first.cuda}"
         )
-    return None
+    mine = [x for x in table.release if _dotted(x.ncu) == own]
+    if mine and mine[0].driver > _dotted(driver)[0]:
+        out.append(
+            f"ncu {ncu} is of CUDA {mine[0].cuda}, whose driver is {mine[0].driver} or newer; here "
+            f"it is {driver}"
+        )
+    if newest and out:
+        best = newest[-1]
+        out.append(f"of the driver's own age is ncu {best.ncu} (CUDA {best.cuda})")
+    return out or [f"ncu {ncu}, compute capability {capability} and driver {driver} fit"]
 
 
-def _missing(finished: Finished) -> MissingError | None:
-    if "ERR_NVGPUCTRPERM" in finished.output:
-        return permission()
-    for words, (what, hint) in _LACKS.items():
-        if words in finished.output:
-            return MissingError(f"{what}:{_quote(finished)}", hint)
-    return None
+def _dotted(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text)) or (0,)
 
 
 def find_fault(
@@ -133,16 +200,17 @@ def find_fault(
     """
     version = job.executable.version
     text = finished.output
+    quoted = "".join(f"\n  {line}" for line in error_lines(text) or text.splitlines()[-6:])
     if finished.timed_out:
         return hang(job, where)
-    for fault in (_missing(finished), _usage(finished)):
-        if fault is not None:
-            return fault
+    fault = known_fault(text)
+    if isinstance(fault, MissingError | UsageError):
+        return fault
     if result is not None and result.failure is not None:
         return failure_error(job, result.failure, result.check)
     if "LaunchFailed" in text or "Failed to profile" in text:
         return KernelError(
-            f"{version} crashed on {job.problem} while it was profiled:{_quote(finished)}",
+            f"{version} crashed on {job.problem} while it was profiled:{quoted}",
             "It read or wrote out of bounds, most likely: `workbench verify "
             f"{job.study}/{version} --problem {job.problem} --sanitize` names the line. "
             "The report that ncu wrote is incomplete and was removed.",
@@ -168,7 +236,7 @@ def find_fault(
     if finished.code != 0 or result is None:
         ended = f"signal {-finished.code}" if finished.code < 0 else f"exit code {finished.code}"
         return MissingError(
-            f"ncu ended with {ended} before it profiled anything:{_quote(finished)}",
+            f"ncu ended with {ended} before it profiled anything:{quoted}",
             "`ncu --version` should print a version here; `workbench doctor` shows what is "
             "missing. Without ncu verify and time work.",
         )

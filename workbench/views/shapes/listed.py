@@ -69,6 +69,21 @@ class EquipmentFacts(Document, frozen=True):
     without: str
 
 
+class LogLine(Document, frozen=True):
+    """A line of a log of ncu's, and what it means; empty where that is not known."""
+
+    line: str
+    means: str
+    remedy: str
+
+
+class LogDocument(Document, frozen=True):
+    """What the errors and warnings of a log mean; `here`: whether ncu, chip and driver fit."""
+
+    lines: list[LogLine]
+    here: list[str]
+
+
 class DoctorDocument(Document, frozen=True):
     """What this machine can do."""
 

@@ -20,6 +20,22 @@ class ProgramTime(Document, frozen=True):
     runs: int
 
 
+class RankFacts(Document, frozen=True):
+    """One rank (null: a process without a number), of an iteration where there are any.
+
+    `work_s`: something ran that waits for nobody; `alone_s`: nothing but communication ran;
+    `talk_s`: the sum of kernels that communicate, `wait_s` of it until the last rank had come,
+    null where that is not known.
+    """
+
+    rank: int | None
+    gpus: list[int]
+    work_s: float
+    alone_s: float
+    talk_s: float
+    wait_s: float | None
+
+
 class ProgramSide(Document, frozen=True):
     """What is said of every capture; `commit` is null outside of Git, `nvtx` without ``--nvtx``."""
 
@@ -32,6 +48,7 @@ class ProgramSide(Document, frozen=True):
     survey: Literal["trace", "ncu"]
     nvtx: str | None
     time: ProgramTime
+    ranks: list[RankFacts]
     tools: dict[str, str]
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from workbench import __version__
 from workbench.views.shapes import Document, ErrorDocument, Json
-from workbench.views.shapes.listed import DoctorDocument, ListDocument
+from workbench.views.shapes.listed import DoctorDocument, ListDocument, LogDocument
 from workbench.views.shapes.measured import (
     CheckDocument,
     JobsDocument,
@@ -29,7 +29,7 @@ SHAPES: Mapping[str, tuple[type[Document], ...]] = {
     "time": (TimeDocument,),
     "sweep": (SweepDocument,),
     "verify": (VerifyDocument,),
-    "doctor": (DoctorDocument,),
+    "doctor": (DoctorDocument, LogDocument),
     "jobs": (JobsDocument,),
     "error": (ErrorDocument,),
 }

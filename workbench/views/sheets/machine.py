@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 from workbench.cluster import Standing
 from workbench.units import when
 from workbench.views.shapes import shaped
-from workbench.views.shapes.listed import DoctorDocument, EquipmentFacts
+from workbench.views.shapes.listed import DoctorDocument, EquipmentFacts, LogDocument, LogLine
 from workbench.views.shapes.measured import JobsDocument, SentJobs
 from workbench.views.sheets import Sheet
 
@@ -39,6 +39,20 @@ def doctor_sheet(rows: Sequence[EquipmentFacts]) -> Sheet:
         raw=tuple(asdict(row) for row in rows),
         document=DoctorDocument(checks=list(rows)).plain(),
         notes=tuple(notes),
+    )
+
+
+def log_sheet(lines: Sequence[LogLine], here: Sequence[str]) -> Sheet:
+    """The table of ``workbench doctor --log``: what lines of ncu's mean, and what to do."""
+    return Sheet(
+        header=("ncu says", "it means", "what to do"),
+        shown=tuple(
+            (line.line, line.means or "an error that is not known here", line.remedy)
+            for line in lines
+        ),
+        raw=tuple(asdict(line) for line in lines),
+        document=LogDocument(lines=list(lines), here=list(here)).plain(),
+        notes=(*(() if lines else ("no error or warning of ncu's is in it",)), *here),
     )
 
 

@@ -19,6 +19,7 @@ from workbench.analysis.program import (
     total,
     unchanged,
 )
+from workbench.analysis.skew import RankTime, rank_times, skew_words
 from workbench.capture.records import ProgramCapture, Survey, Work
 from workbench.model import Estimate, Launch
 from workbench.units import count, extent, faster, listed, quantity, relative, several, signed, when
@@ -36,12 +37,15 @@ from workbench.views.shapes.program import (
     ProgramStep,
     ProgramTime,
     RangeRow,
+    RankFacts,
     RunFacts,
 )
 from workbench.views.sheets import Sheet
 
 #: Rows that people are shown unless they ask for all; programs get every row.
 ROWS = 20
+#: Ranks that have a line.
+RANKS = 8
 
 
 def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet:
@@ -200,6 +204,10 @@ def side_fields(capture: ProgramCapture, whole: Estimate) -> dict[str, Any]:
         "survey": capture.survey.way,
         "nvtx": capture.survey.nvtx or None,
         "time": program_time(whole),
+        "ranks": [
+            shaped(rank, RankFacts, rank=rank.rank if rank.rank >= 0 else None)
+            for rank in rank_times(capture.survey)
+        ],
         "tools": capture.tools,
     }
 
@@ -232,8 +240,25 @@ def _title(capture: ProgramCapture, whole: Estimate) -> tuple[str, ...]:
         f"busy {quantity(1e-9 * run.busy_ns, 's')} of {gpus}{quantity(1e-9 * run.span_ns, 's')}, "
         f"wall {quantity(run.wall_s, 's')}{processes}",
         *filter(None, [steady_words(survey)]),
+        *rank_lines(rank_times(survey)),
+        *filter(None, [skew_words(survey)]),
         "",
     )
+
+
+def rank_lines(times: Sequence[RankTime]) -> list[str]:
+    """A line a rank; of many the first ones."""
+    lines = []
+    for one in times[:RANKS]:
+        gpu = f"GPU {', '.join(map(str, one.gpus))}"
+        line = f"{one.label} ({gpu}): works {quantity(one.work_s, 's')}, "
+        line += f"communicates {quantity(one.talk_s, 's')}"
+        if one.wait_s is not None:
+            line += f", {quantity(one.wait_s, 's')} of it waiting"
+        lines.append(f"{line}; {quantity(one.alone_s, 's')} with nothing beside it")
+    if len(times) > RANKS:
+        lines.append(f"{len(times) - RANKS} more ranks (--format json)")
+    return lines
 
 
 def steady_words(survey: Survey) -> str:
@@ -349,8 +374,31 @@ def headline(difference: ProgramDifference) -> tuple[str, ...]:
     lines += [f"not comparable, compared by force: {reason}" for reason in difference.reasons]
     hint = "" if difference.interval_known else "; one run has no interval, --repeat gives one"
     lines.append(change_words(difference) + hint)
+    lines += _rank_changes(difference)
     lines += filter(None, (beside_words(difference), fate_words(difference)))
     return (*lines, "")
+
+
+def _rank_changes(difference: ProgramDifference) -> list[str]:
+    """Work and waiting of every rank before and after; nothing where the sides' ranks differ."""
+    sides = [rank_times(side.survey) for side in difference.whole or _sides(difference)]
+    if [x.label for x in sides[0]] != [x.label for x in sides[1]]:
+        return [f"{len(sides[0])} ranks before, {len(sides[1])} after"]
+    lines = []
+    for old, new in list(zip(*sides, strict=True))[:RANKS]:
+        work, talk = (
+            f"{quantity(a, 's')} → {quantity(b, 's')}"
+            for a, b in ((old.work_s, new.work_s), (old.talk_s, new.talk_s))
+        )
+        line = f"{old.label}: works {work}, communicates {talk}"
+        if old.wait_s is not None and new.wait_s is not None:
+            line += f" ({quantity(old.wait_s, 's')} → {quantity(new.wait_s, 's')} waiting)"
+        lines.append(line)
+    return lines
+
+
+def _sides(difference: ProgramDifference) -> tuple[ProgramCapture, ProgramCapture]:
+    return difference.old, difference.new
 
 
 def change_words(difference: ProgramDifference) -> str:
@@ -360,13 +408,17 @@ def change_words(difference: ProgramDifference) -> str:
     the host. Of the time that anything ran, where they overlap. Of an iteration, where both sides
     repeat themselves.
     """
-    busy = difference.busy
+    together = difference.together
+    busy = None if together is not None else difference.busy
     part = difference.first
-    copies = busy is None and difference.of_copies is not None
+    copies = together is None and busy is None and difference.of_copies is not None
     noun = "iteration" if difference.steady else "run"
     of = "busy " if busy is not None else "kernels " if copies else ""
+    if together is not None:
+        of = f"{len(difference.new.survey.ranks)} ranks together: "
     text = f"{of}{time_words(part.old, noun)} → {time_words(part.new, noun)}"
-    text += " an iteration" * difference.steady + ("" if copies else " on the GPU") + ": "
+    where = "" if copies or together is not None else " on the GPU"
+    text += " an iteration" * difference.steady + where + ": "
     change = part.change_s
     if not part.moved:
         within = change.n > 1 and not difference.steady
@@ -381,16 +433,17 @@ def change_words(difference: ProgramDifference) -> str:
 def beside_words(difference: ProgramDifference) -> str:
     """The copies, and the whole programs, where the change is that of kernels or of iterations."""
     parts: list[str] = []
-    overlap, kernels = difference.busy is not None, difference.of_kernels
+    together = difference.together is not None
+    overlap, kernels = together or difference.busy is not None, difference.of_kernels
     if overlap:
         old, new = (quantity(side.value, "s") for side in (kernels.old, kernels.new))
-        parts.append(f"kernels {old} → {new}")
+        parts.append(f"kernels {old} → {new}" + ", all ranks and their waiting" * together)
     if (copies := difference.of_copies) is not None:
         old, new = (quantity(side.value, "s") for side in (copies.old, copies.new))
         both = [quantity(side.value, "s") for side in difference.totals]
         end = "one beside the other" if overlap else "on the GPU"
         parts.append(f"copies {old} → {new}, together {both[0]} → {both[1]} {end}")
-    if (spans := difference.spans) is not None:
+    if (spans := difference.spans) is not None and not together:
         begins = " → ".join(quantity(side.value, "s") for side in spans)
         busy = [
             quantity(100 * gpu.value / side.value, "%")

@@ -1,0 +1,136 @@
+"""What ncu says when it fails, each line as somebody met it, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.engines.stand_ins import Cli
+from workbench.engines.ncu.faults import explain, fitting, known_fault
+from workbench.errors import CountersDeniedError, KernelError, MissingError, UsageError
+
+#: A line of ncu's, its kind, words of its meaning, and of what to do.
+SEEN = [
+    ("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU "
+     "Performance Counters on the target device 0.", "denied", "administrators", ""),
+    ("==ERROR== Profiling failed because a driver resource was unavailable. Ensure that no other "
+     "tool (like DCGM) is concurrently collecting profiling data.",
+     "missing", "another program", "dcgmi profile --pause"),
+    ("==ERROR== Failed to initialize the profiler: LibraryNotLoaded. Check that a compatible "
+     "driver library is loaded.", "missing", "no driver library", "nvidia-smi"),
+    ("==WARNING== Failed to load Nsight Compute CUDA modules.",
+     "missing", "does not know", "newer"),
+    ("==ERROR== Cuda driver is not compatible with Nsight Compute.",
+     "missing", "not compatible", "newer driver, or an older ncu"),
+    ("==ERROR== Profiling is not supported on device 0.", "missing", "does not support", "Turing"),
+    ("==ERROR== Cannot lock GPU clock frequencies on MIG! Try locking the clocks externally or "
+     "profile without fixed frequencies (see '--clock-control').",
+     "usage", "clocks", "--clock-control none"),
+    ("==ERROR== Error: Failed to open/create lock file /tmp/nsight-compute-lock. Please check that "
+     "this process has write permissions on this file.", "missing", "lock file", "TMPDIR"),
+    ("==ERROR== Unable to write to file y.ncu-rep. Please verify this file is not locked, and "
+     "writable.", "missing", "could not write", "Free some space"),
+    ("==ERROR== Failed to save the report to file y.ncu-rep",
+     "missing", "could not write", "space"),
+    ("==ERROR== './nosuch' does not exist or is not an executable. Please make sure to specify it "
+     "correctly.", "missing", "cannot start", "same path"),
+    ("==ERROR== unrecognised option '--no-such'. Use --help for further details.",
+     "usage", "refused", "ncu --help"),
+    ("==ERROR== Option '--section .*' did not match any section.", "usage", "refused", "-sections"),
+    ("==ERROR== Could not find set 'everything'", "usage", "refused", "--list-sets"),
+    ("==ERROR== Failed to find metric regex:^flop_count_sp", "usage", "refused", "--query-metrics"),
+    ("==ERROR== Failed to access the following 8 metrics: nvlrx__bytes.sum",
+     "usage", "does not have", "NVLink"),
+    ("==ERROR== Unsupported API during capture (cuFuncSetBlockShape)",
+     "usage", "as a range", "--replay-mode application"),
+    ("==WARNING== Launching the workload is taking more time than expected. If this continues to "
+     "hang, terminate the profile and re-try by profiling the range of all related launches using "
+     "'--replay-mode range'.", "kernel", "waits for another kernel", "lockstep"),
+    ("==ERROR== LaunchFailed", "kernel", "crashed", "compute-sanitizer"),
+    ("==ERROR== OutOfMemory", "kernel", "no memory left", "application"),
+    ("==ERROR== Failed to prepare kernel for profiling", "missing", "libcuda", "ldconfig"),
+    ("==ERROR== Unknown Error on device 0.", "missing", "without a name", "xid"),
+    ("==ERROR== UnknownError", "missing", "without a name", "--devices 0"),
+    ("==WARNING== Profiling kernels launched by child processes requires the --target-processes "
+     "all option.", "usage", "child process", "--target-processes all"),
+    ("==WARNING== No kernels were profiled.", "kernel", "no kernel was launched", "filters"),
+    ("==WARNING== Unable to access the following 6 metrics: ctc__rx_bytes_data_user.sum.",
+     "note", "missing from the report", "MIG"),
+    ("==WARNING== Backing up device memory in system memory. Kernel replay might be slow.",
+     "note", "host's memory", "application"),
+    ("==WARNING== Note: Running with unmodified GPU clocks. If not controlled otherwise, profiling "
+     "results may be inconsistent.", "note", "left alone", "Nothing is wrong"),
+    ("    Achieved Occupancy                        %          nan", "note", "NaN", "or older"),
+    ("==ERROR== The application returned an error code (9).",
+     "after", "did not end well", "without"),
+    ('==ERROR== Failed to profile "gemv2N_kernel" in process 10096', "after", "gave up", "beside"),
+    ("==ERROR== An error occurred while trying to profile.", "after", "gave up", "beside"),
+]  # fmt: skip
+ERRORS = {"denied": CountersDeniedError, "missing": MissingError, "usage": UsageError}
+
+
+@pytest.mark.parametrize(("line", "kind", "means", "remedy"), SEEN, ids=[x[0][:50] for x in SEEN])
+def test_what_ncu_says_is_explained(line: str, kind: str, means: str, remedy: str) -> None:
+    (found,) = explain(f"==PROF== Connected to process 1 (/usr/bin/python3)\n{line}\n")
+    assert found.fault is not None and found.fault.kind == kind
+    assert means in found.fault.what and remedy in found.fault.hint
+    error = known_fault(line)
+    if kind in ("after", "note"):
+        assert error is None
+    else:
+        assert type(error) is ERRORS.get(kind, KernelError)
+
+
+def test_the_cause_stands_before_what_follows_from_it() -> None:
+    """A program of which ncu could not prepare a kernel, as several people met it."""
+    log = """==PROF== Connected to process 10096 (/usr/bin/python3.8)
+==ERROR== Failed to prepare kernel for profiling
+==ERROR== Unknown Error on device 0.
+==ERROR== Failed to profile "gemv2N_kernel" in process 10096
+==PROF== Trying to shutdown target application
+==ERROR== The application returned an error code (9).
+==ERROR== An error occurred while trying to profile.
+==WARNING== No kernels were profiled."""
+    kinds = [x.fault.kind for x in explain(log) if x.fault]
+    assert kinds == ["missing", "missing", "kernel", "after", "after"]
+    error = known_fault(log)
+    assert isinstance(error, MissingError) and "could not set up the counters" in error.message
+    assert "gemv2N_kernel" in error.message
+
+
+def test_a_programs_own_words_are_not_taken_for_ncus() -> None:
+    assert explain("out of memory: UnknownError, option is invalid\nloss: 0.3\n") == []
+    (found,) = explain("==ERROR== Something that nobody has met\n==ERROR==\n")
+    assert found.fault is None and "nobody has met" in found.line
+
+
+@pytest.mark.parametrize(
+    ("ncu", "capability", "driver", "words"),
+    [
+        ("2025.3.1.0", "9.0", "580.159.04", "fit"),
+        ("2024.3.2", "12.0", "580.65", "the first that knows it is 2025.1, of CUDA 12.8"),
+        ("2025.3.1", "8.0", "535.104", "whose driver is 580 or newer"),
+        ("2026.2.0", "10.0", "590.1", "fit"),
+    ],
+)
+def test_which_ncu_fits(ncu: str, capability: str, driver: str, words: str) -> None:
+    found = fitting(ncu, capability, driver)
+    assert any(words in line for line in found), found
+    if "whose driver" in words:
+        assert "ncu 2023.2 (CUDA 12.2)" in found[-1]
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_doctor_explains_a_log(cli: Cli, tmp_path: Path) -> None:
+    log = tmp_path / "ncu.log"
+    log.write_text(f"==PROF== Connected\n{SEEN[1][0]}\n{SEEN[-1][0]}\n==ERROR== Strange\n")
+    code, out, _ = cli("doctor", "--log", str(log), "--format", "json")
+    lines = json.loads(out)["lines"]
+    assert code == 0 and [bool(line["means"]) for line in lines] == [False, True, True]
+    assert "dcgmi profile --pause" in lines[1]["remedy"] and json.loads(out)["here"] == []
+    code, out, _ = cli("doctor", "--log", str(log))
+    assert code == 0 and "an error that is not known here" in " ".join(out.split())
+    log.write_text("all is well\n")
+    assert "no error or warning" in cli("doctor", "--log", str(log))[1]
