@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from workbench.analysis.launches import shortened
+from workbench.analysis.naming import shortened
 from workbench.capture.ranks import work_waits
 from workbench.capture.records import Rank, Survey
 from workbench.model import Record
