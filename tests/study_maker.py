@@ -88,8 +88,10 @@ class Maker:
         return load_study(self.project, "s")
 
     def fails(self, message: str, hint: str = "") -> UsageError:
+        """What is wrong with the study, or else with the one version that is broken."""
         with pytest.raises(UsageError) as caught:
-            self.load()
+            for error in self.load().broken.values():
+                raise error
         assert message in caught.value.message
         assert hint in caught.value.hint
         assert caught.value.hint

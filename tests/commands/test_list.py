@@ -322,10 +322,9 @@ def test_studies_of_other_pages_are_not_read(
     with pytest.raises(DataError, match=r"n1024\.ncu\.json\.zst is damaged"):
         run("--page", "2")
     # Nor is what their sources say, which takes most of the time.
-    source = next((project / "kernels/other").glob("v0*.cu"))
-    source.write_text("/* ---\ntitle = 1\n--- */\n")
+    (project / "kernels/other/study.py").write_text("title = (\n")
     assert "page 1 of 2" in run() and "other" not in run()
-    with pytest.raises(UsageError, match="kernels/other/v0"):
+    with pytest.raises(UsageError, match=r"kernels/other/study\.py"):
         run("--page", "2")
 
 

@@ -45,7 +45,7 @@ def endless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Project, V
     (folder / "v0.cu").write_text(SOURCE)
     project = find_project(folder)
     assert project is not None
-    return project, load_versions(project, "s")["v0"]
+    return project, load_versions(project, "s").sound["v0"]
 
 
 @pytest.mark.nvcc

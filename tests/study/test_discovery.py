@@ -11,7 +11,7 @@ from tests.study_maker import BASELINE, STUDY, VERSION, Maker
 from workbench.counters import catalog
 from workbench.errors import UsageError
 from workbench.specs import Version
-from workbench.study.sources import _check_cycles, _counter_ids
+from workbench.study.sources import _counter_ids, _link
 
 
 def test_versions_are_ordered_by_number_then_baselines_by_name(maker: Maker) -> None:
@@ -212,13 +212,15 @@ def test_a_folder_where_a_version_should_be_and_an_editors_link(maker: Maker) ->
 def test_a_ladder_of_thousands_is_walked_once() -> None:
     """Each version's way down, walked anew, would be some 10^10 steps."""
     ids = [f"v{number}" for number in range(4000)]
-    versions = {
-        each: Version(
+    versions = [
+        Version(
             study="s", id=each, name=each, path="v.cu", kind="cuda", text="", title=each, parent=at
         )
         for each, at in zip(ids, [None, *ids], strict=False)
-    }
-    _check_cycles(versions)
-    versions["v0"] = replace(versions["v0"], parent="v2", text=VERSION)
-    with pytest.raises(UsageError, match="a cycle of parents: v0 → v2 → v1 → v0"):
-        _check_cycles(versions)
+    ]
+    broken: dict[str, UsageError] = {}
+    assert list(_link(versions, broken)) == ids and not broken
+    versions[0] = replace(versions[0], parent="v2", text=VERSION)
+    assert list(_link(versions, broken)) == ids[3:]
+    assert list(broken) == ["v0", "v2", "v1"]
+    assert "a cycle of parents: v0 → v2 → v1 → v0" in broken["v0"].message

@@ -131,7 +131,7 @@ def test_a_flag_is_refused_by_name_with_its_line(
 ) -> None:
     maker.write("v0.cu", VERSION.replace("flags = []", f"flags = ['{flag}']"))
     with pytest.raises(UsageError) as caught:
-        maker.load()
+        maker.load().version("v0")
     assert caught.value.message.startswith("kernels/s/v0.cu:7: ")
     assert what in caught.value.message
     assert hint in caught.value.hint
@@ -140,7 +140,7 @@ def test_a_flag_is_refused_by_name_with_its_line(
 def test_a_define_is_no_command(maker: Maker) -> None:
     maker.write("v0.cu", VERSION.replace("TILE = 64", "TILE = 64\nNAME = '`touch x`'"))
     with pytest.raises(UsageError, match=r"v0\.cu:10: `NAME` contains a character that a shell"):
-        maker.load()
+        maker.load().version("v0")
 
 
 def test_the_documentation_lists_every_flag() -> None:

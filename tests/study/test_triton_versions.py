@@ -85,7 +85,7 @@ def test_what_triton_decides_is_refused_at_its_line(
 ) -> None:
     maker.write("v0.py", TRITON.replace(right, wrong, 1))
     with pytest.raises(UsageError) as caught:
-        maker.load()
+        maker.load().version("v0")
     assert caught.value.message.startswith(f"kernels/s/v0.py:{line}: {message}")
 
 
@@ -96,13 +96,13 @@ def test_cuda_takes_none_of_tritons_keys(maker: Maker, key: str) -> None:
     )
     maker.write("v0.cu", text + "__global__ void k() {}\n")
     with pytest.raises(UsageError, match=r"v0.cu:7: .* has no meaning for a kernel in CUDA C\+\+"):
-        maker.load()
+        maker.load().version("v0")
 
 
 def test_a_py_file_without_a_launch_still_refuses_what_is_compiled(maker: Maker) -> None:
     maker.write("v0.py", '"""\n---\ntitle = "a"\n[defines]\nA = 1\n---\n"""\n')
     with pytest.raises(UsageError, match=r"`defines` has no meaning .* without \[\[launch\]\]"):
-        maker.load()
+        maker.load().version("v0")
 
 
 @pytest.mark.parametrize(("arg", "what"), [("N", "`N` is 1000"), ("x", "`x` is a pointer")])

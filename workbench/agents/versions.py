@@ -130,7 +130,7 @@ class Workshop:
         before = read_regular(project.root / found.path, SOURCE)
         replace_file(project.root, found.path, text.encode(), durable=True)
         try:
-            load_versions(project, found.study)
+            load_versions(project, found.study).require(found.id)
         except BaseException:
             replace_file(project.root, found.path, before, durable=True)
             raise

@@ -65,8 +65,8 @@ def command(
                 damaged: list[DataError] = []
                 found = session.recorded(name, problem, device, damaged)
                 broken += damaged
-                if found.note:
-                    say(f"note: {found.note}", err=True)
+                for remark in found.remarks:
+                    say(f"note: {remark}", err=True)
                 found.part = part if part is not None and format_ == "table" else slice(None)
                 lists.append(found)
     if broken and not lists:

@@ -69,7 +69,8 @@ def _start_version(version: str, parent: str | None, study: str | None, title: s
         _, parent = parse_target(parent, study_name)
         source = loaded.version(parent)
     path = start_version(loaded, project, name, source, title)
-    loaded = view_study(project, study_name)  # what was written must be readable
+    loaded = view_study(project, study_name)
+    loaded.version(name)  # what was written must be readable
     new_id = name.partition("_")[0]
     prefix = "" if study_name == project.default_study else f"{study_name}/"
     if source.image:

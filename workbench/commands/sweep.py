@@ -87,8 +87,8 @@ def command(
 
         _, (project, chosen, versions) = scope.pick(run=False)
         study = swept_study(project, chosen.name)
-        if study.note:
-            say(f"note: {study.note}", err=True)
+        for remark in study.remarks:
+            say(f"note: {remark}", err=True)
         patterns, cache = scope.patterns, sampling.cache
         _print([recorded_sweep(project, study, versions, patterns, device, cache)], format_)
         return

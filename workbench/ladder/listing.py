@@ -22,7 +22,7 @@ class StudyList:
         recorded: The problems that anything is recorded on, in the study's order.
         shown: The ladder that tables show; it may be empty.
         device: What that ladder's device calls itself; "" where nothing is recorded.
-        note: Why what is told of the study may not hold; "" where it does.
+        remarks: What is to be said of the study: why it may not hold, what is left out.
         part: The versions that a table shows.
     """
 
@@ -33,10 +33,10 @@ class StudyList:
         recorded: list[str],
         shown: Ladder,
         device: str,
-        note: str = "",
+        remarks: tuple[str, ...] = (),
     ) -> None:
         self.study, self.ladders, self.recorded = study, ladders, recorded
-        self.shown, self.device, self.note = shown, device, note
+        self.shown, self.device, self.remarks = shown, device, remarks
         self.part = slice(None)
 
     @property
@@ -107,7 +107,7 @@ def study_list(
     wanted = problem or next(iter([*first, *recorded]), "")
     here = (each for each in ladders if (each.device, each.problem) == (slug, wanted))
     empty = Ladder(Family(store, name, slug, info), wanted)
-    return StudyList(study, ladders, recorded, next(here, empty), where, study.note)
+    return StudyList(study, ladders, recorded, next(here, empty), where, study.remarks)
 
 
 def _problems(study: Study, ladders: list[Ladder]) -> list[str]:

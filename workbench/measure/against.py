@@ -65,7 +65,7 @@ def changes(project: Project, study: Study, before: Before) -> list[Edited]:
         UsageError: the earlier state has a version that cannot be read.
     """
     there = (before.project.kernels / study.name).is_dir()
-    old = load_versions(before.project, study.name) if there else {}
+    old = load_versions(before.project, study.name).sound if there else {}
     found = []
     for version in study.versions.values():
         if version.baseline:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, Protocol
 
 import msgspec
@@ -331,9 +332,18 @@ class Failures:
         say: Says each error as it comes.
         alone: There is one piece of work only: its error is raised as it is.
         every: Versions were not named (``--all``): what cannot run here is passed over.
+        broken: What is wrong with versions that were meant, too, and never had a turn.
     """
 
-    def __init__(self, say: Say, *, alone: bool, every: bool) -> None:
+    def __init__(
+        self,
+        say: Say,
+        *,
+        alone: bool,
+        every: bool,
+        broken: Mapping[str, WorkbenchError] = MappingProxyType({}),
+    ) -> None:
+        self._broken = broken
         self._say = say
         self._alone = alone
         self._every = every
@@ -402,6 +412,8 @@ class Failures:
         Raises:
             WorkbenchError: a summary that names what failed.
         """
+        for label, error in self._broken.items():
+            self.add(label, error)
         if not self._errors:
             return
         worst = min((error for _, error in self._errors), key=_rank)

@@ -137,6 +137,8 @@ def of_recorded(place: Workspace, asked: Asked, *, force: bool = False) -> Past:
     if len(targets) == 2:
         return Past(gates=tuple(_of_step(place, (targets[0], targets[1]), asked, force)))
     gates: list[Gate] = []
+    if not asked.names:
+        gates += _unread(place, asked)
     for version in _meant(place, asked):
         label = f"{version.study}/{version.id}"
         if version.parent is None:
@@ -159,6 +161,17 @@ def _meant(place: Workspace, asked: Asked) -> list[Version]:
         version
         for version in study.versions.values()
         if version.id in recorded and version.parent in recorded
+    ]
+
+
+def _unread(place: Workspace, asked: Asked) -> list[Gate]:
+    """Recorded versions whose files cannot be used as they are now."""
+    study = view_study(place.project, asked.selection.study or place.project.default_study)
+    recorded = {entry.version for entry in place.store.find(study=study.name)}
+    return [
+        inconclusive(f"{study.name}/{each}", f"kernels/{study.name}", error.message)
+        for each, error in study.broken.items()
+        if each in recorded
     ]
 
 

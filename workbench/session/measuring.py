@@ -84,8 +84,9 @@ class VersionRuns:
         self.failures = self._new_failures()
 
     def _new_failures(self) -> Failures:
-        alone = self._alone and len(self.versions) == 1
-        return Failures(self.display.say, alone=alone, every=self.named.every)
+        broken = self.study.broken if self.named.every else {}
+        alone = self._alone and len(self.versions) == 1 and not broken
+        return Failures(self.display.say, alone=alone, every=self.named.every, broken=broken)
 
     def runner(self, engine: Engine) -> Experiment:
         """What runs versions under an engine."""

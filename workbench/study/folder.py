@@ -41,6 +41,8 @@ from workbench.study.launches import (
     resolve_scratch,
 )
 from workbench.study.sources import (
+    VERSION_NAME,
+    Versions,
     load_versions,
     local_sources,
     read_source,
@@ -78,6 +80,7 @@ class Study:
         folder: ``kernels/<name>``, absolute.
         problems: Name -> problem, in the order of ``study.py``.
         versions: Id -> version: v0, v1, …, then the baselines by name.
+        broken: Id -> what is wrong with a version that cannot be used as it is.
         input_names: The buffers that `inputs` gives, in order.
         tolerance: Largest accepted ‖out − ref‖ / ‖ref‖.
         tolerance_why: The reason for that number.
@@ -96,9 +99,19 @@ class Study:
         first = next(iter(self.problems.values()))
         self.output_names: tuple[str, ...] = tuple(self.outputs(first))
         self._check_buffers(first)
-        self.versions: dict[str, Version] = load_versions(project, name)
-        for version in self.versions.values():
-            check_names(version, self.buffer_names(version), self.names(version, first))
+        self._take(load_versions(project, name), first)
+
+    def _take(self, found: Versions, problem: Problem | None) -> None:
+        """Take versions; those whose expressions name what a problem does not have are broken."""
+        self.versions, self.broken = dict(found.sound), dict(found.broken)
+        if problem is None:
+            return
+        for version in found.sound.values():
+            try:
+                check_names(version, self.buffer_names(version), self.names(version, problem))
+            except UsageError as error:
+                self.broken[version.id] = error
+                del self.versions[version.id]
 
     def _check_buffers(self, problem: Problem) -> None:
         parameters = self.parameters(problem)
@@ -212,8 +225,12 @@ class Study:
         """A version by its id (``v3``) or file stem (``v3_padded``).
 
         Raises:
-            UsageError: unknown; names the nearest one.
+            UsageError: unknown, and names the nearest one; or broken.
         """
+        match = VERSION_NAME.match(name)
+        wrong = self.broken.get(f"v{int(match[1])}" if match else name)
+        if wrong is not None:
+            raise wrong
         if name in self.versions:
             return self.versions[name]
         for version in self.versions.values():
@@ -442,11 +459,13 @@ class SeenStudy(Study):
         self.problems = {each: entry.problem for each, entry in self._facts.items()}
         first = next(iter(self._facts.values()), None)
         self.output_names = tuple(first.outputs) if first else ()
-        self.versions = load_versions(project, name)
-        if first is not None and not note:
-            for version in self.versions.values():
-                names = self.names(version, first.problem)
-                check_names(version, self.buffer_names(version), names)
+        self._take(load_versions(project, name), None if first is None or note else first.problem)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is to be said of it: why it may not hold, and which versions are left out."""
+        left = (f"{each} is left out: {error.message}" for each, error in self.broken.items())
+        return (*([self.note] if self.note else []), *left)
 
     def problem(self, name: str | None = None, use: str = "profile") -> Problem:
         """As of `Study`; where no problem is known, any name may be one.

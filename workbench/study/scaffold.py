@@ -291,11 +291,13 @@ def start_version(
         raise UsageError(
             f"`{name}` cannot be a new version's name", "Write v5, or v5_register_tile."
         )
-    taken = study.versions.get(f"v{int(match[1])}")
-    if taken is not None:
-        free = 1 + max(int(each[1:]) for each in study.versions if re.fullmatch(r"v\d+", each))
+    number = f"v{int(match[1])}"
+    taken = {each: version.path for each, version in study.versions.items()}
+    taken |= {each: error.message for each, error in study.broken.items()}
+    if number in taken:
+        free = 1 + max(int(each[1:]) for each in taken if re.fullmatch(r"v\d+", each))
         raise UsageError(
-            f"version {taken.id} already exists: {taken.path}", f"The next free one is v{free}."
+            f"version {number} already exists: {taken[number]}", f"The next free one is v{free}."
         )
     stem = name
     if "_" not in name and title:
@@ -308,7 +310,7 @@ def start_version(
     frontmatter.parse(text, path=path, kind=parent.kind)  # a title such as "*/" ends here
     create_files(project.root, {path: text.encode()})
     try:
-        load_versions(project, study.name)
+        load_versions(project, study.name).require(number)
     except BaseException:
         remove_file(project.root, path)
         raise

@@ -320,11 +320,7 @@ def version_files(project: Project, study: str) -> Iterator[tuple[Path, str, int
 
 
 def count_versions(project: Project, study: str) -> int:
-    """How many versions a study has, without reading what they say.
-
-    Raises:
-        UsageError: a file without a number cannot be read.
-    """
+    """How many versions a study has, without reading what they say: some may be broken."""
     return sum(
         number >= 0 or _described(path, study) for path, _, number in version_files(project, study)
     )
@@ -333,33 +329,65 @@ def count_versions(project: Project, study: str) -> int:
 def _described(path: Path, study: str) -> bool:
     shown = f"kernels/{study}/{path.name}"
     kind: Kind = "cuda" if path.suffix == ".cu" else "python"
-    return frontmatter.present(read_source(path, shown), path=shown, kind=kind)
+    try:
+        return frontmatter.present(read_source(path, shown), path=shown, kind=kind)
+    except UsageError:
+        return False
 
 
-def load_versions(project: Project, study: str) -> dict[str, Version]:
-    """All versions of a study, v0, v1, … by number, then the baselines by name.
+class Versions(NamedTuple):
+    """The versions of a study by their ids; of files that cannot be used as they are, the errors.
 
-    Raises:
-        UsageError: wrong front matter, two files with one id, an unknown parent, a
-            cycle of parents, a kernel or counter that does not exist.
+    `sound` has v0, v1, … by number, then the baselines by name. A broken file takes part in
+    nothing: the version after it follows the one before it.
+    """
+
+    sound: dict[str, Version]
+    broken: dict[str, UsageError]
+
+    def require(self, version: str) -> None:
+        """Raise the error of a version, where there is one."""
+        if version in self.broken:
+            raise self.broken[version]
+
+
+def load_versions(project: Project, study: str) -> Versions:
+    """All versions of a study.
+
+    Broken are those with wrong front matter, of one number with another, with an unknown parent
+    or in a cycle of parents, or with a kernel or counter that does not exist.
     """
     numbered: list[tuple[int, str, Version]] = []
     others: list[Version] = []
+    broken: dict[str, UsageError] = {}
+    files: dict[str, list[str]] = {}
     for path, version_id, number in version_files(project, study):
-        version = _read(path, study, version_id, number >= 0)
+        try:
+            version = _read(path, study, version_id, number >= 0)
+        except UsageError as error:
+            version = None
+            broken[version_id] = error
+        if version is not None or version_id in broken:
+            files.setdefault(version_id, []).append(f"kernels/{study}/{path.name}")
         if version is None:
             continue
+        try:
+            _check_kernels(project, version)
+            _check_counters(version)
+        except UsageError as error:
+            broken[version_id] = error
         if number >= 0:
             numbered.append((number, version.name, version))
         else:
             others.append(version)
+    for version_id, (first, *more) in files.items():
+        if more:
+            broken[version_id] = UsageError(
+                f"{more[0]}: version {version_id} is also {first}",
+                "Give one of them another number.",
+            )
     versions = [version for *_, version in sorted(numbered, key=lambda entry: entry[:2])] + others
-    _check_unique(versions)
-    linked = _link(versions)
-    for version in versions:
-        _check_kernels(project, version)
-        _check_counters(version)
-    return linked
+    return Versions(_link(versions, broken), broken)
 
 
 def _read(path: Path, study: str, version_id: str, numbered: bool) -> Version | None:
@@ -383,64 +411,68 @@ def _read(path: Path, study: str, version_id: str, numbered: bool) -> Version | 
     )
 
 
-def _check_unique(versions: list[Version]) -> None:
-    seen: dict[str, Version] = {}
-    for version in versions:
-        other = seen.setdefault(version.id, version)
-        if other is not version:
-            raise UsageError(
-                f"{version.path}: version {version.id} is also {other.path}",
-                "Give one of them another number.",
-            )
+def _link(versions: list[Version], broken: dict[str, UsageError]) -> dict[str, Version]:
+    """Fill in each version's parent: named, or the version before it in the ladder.
 
-
-def _link(versions: list[Version]) -> dict[str, Version]:
-    """Fill in each version's parent: named, or the version before it in the ladder."""
+    What names one that is not there is broken as well, and so is what is its own ancestor.
+    """
     import msgspec
 
+    names = {version.name: version.id for version in versions}
     ids = dict.fromkeys(version.id for version in versions)
-    by_name = {version.name: version.id for version in versions}
     linked: dict[str, Version] = {}
-    before: str | None = None
+    before: dict[str, str | None] = {}  # the sound version before each
+    last: str | None = None
     for version in versions:
-        parent = version.parent
+        before[version.id] = last
+        parent = names.get(version.parent or "", version.parent)
+        if version.parent in ids:
+            parent = version.parent
+        elif parent and parent not in ids and parent not in broken:
+            broken[version.id] = UsageError(
+                f"{place(version, 'parent')}: unknown parent `{parent}`",
+                did_you_mean(parent, ids, "versions"),
+            )
+        if version.id in broken:
+            continue
         if parent is None:
-            parent = None if version.baseline else before
-        elif parent == "":
-            parent = None  # parent = "": the first of a ladder of its own
-        elif parent not in ids:
-            if parent not in by_name:
-                raise UsageError(
-                    f"{place(version, 'parent')}: unknown parent `{parent}`",
-                    did_you_mean(parent, ids, "versions"),
-                )
-            parent = by_name[parent]
+            parent = None if version.baseline else last
         if not version.baseline:
-            before = version.id
-        linked[version.id] = msgspec.structs.replace(version, parent=parent)
-    _check_cycles(linked)
+            last = version.id
+        # parent = "": the first of a ladder of its own
+        linked[version.id] = msgspec.structs.replace(version, parent=parent or None)
+    while cycle := _cycle(linked):
+        first = cycle[0]
+        error = UsageError(
+            f"{place(linked[first], 'parent')}: a cycle of parents: {' → '.join([*cycle, first])}",
+            "A ladder has a first version: name an earlier one as parent.",
+        )
+        broken.update(dict.fromkeys(cycle, error))
+        for version_id in cycle:
+            del linked[version_id]
+    for version_id, version in linked.items():
+        parent = version.parent
+        while parent is not None and parent not in linked:
+            parent = before.get(parent)
+        linked[version_id] = msgspec.structs.replace(version, parent=parent)
     return linked
 
 
-def _check_cycles(versions: dict[str, Version]) -> None:
-    """Refuse parents that lead back to where they came from; every version is passed once."""
+def _cycle(versions: dict[str, Version]) -> list[str]:
+    """Versions whose parents lead back to the first of them; every version is passed once."""
     passed: set[str] = set()
     for version in versions.values():
         path: dict[str, None] = {}
         at: str | None = version.id
-        while at is not None and at not in passed and at not in path:
+        while at in versions and at not in passed and at not in path:
             path[at] = None
             at = versions[at].parent
         passed |= path.keys()
-        if at is not None and at in path:
+        if at in path:
             cycle = list(path)[list(path).index(at) :]
-            first = next(each for each in versions if each in cycle)
-            place_of = cycle.index(first)
-            cycle = [*cycle[place_of:], *cycle[:place_of], first]
-            raise UsageError(
-                f"{place(versions[first], 'parent')}: a cycle of parents: {' → '.join(cycle)}",
-                "A ladder has a first version: name an earlier one as parent.",
-            )
+            begin = cycle.index(next(each for each in versions if each in cycle))
+            return [*cycle[begin:], *cycle[:begin]]
+    return []
 
 
 def _check_kernels(project: Project, version: Version) -> None:

@@ -391,7 +391,7 @@ def _look_at_studies(
         if seen.error is not None:
             remarks.broken.append(seen.error)
         elif isinstance(seen.study, SeenStudy):
-            remarks.notes.extend([seen.study.note] if seen.study.note else [])
+            remarks.notes.extend(seen.study.remarks)
         elif not (project.kernels / name / "study.py").exists():
             try:
                 view_study(project, name)
@@ -411,7 +411,7 @@ def _study(site: Site, project: Project, stamp: str, name: str) -> StudyInfo:
     if kept is not None:
         return StudyInfo(project, name, kept=kept)
     info = StudyInfo(project, name)
-    sound = isinstance(info.study, SeenStudy) and not info.study.note
+    sound = isinstance(info.study, SeenStudy) and not info.study.remarks
     site.keep_words(name, key, info.words if sound else None)
     return info
 
