@@ -21,7 +21,6 @@ from workbench.capture.trace import (
     QUANTILES,
     Trace,
     TracedLaunch,
-    demangled,
     name_of,
     quantiles,
     read_traces,
@@ -29,6 +28,7 @@ from workbench.capture.trace import (
 )
 from workbench.capture.tracer import SOURCE, find_cupti, tracer
 from workbench.errors import DataError, UsageError
+from workbench.study.mangling import demangled
 
 
 def launch(symbol: str, start: int, end: int, device: int = 0) -> TracedLaunch:

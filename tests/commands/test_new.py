@@ -205,6 +205,7 @@ def test_the_only_study_needs_no_name_and_the_next_one_says_what_to_set(
         ([], "nothing to start was named", "workbench new v5 --from v4"),
         (["--study", "x", "--from", "v0"], "nothing to start was named", "--study NAME"),
         (["v0"], "version v0 already exists: kernels/vadd/v0_one_element.cu", "is v1"),
+        (["v1", "--title", "\udcff"], "kernels/vadd/v1.cu: not UTF-8: '\\udcff'", "Unicode"),
         (["v00_x"], "version v0 already exists", "is v1"),
         (["w1"], "`w1` cannot be a new version's name", "v5_register_tile"),
         (["v1-x"], "`v1-x` cannot be a new version's name", "v5_register_tile"),

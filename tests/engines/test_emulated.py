@@ -222,6 +222,36 @@ def test_an_unwritten_element_is_traced_to_the_stores(broken: tuple[Project, Stu
     )
 
 
+def test_a_grid_that_ends_before_the_output_does_is_said(broken: tuple[Project, Study]) -> None:
+    project, study = broken
+    version, problem = study.version("v0"), study.problem("n1000")
+    spec = msgspec.structs.replace(version.launches[0], grid=("n // 256",))
+    done = emulated(
+        study, msgspec.structs.replace(version, launches=(spec,)), problem, RunOptions(seed=3),
+        project,
+    )  # fmt: skip
+    with pytest.raises(KernelError) as caught:
+        verified(*done)
+    assert caught.value.message.splitlines()[-1] == (
+        "y[768] and 231 more of its 1,000 elements were never written; y is stored to by this "
+        "line. Is the grid too small? 3 blocks of 256 threads wrote 1 element each: y[:768] of "
+        "y[:1000]"
+    )
+
+
+def test_the_store_that_ends_at_the_gap_is_named_first(broken: tuple[Project, Study]) -> None:
+    project, study = broken
+    line = "    if (i < n) y[i] = (tile[t] + tile[t + 1] + tile[t + 2]) / 3.0f;\n"
+    halves = line.replace("i < n", "i < n / 4") + line.replace("i < n", "i >= n / 4 && i < n - 9")
+    version = ladders.mutated(study.version("v0"), line, halves)
+    done = emulated(study, version, study.problem("n1000"), RunOptions(seed=3), project)
+    with pytest.raises(KernelError) as caught:
+        verified(*done)
+    assert caught.value.message.startswith("kernels/broken/v0_right.cu:17: ")
+    assert "stored to by this line, kernels/broken/v0_right.cu:16" in caught.value.message
+    assert "grid" not in caught.value.message.splitlines()[-1]
+
+
 def test_the_right_kernel_is_not_accused(broken: tuple[Project, Study]) -> None:
     project, study = broken
     for problem in study.problems.values():

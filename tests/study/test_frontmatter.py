@@ -191,10 +191,10 @@ LAUNCH = '[[launch]]\nkernel = "k"\ngrid = [1]\nblock = [32]\n'
         ('title = "t"\n' + LAUNCH.replace("[1]", "[1.5]"), 5, "not 1.5", "cdiv"),
         ('title = "t"\n' + LAUNCH.replace("[1]", "[true]"), 5, "not True", "cdiv"),
         (
-            'title = "t"\n' + LAUNCH.replace('"k"', '"k<4>"'),
+            'title = "t"\n' + LAUNCH.replace('"k"', '"k<4"'),
             4,
-            "`k<4>` is not a function",
-            "extern",
+            "`k<4` is not a function",
+            "k<float>",
         ),
         ('title = "t"\n' + LAUNCH + "args = [[[1]]]\n", 7, "not [1]", "struct"),
         ('title = "t"\n' + LAUNCH + 'args = ["x", [1, true]]\n', 7, "not True", "struct"),

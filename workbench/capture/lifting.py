@@ -26,7 +26,6 @@ from elftools.elf.sections import SymbolTableSection
 from workbench.capture.ranks import work_waits
 from workbench.capture.records import Shape, Survey, Work
 from workbench.capture.survey import Invocation, failed, run_program
-from workbench.capture.trace import demangled
 from workbench.capture.tracer import INJECTION, lifter
 from workbench.disk.limits import CAPTURE, MIB, inflate, open_regular, read_regular
 from workbench.disk.writing import clear_folder
@@ -42,6 +41,7 @@ from workbench.study.lifted import (
     LiftedPointer,
     write_lifted,
 )
+from workbench.study.mangling import demangled
 from workbench.units import listed, several
 
 #: Bytes of memory that are kept of a launch, unless more is asked for.

@@ -10,14 +10,12 @@ the NVTX ranges that it is spent in, and who follows whom.
 
 from __future__ import annotations
 
-import ctypes
 import re
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -27,6 +25,7 @@ from workbench.capture.rhythm import SHAPES, ranks_in, shapes_of, steady_of
 from workbench.errors import DataError, UsageError
 from workbench.model import Dim3, Record
 from workbench.ncurep.names import kernel_name
+from workbench.study.mangling import demangled
 from workbench.units import listed
 
 # --- NVTX ranges: what a launch was inside of, and which of them are meant ---
@@ -293,39 +292,7 @@ def _read(data: bytes, path: Path) -> tuple[list[TracedLaunch], int | None, int]
 
 # --- names: the functions of the machine code as their author wrote them ---
 
-_LIBRARIES = ("libstdc++.so.6", "libc++abi.so.1", "libc++.1.dylib")
 _OPERATOR = re.compile(r"\boperator\b\s*(\(\)|[^\s(\w]+)?")
-
-
-@cache
-def _demangler() -> Callable[..., Any] | None:
-    """``__cxa_demangle`` of the C++ runtime, which nearly every system has."""
-    for name in _LIBRARIES:
-        try:
-            function = ctypes.CDLL(name)["__cxa_demangle"]
-        except (OSError, AttributeError):
-            continue
-        function.restype = ctypes.c_void_p
-        function.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
-        return function
-    return None
-
-
-def demangled(symbol: str) -> str:
-    """``_Z4gemmPf`` -> ``gemm(float*)``; what is no mangled C++ name comes back as it is."""
-    call = _demangler()
-    if call is None or not symbol.startswith("_Z"):
-        return symbol
-    status = ctypes.c_int()
-    text = call(symbol.encode(), None, None, ctypes.byref(status))
-    if not text:
-        return symbol
-    try:
-        return ctypes.string_at(text).decode("utf-8", "replace")
-    finally:
-        free = ctypes.CDLL(None).free
-        free.argtypes = [ctypes.c_void_p]
-        free(text)
 
 
 def name_of(symbol: str, signature: str) -> str:

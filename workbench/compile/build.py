@@ -33,6 +33,7 @@ from workbench.project import Project, cache_folder
 from workbench.specs import Version
 from workbench.study.flags import shell_safe
 from workbench.study.frontmatter import place
+from workbench.study.mangling import entries, written
 from workbench.study.sources import local_sources
 
 # --- what compilers say --------------------------------------------------------------------------
@@ -357,19 +358,28 @@ def _refuse_options(tool: Compiler, version: Version, arch: str, log: str) -> No
 def _check_kernels(version: Version, made: Build) -> None:
     names = [each.name for each in made.resources]
     for index, launch in enumerate(version.launches):
-        if launch.kernel in names:
+        found = entries(launch.kernel, names)
+        if len(found) == 1:
             continue
-        mangled = [name for name in names if name.startswith("_Z") and launch.kernel in name]
-        hint = (
-            f'It was compiled as `{mangled[0]}`: declare it extern "C" __global__.'
-            if mangled
-            else did_you_mean(launch.kernel, names, "kernels")
-        )
-        raise KernelError(
-            f"{place(version, f'launch[{index}].kernel')}: the compiled code has no kernel "
-            f"`{launch.kernel}`",
-            hint,
-        )
+        where = f"{place(version, f'launch[{index}].kernel')}: the compiled code has"
+        base, bracket, _ = launch.kernel.partition("<")
+        kinds = sorted(f'"{written(name)}"' for name in found or entries(base, names))
+        if found:
+            raise KernelError(
+                f"{where} {len(found)} kernels `{launch.kernel}`",
+                f"Write which one: kernel = {' or '.join(kinds)}.",
+            )
+        if bracket or re.search(rf"\btemplate\b[^;{{}}]*\b{re.escape(base)}\s*\(", version.text):
+            example = launch.kernel if bracket else f"{base}<float>"
+            hint = (
+                f"A template is compiled for the types that the file asks for: behind it, add "
+                f"`template __global__ void {example}(...);` with the types of its parameters, "
+                f'and write kernel = "{example}".'
+            )
+            hint += f" Compiled are {', '.join(kinds)}." if kinds else ""
+        else:
+            hint = did_you_mean(launch.kernel, names, "kernels")
+        raise KernelError(f"{where} no kernel `{launch.kernel}`", hint)
 
 
 # --- the cache ------------------------------------------------------------------

@@ -55,6 +55,8 @@ DTYPES = (
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+#: A kernel in C++: of a namespace, an instantiation of a template.
+_KERNEL = re.compile(r"[A-Za-z_](?:\w|::)*(?:<[\w\s:,*&()<>-]*>)?\Z", re.ASCII)
 
 
 def read_launch(keys: Keys, index: int, table: LaunchTable, triton: bool) -> LaunchSpec:
@@ -70,13 +72,13 @@ def read_launch(keys: Keys, index: int, table: LaunchTable, triton: bool) -> Lau
                 if triton
                 else "It is for Triton's kernels; write block and, if need be, dynamic_shared.",
             )
-    if not _IDENTIFIER.match(kernel):
+    if not (_IDENTIFIER if triton else _KERNEL).match(kernel):
         keys.fail(
             f"{key}.kernel",
             f"`{kernel}` is not a function name",
             "Write only the name of the function that @triton.jit decorates."
             if triton
-            else 'Write only the name; the kernel is declared extern "C" __global__.',
+            else 'Write the name of the __global__ function, or of an instantiation: "k<float>".',
         )
     block, stages = table.block, 0
     if triton:

@@ -25,6 +25,7 @@ from workbench.model import Dim3, KernelResources, Number, Problem, Record
 from workbench.specs import FillSpec, LaunchSpec, TensorMapSpec, Version
 from workbench.study.expressions import Key, Scope
 from workbench.study.keys import TENSOR_MAP_SIZES
+from workbench.study.mangling import entries
 
 # --- tensor maps: descriptors of tensors for the copy engine ---------------------------------
 #
@@ -447,11 +448,17 @@ def format_of(kinds: Sequence[str]) -> str:
 def complete(
     launches: tuple[ResolvedLaunch, ...], resources: tuple[KernelResources, ...]
 ) -> tuple[ResolvedLaunch, ...]:
-    """Launches with what the compiler of their kernels wants of every launch (Triton does)."""
+    """Launches by their compiled kernels' names, with what Triton wants of every launch."""
     wants = {each.name: each for each in resources if each.implied_shared or each.implied_args}
     null = ScalarArg(value=0, ctype="ulong")
+    names = [each.name for each in resources]
+
+    def named(launch: ResolvedLaunch) -> ResolvedLaunch:
+        found = entries(launch.kernel, names)
+        return msgspec.structs.replace(launch, kernel=found[0]) if found else launch
+
     return tuple(
-        launch
+        named(launch)
         if (want := wants.get(launch.kernel)) is None
         else msgspec.structs.replace(
             launch,

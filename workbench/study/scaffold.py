@@ -308,7 +308,13 @@ def start_version(
     if not (text and frontmatter.present(text, path=path, kind=parent.kind)):
         text = version_text(parent, title or f"{name}, to be named", change, text)
     frontmatter.parse(text, path=path, kind=parent.kind)  # a title such as "*/" ends here
-    create_files(project.root, {path: text.encode()})
+    try:
+        data = text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"{path}: not UTF-8: {text[error.start : error.end]!r}", "Write it as Unicode text."
+        ) from error
+    create_files(project.root, {path: data})
     try:
         load_versions(project, study.name).require(number)
     except BaseException:

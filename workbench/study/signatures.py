@@ -26,6 +26,7 @@ from workbench.study.launches import (
     format_of,
     members_of,
 )
+from workbench.study.mangling import entries, own_name
 from workbench.study.sources import without_comments
 
 #: NumPy's name of what a pointer of that type points to.
@@ -67,7 +68,9 @@ def check_arguments(version: Version, ptx: str, launches: Iterable[ResolvedLaunc
         given = [_bytes(argument) for argument in launch.args]
         if wanted is None or given == list(wanted):
             continue
-        index = next(n for n, spec in enumerate(version.launches) if spec.kernel == launch.kernel)
+        index = next(
+            n for n, spec in enumerate(version.launches) if entries(spec.kernel, [launch.kernel])
+        )
         key = Key(version, f"launch[{index}].args")
         if len(given) != len(wanted):
             raise key.error(
@@ -118,7 +121,7 @@ def misread(
     plain = without_comments(code)
     said = []
     for launch in launches:
-        found = re.search(rf"\b{re.escape(launch.kernel)}\s*\(([^()]*)\)", plain)
+        found = re.search(rf"\b{re.escape(own_name(launch.kernel))}\s*\(([^()]*)\)", plain)
         parameters = found[1].split(",") if found else []
         if len(parameters) != len(launch.args):
             continue
@@ -128,8 +131,8 @@ def misread(
             given, (taken, written) = dtypes.get(argument.name, ""), _pointer(parameter)
             if taken and _mistaken(given, taken):
                 said.append(
-                    f"`{argument.name}` is {given}, and {launch.kernel} takes it as {written}: "
-                    "give both one type."
+                    f"`{argument.name}` is {given}, and {own_name(launch.kernel)} takes it as "
+                    f"{written}: give both one type."
                 )
     return tuple(dict.fromkeys(said))
 

@@ -20,6 +20,7 @@ from workbench.project import Project
 from workbench.specs import Description, Version
 from workbench.study import frontmatter
 from workbench.study.frontmatter import Kind, place
+from workbench.study.mangling import own_name
 
 #: It begins with a character, for which `re` searches ten times as fast as for begins of lines.
 _INCLUDE = re.compile(r'#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]')
@@ -485,11 +486,11 @@ def _check_kernels(project: Project, version: Version) -> None:
         return
     sources = local_sources(project, version)
     plain = _COMMENT.sub(" ", frontmatter.code(version.text, kind=version.kind))
-    if all(_mentions(plain, launch.kernel) for launch in version.launches):
+    if all(_mentions(plain, own_name(launch.kernel)) for launch in version.launches):
         return
     plain = _COMMENT.sub(" ", "\n".join([plain, *(each.text or "" for each in sources[1:])]))
     for index, launch in enumerate(version.launches):
-        if not _mentions(plain, launch.kernel):
+        if not _mentions(plain, own_name(launch.kernel)):
             raise UsageError(
                 f"{place(version, f'launch[{index}].kernel')}: there is no kernel "
                 f"`{launch.kernel}` in this file",

@@ -322,7 +322,7 @@ def _blame(
     outputs = {name: memory.read(name) for name in arrays.outputs}
     reference = subject.study.reference(subject.problem, arrays.inputs)
     tolerance = subject.study.tolerance_of(subject.version.id)
-    return _never_written(module, origins, outputs) or _wrong_elements(
+    return _never_written(subject, module, origins, outputs) or _wrong_elements(
         module, origins, outputs, reference, tolerance
     )
 
@@ -401,26 +401,62 @@ def _wrong(got: Array, want: Array, tolerance: float) -> NDArray[np.bool_]:
     return far
 
 
+#: Lines that a message names at most.
+_NAMED = 3
+
+
 def _never_written(
-    module: ptxemu.Module, origins: ptxemu.Origins, outputs: Mapping[str, Array]
+    subject: Subject,
+    module: ptxemu.Module,
+    origins: ptxemu.Origins,
+    outputs: Mapping[str, Array],
 ) -> Blame | None:
     """Outputs with elements that were never written."""
     for name, got in outputs.items():
         left = unwritten(got).reshape(-1)
         if not left.any():
             continue
-        first = _shown(name, got.shape, int(np.argmax(left)))
-        count = int(left.sum())
+        flat = int(np.argmax(left))
+        first, count = _shown(name, got.shape, flat), int(left.sum())
         more = f" and {count - 1:,} more of its {left.size:,} elements" if count > 1 else ""
         verb = "were" if count > 1 else "was"
         stores = _stores(module, origins, name)
         if not stores:
             return Blame("", f"{first}{more} {verb} never written: no instruction stores to {name}")
-        where = "this line" if len(stores) == 1 else ", ".join(stores)
+        # The line that wrote the element before the first one, or else behind the gap.
+        beside = flat - 1 if flat else int(np.argmin(left))
+        writer = None if left.all() else origins.writer(name, beside, got.dtype.itemsize)
+        place = stores[0] if writer is None else module.where(writer.instr)
+        others = [each for each in stores if each != place]
+        where = ", ".join(["this line", *others[: _NAMED - 1]])
+        where += f" and {len(others) - _NAMED + 1} more" if len(others) >= _NAMED else ""
+        grid = _too_small(subject, name, left.reshape(got.shape))
         return Blame(
-            stores[0], f"{first}{more} {verb} never written; {name} is stored to by {where}"
+            place, f"{first}{more} {verb} never written; {name} is stored to by {where}{grid}"
         )
     return None
+
+
+def _too_small(subject: Subject, name: str, left: NDArray[np.bool_]) -> str:
+    """Whether a grid ends before an output does: every thread wrote, and as many elements."""
+    launches = [
+        each
+        for each in subject.launches
+        if any(isinstance(arg, BufferArg) and arg.name == name for arg in each.args)
+    ]
+    places = np.argwhere(~left)
+    if len(launches) != 1 or not len(places):
+        return ""
+    blocks, threads = math.prod(launches[0].grid), math.prod(launches[0].block)
+    each, rest = divmod(len(places), blocks * threads)
+    ends = places.max(axis=0) + 1
+    if rest or len(places) != math.prod(ends):  # it is no corner of the output that was written
+        return ""
+    reached, whole = (", ".join(f":{int(end)}" for end in at) for at in (ends, left.shape))
+    return (
+        f". Is the grid too small? {blocks:,} block{'s' * (blocks > 1)} of {threads:,} threads "
+        f"wrote {each:,} element{'s' * (each > 1)} each: {name}[{reached}] of {name}[{whole}]"
+    )
 
 
 def _standing_out(

@@ -28,6 +28,7 @@ from workbench.model import (
     SourceFile,
 )
 from workbench.study.launches import ResolvedLaunch
+from workbench.study.mangling import demangled, own_name
 
 #: Architecture -> the product whose limits and clocks bounds and occupancy are computed for:
 #: name, SMs, SM clock in hertz, as the driver reports them.
@@ -377,7 +378,10 @@ def launch_records(
             metrics |= _bounds(counts, chip, code.total if code else None, least_bytes)
         records.append(
             Launch(
-                kernel=launch.kernel,
+                kernel=own_name(launch.kernel),
+                signature=signature
+                if (signature := demangled(launch.kernel)) != launch.kernel
+                else "",
                 index=index,
                 grid=launch.grid,
                 block=launch.block,

@@ -77,8 +77,7 @@ _WORDS: dict[str, tuple[type[WorkbenchError], str, str]] = {
     "not-loadable": (
         KernelError,
         "{version} could not be loaded{during}: {message}{said}",
-        'Kernels must be declared extern "C" and named as in [[launch]]; the build must be '
-        "for this chip (--arch).",
+        "Kernels must be named as in [[launch]]; the build must be for this chip (--arch).",
     ),
     "bad-version": (KernelError, "{message}", "Correct {path}."),
     "unsupported": (
