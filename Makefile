@@ -119,7 +119,8 @@ agreement: $(VENV)/.demo ## The emulator's counters against every recorded profi
 
 truth: $(VENV)/.demo ## What is told of every labelled step and program, judged (PAIRS=folder of other people's reports)
 	@code=0; for of in "$(if $(PAIRS),--pairs $(PAIRS))" \
-	    "--labels tests/data/truth/unseen.toml --project tests/data/unseen" --programs; do \
+	    "--labels tests/data/truth/unseen.toml --project tests/data/unseen" --programs --shown \
+	    "--shown --project tests/data/unseen"; do \
 	    $(BIN)/python -m benchmarks.truth $$of || code=$$?; done; exit $$code
 
 fuzz: $(VENV)/.demo ## 2,600 damaged kernels in the emulator (an hour; FUZZ=file for findings)

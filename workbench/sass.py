@@ -72,6 +72,7 @@ HOLDING: Mapping[str, frozenset[str]] = {
 #: Asynchronous copies into shared memory.
 COPIES = those(lambda row: row.access in ("copy", "bulk in"))
 #: Reads and writes of global memory by lanes; both ways where an atomic does.
+PRODUCTS = those(lambda row: row.pipe == "tensor")
 GLOBAL_LOADS = those(lambda row: row.space == "global" and row.access in ("load", "copy"))
 GLOBAL_STORES = those(lambda row: row.space == "global" and row.access == "store")
 GLOBAL_ATOMICS = those(lambda row: row.space == "global" and row.access == "atomic")

@@ -3,7 +3,8 @@
 ``make truth`` prints one row per step and what holds in all, of the shipped ladders and of the
 recordings that the emulator was measured on. The reports of other people are not kept here:
 ``--pairs`` names the folder that holds them.
-``--programs`` prints instead how whole programs are told, beside their own clocks.
+``--programs`` prints instead how whole programs are told, beside their own clocks; ``--shown`` what
+the named stalls hold, and what tables beside the sentences deny, of every recorded step.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.document import replace
-from benchmarks.truth import programs
+from benchmarks.truth import programs, shown
 from benchmarks.truth.judge import Verdict, judge
 from benchmarks.truth.labels import Label, load_labels
 from workbench.analysis.story import Step
@@ -118,6 +119,13 @@ def steps(options: argparse.Namespace) -> tuple[str, str, bool]:
     return table, *summary(verdicts)
 
 
+def screens(options: argparse.Namespace) -> tuple[str, str, bool]:
+    """Of every recorded step: those that fall short, what holds in all, whether it is enough."""
+    project = options.project or Path.cwd()
+    every = [shown.shown(name, step) for name, step in shown.recorded(project)]
+    return shown.rows(every), *shown.totals(every)
+
+
 def main() -> int:
     """Judge, print, and (with ``--write``) replace the table of a document."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -128,8 +136,12 @@ def main() -> int:
     parser.add_argument("--write", type=Path, help="replace the table between its marks")
     parser.add_argument("--say", action="store_true", help="print every sentence as well")
     parser.add_argument("--programs", action="store_true", help="whole programs, not steps")
+    parser.add_argument("--shown", action="store_true", help="every recorded step, without labels")
     options = parser.parse_args()
-    table, words, reached = captured() if options.programs else steps(options)
+    if options.shown:
+        table, words, reached = screens(options)
+    else:
+        table, words, reached = captured() if options.programs else steps(options)
     sys.stdout.write(f"{table}\n{words}\n")
     if options.write is not None:
         marks = (f"<!-- {options.mark} -->", f"<!-- end of {options.mark} -->")

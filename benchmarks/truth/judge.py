@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from benchmarks.truth.labels import Falsehood, Label, Lines
+from benchmarks.truth.shown import Shown, shown
 from workbench.analysis.cause.finding import Proof
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import Step
@@ -19,7 +20,8 @@ FIRST = 3
 class Verdict(Record, frozen=True):
     """What the tool said of one step.
 
-    `top` and `first`: one proposition (of the first three) names both edit and counter.
+    `top` and `first`: one proposition (of the first three) names both edit and counter. `shown` is
+    what its own screen says of it.
     """
 
     pair: str
@@ -28,6 +30,7 @@ class Verdict(Record, frozen=True):
     limit: bool
     contradictions: tuple[str, ...]
     said: str
+    shown: Shown
 
 
 def judge(label: Label, step: Step) -> Verdict:
@@ -52,6 +55,7 @@ def judge(label: Label, step: Step) -> Verdict:
             word for falsehood in label.must_not if (word := _told(falsehood, step))
         ),
         said=story.sentence,
+        shown=shown(label.pair, step),
     )
 
 

@@ -168,7 +168,7 @@ def test_a_real_step_is_told_by_its_counter_its_line_its_stall_and_its_limit(
     assert story(old, new).sentence == (
         "Under the profiler v3 is 1.39× faster than v2. Shared wavefronts fell 102 M → 69.2 M "
         "(−32.0%), linked to hunk 1 (line 38). Warps spent an estimated 94.1 µs less in MIO "
-        "throttle stalls. The limit is still the L1 data stage, 91%."
+        "throttle stalls, 77% of the change. The limit is still the L1 data stage, 91%."
     )
     back = story(new, old).sentence
     assert "v3 is 1.39× slower than v2" in back and "rose 69.2 M → 102 M" in back
@@ -218,7 +218,7 @@ def test_a_warp_that_issues_is_no_stall() -> None:
         return story(old, edited(new, "in[threadIdx.y", "in[1 + threadIdx.y")).sentence
 
     text = told(side(5000, 3000), side(3000, 1000))
-    assert "Warps spent an estimated 200 µs less in wait stalls." in text
+    assert "Warps spent an estimated 200 µs less in wait stalls, 50% of the change." in text
     assert "elected" not in text
     # Of 350 µs these are 50: who issues less waits a little less, and that is no reason.
     assert "Warps spent" not in told(side(5000, 1000), side(2000, 500))

@@ -13,7 +13,7 @@ from workbench.analysis.attribution import attribute
 from workbench.analysis.cause.finding import beside_of, held_nothing_up, place_of_wait, waves_of
 from workbench.analysis.cause.hypotheses import Behaviour, Hypothesis, rank
 from workbench.analysis.cause.places import Origin, ordered_in
-from workbench.analysis.compare import Comparison, compare
+from workbench.analysis.compare import Comparison, Delta, compare
 from workbench.analysis.limit import RESOURCES, UNKNOWN, Load, Resource, Running
 from workbench.analysis.story import explain
 from workbench.model import InstructionTable, Metric, Profile, SourceFile
@@ -48,7 +48,7 @@ def busy(**shares: float) -> Behaviour:
     return Behaviour(values={}, waits={}, busy=loads)
 
 
-def nowhere(_counter: str, _way: str) -> Origin:
+def nowhere(_counter: Delta, _way: str) -> Origin:
     return Origin(link="elsewhere")
 
 

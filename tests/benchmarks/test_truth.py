@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from msgspec import structs
 from benchmarks.truth.__main__ import FIRST, TOP, judged, recorded, summary
 from benchmarks.truth.judge import judge
 from benchmarks.truth.labels import Falsehood, Label, load_labels
+from benchmarks.truth.shown import rows, shown, totals
+from workbench.analysis.story import Step
+from workbench.analysis.wording import Stop
 from workbench.counters import Reading, catalog, read
 from workbench.model import Launch, Profile
 from workbench.store import Store
@@ -22,6 +26,7 @@ OWN = [label for label in LABELS if label.study != "pairs"]
 UNSEEN = load_labels(ROOT / "tests/data/truth/unseen.toml")
 #: ncu rounds what it prints of a counter to six digits.
 PRINTED = 1e-5
+TENSOR = "tensor_utilization"
 
 
 def label_of(pair: str) -> Label:
@@ -106,6 +111,68 @@ def test_the_unseen_ladders_are_told_no_worse_than_they_were() -> None:
     assert sum(each.first for each in verdicts) >= 48
     assert sum(each.limit for each in verdicts) >= 48
     assert not [each.pair for each in verdicts if each.contradictions]
+    assert not rows(each.shown for each in verdicts)
+
+
+def step_of(pair: str, problem: str = "") -> Step:
+    label = label_of(pair)
+    return recorded(
+        structs.replace(label, problem=problem or label.problem), Store(ROOT / "profiles")
+    )
+
+
+@pytest.mark.parametrize("problem", ["n1024", "n4096"])
+def test_half_of_the_products_is_told_of_the_unit_that_multiplies(problem: str) -> None:
+    step = step_of("sgemm/v11..v13", problem)
+    proof = step.story.cause.proofs[0]
+    assert (proof.way, proof.counter.id, proof.counter.derived) == ("work", TENSOR, True)
+    assert proof.counter.old and proof.counter.new
+    assert proof.counter.new / proof.counter.old == pytest.approx(0.5, rel=0.01)
+    assert "hared wavefronts" not in step.story.sentence
+    assert not shown(problem, step).against
+
+
+def test_registers_that_let_fewer_blocks_fit_are_not_told_as_the_blocks_size() -> None:
+    step = step_of("sgemm/v7..v8", "n4096")
+    assert [delta.id for delta in step.story.cause.room] == ["registers"]
+    assert "registers per thread 127 → 235" in step.story.sentence
+    # A grid that leaves SMs half empty fits twice as many blocks, and has as few.
+    step = step_of("sgemm/v7..v8", "n1024")
+    assert [delta.id for delta in step.story.cause.room] == ["threads_per_block"]
+    assert "in a grid that does not fill the SMs (0.242 waves)" in step.story.sentence
+
+
+def test_hunks_that_cancel_and_stalls_that_take_turns_are_told_as_such() -> None:
+    story = step_of("conv2d_half/v2..v3").story
+    place = story.cause.proofs[0].place
+    assert (place.hunks, place.lost, place.gained) == ((9,), (5,), (2,))
+    assert "what hunk 5 lost of it, hunk 2 gained" in story.sentence
+    assert re.search(r"less in short scoreboard stalls, .* more in MIO throttle", story.sentence)
+
+
+def test_loads_that_are_issued_first_are_told_before_the_occupancy_that_hides_as_much() -> None:
+    step = step_of("conv2d_direct/v3..v5")
+    first, second = step.story.cause.proofs[:2]
+    assert (first.counter.id, first.place.link) == ("long_scoreboard", "hunk")
+    assert first.beside is not None and first.beside.id == "dram_throughput"
+    assert second.counter.id == "achieved_occupancy"
+    assert "With the same bytes, device memory was busy" in step.story.sentence
+    assert "Achieved occupancy rose" in step.story.sentence
+
+
+def test_a_screen_that_denies_its_sentence_is_found() -> None:
+    step = step_of("sgemm/v11..v13", "n4096")
+    story = step.story
+    wavefronts = next(p for p in story.cause.proofs if p.counter.id == "shared_wavefronts")
+    cause = structs.replace(story.cause, proofs=(wavefronts,))
+    stops = tuple(stop for stop in story.strip if stop.kind != "stall")
+    mio = Stop(text="MIO throttle stalls", counter="mio_throttle", kind="stall")
+    # `Step` tells its story once; this one tells another.
+    vars(step)["story"] = structs.replace(story, cause=cause, strip=(*stops, mio))
+    found = shown("sgemm", step)
+    assert found.low and len(found.against) == 2
+    words, reached = totals([found])
+    assert not reached and words.endswith("contradicts the sentence: 1 (goal 0)")
 
 
 def test_what_is_right_is_judged_right_and_what_is_false_is_found() -> None:
@@ -137,6 +204,8 @@ def test_the_ladders_are_told_as_the_labels_have_it() -> None:
     verdicts = list(judged(tuple(OWN), Store(ROOT / "profiles"), None))
     words, reached = summary([each for each in verdicts if each.pair not in BLIND | BLIND_WORSE])
     assert reached, f"{words} (goals {TOP:.0%}, {FIRST:.0%})"
+    assert sum(each.top for each in verdicts) >= 99
+    assert not rows(each.shown for each in verdicts)
     blind = [each for each in verdicts if each.pair in BLIND]
     assert len(blind) == len(BLIND)
     assert all(each.limit and not each.contradictions for each in blind)

@@ -33,7 +33,15 @@ from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.source.links import Line, LineLink, cheapest, plain_name
 from workbench.counters import catalog
 from workbench.model import Column, Launch, Number, Profile, Record, line_counters
-from workbench.sass import COPIES, GLOBAL_ATOMICS, GLOBAL_LOADS, GLOBAL_STORES, HOLDING, parse
+from workbench.sass import (
+    COPIES,
+    GLOBAL_ATOMICS,
+    GLOBAL_LOADS,
+    GLOBAL_STORES,
+    HOLDING,
+    PRODUCTS,
+    parse,
+)
 from workbench.units import extent, listed
 
 # --- Which part an amount on a line belongs to ---------------------------------------------------
@@ -378,6 +386,7 @@ KINDS = {
     "bulk_loads": ("inst_executed", COPIES - GLOBAL_LOADS),
     "barriers": ("inst_executed", HOLDING["barrier_stall"]),
     "arrivals": ("inst_executed", frozenset({"SYNCS"})),
+    "products": ("inst_executed", PRODUCTS),
 }
 
 

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 
 from workbench.analysis.absent import minus, total
 from workbench.analysis.attribution import Attribution, CounterSplit, Linked, Part
-from workbench.analysis.cause.finding import Cause, Proof, StallMove, is_pipe
+from workbench.analysis.cause.finding import MEMORY, Cause, Proof, StallMove, is_pipe
 from workbench.analysis.cause.hypotheses import WAITS
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.duration import StallDelta, TimePart, TimeSplit
@@ -33,7 +33,7 @@ from workbench.analysis.launches import (
 from workbench.analysis.limit import RESOURCES, Limit, stall_words
 from workbench.analysis.sameness import headline, precision_words
 from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.weight import TELLING
+from workbench.analysis.weight import TELLING, WELL
 from workbench.counters import catalog
 from workbench.model import Number, Record
 from workbench.units import capital, count, faster, listed, quantity, signed
@@ -229,7 +229,7 @@ class Tie(Linked, frozen=True):
     @property
     def together(self) -> str:
         """``hunks 4 and 5`` of what several hunks share, else ""."""
-        return f"hunks {listed(list(map(str, self.hunks)))}" if len(self.hunks) > 1 else ""
+        return _hunks(self.hunks) if len(self.hunks) > 1 else ""
 
     @property
     def places(self) -> str:
@@ -331,6 +331,10 @@ def tellable(attribution: Attribution) -> list[CounterSplit]:
 _UNEXPLAINED = 0.05
 #: A proof that is believed to be less than this part of the change explains only some of it.
 _PARTLY = 0.3
+#: Stalls that took the place of another one, of which so many are named.
+_INSTEAD = 2
+#: What warps did in the states that are no stalls.
+_WELL = {"selected": "issuing", "not_selected": "ready while others issued"}
 
 
 #: What is said of a place that is no hunk.
@@ -376,29 +380,42 @@ def tell(
         unknown = proof is not None and proof.place.link == "source unknown"
         clauses += [
             _proof(proof, attribution.hunks, cause) if proof else _nothing(comparison),
-            _stall(stall_of(cause)),
+            _hiding(cause),
+            _stall(cause),
             "" if unknown or not comparison["duration"].moved else _unexplained(time),
         ]
     clauses.append(_limit(cause.limit_old, cause.limit_new))
     return " ".join(clause for clause in clauses if clause)
 
 
-#: A stall of another kind than the proof is told from this part of the change on.
-_MUCH = 0.2
+#: A state of warps is told from this part of the change on.
+_MUCH = 0.25
+#: Two states whose parts differ by less are told apart by no sample.
+_ALIKE = 0.9
 
 
 def stall_of(cause: Cause) -> StallMove | None:
-    """The stall that is told beside the first proof: one of its own kind, else the largest.
+    """The stall that is told beside the first proof, the one that moved most with the time.
 
-    One of another kind is told where it is much of the change: warps that issue fewer
-    instructions also wait a little less for each other.
+    One of the proof's own kind stands for another that samples hardly tell from it. Without one
+    that is much of the change it may be that warps issued, or were ready to, for longer or
+    shorter: they had more or less to do.
     """
-    if not cause.proofs or not cause.stalls:
+    if not cause.proofs:
         return None
+    large = [move for move in cause.stalls if move.share >= _MUCH]
+    large.sort(key=lambda move: (move.stall in WELL, -move.share))
     own = WAITS.get(cause.proofs[0].counter.id, ())
-    large = (move for move in cause.stalls[:1] if move.share >= _MUCH)
-    stall = next((move for move in cause.stalls if move.stall in own), next(large, None))
-    return None if stall is None or stall.stall == cause.proofs[0].counter.id else stall
+    alike = (m for m in large if m.stall in own and m.share >= _ALIKE * large[0].share)
+    return next(alike, next(iter(large), None))
+
+
+def _instead(cause: Cause, stall: StallMove) -> list[StallMove]:
+    """The stalls that moved against one which holds more than all of the change."""
+    if stall.share <= 1.0 or stall.stall in WELL:
+        return []
+    against = [m for m in cause.stalls if m.share <= -_MUCH and m.stall not in WELL]
+    return against[:_INSTEAD]
 
 
 def lines_of(hunk: Hunk) -> str:
@@ -512,8 +529,18 @@ def _held(proof: Proof) -> str:
     if proof.beside is None or not is_pipe(proof.beside):
         return ""
     old, new = (quantity(value, "%") for value in (proof.beside.old, proof.beside.new))
+    if proof.beside.id == MEMORY:
+        return f" With the same bytes, device memory was busy {new} of the time instead of {old}."
     pipe = proof.beside.phrase
     return f" With the same work, the {pipe} was busy {new} of the active time instead of {old}."
+
+
+def _hiding(cause: Cause) -> str:
+    """Occupancy that explains as much as a wait which is told first."""
+    ways = [proof.way for proof in cause.proofs[:2]]
+    if ways != ["wait", "occupancy"] or cause.proofs[1].score < cause.proofs[0].score:
+        return ""
+    return f"{_occupancy(cause.proofs[1], cause)}."
 
 
 def _moved(delta: Delta) -> str:
@@ -527,7 +554,8 @@ def _went(cause: Cause, proof: Proof) -> str:
     if move is None:
         return "changed"
     verb = "fell" if move.delta_s < 0 else "rose"
-    return f"{verb} by an estimated {quantity(abs(move.delta_s), 's')}"
+    part = f" ({100 * move.share:.0f}% of the change)" if 0 < move.share <= 1 else ""
+    return f"{verb} by an estimated {quantity(abs(move.delta_s), 's')}{part}"
 
 
 def _launch(proof: Proof, cause: Cause) -> str:
@@ -546,6 +574,9 @@ def _launch(proof: Proof, cause: Cause) -> str:
 def _occupancy(proof: Proof, cause: Cause) -> str:
     text = f"{proof.counter.title} {_moved(proof.counter)}"
     because = ", ".join(f"{delta.phrase} {delta.words}" for delta in cause.room)
+    if proof.beside is not None:
+        waves = quantity(proof.beside.new, "")
+        because += f" in a grid that does not fill the SMs ({waves} waves)"
     return f"{text}: {because}" if because else text
 
 
@@ -554,13 +585,12 @@ def where_of(proof: Proof, hunks: Sequence[Hunk]) -> str:
     named = [hunk for hunk in hunks if hunk.id in proof.place.hunks]
     if not named:
         return _WORDS.get(proof.place.link, "")
-    numbers = listed([str(hunk.id) for hunk in named])
     plain = all(hunk.new[0] <= hunk.new[1] for hunk in named)
     places = [lines_of(hunk) for hunk in named]
     if plain and len(named) > 1:
         places = [place.removeprefix("lines ").removeprefix("line ") for place in places]
     lines = "lines " * (plain and len(named) > 1) + listed(places)
-    return f"hunk{'s' if len(named) > 1 else ''} {numbers} ({lines})"
+    return f"{_hunks([hunk.id for hunk in named])} ({lines})"
 
 
 def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
@@ -582,17 +612,35 @@ def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
     if proof.way == "occupancy" and proof.place.link == "compiler":
         return f"; instructions changed most in {where}"
     share = proof.place.share
+    swapped = ""
+    if proof.place.lost and proof.place.gained:
+        lost, gained = (_hunks(each) for each in (proof.place.lost, proof.place.gained))
+        swapped = f"; what {lost} lost of it, {gained} gained"
     if share is None or share >= 0.995:
-        return f", linked to {where}"
-    return f", {100 * share:.0f}% of it linked to {where}"
+        return f", linked to {where}{swapped}"
+    launch = proof.place.launch
+    rest = f", {100 * launch:.0f}% to the launch" if launch is not None else ""
+    return f", {100 * share:.0f}% of it linked to {where}{rest}{swapped}"
 
 
-def _stall(move: StallMove | None) -> str:
-    if move is None:
+def _hunks(numbers: Sequence[int]) -> str:
+    return f"hunk{'s' if len(numbers) > 1 else ''} {listed(list(map(str, numbers)))}"
+
+
+def _stall(cause: Cause) -> str:
+    move = stall_of(cause)
+    if move is None or (cause.proofs[0].way == "wait" and cause.proofs[0].counter.id == move.stall):
         return ""
+    told = [_spent(move), *(_spent(other) for other in _instead(cause, move))]
+    part = f"{100 * move.share:.0f}%" if move.share <= 1.0 else "more than all"
+    part = f", {part} of the change" if len(told) == 1 else ""
+    return f"Warps spent an estimated {listed(told)}{part}."
+
+
+def _spent(move: StallMove) -> str:
     less = "less" if move.delta_s < 0 else "more"
-    words = stall_words(move.stall)
-    return f"Warps spent an estimated {quantity(abs(move.delta_s), 's')} {less} in {words}."
+    where = _WELL.get(move.stall) or f"in {stall_words(move.stall)}"
+    return f"{quantity(abs(move.delta_s), 's')} {less} {where}"
 
 
 def _unexplained(time: TimeSplit | None) -> str:
@@ -659,7 +707,8 @@ def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tup
             where = "no single hunk"
         if where:
             out.append(Stop(text=where, hunk=next(iter(proof.place.hunks), None), kind="edit"))
-        moved = [delta for delta in (proof.counter, proof.beside) if delta is not None]
+        both = (proof.counter, proof.beside)
+        moved = [delta for delta in both if delta is not None and delta.moved]
         # A wait's ratio per instruction says less than its time, which the stall tells.
         told = moved[1:] if proof.way == "wait" else moved
         for delta in told:

@@ -18,6 +18,7 @@ from workbench.analysis.absent import times
 from workbench.analysis.aggregate import combine, main_launch
 from workbench.analysis.attribution import Attribution
 from workbench.analysis.cause.hypotheses import (
+    OWN,
     QUIET,
     WAITS,
     Behaviour,
@@ -33,7 +34,7 @@ from workbench.analysis.limit import FULL, RESOURCES, Limit, limit_of, state_sec
 from workbench.analysis.occupancy import OccupancySplit
 from workbench.analysis.sameness import Doubt
 from workbench.analysis.source.lines import scan
-from workbench.analysis.weight import WELL, Scale, tells
+from workbench.analysis.weight import Scale, tells
 from workbench.counters import Missing
 from workbench.gpus import chip_for
 from workbench.model import Profile, Record
@@ -46,7 +47,8 @@ class Proof(Record, frozen=True):
     """One proposition: what was edited moved this counter. `score` as `Hypothesis.score`.
 
     `beside` is, where the counter is a wait, the count of its kind that went with it at the same
-    place, or the share of a pipe that did the same work; where it is the grid, its waves.
+    place, or the share of a pipe that did the same work; where it is the grid, its waves, and so
+    of blocks whose size counts because there are too few of them.
     """
 
     counter: Delta
@@ -59,7 +61,8 @@ class Proof(Record, frozen=True):
 class StallMove(Record, frozen=True):
     """A warp state over the whole kernel, in seconds of the duration, on both sides.
 
-    `share` is the part of what the step gained or lost (0-1, more where states cancel out).
+    `share` is the part of what the step gained or lost (0-1, more where states cancel out; below
+    zero of one that moved against the time).
     """
 
     stall: str
@@ -76,9 +79,10 @@ class StallMove(Record, frozen=True):
 class Cause(Record, frozen=True):
     """Why a step took the time that it took. `proofs` come best first, and may be none.
 
-    `stalls` are the warp states that moved most in the direction of the time; `limit_old` and
-    `limit_new` what limited either side. `active` is the part of the time (0-1) that SMs were
-    active on both sides; `room` are the resources that changed how many blocks fit on an SM.
+    `stalls` are the warp states that moved with the time or against it, the most first;
+    `limit_old` and `limit_new` what limited either side. `active` is the part of the time (0-1)
+    that SMs were active on both sides; `room` are the resources that changed how many blocks fit
+    on an SM.
     `doubts` say why the two did not do the same, where they did not.
     """
 
@@ -109,17 +113,18 @@ def find_cause(
     sides = _side(old), _side(new)
     known = "unknown" not in (attribution.sources.old, attribution.sources.new)
     hypotheses = rank(comparison, *sides)
+    by_size = _by_size(comparison, occupancy)
 
-    def place(counter: str, way: str) -> Origin:
+    def place(counter: Delta, way: str) -> Origin:
         return place_of(
-            counter,
+            counter.id,
             way,
             attribution,
             time,
             occupancy,
             known=known,
-            by_size=_by_size(comparison),
-            change=comparison[counter].delta,
+            by_size=by_size,
+            change=counter.delta,
         )
 
     proofs = []
@@ -128,19 +133,23 @@ def find_cause(
         if useless and h.way == "wait":
             continue
         told = delta_of(comparison, h, sides)
-        where = place(told.id, h.way)
+        where = place(told, h.way)
         beside = None
         if h.way == "occupancy" and where.link == "compiler":
             where = bounded_in(attribution, old, new) or where
         if h.way == "launch":
             beside = waves_of(comparison)
+        if h.way == "occupancy" and by_size and comparison["theoretical_occupancy"].moved:
+            beside = comparison["waves"]  # why what fits does not count
         if h.way == "wait":
             beside = beside_of(comparison, h, where, place, sides)
             if beside is not None and not is_pipe(beside):
                 # A count says exactly where, samples only about.
-                where = place(beside.id, "count")
+                where = place(beside, "count")
             elif known:
                 where = place_of_wait(comparison, h, where, attribution, new)
+            if h.counter in OWN and (beside is None or not is_pipe(beside)):
+                continue  # nothing says that its pipe was held up
         proofs.append(
             Proof(
                 counter=told,
@@ -150,6 +159,8 @@ def find_cause(
                 beside=beside,
             )
         )
+    if _hidden(proofs):
+        proofs[:2] = proofs[1::-1]
     if comparison.speed is None:
         proofs = _counted(old, comparison, place)
     return Cause(
@@ -163,8 +174,24 @@ def find_cause(
     )
 
 
+#: A wait explains as much as what hides it from this part of its score on.
+_AS_MUCH = 0.9
+
+
+def _hidden(proofs: Sequence[Proof]) -> bool:
+    """Whether occupancy comes first, and next what it hides: a wait that an edit changed as much.
+
+    More warps hide any wait, and the edit says which one it was.
+    """
+    if len(proofs) < 2 or (proofs[0].way, proofs[1].way) != ("occupancy", "wait"):
+        return False
+    wait = proofs[1]
+    edited = wait.place.link == "hunk" and wait.beside is not None
+    return edited and wait.score >= _AS_MUCH * proofs[0].score
+
+
 def _counted(
-    old: Profile, comparison: Comparison, place: Callable[[str, str], Origin]
+    old: Profile, comparison: Comparison, place: Callable[[Delta, str], Origin]
 ) -> list[Proof]:
     """Without a time: the count whose change takes the SMs longest, at their peak."""
     scale = Scale(old, comparison)
@@ -179,7 +206,7 @@ def _counted(
     _, most = max(costs, key=lambda each: each[0], default=(0.0, None))
     if most is None:
         return []
-    return [Proof(counter=most, place=place(most.id, "count"), way="count", score=1.0)]
+    return [Proof(counter=most, place=place(most, "count"), way="count", score=1.0)]
 
 
 def _active(old: Behaviour, new: Behaviour) -> tuple[float, float] | None:
@@ -207,27 +234,50 @@ _AGREE = 0.1
 
 def _room(comparison: Comparison, occupancy: Sequence[OccupancySplit]) -> tuple[Delta, ...]:
     """What moved occupancy its way; what only changed beside it is no reason of it."""
-    names = ("threads_per_block",) if _by_size(comparison) else tuple(_ROOM)
+    by_size = _by_size(comparison, occupancy)
+    names = ("threads_per_block",) if by_size else tuple(_ROOM)
     moved = tuple(delta for name in names if (delta := comparison[name]).moved)
-    if _by_size(comparison) or not occupancy:
-        return moved
     way = comparison["achieved_occupancy"].delta
-    if way is None:
+    if by_size or not occupancy or way is None:
         return moved
+    points = _points(occupancy)
+    return tuple(delta for delta in moved if points[_ROOM[delta.id]] * way > 0)
+
+
+def _points(occupancy: Sequence[OccupancySplit]) -> dict[str, float]:
+    """Points of theoretical occupancy by their cause, of all kernels."""
     points: dict[str, float] = defaultdict(float)
     for split in occupancy:
         for cause, amount in split.causes.items():
             points[cause] += amount
-    return tuple(delta for delta in moved if points[_ROOM[delta.id]] * way > 0)
+    return points
 
 
-def _by_size(comparison: Comparison) -> bool:
-    """Whether as many blocks as before were on an SM, and only their size changed."""
+#: A grid that leaves so much of the blocks that fit on SMs decides how many there are.
+_UNFILLED = 0.75
+
+
+def _unfilled(comparison: Comparison) -> bool:
+    """Whether the grid has fewer blocks than fit on the SMs, on both sides."""
+    fit, occupied = comparison["theoretical_occupancy"], comparison["achieved_occupancy"]
+    pairs = ((occupied.old, fit.old), (occupied.new, fit.new))
+    return all(some and most and some <= _UNFILLED * most for some, most in pairs)
+
+
+def _by_size(comparison: Comparison, occupancy: Sequence[OccupancySplit]) -> bool:
+    """Whether as many blocks as before were on an SM, and only their size changed.
+
+    Where blocks fill the SMs, what decides how many fit is a matter of the formula: fewer
+    registers may be what would have let twice as many of half the size.
+    """
     occupied, threads = comparison["achieved_occupancy"], comparison["threads_per_block"]
     if not (occupied.old and occupied.new and threads.old and threads.new and threads.moved):
         return False
     ratio = (occupied.new / occupied.old) / (threads.new / threads.old)
-    return abs(ratio - 1.0) <= _AGREE
+    if abs(ratio - 1.0) > _AGREE:
+        return False
+    fit = _points(occupancy)["block size"] * (occupied.new - occupied.old) > 0
+    return fit or not occupancy or _unfilled(comparison)
 
 
 def _side(profile: Profile) -> Behaviour:
@@ -253,26 +303,20 @@ def delta_of(
 
 
 def _stalls(old: Behaviour, new: Behaviour) -> tuple[StallMove, ...]:
-    """States that both sides counted and that moved with the time, the most first."""
+    """States that both sides counted and that moved, the most first."""
     seconds = old.seconds, new.seconds
     if seconds[0] is None or seconds[1] is None:
         return ()
     longer = max(seconds[0], seconds[1])
     change = seconds[1] - seconds[0]
-    faster = change < 0
     moves = []
     for state in {**(old.waits or {}), **(new.waits or {})}:
         before, after = old.waited(state), new.waited(state)
-        if before is None or after is None or state in WELL:
+        if before is None or after is None or abs(after - before) < _STALL * longer:
             continue
         share = (after - before) / change if change else 0.0
         moves.append(StallMove(stall=state, old_s=before, new_s=after, share=share))
-    told = [
-        move
-        for move in moves
-        if abs(move.delta_s) >= _STALL * longer and (move.delta_s < 0) == faster
-    ]
-    return tuple(sorted(told, key=lambda move: -abs(move.delta_s)))
+    return tuple(sorted(moves, key=lambda move: -abs(move.delta_s)))
 
 
 # --- what stands beside a wait -------------------------------------------------------------
@@ -293,17 +337,38 @@ def beside_of(
     comparison: Comparison,
     wait: Hypothesis,
     where: Origin,
-    place: Callable[[str, str], Origin],
+    place: Callable[[Delta, str], Origin],
     sides: tuple[Behaviour, Behaviour],
 ) -> Delta | None:
-    """The count that went with a wait at the same hunks; else the pipe that it held up."""
+    """What a wait held up: memory that moved as many bytes, else a pipe with as much to do.
+
+    Before the pipe comes the count that went with the wait at the same hunks.
+    """
+    if (memory := _memory(comparison, wait)) is not None:
+        return memory
     found = _count(comparison, wait, where.hunks, place) if where.link == "hunk" else None
     return found if found is not None else _pipe(comparison, wait, sides)
 
 
+#: How busy device memory was: from this share (%) on its bytes are what there is to do.
+MEMORY, _BUSY = "dram_throughput", 50.0
+
+
+def _memory(comparison: Comparison, wait: Hypothesis) -> Delta | None:
+    """The share of device memory, where it moved the same bytes and was held up less (or more)."""
+    share, data = comparison[MEMORY], comparison["dram_bytes"]
+    if wait.counter not in WAITS["global_load_requests"] or not share.moved:
+        return None
+    if not (data.old and data.new and abs(data.new / data.old - 1.0) <= _SAME):
+        return None
+    held = times(share.delta, wait.effect)
+    busy = min(share.old or 0.0, share.new or 0.0) >= _BUSY
+    return share if busy and held is not None and held < 0 else None
+
+
 def is_pipe(delta: Delta) -> bool:
-    """Whether what stands beside a wait is a pipe's share and no count."""
-    return delta.id in _PIPES.values()
+    """Whether what stands beside a wait is a unit's share and no count."""
+    return delta.id == MEMORY or delta.id in _PIPES.values()
 
 
 def place_of_wait(
@@ -354,7 +419,7 @@ def _count(
     comparison: Comparison,
     wait: Hypothesis,
     hunks: tuple[int, ...],
-    place: Callable[[str, str], Origin],
+    place: Callable[[Delta, str], Origin],
 ) -> Delta | None:
     """The count that rose (or fell) with a wait at the same hunks, the one that moved most."""
     along = [
@@ -365,7 +430,7 @@ def _count(
     along = [d for d in along if _ratio(d) >= _ALONG * abs(wait.effect)]
     along.sort(key=lambda d: -_ratio(d))
     for delta in along:
-        if set(place(delta.id, "count").hunks) & set(hunks):
+        if set(place(delta, "count").hunks) & set(hunks):
             return delta
     return None
 

@@ -18,13 +18,13 @@ cancel it, and is believed the less, the more it overshoots.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import structs
 
 from workbench.analysis.absent import Maybe, growth, largest, minus, over, plus, times, total
 from workbench.analysis.aggregate import value_of
-from workbench.analysis.cause.works import UNITS, lacking
+from workbench.analysis.cause.works import UNCOUNTED, UNITS, lacking
 from workbench.analysis.compare import Comparison
 from workbench.analysis.limit import UNKNOWN, Load, Running, loads, running_of
 from workbench.counters import DERIVED_NOISE
@@ -66,6 +66,8 @@ LEAST = 0.05
 _WAIT_AGAINST_COUNT = 0.5
 #: A wait that fell lets other waits grow in its place: this part of it is taken as a gain.
 _WAIT_IS = 0.6
+#: A unit that limits both sides is named for its work where that explains this part of the best.
+_LEADS = 0.5
 #: How much is taken off the belief in a prediction for each factor of e that it overshoots.
 _OVERSHOOT = 0.25
 
@@ -166,11 +168,12 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
         change = outside if outside * change > 0 else 0.0
     if abs(change) < QUIET:
         return ()
+    full = _full(old, new)
     found = [
         *_counts(comparison, old, new),
-        *(_works(old, new) if lacking(comparison.counters) else ()),
+        *_works(old, new, UNITS if lacking(comparison.counters) else UNCOUNTED, full),
         *_machine(comparison, old, new),
-        *_waits(old, new, float(duration.old), float(duration.new)),
+        *_waits(old, new, float(duration.old), float(duration.new), _KINDS),
     ]
     counts = change
     if comparison.profiler_alone and comparison["cycles"].old:
@@ -192,7 +195,37 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
         score = min(one.score, 0.99 * counted) if better else one.score
         if score >= LEAST:
             kept.append(structs.replace(one, score=score))
-    return tuple(sorted(kept, key=lambda h: (-h.score, -abs(h.effect))))
+    if not kept:
+        # What code does to itself counts where nothing else does: how its instructions are laid.
+        kept = [
+            Hypothesis(counter=c, way="wait", effect=effect, score=score)
+            for c, _, effect in _waits(
+                old,
+                new,
+                float(duration.old),
+                float(duration.new),
+                [frozenset({state}) for state in OWN],
+            )
+            if (score := _believed(effect, counts)) >= LEAST
+        ]
+    best = max((h.score for h in kept), default=0.0)
+
+    def order(one: Hypothesis) -> tuple[bool, float, float]:
+        # Where one unit limits both sides, what it had to do comes before what others had.
+        leads = one.way == "work" and one.counter == full and one.score >= _LEADS * best
+        return not leads, -one.score, -abs(one.effect)
+
+    return tuple(sorted(kept, key=order))
+
+
+def _full(old: Behaviour, new: Behaviour) -> str:
+    """The unit of an SM that is the fullest on both sides, and limits both; "" where none does."""
+    names = []
+    for side in (old, new):
+        inside = [load for load in side.busy.values() if load.resource.inside]
+        most = max(inside, key=lambda load: load.active, default=None)
+        names.append(most.resource.id if most is not None and most.full else "")
+    return names[0] if names[0] == names[1] else ""
 
 
 def _believed(effect: float, change: float) -> float:
@@ -252,10 +285,14 @@ def _counts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fou
     return [found for found in out if found[0] != _echo(comparison)]
 
 
-def _works(old: Behaviour, new: Behaviour) -> list[_Found]:
-    """What units did, by their shares of peak, where a side holds no counts."""
+def _works(old: Behaviour, new: Behaviour, units: Iterable[str], full: str) -> list[_Found]:
+    """What units did, by their shares of peak, where no count says it.
+
+    One that limits both sides binds as much of the time as it is busy, if no more.
+    """
     out: list[_Found] = []
-    for name, unit in UNITS.items():
+    for name in units:
+        unit = UNITS[name]
         before, after = old.works.get(name), new.works.get(name)
         if not before or not after or abs(math.log(after / before)) < DERIVED_NOISE:
             continue
@@ -263,7 +300,11 @@ def _works(old: Behaviour, new: Behaviour) -> list[_Found]:
             continue
         slower = old if after < before else new
         resource = name.split()[0]
-        bound = times(slower.running.busiest, _ramp(slower.share(resource), unit.low, unit.high))
+        share = slower.share(resource)
+        bound = _ramp(share, unit.low, unit.high)
+        if resource == full:
+            bound = largest(bound, over(share, 100.0))
+        bound = times(slower.running.busiest, bound)
         if bound is not None:
             out.append((name, "work", _predicted(bound, before, after)))
     return out
@@ -401,14 +442,22 @@ def _occupied(comparison: Comparison, old: Behaviour, new: Behaviour) -> float:
     return _less(ratio, ratio + spread)
 
 
-def _waits(old: Behaviour, new: Behaviour, old_s: float, new_s: float) -> list[_Found]:
+#: States that take turns.
+_KINDS = (_SHARED, _QUEUES | _LATENCY, frozenset({"barrier_stall"}))
+#: Waits of arithmetic for itself: for operands, a fixed latency, a pipe.
+OWN = ("dispatch_stall", "wait_stall", "math_pipe_throttle")
+
+
+def _waits(
+    old: Behaviour, new: Behaviour, old_s: float, new_s: float, kinds: Iterable[frozenset[str]]
+) -> list[_Found]:
     """Time that left a kind of wait or went into it, for what no count says.
 
     States of one kind take turns (a full queue holds back those who would wait for an answer),
     so the kind's net counts, under the name of the state that moved most with it.
     """
     out: list[_Found] = []
-    for kind in (_SHARED, _QUEUES | _LATENCY, frozenset({"barrier_stall"})):
+    for kind in kinds:
         found = {s: minus(new.waited(s), old.waited(s)) for s in sorted(kind)}
         moves = {state: move for state, move in found.items() if move is not None}
         net = sum(moves.values())

@@ -37,6 +37,7 @@ _LINES = {
     "global_atomics": ("atomics",),
     "l2_read_sectors": ("load_sectors", "load_tags", "bulk_loads"),
     "dram_bytes": ("global_sectors", "bulk_loads"),
+    "tensor_utilization": ("products",),
 }
 #: What stands for a kind where the machine code cannot be read.
 _WHOLE = {
@@ -64,12 +65,18 @@ class Origin(Record, frozen=True):
     known: the counter's own ``lines``, the ``time`` that is linked to them, that there is but
     this ``one`` edit, that what warps do to wait for one another changed there (``order``), or
     that they bound registers (``bounds``); of all but lines nothing ties the counter to them.
+    `lost` and `gained` are hunks of which the latter took over what the former had of it, which
+    was more than all of the change. `launch` is the part of a changed launch, where it is more
+    than theirs.
     """
 
     link: Link
     hunks: tuple[int, ...] = ()
     share: float | None = None
     by: Literal["lines", "time", "one", "order", "bounds"] = "lines"
+    lost: tuple[int, ...] = ()
+    gained: tuple[int, ...] = ()
+    launch: float | None = None
 
 
 def place_of(
@@ -117,8 +124,11 @@ def place_of(
         found = _largest(_by_hunk(split), float(split.delta))
         if found is not None:
             # How much a copy brings is not known: of reads, its part is not its part of copies.
-            copies = split is attribution.kinds.get("bulk_loads")
-            return structs.replace(found, share=None) if copies else found
+            if split is attribution.kinds.get("bulk_loads"):
+                return structs.replace(found, share=None)
+            launch = _launched(split)
+            more = found.share is not None and found.share < launch <= 1
+            return structs.replace(found, launch=launch) if more else found
     if len(code) == 1:
         return Origin(link="hunk", hunks=(code[0].id,), by="one")
     if moved and code:
@@ -155,7 +165,7 @@ def _each(amounts: _Amounts) -> dict[int, float]:
     return out
 
 
-def _moves(each: dict[int, float]) -> dict[tuple[int, ...], float]:
+def _moves(each: dict[int, float]) -> _Amounts:
     """Net amounts: what one hunk loses and others take over is one move of all of them."""
     left = sorted(each, key=lambda hunk: -abs(each[hunk]))
     out: dict[tuple[int, ...], float] = {}
@@ -195,7 +205,25 @@ def _largest(amounts: _Amounts, change: float) -> Origin | None:
     # What is shared with a hunk that is not named is not the named ones'.
     share = sum(amount for hunks, amount in amounts.items() if set(hunks) <= set(chosen)) / change
     known = _EDITED <= share <= 1
-    return Origin(link="hunk", hunks=tuple(chosen), share=share if known else None)
+    swapped = _swapped(each, moves, change, chosen)
+    return Origin(
+        link="hunk",
+        hunks=tuple(chosen),
+        share=share if known else None,
+        lost=tuple(sorted(hunk for hunk in swapped if each[hunk] < 0)),
+        gained=tuple(sorted(hunk for hunk in swapped if each[hunk] > 0)),
+    )
+
+
+def _swapped(
+    each: dict[int, float], moves: _Amounts, change: float, chosen: Sequence[int]
+) -> tuple[int, ...]:
+    """Hunks that are not named, and moved more from one to the other than all that changed."""
+    for hunks in moves:
+        large = all(abs(each[hunk]) > abs(change) for hunk in hunks[:2])
+        if len(hunks) > 1 and large and not set(hunks) & set(chosen):
+            return hunks
+    return ()
 
 
 def _amount(part: TimePart, state: str) -> float:
@@ -215,8 +243,13 @@ def _seconds(time: TimeSplit | None, state: str = "") -> _Amounts:
 
 def _unedited(split: CounterSplit) -> Origin:
     """Of a change that no hunk has: the launch's where its lines say so, else the compiler's."""
+    return Origin(link="launch" if _launched(split) > 0 else "compiler")
+
+
+def _launched(split: CounterSplit) -> float:
+    """The part of a change (below zero: against it) that is of changed launches."""
     launch = sum(float(part.delta) for part in split.parts if part.link == "launch")
-    return Origin(link="launch" if launch * float(split.delta) > 0 else "compiler")
+    return launch / float(split.delta) if split.delta else 0.0
 
 
 def _of_wait(state: str, time: TimeSplit | None) -> Origin:

@@ -55,6 +55,9 @@ UNITS = {
     ),
 }
 
+#: Units whose work no count of the catalog says: an instruction of theirs may be of any size.
+UNCOUNTED = ("tensor",)
+
 
 def works_of(profile: Profile) -> dict[str, float]:
     """Cycles that units need at their peak, by the keys of `UNITS`; those known."""
@@ -84,7 +87,7 @@ def change_of(resource: str, old: float, new: float, moved: bool) -> Delta:
     known = catalog()[unit.counter]
     return Delta(
         id=unit.counter,
-        title=f"Time of {unit.title} at its peak rate",
+        title=f"Time of {unit.title} at {'their' if unit.title.endswith('s') else 'its'} peak rate",
         group=known.group,
         unit="cycle",
         better="lower",
