@@ -377,3 +377,44 @@ def test_no_step_of_the_ladders_is_called_other_work(study: str) -> None:
     same = told.pop("v4..v5") if study == "conv2d_int8" else "The same kernel twice"
     assert same.startswith("The same kernel twice")
     assert not any(told.values()), told
+
+
+def reduction(loads: int, bytes_moved: float, seconds: float, adds: int = 0) -> Launch:
+    """A launch whose threads load so many words each and store one in all."""
+    return launch(
+        (f"LDG.E R4, [R2.64+{16 * loads:#x}]", loads * THREADS),
+        ("FADD R5, R4, R5", adds * THREADS),
+        ("STG.E [R8.64], R5", 32),
+        metrics={
+            "dram__bytes.sum": bytes_moved,
+            "gpu__time_duration.sum": seconds,
+            "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum": adds * THREADS,
+        },
+    )
+
+
+@pytest.mark.parametrize("adds", [0, 64])
+def test_half_of_the_data_is_told_a_byte_before_any_praise(adds: int) -> None:
+    old = side(reduction(64, 8.4e6, 2.66e-3, adds), study="")
+    new = side(reduction(32, 4.23e6, 1e-3, adds // 2), study="")
+    found = doubts(old, new)
+    assert kinds(found)[:1] == [("size", False)]
+    text = Step(old, new, ("v4", "v5")).story.sentence
+    assert text.startswith(
+        "Other amount of data: 8.39 MB → 4.19 MB loaded, 0.500 × as much; a byte takes 0.752 × "
+        "the time. Under the profiler v5 is 2.66× faster than v4."
+    )
+
+
+def test_as_much_arithmetic_or_memory_traffic_is_as_much_data() -> None:
+    def told(old: Launch, new: Launch, **fields: Any) -> list[tuple[str, bool]]:
+        found = doubts(side(old, **fields), side(new, **fields))
+        return [kind for kind in kinds(found) if kind == ("size", False)]
+
+    less = reduction(32, 4.2e6, 1e-3, 32)
+    assert told(reduction(64, 8.4e6, 2e-3, 64), less, study="")
+    # Read once instead of twice, or from a cache: the work is the same.
+    assert not told(reduction(64, 8.4e6, 2e-3, 32), less, study="")
+    assert not told(reduction(64, 4.2e6, 2e-3, 64), less, study="")
+    # A recorded version ran the problem that it says.
+    assert not told(reduction(64, 8.4e6, 2e-3, 64), less)

@@ -6,7 +6,9 @@ captures of the same machine code differ by nothing but the machine. Judged by:
 
 * the arithmetic (`analysis.roofline`: float operations, tensor products, byte dot products,
   all alike: a matrix unit in place of FFMAs is the same work);
-* the bytes that store instructions write to global memory, lane by lane, and that loads read;
+* the bytes that store instructions write to global memory, lane by lane, and that loads read:
+  where nothing says that the problem is one, and device memory moved as much more or less for
+  them, the time a byte is said first, and the step is told all the same;
 * where nothing says that the problem is one: threads × the instructions of each. More threads
   that do as much each are another size, and as many of the same kernel that do a twentieth left
   the work undone; the time is then told a block, thread, byte and operation;
@@ -80,8 +82,8 @@ _OTHER_SIZE = 1.5
 _SAME_INSTRUCTIONS = 0.1
 #: Threads that execute up to this factor more or fewer instructions each do as much.
 _AS_MUCH = 1.25
-#: Two factors that agree within this part are one.
-_AGREE = 0.05
+#: Two factors that agree within this part are one; those of lanes and of memory, within this.
+_AGREE, _ALIKE = 0.05, 0.1
 #: Local accesses per instruction of a debug build, at least; of the other side, at most; and
 #: how many times the instructions of the other side it executes. Spills alone stay below.
 _DEBUG_LOCAL, _PLAIN_LOCAL, _BLOWN_UP = 0.1, 0.02, 4.0
@@ -174,6 +176,12 @@ def headline(found: Iterable[Doubt]) -> str:
 def precision_words(found: Iterable[Doubt]) -> str:
     """``Other precision: float64 operations 6.68 G → 0.``, to stand before any praise; or ""."""
     return "".join(f"Other precision: {d.words}." for d in found if d.kind == "precision")
+
+
+def data_words(found: Iterable[Doubt]) -> str:
+    """``Other amount of data: 8.39 MB → 4.19 MB loaded, …``, to stand before any praise; or ""."""
+    told = (d.words for d in found if d.kind == "size" and not d.certain)
+    return "".join(f"Other amount of data: {words}." for words in told)
 
 
 # --- builds ------------------------------------------------------------------------
@@ -368,6 +376,7 @@ def _by_amount(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt
         or (None if known else _other_size(sides, operations, stored))
         or (None if known else _other_launch(sides))
         or (None if known else _hardly_ran(sides, labels))
+        or (None if known else _other_data(sides, operations))
         or _fewer_operations(sides, operations)
     )
 
@@ -412,6 +421,26 @@ def _a_piece(old: Launch, new: Launch) -> str:
         pieces.pop(1)  # as of a block
     told = [f"{quantity(ratio)} × a {what}" for ratio, what in pieces if ratio]
     return f"; of the time it takes {listed(told)}" if told else ""
+
+
+def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> Doubt | None:
+    """What lanes load and memory moves for them, changed alike: less data, or read once less."""
+    loaded = amounts_of(sides, loaded_bytes)
+    moved = amounts_of(sides, lambda launch: value_of(launch, "dram_bytes"))
+    if loaded is None or moved is None or min(*loaded.once, *moved.once) <= 0:
+        return None
+    amounts = [loaded, moved]
+    if operations is not None and max(operations.once) > 0:
+        amounts.append(operations)
+    ratios = [over(amount.once[1], amount.once[0]) or 0.0 for amount in amounts]
+    if any(amount.changed < _OTHER_SIZE for amount in amounts):
+        return None
+    if not all(_close(ratio, ratios[0], _ALIKE) for ratio in ratios):
+        return None
+    each = over(over(*(each_once(side, _seconds) for side in reversed(sides))), ratios[0])
+    piece = f"; a byte takes {quantity(each)} × the time" if each is not None else ""
+    words = f"{_moved(loaded, 'byte')} loaded, {quantity(ratios[0])} × as much{piece}"
+    return Doubt(kind="size", words=words, certain=False)
 
 
 def _hardly_ran(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:

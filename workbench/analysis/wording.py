@@ -9,7 +9,8 @@ the `Cause` and so cannot say more than it. Every clause is built from one numbe
 where that is missing, within its noise, or too small to matter. Code is *linked to* what its lines
 counted. The strip is edit → counter → stall → time → what limits now; every stop says where its
 proof is: the hunk, the counter's row, the split of the time, or the panel of what limits now. A
-step that is no faster has no edit to show.
+step that is no faster has no edit to show. It is one module because rows, sentences and strip word
+the same things, each once.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from workbench.analysis.launches import (
     speaking,
 )
 from workbench.analysis.limit import RESOURCES, Limit, stall_words
-from workbench.analysis.sameness import headline, precision_words
+from workbench.analysis.sameness import data_words, headline, precision_words
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.weight import TELLING, WELL
 from workbench.counters import catalog
@@ -367,6 +368,7 @@ def tell(
         return f"{head} {precise}".rstrip()
     clauses = [
         precise,
+        data_words(cause.doubts),
         _speed(comparison),
         _unseen(comparison),
         _set_of_kernels(comparison),
@@ -700,6 +702,8 @@ def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tup
     out = []
     if precision_words(cause.doubts):
         out.append(Stop(text="other precision", kind="doubt"))
+    if data_words(cause.doubts):
+        out.append(Stop(text="other amount of data", kind="doubt"))
     if cause.proofs and (comparison.speed is None or comparison.speed.moved):
         proof = cause.proofs[0]
         where = where_of(proof, attribution.hunks)
