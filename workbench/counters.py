@@ -19,7 +19,9 @@ import msgspec
 import tomli
 
 from workbench.errors import UsageError
+from workbench.gpus import Chip
 from workbench.model import Launch, Number, Record, Spread
+from workbench.units import quantity
 
 #: How a SASS line names its operation: ``@!P0 LDG.E.128 R4, [R2]`` -> ``LDG``.
 _OPCODE = re.compile(r"^\s*(?:@!?U?P\w+\s+)?([A-Z0-9]+)")
@@ -426,3 +428,44 @@ def _evaluate(launch: Launch, formula: str) -> Number | Missing:
                 product = product / value
         total += sign * product
     return total
+
+
+# --- what a value can be ---------------------------------------------------------------------
+
+#: What is said of a value that no run can have.
+IMPLAUSIBLE = "not plausible"
+#: Clocks and passes differ by as much.
+MARGIN = 1.05
+#: Most percent of a sector's bytes that lanes can use.
+_SHARED_BYTES = 1600.0
+_OF_SECTORS = frozenset({"global_load_efficiency", "global_store_efficiency"})
+
+
+def bound_broken(name: str, value: Number, chip: Chip | None = None) -> str:
+    """What a counter can be, where a value is not: ``100% at most``; "" where it can be that.
+
+    Args:
+        name: The counter's id.
+        value: In the counter's unit.
+        chip: What it was counted on, where that is known.
+    """
+    if value < 0:
+        return "0 at least"
+    most = _most(name, chip)
+    if most is None or value <= most * MARGIN:
+        return ""
+    return f"{quantity(most, catalog()[name].unit)} at most"
+
+
+def _most(name: str, chip: Chip | None) -> float | None:
+    """The most that a counter can be, in its unit; None where nothing bounds it."""
+    counter = catalog()[name]
+    if name in _OF_SECTORS:
+        return _SHARED_BYTES
+    if counter.unit == "%":
+        return 100.0
+    if name == "dram_bandwidth" and chip is not None:
+        return chip.memory_bandwidth or None
+    if name == "registers" and chip is not None:
+        return float(chip.registers_per_thread)
+    return None

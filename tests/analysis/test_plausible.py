@@ -9,9 +9,13 @@ from tests.factories import H200, make_profile, make_timing, with_metrics
 from workbench.analysis.compare import compare, remarks
 from workbench.analysis.gates import Rules, check_step, overall
 from workbench.analysis.noise import left_noise
-from workbench.analysis.plausible import MARK, implausible, implausible_time
-from workbench.counters import catalog
-from workbench.model import Spread
+from workbench.analysis.plausible import implausible, implausible_time
+from workbench.analysis.story import Step, telling
+from workbench.counters import IMPLAUSIBLE, catalog
+from workbench.frames import counters
+from workbench.model import Profile, Spread
+from workbench.views.html.parts import cell
+from workbench.views.html.render import environment
 
 USED = "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct"
 OCCUPIED = "sm__warps_active.avg.pct_of_peak_sustained_active"
@@ -30,7 +34,7 @@ OCCUPIED = "sm__warps_active.avg.pct_of_peak_sustained_active"
 def test_a_reading_outside_of_its_range_is_said(metric: str, value: float, wrong: bool) -> None:
     profile = with_metrics(make_profile(), **{metric: value})
     assert bool(implausible(profile)) == wrong
-    assert any(MARK in text for text in remarks(profile)) == wrong
+    assert any(IMPLAUSIBLE in text for text in remarks(profile)) == wrong
 
 
 def test_more_bytes_than_lanes_can_share_are_not_plausible() -> None:
@@ -81,3 +85,39 @@ def test_disjoint_ranges_are_not_the_same(n: int, moved: bool) -> None:
         Spread(n=n, low=low, median=low, high=high) for low, high in ((100, 150), (60, 95))
     )
     assert left_noise(catalog()["duration"], 120.0, 80.0, (before, after)) == moved
+
+
+HIT_RATE = "lts__t_sector_hit_rate.pct"
+
+
+def hits(before: float, after: float) -> tuple[Profile, Profile]:
+    """A step of which nothing moved but the time and the L2's hit rate."""
+    duration = "gpu__time_duration.sum"
+    return (
+        with_metrics(make_profile(version="v0"), **{HIT_RATE: before, duration: 2e-3}),
+        with_metrics(make_profile(version="v1"), **{HIT_RATE: after, duration: 1e-3}),
+    )
+
+
+def test_what_no_run_can_have_moved_nothing_and_is_no_cause() -> None:
+    assert compare(*hits(60.0, 90.0))["l2_hit_rate"].moved
+    step = Step(*hits(60.0, 113.0), ("v0", "v1"))
+    delta = step.comparison["l2_hit_rate"]
+    assert (delta.old, delta.new, delta.delta, delta.moved) == (60.0, 113.0, None, False)
+    assert delta.reason == "new: not plausible, 100% at most is possible"
+    assert "l2_hit_rate" not in [proof.counter.id for proof in step.story.cause.proofs]
+    told = telling(step.comparison, step.story, step.scale, 60)
+    assert told and "l2_hit_rate" not in [one.id for one in told]
+
+
+def test_frames_and_cells_of_pages_mark_it() -> None:
+    frame = counters(hits(60.0, 113.0), ["l2_hit_rate", "duration", HIT_RATE])
+    marks = frame.loc[frame.counter == "l2_hit_rate", "implausible"].tolist()
+    assert marks == ["", "100% at most"]
+    assert set(frame.loc[frame.counter == "duration", "implausible"]) == {""}
+    launch = hits(60.0, 113.0)[1].launches[0]
+    assert cell(launch, "l2_hit_rate").doubt == "not plausible: 100% at most is possible"
+    assert cell(launch, "duration").doubt == ""
+    html = environment().from_string("{% import 'macros.html' as m %}{{ m.value(c) }}")
+    assert "113% (!)" in html.render(c=cell(launch, "l2_hit_rate"))
+    assert "(!)" not in html.render(c=cell(launch, "duration"))

@@ -57,8 +57,9 @@ from workbench.analysis.noise import (
 from workbench.analysis.plausible import implausible, implausible_time
 from workbench.analysis.sameness import both_for_debugging
 from workbench.analysis.timing import Speed, TimeChange, time_change
-from workbench.counters import DERIVED, Counter, Missing, catalog
+from workbench.counters import DERIVED, IMPLAUSIBLE, Counter, Missing, bound_broken, catalog
 from workbench.errors import InconclusiveError
+from workbench.gpus import Chip, chip_for
 from workbench.model import Number, Profile, Record, Timing
 from workbench.units import faster, points, quantity, relative, several, signed
 
@@ -260,6 +261,8 @@ def compare(
     time = time_change(old_time, new_time, across=across)
     resized = _resized(before["threads_per_block"], after["threads_per_block"])
     deltas = tuple(_delta(c, before[c.id], after[c.id], resized=resized) for c in catalog())
+    chips = chip_for(old.device), chip_for(new.device)
+    deltas = tuple(_told_as_absent(delta, chips) for delta in deltas)
     loose = of_both(
         CountedSide(both.old, before, speaker.old if speaker else None),
         CountedSide(both.new, after, speaker.new if speaker else None),
@@ -436,6 +439,26 @@ def _delta(
     verdict = movement(better, delta, moved)
     relative = delta / old.value if old.value else None
     return result(delta=delta, relative=relative, moved=moved, verdict=verdict, noise=noise)
+
+
+def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None]) -> Delta:
+    """A counter of which a side is what no run can have moved nothing, and explains nothing."""
+    sides = zip(("old", "new"), (delta.old, delta.new), chips, strict=True)
+    broken = [
+        f"{side}: {IMPLAUSIBLE}, {bound} is possible"
+        for side, value, chip in sides
+        if value is not None and (bound := bound_broken(delta.id, value, chip))
+    ]
+    if not broken:
+        return delta
+    return replace(
+        delta,
+        delta=None,
+        relative=None,
+        moved=False,
+        verdict="missing",
+        reason="; ".join(filter(None, (delta.reason, *broken))),
+    )
 
 
 def movement(better: str, change: Number, moved: bool) -> Movement:

@@ -13,21 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from workbench.analysis.aggregate import readings_of, seconds_of
-from workbench.counters import Missing, catalog
+from workbench.counters import IMPLAUSIBLE, MARGIN, Missing, bound_broken, catalog
 from workbench.gpus import Chip, chip_for
 from workbench.model import Profile, Timing
 from workbench.units import quantity
 
-#: What stands before each of them.
-MARK = "not plausible"
-#: Clocks and passes differ by as much.
-_MARGIN = 1.05
 #: Shares of shorter launches are not judged: their passes differ by as much as they are long, and
 #: of kernels of 1 µs that clear a buffer ncu gives an L1 at 440%.
 _SHORT = 10e-6
-#: Most percent of a sector's bytes that lanes can use.
-_SHARED_BYTES = 1600.0
-_OF_SECTORS = frozenset({"global_load_efficiency", "global_store_efficiency"})
 
 
 def implausible(profile: Profile) -> list[str]:
@@ -40,30 +33,14 @@ def implausible(profile: Profile) -> list[str]:
         for name, reading in readings_of(launch).items() if launch.profiled else ():
             if isinstance(reading, Missing):
                 continue
-            most = _most(name, chip)
             if short and catalog()[name].unit == "%":
                 continue
-            if reading.value < 0 or (most is not None and reading.value > most * _MARGIN):
-                bound = f"{quantity(most, reading.unit)} at most"
-                bound = "0 at least" if reading.value < 0 else bound
+            if bound := bound_broken(name, reading.value, chip):
                 title = catalog()[name].title
                 value = quantity(reading.value, reading.unit)
-                found[f"{MARK}: {title} of {launch.kernel} is {value}, {bound} is possible"] = None
+                is_so = f"{title} of {launch.kernel} is {value}"
+                found[f"{IMPLAUSIBLE}: {is_so}, {bound} is possible"] = None
     return list(found)
-
-
-def _most(name: str, chip: Chip | None) -> float | None:
-    """The most that a counter can be, in its unit; None where nothing bounds it."""
-    counter = catalog()[name]
-    if name in _OF_SECTORS:
-        return _SHARED_BYTES
-    if counter.unit == "%":
-        return 100.0
-    if name == "dram_bandwidth" and chip is not None:
-        return chip.memory_bandwidth or None
-    if name == "registers" and chip is not None:
-        return float(chip.registers_per_thread)
-    return None
 
 
 def implausible_time(timing: Timing) -> list[str]:
@@ -83,8 +60,8 @@ def _too_fast(timing: Timing, chip: Chip, seconds: float) -> Iterator[str]:
         (timing.bytes, moved, "byte/s", "device memory" if far else "all L1 caches together"),
         (timing.flops, done, "flop/s", "the fastest unit of the chip"),
     ):
-        if amount and peak and amount / seconds > peak * _MARGIN:
+        if amount and peak and amount / seconds > peak * MARGIN:
             yield (
-                f"{MARK}: {timing.version} in {quantity(seconds, 's')} would be "
+                f"{IMPLAUSIBLE}: {timing.version} in {quantity(seconds, 's')} would be "
                 f"{quantity(amount / seconds, unit)}, and {where} can do {quantity(peak, unit)}"
             )

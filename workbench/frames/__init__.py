@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
 
 from workbench import counters as counting
-from workbench.counters import Missing, Reading, catalog, read
+from workbench.counters import Missing, Reading, bound_broken, catalog, read
 from workbench.disk.cache import Cache, KeptByContent, digest_of, entry_name
 from workbench.errors import UsageError, did_you_mean
 from workbench.frames.columns import Kind, Row, frame_of
+from workbench.gpus import Chip, chip_for
 from workbench.model import SCHEMA_VERSION, Launch, Profile, Timing, line_counters
 from workbench.project import cache_folder
 from workbench.store import Entry, Store
@@ -44,7 +45,7 @@ ROWS = 250_000
 KEYS = ("device", "engine", "study", "version", "problem", "kernel", "launch")
 
 #: Columns of `counters`, after `KEYS`.
-COUNTER_COLUMNS = ("counter", "ncu", "value", "unit", "group", "better", "missing")
+COUNTER_COLUMNS = ("counter", "ncu", "value", "unit", "group", "better", "missing", "implausible")
 
 #: Columns of `lines`, after `KEYS`.
 LINE_COLUMNS = ("file", "line", "counter", "ncu", "value", "text")
@@ -92,7 +93,9 @@ def counters(profiles: Iterable[Profile], metrics: Sequence[str] | None = None) 
 
     Returns:
         Columns `KEYS` then `COUNTER_COLUMNS`. `value` is float64 and NaN where
-        `missing` says why. `ncu` is the metric or formula that the value came from.
+        `missing` says why. `implausible` is what a counter can be, where no run can have
+        the value (`100% at most`), else empty. `ncu` is the metric or formula that the
+        value came from.
     """
     return frame_of(counter_rows(profiles, metrics), _kinds(KEYS + COUNTER_COLUMNS))
 
@@ -384,10 +387,11 @@ def counter_rows(profiles: Iterable[Profile], metrics: Sequence[str] | None) -> 
     """The rows of `workbench.frames.counters`."""
     wanted = [c.id for c in catalog()] if metrics is None else list(metrics)
     for profile in profiles:
+        chip = chip_for(profile.device)
         for launch in profile.launches:
             key = key_of(profile, launch)
             for name in wanted:
-                yield (*key, *_counter(launch, name))
+                yield (*key, *_counter(launch, name, chip))
 
 
 def key_of(profile: Profile, launch: Launch) -> tuple[Any, ...]:
@@ -396,19 +400,20 @@ def key_of(profile: Profile, launch: Launch) -> tuple[Any, ...]:
     return (*of, launch.kernel, launch.index)
 
 
-def _counter(launch: Launch, name: str) -> tuple[Any, ...]:
+def _counter(launch: Launch, name: str, chip: Chip | None) -> tuple[Any, ...]:
     known = catalog()
     if name not in known and ("__" in name or name in launch.metrics or known.by_name(name)):
         # A raw ncu name: exactly that metric, whatever counter it may belong to.
         metric = launch.metrics.get(name)
         if metric is None or isinstance(metric.value, str):
             reason = launch.absent.get(name) or "this profile does not hold it as a number"
-            return ("", name, None, "", "", "", reason)
-        return ("", name, float(metric.value), metric.unit, "", "", "")
+            return ("", name, None, "", "", "", reason, "")
+        return ("", name, float(metric.value), metric.unit, "", "", "", "")
     counter = known[name]
     reading = read(launch, counter)
     start = (counter.id,)
     end = (counter.unit, counter.group, counter.better)
     if isinstance(reading, Missing):
-        return (*start, counter.origin, None, *end, reading.reason)
-    return (*start, reading.ncu, float(reading.value), *end, "")
+        return (*start, counter.origin, None, *end, reading.reason, "")
+    bound = bound_broken(name, reading.value, chip)
+    return (*start, reading.ncu, float(reading.value), *end, "", bound)

@@ -27,7 +27,7 @@ from workbench.analysis.aggregate import value_of
 from workbench.analysis.cause.works import UNCOUNTED, UNITS, lacking
 from workbench.analysis.compare import Comparison
 from workbench.analysis.limit import UNKNOWN, Load, Running, loads, running_of
-from workbench.counters import DERIVED_NOISE
+from workbench.counters import DERIVED_NOISE, IMPLAUSIBLE
 from workbench.model import Launch, Record
 
 #: Warp states in which a warp works, or waits for what its own arithmetic takes.
@@ -186,6 +186,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
             score=_believed(effect, change if way == "clock" else counts),
         )
         for c, way, effect in found
+        if IMPLAUSIBLE not in comparison[c].reason
     ]  # fmt: skip
     counted = max((h.score for h in scored if h.way not in ("wait", "tail")), default=0.0)
     kept = []

@@ -13,7 +13,7 @@ from workbench.analysis.expectations import Score
 from workbench.analysis.headroom import Panel, Way, line_at, statement_at
 from workbench.analysis.limit import RESOURCES, Limit
 from workbench.analysis.wording import Stop
-from workbench.counters import Counter, Missing, Reading, catalog
+from workbench.counters import IMPLAUSIBLE, Counter, Missing, Reading, bound_broken, catalog
 from workbench.model import Estimate, Launch, LineKey, Profile, Record, Timing, Verification
 from workbench.views.html.page import Badge, Link, Tone
 
@@ -77,6 +77,14 @@ class CounterCell(NamedTuple):
         if isinstance(self.reading, Missing):
             return "undefined" if self.reading.undefined else units.quantity(None)
         return f"{self.reading.mark}{units.quantity(self.reading.value, self.reading.unit)}"
+
+    @property
+    def doubt(self) -> str:
+        """Why no run can have it; "" where one can."""
+        if isinstance(self.reading, Missing):
+            return ""
+        bound = bound_broken(self.counter.id, self.reading.value)
+        return f"{IMPLAUSIBLE}: {bound} is possible" if bound else ""
 
     @property
     def unit(self) -> str:
