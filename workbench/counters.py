@@ -19,7 +19,6 @@ import msgspec
 import tomli
 
 from workbench.errors import UsageError
-from workbench.gpus import Chip
 from workbench.model import Launch, Number, Record, Spread
 from workbench.units import quantity
 
@@ -441,31 +440,17 @@ _SHARED_BYTES = 1600.0
 _OF_SECTORS = frozenset({"global_load_efficiency", "global_store_efficiency"})
 
 
-def bound_broken(name: str, value: Number, chip: Chip | None = None) -> str:
+def bound_broken(name: str, value: Number, most: float | None = None) -> str:
     """What a counter can be, where a value is not: ``100% at most``; "" where it can be that.
 
     Args:
         name: The counter's id.
         value: In the counter's unit.
-        chip: What it was counted on, where that is known.
+        most: What the chip bounds it by, where it does.
     """
     if value < 0:
         return "0 at least"
-    most = _most(name, chip)
-    if most is None or value <= most * MARGIN:
-        return ""
-    return f"{quantity(most, catalog()[name].unit)} at most"
-
-
-def _most(name: str, chip: Chip | None) -> float | None:
-    """The most that a counter can be, in its unit; None where nothing bounds it."""
     counter = catalog()[name]
-    if name in _OF_SECTORS:
-        return _SHARED_BYTES
     if counter.unit == "%":
-        return 100.0
-    if name == "dram_bandwidth" and chip is not None:
-        return chip.memory_bandwidth or None
-    if name == "registers" and chip is not None:
-        return float(chip.registers_per_thread)
-    return None
+        most = _SHARED_BYTES if name in _OF_SECTORS else 100.0
+    return f"{quantity(most, counter.unit)} at most" if most and value > most * MARGIN else ""

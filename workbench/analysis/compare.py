@@ -54,7 +54,7 @@ from workbench.analysis.noise import (
     noise_of,
     of_both,
 )
-from workbench.analysis.plausible import implausible, implausible_time
+from workbench.analysis.plausible import implausible, implausible_time, most_on
 from workbench.analysis.sameness import both_for_debugging
 from workbench.analysis.timing import Speed, TimeChange, time_change
 from workbench.counters import DERIVED, IMPLAUSIBLE, Counter, Missing, bound_broken, catalog
@@ -447,7 +447,7 @@ def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None]) -> Del
     broken = [
         f"{side}: {IMPLAUSIBLE}, {bound} is possible"
         for side, value, chip in sides
-        if value is not None and (bound := bound_broken(delta.id, value, chip))
+        if value is not None and (bound := bound_broken(delta.id, value, most_on(chip, delta.id)))
     ]
     if not broken:
         return delta

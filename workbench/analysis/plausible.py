@@ -35,12 +35,21 @@ def implausible(profile: Profile) -> list[str]:
                 continue
             if short and catalog()[name].unit == "%":
                 continue
-            if bound := bound_broken(name, reading.value, chip):
+            if bound := bound_broken(name, reading.value, most_on(chip, name)):
                 title = catalog()[name].title
                 value = quantity(reading.value, reading.unit)
                 is_so = f"{title} of {launch.kernel} is {value}"
                 found[f"{IMPLAUSIBLE}: {is_so}, {bound} is possible"] = None
     return list(found)
+
+
+def most_on(chip: Chip | None, name: str) -> float | None:
+    """The most that a chip lets a counter be, in its unit; None where it bounds nothing."""
+    if name == "dram_bandwidth" and chip is not None:
+        return chip.memory_bandwidth or None
+    if name == "registers" and chip is not None:
+        return float(chip.registers_per_thread)
+    return None
 
 
 def implausible_time(timing: Timing) -> list[str]:

@@ -26,7 +26,6 @@ from workbench.counters import Missing, Reading, bound_broken, catalog, read
 from workbench.disk.cache import Cache, KeptByContent, digest_of, entry_name
 from workbench.errors import UsageError, did_you_mean
 from workbench.frames.columns import Kind, Row, frame_of
-from workbench.gpus import Chip, chip_for
 from workbench.model import SCHEMA_VERSION, Launch, Profile, Timing, line_counters
 from workbench.project import cache_folder
 from workbench.store import Entry, Store
@@ -387,11 +386,10 @@ def counter_rows(profiles: Iterable[Profile], metrics: Sequence[str] | None) -> 
     """The rows of `workbench.frames.counters`."""
     wanted = [c.id for c in catalog()] if metrics is None else list(metrics)
     for profile in profiles:
-        chip = chip_for(profile.device)
         for launch in profile.launches:
             key = key_of(profile, launch)
             for name in wanted:
-                yield (*key, *_counter(launch, name, chip))
+                yield (*key, *_counter(launch, name))
 
 
 def key_of(profile: Profile, launch: Launch) -> tuple[Any, ...]:
@@ -400,7 +398,7 @@ def key_of(profile: Profile, launch: Launch) -> tuple[Any, ...]:
     return (*of, launch.kernel, launch.index)
 
 
-def _counter(launch: Launch, name: str, chip: Chip | None) -> tuple[Any, ...]:
+def _counter(launch: Launch, name: str) -> tuple[Any, ...]:
     known = catalog()
     if name not in known and ("__" in name or name in launch.metrics or known.by_name(name)):
         # A raw ncu name: exactly that metric, whatever counter it may belong to.
@@ -415,5 +413,5 @@ def _counter(launch: Launch, name: str, chip: Chip | None) -> tuple[Any, ...]:
     end = (counter.unit, counter.group, counter.better)
     if isinstance(reading, Missing):
         return (*start, counter.origin, None, *end, reading.reason, "")
-    bound = bound_broken(name, reading.value, chip)
+    bound = bound_broken(name, reading.value)
     return (*start, reading.ncu, float(reading.value), *end, "", bound)
