@@ -134,3 +134,5 @@ def test_doctor_explains_a_log(cli: Cli, tmp_path: Path) -> None:
     assert code == 0 and "an error that is not known here" in " ".join(out.split())
     log.write_text("all is well\n")
     assert "no error or warning" in cli("doctor", "--log", str(log))[1]
+    code, _, said = cli("doctor", "--log", str(tmp_path / "none"))
+    assert code == 5 and "cannot read" in said

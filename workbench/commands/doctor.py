@@ -20,7 +20,7 @@ from workbench.views.sheets.machine import doctor_sheet, log_sheet
 @click.option("--strict", is_flag=True, help="Exit with code 3 if anything is missing.")
 @click.option(
     "--log",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     metavar="FILE",
     help="Explain what ncu printed: each error, its cause and what to do.",
 )

@@ -14,7 +14,7 @@ from workbench.compile import compilers
 from workbench.disk.limits import MIB, ByteLimit, read_regular
 from workbench.engines.host import presence
 from workbench.engines.ncu.faults import Explained, explain, fitting, permission
-from workbench.errors import MissingError, WorkbenchError
+from workbench.errors import DataError, MissingError, WorkbenchError
 from workbench.model import Record
 from workbench.processes.starting import NEUTRAL, environment
 from workbench.project import Project
@@ -90,7 +90,13 @@ def read_log(path: Path) -> list[Explained]:
     Raises:
         DataError: it cannot be read, or is none.
     """
-    return explain(read_regular(path, _LOGS).decode("utf-8", "replace"))
+    try:
+        data = read_regular(path, _LOGS)
+    except OSError as error:
+        raise DataError(
+            f"cannot read {path}: {error.strerror}", "Check the path and its permissions."
+        ) from error
+    return explain(data.decode("utf-8", "replace"))
 
 
 def fits() -> list[str]:
