@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.gpu.conftest import REPO
+from workbench.capture.lifting import choose, lift
+from workbench.capture.shelf import find_shelf
+from workbench.capture.survey import Invocation
+from workbench.disk.writing import new_folder
 from workbench.engines.host import presence
+from workbench.engines.host.process import Input
 from workbench.errors import MissingError
 from workbench.study.lifted import LiftedLaunch, read_lifted
 
@@ -56,16 +61,16 @@ def run(*words: str, code: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-def lifted(program: tuple[str, ...], kernel: str, *more: str) -> LiftedLaunch:
+def lifted(program: tuple[str, ...], kernel: str, number: int | None = None) -> LiftedLaunch:
     if not Path(".workbench").is_dir():
         run(*WORKBENCH, "capture", "it", "--no-detail", "--survey", "trace", "--", *program)
-    run(*WORKBENCH, "lift", f"@it::{kernel}", "--as", "kept", *more, "--", *program)
-    folder = Path("kernels/kept/captured")
-    said = run(sys.executable, str(HERE / "replay.py"), str(folder))
+    wanted = choose(find_shelf().load("it").survey, kernel, number)
+    with new_folder(Path.cwd(), "kept") as place, Input() as given:
+        invocation = Invocation(command=program, folder=Path.cwd())
+        lift(invocation, given, wanted, place, lambda _: None)
+    said = run(sys.executable, str(HERE / "replay.py"), "kept/captured")
     assert said.startswith("same"), said
-    launch = read_lifted(folder)
-    shutil.rmtree("kernels/kept")
-    return launch
+    return read_lifted(Path("kept/captured"))
 
 
 @pytest.mark.usefixtures("place")
@@ -77,7 +82,7 @@ def test_a_binarys_kernel() -> None:
 
 @pytest.mark.usefixtures("place")
 def test_tables_a_struct_of_pointers_and_a_pointer_in_memory() -> None:
-    one = lifted(built(HERE / "tables.cu"), "gather", "--launch", "4")
+    one = lifted(built(HERE / "tables.cu"), "gather", 4)
     symbols = {each.symbol: each for each in one.buffers if each.symbol}
     assert {"weights", "launches", "offsets"} <= set(symbols)
     assert symbols["launches"].after and not symbols["weights"].after
@@ -120,7 +125,7 @@ def test_an_extension_of_pytorch(segments: str, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.usefixtures("place")
 def test_a_node_of_pytorchs_graph() -> None:
-    one = lifted(python(HERE / "graphed.py"), "softmax", "--launch", "5")
+    one = lifted(python(HERE / "graphed.py"), "softmax", 5)
     assert any("node of a CUDA graph" in note for note in one.notes)
 
 
