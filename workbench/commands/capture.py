@@ -103,7 +103,7 @@ def command(name: str | None, wish: Wish, **given: Any) -> None:
     named after the Git commit (and the uncommitted change on top of it). To compare two:
     `workbench diff @before @after`, `workbench diff @HEAD~1 @HEAD`.
     """
-    program = program_behind("capture before")
+    program = program_behind()
     if name is not None:
         check_name(name)
     shelf = find_shelf()

@@ -54,7 +54,7 @@ def command(
     COMMAND runs once more, as it was captured. Of one launch of KERNEL its arguments, the memory
     that they lead to, before and after, and its machine code are kept in kernels/STUDY/captured.
     """
-    program = program_behind("lift @before::softmax")
+    program = program_behind()
     name, _, kernel = target.partition("::")
     if not is_capture(target) or not kernel:
         raise UsageError(

@@ -332,27 +332,29 @@ class Behind(click.Command):
             if at < len(args) or isinstance(error, click.MissingParameter):
                 raise
             # Most likely the program's own words, which were taken for ours.
-            raise UsageError(error.format_message(), _behind(ctx.info_name or "")) from error
+            raise UsageError(error.format_message(), _behind(ctx)) from error
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Say that it stands there."""
         return [*super().collect_usage_pieces(ctx), "-- COMMAND"]
 
 
-def _behind(words: str) -> str:
+_BEFORE_DASHES = {"capture": "before", "lift": "@before::softmax"}
+
+
+def _behind(ctx: click.Context) -> str:
+    words = f"{ctx.info_name} {_BEFORE_DASHES[ctx.info_name or '']}"
     return f"Write the command behind --, as in `workbench {words} -- python bench.py`."
 
 
-def program_behind(words: str) -> tuple[str, ...]:
+def program_behind() -> tuple[str, ...]:
     """The program behind ``--``.
-
-    Args:
-        words: How the command is typed, for an example.
 
     Raises:
         UsageError: there is none.
     """
-    program: tuple[str, ...] = click.get_current_context().obj["program"]
+    ctx = click.get_current_context()
+    program: tuple[str, ...] = ctx.obj["program"]
     if not program:
-        raise UsageError("no command to run was given", _behind(words))
+        raise UsageError("no command to run was given", _behind(ctx))
     return program
