@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
+import workbench as wb
 from tests.factories import H200, make_profile, make_timing, with_metrics
 from workbench.analysis.compare import compare, remarks
 from workbench.analysis.gates import Rules, check_step, overall
@@ -121,3 +124,9 @@ def test_frames_and_cells_of_pages_mark_it() -> None:
     html = environment().from_string("{% import 'macros.html' as m %}{{ m.value(c) }}")
     assert "113% (!)" in html.render(c=cell(launch, "l2_hit_rate"))
     assert "(!)" not in html.render(c=cell(launch, "duration"))
+
+
+def test_units_that_are_no_counters_explain_a_step_as_before() -> None:
+    recorded = wb.open(Path(__file__).parents[2])
+    proofs = recorded.diff("sgemm/v9", "sgemm/v10").story.cause.proofs
+    assert proofs and proofs[0].score > 0

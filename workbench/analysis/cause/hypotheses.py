@@ -180,13 +180,15 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
         # What cycles do not show of it is the clock of the profiler's runs.
         counts = _less(change, _log(comparison, "cycles"))
         counts = counts if abs(counts) >= QUIET else 0.0
+    # A unit's machine code is no counter, and has no bound.
+    absurd = {delta.id for delta in comparison.counters if IMPLAUSIBLE in delta.reason}
     scored = [
         Hypothesis(
             counter=c, way=way, effect=effect,
             score=_believed(effect, change if way == "clock" else counts),
         )
         for c, way, effect in found
-        if IMPLAUSIBLE not in comparison[c].reason
+        if c not in absurd
     ]  # fmt: skip
     counted = max((h.score for h in scored if h.way not in ("wait", "tail")), default=0.0)
     kept = []
