@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ptxemu.compiled import Code, CompiledKernel
-from ptxemu.errors import Fault
+from ptxemu.errors import Fault, Unsupported
 from ptxemu.faults.asynchrony import AsyncWatcher
 from ptxemu.faults.stores import StoreWatcher
 from ptxemu.faults.watching import SharedWatcher
@@ -34,10 +34,10 @@ from ptxemu.ops.copies import Flights
 from ptxemu.ops.exact import floating_state
 from ptxemu.ops.wgmma import Sums
 from ptxemu.ptx.waits import end_of
-from ptxemu.state.context import Limits
+from ptxemu.state.context import ApartError
 from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.values import Bools, invert, unsigned
-from ptxemu.waiting import LoopPieces, Resting, Suspended
+from ptxemu.waiting import Gathering, LoopPieces, Resting, Suspended
 
 #: Instructions between two looks at the clock.
 _CLOCK = 500
@@ -85,6 +85,7 @@ class Batch:
         self.resting, self.pieces = Resting(rt), LoopPieces(lanes)
         self.moved = False  # did the last `run` get on?
         self.R = compiled.fresh(lanes)
+        self.gathering = Gathering(lanes, self.R)
         self.heap: list[int] = []
         self.waiting: dict[int, Mask] = {}
         self.parked: list[_Parked] = []
@@ -120,10 +121,12 @@ class Batch:
             Fault: what the kernel does wrong.
         """
         compiled, R, resting = self.compiled, self.R, self.resting
-        ranked, limits, heap = compiled.ranked, compiled.limits, self.heap
+        ranked, heap = compiled.ranked, self.heap
         first = True
         while True:
             if not heap:
+                if self.gathering and self.gather():
+                    continue
                 if self.suspended.retry(self.push) or self.release():
                     continue
                 woken = resting.wake() if resting.asleep else {}
@@ -151,22 +154,9 @@ class Batch:
             mask.partial = mask.count != self.alive.count
             code.warps_run += mask.warps
             code.lanes_run += mask.count
-            try:
-                for target, run in code.ops:
-                    R[target] = run(R, mask)
-            except UNFIT as error:
-                failed = next(of for op, of in zip(code.ops, code.of, strict=True) if op[1] is run)
-                raise unfit(compiled.ctx, failed, R, error) from error
-            self.steps += code.count
-            if code.untold:
-                compiled.rt.changes += 1
-            if self.steps > self.look:
-                self.look = self.steps + _CLOCK
-                self.check_limits(code, limits)
-            try:
-                self.leave(code, mask)
-            except UNFIT as error:
-                raise unfit(compiled.ctx, code.block.every[-1:], R, error) from error
+            self.execute(code, mask)
+        if self.gathering:
+            raise self.apart()
         self.parked = [parked for parked in self.parked if not parked.passing]
         if self.parked:
             self.stuck()
@@ -176,9 +166,70 @@ class Batch:
             raise finding
         return True
 
-    def check_limits(self, code: Code, limits: Limits) -> None:
+    def execute(self, code: Code, mask: Mask, start: int = -1) -> None:
+        """Run a block, from its operation `start` on if lanes go on there; send lanes on."""
+        compiled, R = self.compiled, self.R
+        try:
+            for target, run in code.ops if start < 0 else code.ops[start:]:
+                R[target] = run(R, mask)
+        except ApartError as apart:
+            at = next(at for at, op in enumerate(code.ops) if op[1] is run)
+            lanes, go = self.lanes, self.lanes.empty
+            if at == start:  # the others have had their turn: whole warps go on
+                whole = ~apart.wanted.reshape(lanes.B, -1, WARP).any(axis=2)
+                go = lanes.within(mask, np.repeat(whole, WARP, axis=1))
+            self.gathering.halt(code, at, lanes.without(mask, go), apart)
+            if go.count:
+                go.partial = True
+                self.execute(code, go, start)
+            return
+        except UNFIT as error:
+            failed = next(of for op, of in zip(code.ops, code.of, strict=True) if op[1] is run)
+            raise unfit(compiled.ctx, failed, R, error) from error
+        self.steps += code.count
+        if code.untold:
+            compiled.rt.changes += 1
+        if self.steps > self.look:
+            self.look = self.steps + _CLOCK
+            self.check_limits(code)
+        try:
+            self.leave(code, mask)
+        except UNFIT as error:
+            raise unfit(compiled.ctx, code.block.every[-1:], R, error) from error
+
+    def gather(self) -> bool:
+        """Let lanes go on that waited for others of their warp; False: nobody came or ended."""
+        found = self.gathering.next(self.alive)
+        if found is None:
+            return False
+        code, at, mask = found
+        mask.partial = mask.count != self.alive.count
+        self.execute(code, mask, at)
+        return True
+
+    def apart(self) -> Fault | Unsupported:
+        """The error for lanes that wait for others of their warp, which never come."""
+        ctx, lanes = self.compiled.ctx, self.lanes
+        mask, _, apart = self.gathering.first()
+        row, thread = first_lane(lanes, apart.wanted)
+        if lanes.full(mask)[row, thread]:
+            return ctx.unsupported(apart.instr, "its guard is false in threads that its mask names")
+        here = lanes.full(mask)[row].copy()
+        here[: thread // WARP * WARP] = False
+        places = [(p.code.block.every[-1], p.mask) for p in self.parked]
+        places += [(each.apart.instr, each.mask) for each in self.gathering.all]
+        at = next((f" at {ctx.where(i)}" for i, m in places if lanes.full(m)[row, thread]), "")
+        return Fault(
+            f"{ctx.where(apart.instr)}: threads of a warp are apart: "
+            f"{who(lanes, row, int(here.argmax()))} waits here for {who(lanes, row, thread)}, "
+            f"which its mask names and which waits elsewhere{at}",
+            "All threads that the mask of a `_sync` function names must come to the same call: "
+            "move it out of the branch, or name only those that take it.",
+        )
+
+    def check_limits(self, code: Code) -> None:
         """Give up where it has gone on for too long."""
-        ctx = self.compiled.ctx
+        ctx, limits = self.compiled.ctx, self.compiled.limits
         where = ctx.where(code.block.last or code.block.instrs[0])
         if self.steps > limits.instructions:
             raise endless(ctx.kernel, where, limits.instructions)

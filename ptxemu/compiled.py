@@ -257,6 +257,7 @@ class Code:
     block: BasicBlock
     ops: list[tuple[int, Run]]
     of: list[list[Instr]]  # the instructions of each
+    own: list[tuple[int, int]]  # registers that no other block knows of: slot and size
     guard: int = -1
     negated: bool = False
     site: CodeSite | None = None
@@ -279,14 +280,15 @@ def _guarded(run: Run, target: int, size: int, guard: int, negated: bool, site: 
     def guarded(R: Registers, M: Mask) -> object:
         condition = invert(R[guard]) if negated else R[guard]
         inner = rt.lanes.within(M, condition)
-        site.on += inner.count
         if inner.count == 0:
             return R[target]
         if inner is M:
             value = run(R, M)
+            site.on += inner.count
             return select(M, value, R[target], size) if M.partial else value
         inner.partial = True
         value = run(R, inner)
+        site.on += inner.count  # not where it has yet to wait for others
         return select(inner, value, R[target], size) if target >= 0 else value
 
     return guarded
@@ -348,7 +350,10 @@ class CompiledKernel:
         return site
 
     def _compile(self, block: BasicBlock) -> Code:
-        code = Code(block, [], [])
+        shared = self.graph.shared_registers
+        written = {name for instr in block.instrs for name in instr.writes} - shared - {"_"}
+        own = [(self.ctx.register(name), self.ctx.size(Reg(name), 4)) for name in sorted(written)]
+        code = Code(block, [], [], own)
         if block.rank < 0:
             return code
         sites = {id(instr): self._site(instr) for instr in block.instrs}

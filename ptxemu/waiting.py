@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxemu.compiled import PIECES, Code
-from ptxemu.state.context import Registers, Runtime, Wait, put
-from ptxemu.state.lanes import WARP, Lanes, Mask
+from ptxemu.state.context import ApartError, Registers, Runtime, Wait, put
+from ptxemu.state.lanes import WARP, Lanes, Mask, select
 from ptxemu.state.values import Affine, Array, Value, invert
 
 # --- Lanes that wait for a phase of an mbarrier, or for their cluster ---
@@ -110,6 +110,70 @@ class Suspended:
         for code, wait, _, mask in timed:
             self._go(code, wait, (mask, 0), push)
         return True
+
+
+# --- Lanes that wait for others of their warp ---
+# What the lanes of a warp run together names those that take part. Lanes that are named and
+# not here run first: they come as well, or end, and then the others go on. Where they do
+# neither, a GPU would wait for ever, or give an undefined result.
+
+
+class _Halted(NamedTuple):
+    """Lanes in the middle of a block, before an instruction that others are to run with them."""
+
+    mask: Mask
+    held: dict[int, Value | None]  # registers of the block alone: others may go through it
+    apart: ApartError
+
+
+class Gathering:
+    """The halted lanes of one batch, by block and place in it."""
+
+    def __init__(self, lanes: Lanes, R: Registers) -> None:
+        self._lanes, self._R = lanes, R
+        self._halted: dict[tuple[int, int], _Halted] = {}
+        self._codes: dict[int, Code] = {}
+        self._tried: dict[tuple[int, int], tuple[Mask, Mask]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._halted)
+
+    def halt(self, code: Code, at: int, mask: Mask, apart: ApartError) -> None:
+        """Lanes have come to an operation of a block that they cannot run alone."""
+        key = code.block.index, at
+        self._codes[code.block.index] = code
+        held = {slot: self._R[slot] for slot, _ in code.own}
+        before = self._halted.get(key)
+        if before is not None:
+            for slot, size in code.own:
+                value, old = held[slot], before.held[slot]
+                if value is None or old is None:
+                    held[slot] = old if value is None else value
+                else:
+                    held[slot] = select(mask, value, old, size)
+            mask = self._lanes.union(mask, before.mask)
+        self._halted[key] = _Halted(mask, held, apart)
+
+    def next(self, alive: Mask) -> tuple[Code, int, Mask] | None:
+        """Lanes that may go on now, with their registers; None: nobody has come or ended."""
+        for key, (mask, held, _) in self._halted.items():
+            if self._tried.get(key) == (mask, alive):
+                continue
+            self._tried[key] = (mask, alive)
+            del self._halted[key]
+            for slot, value in held.items():
+                self._R[slot] = value
+            return self._codes[key[0]], key[1], mask
+        return None
+
+    @property
+    def all(self) -> list[_Halted]:
+        """Every group of them."""
+        return list(self._halted.values())
+
+    def first(self) -> _Halted:
+        """Those at the earliest block."""
+        return min(self._halted.items())[1]
 
 
 # --- Loops that stand still ---

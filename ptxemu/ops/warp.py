@@ -9,7 +9,7 @@ import numpy as np
 from ptxemu.errors import Fault
 from ptxemu.faults.words import who
 from ptxemu.ptx.instructions import Instr, Pair
-from ptxemu.state.context import Context, Registers, Run, put, writes_both
+from ptxemu.state.context import ApartError, Context, Registers, Run, put, writes_both
 from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.values import UNSIGNED, Array, Value, boxed, signed, truth, unsigned
 
@@ -76,7 +76,12 @@ def check_own(instr: Instr, ctx: Context, R: Registers, slot: int, M: Mask) -> N
 
 
 def check_members(instr: Instr, ctx: Context, R: Registers, slot: int, M: Mask) -> None:
-    """Raise where a ``.sync`` mask lacks a lane that is here, or names one that is elsewhere."""
+    """Raise where a ``.sync`` mask lacks a lane that is here, or names one that is elsewhere.
+
+    Raises:
+        Fault: a lane is not in its own mask.
+        ApartError: a lane that is named lives, and is not here.
+    """
     check_own(instr, ctx, R, slot, M)
     if not M.partial or M.arr is None:
         return
@@ -84,13 +89,10 @@ def check_members(instr: Instr, ctx: Context, R: Registers, slot: int, M: Mask) 
     on = active(M, lanes)
     members = by_warp(unsigned(R[slot], 4), lanes)
     wanted = np.bitwise_or.reduce(np.where(on, members, np.uint32(0)), axis=-1)
-    here = _bits(on)
-    alive = by_warp(lanes.full(ctx.rt.alive()), lanes)
-    living = _bits(alive)
-    if (wanted & living & ~here).any():
-        raise ctx.unsupported(
-            instr, "threads named in its mask are alive but not here: the warp is divergent"
-        )
+    absent = by_warp(lanes.full(ctx.rt.alive()), lanes) & ~on
+    missing = absent & ((wanted[..., None] & _BIT) != 0)
+    if missing.any():
+        raise ApartError(instr, _flat(missing, lanes))
 
 
 def _shfl(instr: Instr, ctx: Context) -> Run:

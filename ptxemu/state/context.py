@@ -131,6 +131,19 @@ class Wait(Protocol):
         """The error for lanes that would wait for ever."""
 
 
+class ApartError(Exception):
+    """Lanes that an instruction runs with are not here: they have to come, or to end, first.
+
+    Attributes:
+        instr: The instruction, which has done nothing yet.
+        wanted: The lanes that are missing, of the batch's shape.
+    """
+
+    def __init__(self, instr: Instr, wanted: Bools) -> None:
+        super().__init__(instr.text)
+        self.instr, self.wanted = instr, wanted
+
+
 @dataclass(slots=True)
 class Limits:
     """When to give up.

@@ -401,3 +401,59 @@ def test_threads_wait_at_an_mbarrier_for_one_that_waits_for_another_block(cuda: 
             {"f": np.zeros(n, "i4"), "y": np.zeros((n, 1024), "i4")}, ["f", "y", n], grid=n,
             block=1024,
         )  # fmt: skip
+
+
+#: Kernels whose full masks name threads that have ended, or end elsewhere, and what they give.
+EXITED = {
+    "an early return": "if (i >= n) return;\nint v = x[i];\n"
+    "for (int s = 4; s; s /= 2) v += __shfl_down_sync(~0u, v, s);\ny[i] = v;",
+    "a branch": "if (i < n) {\nint v = x[i];\n"
+    "for (int s = 4; s; s /= 2) v += __shfl_down_sync(~0u, v, s);\ny[i] = v;\n}",
+    "a ballot": "if (i >= n) return;\ny[i] = __popc(__ballot_sync(~0u, x[i] >= 0));",
+    "loops of several lengths": "int v = 0;\nfor (int k = 0; k <= i / 8 % 4; ++k)\n"
+    "v += __popc(__ballot_sync(~0u, k >= 0));\nif (i < n) y[i] = v;",
+    "locals that live over it": "int a = x[i] * 3;\nif (i % 32 >= 7 && i % 32 < 9) return;\n"
+    "int w = __reduce_add_sync(~0u, a & 1);\ny[i] = w + a * 7 + (a ^ w);",
+}
+
+
+@pytest.mark.parametrize("name", EXITED)
+def test_a_mask_may_name_threads_that_have_ended(cuda: Compile, name: str) -> None:
+    text = 'extern "C" __global__ void k(const int* x, int* y, int n) {\n'
+    text += "int i = blockIdx.x * blockDim.x + threadIdx.x;\n" + EXITED[name] + "\n}"
+    x = np.random.default_rng(2).integers(0, 100, 256).astype("i4")
+    n, lane = 200, np.arange(256) % 32
+    got, _ = execute(
+        cuda(text), "k", {"x": x, "y": np.zeros(256, "i4")}, ["x", "y", n], grid=2, block=128,
+        check=True,
+    )  # fmt: skip
+    y = got["y"]
+    if name in ("an early return", "a branch"):
+        assert y[:n:8].tolist() == x[:n].reshape(-1, 8).sum(1).tolist() and not y[n:].any()
+    elif name == "a ballot":
+        assert y.tolist() == [32] * 192 + [8] * 8 + [0] * 56
+    elif name == "loops of several lengths":
+        assert y[:n].tolist() == [sum((32, 24, 16, 8)[: i // 8 % 4 + 1]) for i in range(n)]
+    else:
+        a, on = x * 3, (lane < 7) | (lane >= 9)
+        w = np.repeat((a & 1 & on).reshape(-1, 32).sum(1), 32)
+        assert y.tolist() == np.where(on, w + a * 7 + (a ^ w), 0).tolist()
+
+
+APART = {
+    "at a barrier": "if (threadIdx.x % 32 < 16) v = __shfl_xor_sync(~0u, v, 1);\n__syncthreads();",
+    "at another call": "if (threadIdx.x & 1) v = __shfl_xor_sync(~0u, v, 2);\n"
+    "else v = __shfl_xor_sync(~0u, v + 1, 4);",
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_threads_that_wait_elsewhere_are_a_fault_of_the_kernel(cuda: Compile, name: str) -> None:
+    text = 'extern "C" __global__ void k(int* y) {\nint v = y[threadIdx.x];\n'
+    text += APART[name] + "\ny[threadIdx.x] = v;\n}"
+    words = (
+        r"k\.cu:[34]: threads of a warp are apart: thread \(\d+, 0, 0\) of block \(0, 0, 0\) waits "
+        r"here for thread \(\d+, 0, 0\) of block \(0, 0, 0\), which .* elsewhere at k\.cu:[34]"
+    )
+    with pytest.raises(Fault, match=words):
+        execute(cuda(text), "k", {"y": np.zeros(64, "i4")}, ["y"], block=64)
