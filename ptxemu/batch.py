@@ -79,7 +79,7 @@ class Batch:
             follows = AsyncWatcher if compiled.asynchronous else SharedWatcher
             rt.watcher = follows(compiled.ctx, lanes, compiled.sites, rt.shared_limit)
             rt.order = rt.watcher if compiled.asynchronous else None
-        rt.copies, rt.flights, rt.sums = Pipeline(), Flights(compiled.ctx), Sums(lanes)
+        rt.copies, rt.flights, rt.sums = Pipeline(rt), Flights(compiled.ctx), Sums(lanes)
         rt.cluster = ClusterBarrier(lanes)
         rt.finding = None
         self.resting, self.pieces = Resting(rt), LoopPieces(lanes)

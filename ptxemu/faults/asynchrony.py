@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ptxemu.errors import Fault
 from ptxemu.faults.clocks import Clocks, Ints
+from ptxemu.faults.watching import WAIT, InFlight
 from ptxemu.faults.words import who
 from ptxemu.ops.cluster import Spots, owner_of
 from ptxemu.ops.copies import Shared
@@ -75,6 +76,7 @@ class OrderWatcher:
         self._how = np.zeros(shape, np.uint8)
         self._reader = np.zeros(shape, np.int32)  # the instruction that read it last
         self._reads: dict[int, NDArray[np.int32]] = {}
+        self.flights = InFlight(shape)
         #: Of each warp: the wait that it passed last, and how many phases had ended by then.
         self._waits: list[Instr] = []
         self._last = np.full((lanes.B, lanes.W), -1, np.int32)
@@ -91,7 +93,9 @@ class OrderWatcher:
         owner, local = owner_of(lanes, row, address)
         for number in range(max(site.width // self.grain, 1)):
             touched = Actors(row, thread // WARP, owner, local // self.grain + number)
-            if kind == "load":
+            if kind == "landed":
+                self._landed(site, touched, thread)
+            elif kind == "load":
                 self.check_read(site, touched, "reads", defined=True)
                 self.mark_read(site, touched, self.clocks.own[touched.row, touched.warp])
             else:
@@ -103,12 +107,34 @@ class OrderWatcher:
                 agent = self.clocks.own[touched.row, touched.warp]
                 step = self.clocks.known[touched.row, touched.warp, agent]
                 # A thread's own cp.async wants no proxy fence: compilers put none behind it.
-                copied = site.instr.parts[:2] == ("cp", "async")
-                how = _ATOMIC if atomic else _THREAD_COPY if copied else _PLAIN
+                how = _ATOMIC if atomic else _THREAD_COPY if kind == "copy" else _PLAIN
                 self.mark_write(site, touched, (agent, step), how)
                 if not atomic:
                     # Two warps that write one word in the same instruction: the later is in.
                     self.check_write(site, touched, verb, atomic=False)
+                if kind == "copy":
+                    number = self.number[id(site)]
+                    self.flights.begin(touched.owner, touched.granule, thread, number)
+
+    def _landed(self, site: CodeSite, touched: Actors, thread: Ints) -> None:
+        """Threads have waited for their copies: from now on these are as their stores."""
+        self.flights.end(touched.owner, touched.granule, thread)
+        agent = self.clocks.own[touched.row, touched.warp]
+        step = self.clocks.known[touched.row, touched.warp, agent]
+        self.mark_write(site, touched, (agent, step), _THREAD_COPY)
+
+    def _check_copies(self, site: CodeSite, who_: Actors, verb: str) -> None:
+        """Raise where a thread's copy that it has not waited for may still be writing."""
+        owner = np.broadcast_to(who_.owner, who_.granule.shape)
+        found = self.flights.met(owner, who_.granule)
+        if found is not None:
+            at = self._first(found)
+            raise Fault(
+                f"{self._where(site)}: shared-memory race: {self._who(who_, at)} {verb} "
+                f"{self._place(who_, at)}, "
+                f"{self.flights.words(self._of(who_, at), self.ctx, self.sites)}",
+                WAIT,
+            )
 
     def barrier(self, mask: Mask) -> None:
         """The lanes of the mask have waited for each other, block by block."""
@@ -175,6 +201,7 @@ class OrderWatcher:
     ) -> None:
         """Raise where what is read may still be written, or (proxy) lacks a fence."""
         row, warp, owner, granule = who_
+        self._check_copies(site, who_, verb)
         if defined:
             self._check_defined(site, who_)
         writer, step = self._writer[owner, granule], self._step[owner, granule]
@@ -199,6 +226,7 @@ class OrderWatcher:
     def check_write(self, site: CodeSite, who_: Actors, verb: str, *, atomic: bool) -> None:
         """Raise where what is written may still be read or written by another agent."""
         row, warp, owner, granule = who_
+        self._check_copies(site, who_, verb)
         writer, step = self._writer[owner, granule], self._step[owner, granule]
         mine = self.clocks.own[row, warp]
         late = (writer >= 0) & (mine != writer) & (self.clocks.known[row, warp, writer] < step)

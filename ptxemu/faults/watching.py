@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ptxemu.errors import Fault
-from ptxemu.faults.words import first_lane, who
+from ptxemu.faults.words import first_lane, triple, who
 from ptxemu.ptx.instructions import Instr
 from ptxemu.state.context import CodeSite, Context, Registers, Run, Runtime
 from ptxemu.state.lanes import WARP, Lanes, Mask
-from ptxemu.state.spaces import Reach
-from ptxemu.state.values import Array
+from ptxemu.state.spaces import Reach, same_rows
+from ptxemu.state.values import Array, Bools
 
 # Races between lanes of one warp: what one stores another must not use without a __syncwarp().
 # Lanes run in lock step here, but not on a chip since compute capability 7, and ptxas takes no lane
@@ -37,6 +37,7 @@ _TOGETHER = frozenset((
 _STRONG = frozenset(("volatile", "relaxed", "acquire", "release", "mmio", "cp", *_TOGETHER))
 #: A mark is an epoch, a warp and a lane; lanes 32 and 33 stand for several, by their access.
 _LANES, _SEVERAL_LANES = 64, WARP
+_MASKS = 512  # of which is remembered where they go, at most
 
 
 def orders_warp(instr: Instr) -> bool:
@@ -64,34 +65,38 @@ def is_weak(instr: Instr) -> bool:
     return _STRONG.isdisjoint(instr.parts)
 
 
+class _Granules(NamedTuple):
+    """One granule of every lane of an access, an entry a lane."""
+
+    site: CodeSite
+    rows: Array  # row of what is followed
+    at: Array  # granule
+    threads: Array
+    me: Array  # warp, from 1 on
+
+
 class Mates:
-    """Which lane of a warp last wrote and read each granule since the warp was last ordered.
+    """Which lane of a warp last wrote and read each granule since the warp was last ordered."""
 
-    Granules are given as rows of the batch and places in them, one entry an access of a lane.
-    """
-
-    def __init__(self, lanes: Lanes, shape: tuple[int, int]) -> None:
-        self.lanes = lanes
-        self.epoch = np.ones((lanes.B, lanes.W), np.int64)
+    def __init__(self, warps: int, shape: tuple[int, int]) -> None:
+        self.epoch = np.ones((shape[0], warps), np.int64)
         self.writer = np.zeros(shape, np.int64)
         self.reader = np.zeros(shape, np.int64)
-        thread = np.arange(lanes.T)
-        self.thread = np.broadcast_to(thread, lanes.shape)
-        self.warp = np.broadcast_to(thread // WARP, lanes.shape)
 
-    def _marks(self, rows: Array, on: Array) -> Array:
-        thread, warp = self.thread[on], self.warp[on]
-        return (self.epoch[rows, warp] * WARP + warp) * _LANES + thread % WARP
+    def _marks(self, granules: _Granules) -> Array:
+        warp = granules.threads // WARP
+        epoch = self.epoch[granules.rows, warp]
+        return np.asarray((epoch * WARP + warp) * _LANES + granules.threads % WARP)
 
-    def met(self, rows: Array, at: Array, on: Array, *, store: bool) -> Array | None:
+    def met(self, granules: _Granules, *, store: bool) -> Array | None:
         """Where another lane of the same warp left a mark that this access must not meet.
 
         Returns:
             The mark for each access, 0 where all is well; None: nowhere.
         """
-        mine = self._marks(rows, on)
+        mine = self._marks(granules)
         for marks in (self.writer, self.reader) if store else (self.writer,):
-            known = marks[rows, at]
+            known = marks[granules.rows, granules.at]
             clash = (known // _LANES == mine // _LANES) & (known != mine)
             # What several lanes wrote at once, each of them may read: all were meant to agree.
             if marks is self.writer:
@@ -100,9 +105,9 @@ class Mates:
                 return np.where(clash, known, 0)
         return None
 
-    def mark(self, rows: Array, at: Array, on: Array, *, store: bool) -> None:
+    def mark(self, granules: _Granules, *, store: bool) -> None:
         """Remember an access."""
-        mine = self._marks(rows, on)
+        mine, rows, at = self._marks(granules), granules.rows, granules.at
         marks = self.writer if store else self.reader
         if not store:
             known = marks[rows, at]
@@ -122,73 +127,178 @@ class Mates:
         lane = mark % _LANES
         return "several lanes" if lane == _SEVERAL_LANES else f"lane {lane}"
 
-    def order(self, mask: Mask) -> None:
-        """Lanes of the mask have been ordered with those of their warps."""
-        if mask.arr is None:
-            self.epoch += 1
-        else:
-            lanes = self.lanes
-            warps = lanes.full(mask).reshape(lanes.B, lanes.W, WARP).any(axis=2)
-            self.epoch += warps
+    def spread(self, rows: int) -> None:
+        """Follow so many blocks, of which one stood for all."""
+        self.epoch, self.writer, self.reader = (
+            np.repeat(each, rows, axis=0) for each in (self.epoch, self.writer, self.reader)
+        )
 
 
+class InFlight:
+    """Granules that threads' own copies (``cp.async``) may still be writing.
+
+    A copy is over when its thread has waited for its group.
+    """
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self._by: Array = np.zeros(shape, np.int32)  # the copying instruction, from 1 on; 0: none
+        self._thread: Array = np.zeros(shape, np.int16)
+        self._began = False
+
+    def begin(self, rows: Array, at: Array, threads: Array, number: int) -> None:
+        """Threads set copies off."""
+        self._by[rows, at], self._thread[rows, at] = number + 1, threads
+        self._began = True
+
+    def end(self, rows: Array, at: Array, threads: Array) -> None:
+        """Threads have waited for theirs."""
+        mine = self._thread[rows, at] == threads
+        self._by[rows[mine], at[mine]] = 0
+
+    def met(self, rows: Array, at: Array) -> Bools | None:
+        """Which granules a copy may still be writing; None: none of them."""
+        if not self._began:
+            return None
+        found = self._by[rows, at] != 0
+        return found if found.any() else None
+
+    def words(self, place: tuple[int, int], ctx: Context, sites: Sequence[CodeSite]) -> str:
+        """What writes a granule, and why it may still do so."""
+        thread = triple(int(self._thread[place]), ctx.rt.lanes.geometry.block)
+        line = ctx.where(sites[int(self._by[place]) - 1].instr)
+        return (
+            f"which the copy of thread {thread} at {line} may still be writing: that thread has "
+            "not waited for its group"
+        )
+
+    def spread(self, rows: int) -> None:
+        """Follow so many blocks, of which one stood for all."""
+        self._by, self._thread = (
+            np.repeat(each, rows, axis=0) for each in (self._by, self._thread)
+        )
+
+
+#: What to do about a copy that is still on its way.
+WAIT = (
+    "First wait for the copy's group (cp.async.wait_group) in the thread that started it, then put "
+    "a __syncthreads() between that wait and the other threads' accesses."
+)
 _SEVERAL = 255  # a block has at most 32 warps
 
 
-class _Granules(NamedTuple):
-    """One granule of every lane of an access."""
-
-    site: CodeSite
-    rows: Array  # block of each lane
-    at: Array  # granule
-    me: Array  # warp, from 1 on
-    on: Array  # which lanes of the batch these are
-
-
-class _Marks(NamedTuple):
+class _Marks:
     """The warp that last did something to each granule, and where in the code."""
 
-    warp: Array
-    site: Array
-    done: str
+    def __init__(self, shape: tuple[int, int], done: str) -> None:
+        self.warp: Array = np.zeros(shape, np.uint8)
+        self.site: Array = np.zeros(shape, np.int32)
+        self.done = done
+
+    def spread(self, rows: int) -> None:
+        """Follow so many blocks, of which one stood for all."""
+        self.warp, self.site = (np.repeat(each, rows, axis=0) for each in (self.warp, self.site))
 
 
 class SharedWatcher:
-    """Follows the shared memory of one batch."""
+    """Follows the shared memory of one batch.
+
+    As long as all of its blocks do the same, which is where addresses and masks depend on the
+    thread alone, one stands for all.
+    """
 
     def __init__(self, ctx: Context, lanes: Lanes, sites: Sequence[CodeSite], size: int) -> None:
         self.ctx, self.lanes, self.sites = ctx, lanes, sites
         widths = [site.width for site in sites if site.space in ("shared", "generic")]
         self.grain = min([4, *(width for width in widths if width)])
-        shape = (lanes.B, -(-size // self.grain))
         self.number = {id(site): index for index, site in enumerate(sites)}
-        self.written = np.zeros(shape, np.bool_)
-        changed = np.zeros(shape, np.int32)
-        self.writer = _Marks(np.zeros(shape, np.uint8), changed, "written")
-        self.atomic = _Marks(np.zeros(shape, np.uint8), changed, "changed")
-        self.reader = _Marks(np.zeros(shape, np.uint8), np.zeros(shape, np.int32), "read")
-        self.mates = Mates(lanes, shape)
         self.weak = {id(site): is_weak(site.instr) for site in sites}
-        warp = np.arange(lanes.T) // WARP + 1
-        self.me = np.broadcast_to(warp.astype(np.uint8), lanes.shape)
+        self.rows = 1
+        shape = (1, -(-size // self.grain))
+        self.written = np.zeros(shape, np.bool_)
+        self.writer, self.reader = _Marks(shape, "written"), _Marks(shape, "read")
+        self.atomic = _Marks(shape, "changed")
+        self.mates, self.flights = Mates(lanes.W, shape), InFlight(shape)
+        self.me = (np.arange(lanes.T) // WARP + 1).astype(np.uint8)
+        #: Mask -> its lanes in one block if they are the same in all, else None.
+        self._even: dict[Mask, Array | None] = {}
+        #: Mask -> rows and threads of its lanes, among all blocks.
+        self._lanes: dict[Mask, tuple[Array, Array]] = {}
+
+    def _row(self, mask: Mask) -> Array | None:
+        """The lanes of a mask in one block; None: they differ between blocks."""
+        if mask not in self._even:
+            if len(self._even) > _MASKS:
+                self._even.clear()
+            on = self.lanes.full(mask)
+            self._even[mask] = on[0] if (on == on[:1]).all() else None
+        return self._even[mask]
+
+    def _entries(self, mask: Mask) -> tuple[Array, Array]:
+        if mask not in self._lanes:
+            if len(self._lanes) > _MASKS:
+                self._lanes.clear()
+            row, thread = np.nonzero(self.lanes.full(mask))
+            self._lanes[mask] = row, thread
+        return self._lanes[mask]
+
+    def _spread(self) -> None:
+        """Blocks no longer do the same: follow each."""
+        self.rows = self.lanes.B
+        for each in (self.writer, self.reader, self.atomic, self.mates, self.flights):
+            each.spread(self.rows)
+        self.written = np.repeat(self.written, self.rows, axis=0)
 
     def access(self, site: CodeSite, reach: Reach, kind: str) -> None:
         """Check one access of all lanes of the mask, then remember it."""
-        lanes = self.lanes
-        first = np.broadcast_to((reach.pattern.rel + reach.low) // self.grain, lanes.shape)
-        on = lanes.full(reach.mask)
-        rows = np.nonzero(on)[0]
-        me = self.me[on]
-        start = first[on]
+        lanes, address = self.lanes, reach.pattern.rel
+        if self.rows == 1 and lanes.B > 1:
+            row = self._row(reach.mask) if same_rows(reach.base) else None
+            if row is None:
+                self._spread()
+            else:
+                threads = np.nonzero(row)[0]
+                rows = np.zeros_like(threads)
+                start = np.broadcast_to(address[:1], (1, lanes.T))[0, threads]
+        if self.rows == lanes.B:
+            rows, threads = self._entries(reach.mask)
+            start = np.broadcast_to(address, lanes.shape)[rows, threads]
+        start = (start + reach.low) // self.grain
+        me = self.me[threads]
         for number in range(max(site.width // self.grain, 1)):
-            granules = _Granules(site, rows, start + number, me, on)
+            granules = _Granules(site, rows, start + number, threads, me)
+            if kind == "landed":
+                self._landed(granules)
+                continue
+            verb = {"load": "reads", "atomic": "changes"}.get(kind, "writes")
+            self._meet_copies(granules, verb)
             if kind == "load":
                 self._load(granules)
             else:
-                self._store(granules, plain=kind == "store")
+                self._store(granules, verb)
+            if kind == "copy":
+                self.flights.begin(rows, granules.at, threads, self.number[id(site)])
+
+    def _meet_copies(self, granules: _Granules, verb: str) -> None:
+        """Raise where a copy that nobody has waited for may still be writing."""
+        found = self.flights.met(granules.rows, granules.at)
+        if found is not None:
+            index = int(np.argmax(found))
+            place = int(granules.rows[index]), int(granules.at[index])
+            raise Fault(
+                f"{self._told(granules, index, verb)}, "
+                f"{self.flights.words(place, self.ctx, self.sites)}",
+                WAIT,
+            )
+
+    def _landed(self, granules: _Granules) -> None:
+        """Threads have waited for their copies: from now on these are as their stores."""
+        site, rows, at, threads, me = granules
+        self.flights.end(rows, at, threads)
+        self.writer.warp[rows, at] = me
+        self.writer.site[rows, at] = self.number[id(site)]
 
     def _load(self, granules: _Granules) -> None:
-        _, rows, at, me, _ = granules
+        _, rows, at, _, me = granules
         self._check_defined(granules)
         self._meet(granules, self.writer, "reads")
         self._meet(granules, self.atomic, "reads")
@@ -200,9 +310,9 @@ class SharedWatcher:
         readers[rows[others], at[others]] = _SEVERAL
         self.reader.site[rows, at] = self.number[id(granules.site)]
 
-    def _store(self, granules: _Granules, *, plain: bool) -> None:
-        _, rows, at, me, _ = granules
-        verb = "writes" if plain else "changes"
+    def _store(self, granules: _Granules, verb: str) -> None:
+        _, rows, at, _, me = granules
+        plain = verb == "writes"
         self._meet(granules, self.writer, verb)
         self._meet(granules, self.reader, verb)
         if plain:
@@ -220,35 +330,38 @@ class SharedWatcher:
         elif (target.warp[rows, at] != me).any():
             target.warp[rows, at] = _SEVERAL
 
+    def _told(self, granules: _Granules, index: int, verb: str) -> str:
+        """Who does what to which variable where, as a fault begins."""
+        lane = who(self.lanes, int(granules.rows[index]), int(granules.threads[index]))
+        place = self.ctx.variable_at("shared", int(granules.at[index]) * self.grain)
+        return f"{self.ctx.where(granules.site.instr)}: shared-memory race: {lane} {verb} {place}"
+
     def _meet(self, granules: _Granules, marks: _Marks, verb: str) -> None:
         """Raise where another warp has left its mark since the last barrier."""
-        site, rows, at, me, on = granules
+        _, rows, at, _, me = granules
         known = marks.warp[rows, at]
         clash = (known != 0) & (known != me)
         if not clash.any():
             return
         index = int(np.argmax(clash))
         other = self.sites[int(marks.site[rows[index], at[index]])]
-        row, thread = self._lane(on, index)
-        address = int(at[index]) * self.grain
         warp = int(known[index])
         by = "several warps" if warp == _SEVERAL else f"warp {warp - 1}"
         raise Fault(
-            f"{self.ctx.where(site.instr)}: shared-memory race: {who(self.lanes, row, thread)} "
-            f"{verb} {self.ctx.variable_at('shared', address)}, which was {marks.done} by {by} at "
+            f"{self._told(granules, index, verb)}, which was {marks.done} by {by} at "
             f"{self.ctx.where(other.instr)} without a barrier between",
             "Put a __syncthreads() between the two accesses, or use an atomic.",
         )
 
     def _meet_mates(self, granules: _Granules, verb: str) -> None:
         """Raise where another lane of the warp has left its mark since the warp was ordered."""
-        site, rows, at, _, on = granules
+        site, rows, at, threads, _ = granules
         if not self.weak[id(site)]:
             return
         store = verb == "writes"
-        marks = self.mates.met(rows, at, on, store=store)
+        marks = self.mates.met(granules, store=store)
         if marks is None:
-            self.mates.mark(rows, at, on, store=store)
+            self.mates.mark(granules, store=store)
             return
         index = int(np.argmax(marks != 0))
         place = rows[index], at[index]
@@ -256,7 +369,7 @@ class SharedWatcher:
         other = self.sites[int((self.writer if written else self.reader).site[place])]
         raise Fault(
             f"{self.ctx.where(site.instr)}: shared-memory race in a warp: "
-            f"{who(self.lanes, *self._lane(on, index))} {verb} "
+            f"{who(self.lanes, int(rows[index]), int(threads[index]))} {verb} "
             f"{self.ctx.variable_at('shared', int(at[index]) * self.grain)}, which was "
             f"{'written' if written else 'read'} by {self.mates.who(int(marks[index]))} of its "
             f"warp at {self.ctx.where(other.instr)} without a __syncwarp() between",
@@ -264,36 +377,45 @@ class SharedWatcher:
             "over its own stores: put a __syncwarp() or __syncthreads() between the two accesses.",
         )
 
-    def _lane(self, on: Array, index: int) -> tuple[int, int]:
-        row, thread = (int(axis[index]) for axis in np.nonzero(on))
-        return row, thread
-
     def _check_defined(self, granules: _Granules) -> None:
         """Raise where nobody has written what is read."""
-        site, rows, at, _, on = granules
+        site, rows, at, threads, _ = granules
         unset = ~self.written[rows, at]
         if not unset.any():
             return
         index = int(np.argmax(unset))
-        row, thread = self._lane(on, index)
         address = int(at[index]) * self.grain
         raise Fault(
             f"{self.ctx.where(site.instr)}: uninitialized shared memory: "
-            f"{who(self.lanes, row, thread)} reads {self.ctx.variable_at('shared', address)}, "
-            "which no thread of its block has written",
+            f"{who(self.lanes, int(rows[index]), int(threads[index]))} reads "
+            f"{self.ctx.variable_at('shared', address)}, which no thread of its block has written",
             "Shared memory is undefined when a block starts: write it before it is read.",
         )
 
     def barrier(self, mask: Mask) -> None:
         """Forget who touched what in the blocks that have passed a barrier."""
-        blocks = self.lanes.full(mask).any(axis=1)
+        blocks: Array | slice = slice(None)
+        if mask.arr is not None:
+            passed: Bools = np.asarray(mask.arr.any(axis=1))
+            if not passed.all():
+                blocks = passed
+                if self.rows == 1:
+                    self._spread()
         for marks in (self.writer, self.reader, self.atomic):
             marks.warp[blocks] = 0
         self.mates.epoch[blocks] += 1
 
     def warp_barrier(self, mask: Mask) -> None:
         """A warp's own barrier orders nothing between warps, but its lanes."""
-        self.mates.order(mask)
+        lanes = self.lanes
+        if mask.arr is None:
+            self.mates.epoch += 1
+            return
+        row = self._row(mask) if self.rows == 1 else None
+        if self.rows < lanes.B and row is None:
+            self._spread()
+        on = mask.arr if row is None else row
+        self.mates.epoch += on.reshape(self.rows, lanes.W, WARP).any(axis=2)
 
 
 def check_written(ctx: Context, site: CodeSite, bad: Array, address: Array) -> None:

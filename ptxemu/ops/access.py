@@ -57,6 +57,7 @@ Located = tuple[Array, Array, str]
 #: What an access of shared memory costs, by its kind.
 _SHARED_COST: dict[str, Cost] = {
     "load": shared_load_cost, "store": shared_store_cost, "atomic": atomic_cost,
+    "copy": shared_store_cost,
 }  # fmt: skip
 
 

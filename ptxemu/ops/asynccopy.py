@@ -19,8 +19,6 @@ from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.spaces import Reach
 from ptxemu.state.values import Array, unsigned
 
-Write = tuple[Array, Array, Array, Mask]
-
 
 class Route(NamedTuple):
     """What decides on a copy's cost: does it go past the first-level cache; see `bypass_cost`."""
@@ -29,42 +27,67 @@ class Route(NamedTuple):
     sized: bool
 
 
+class _Copy(NamedTuple):
+    """A copy on its way. `mask`: the lanes that have not waited for it."""
+
+    site: CodeSite
+    reach: Reach  # where to
+    pieces: list[tuple[Array, Array, Array]]  # memory, index and value
+    group: int | Array  # of each lane
+    mask: Mask
+
+
 class Pipeline:
-    """Copies of one batch: not yet committed, and committed groups, oldest first."""
+    """Copies of one batch on their way, oldest first."""
 
-    def __init__(self) -> None:
-        self.open: list[Write] = []
-        self.groups: list[list[Write]] = []
+    def __init__(self, rt: Runtime) -> None:
+        self._rt, self._lanes = rt, rt.lanes
+        self._copies: list[_Copy] = []
+        self._groups: int | Array = 0  # that each lane has closed
 
-    def commit(self) -> None:
-        """Close a group (it may be empty)."""
-        self.groups.append(self.open)
-        self.open = []
+    def begin(self, site: CodeSite, reach: Reach, pieces: list[tuple[Array, Array, Array]]) -> None:
+        """Lanes set copies off."""
+        self._copies.append(_Copy(site, reach, pieces, self._groups, reach.mask))
 
-    def wait(self, keep: int, rt: Runtime) -> None:
-        """Land all groups but the newest `keep`."""
-        while len(self.groups) > keep:
-            for memory, index, value, mask in self.groups.pop(0):
-                scatter(memory, index, value, mask, rt.lanes)
+    def commit(self, mask: Mask) -> None:
+        """Lanes close a group (it may be empty)."""
+        self._groups = self._groups + (1 if mask.arr is None else mask.arr.astype(np.int32))
+
+    def wait(self, mask: Mask, keep: int) -> None:
+        """Lanes wait for all of their groups but the newest `keep`: these copies land."""
+        lanes, left = self._lanes, []
+        over = self._groups - keep
+        for copy in self._copies:
+            over_ = np.broadcast_to(copy.group < over, lanes.shape)
+            go = lanes.within(copy.mask, over_ & lanes.full(mask))
+            if go.count:
+                for memory, index, value in copy.pieces:
+                    scatter(memory, index, value, go, lanes)
+                if self._rt.watcher is not None:
+                    self._rt.watcher.access(copy.site, copy.reach._replace(mask=go), "landed")
+            stay = lanes.without(copy.mask, go)
+            if stay.count:
+                left.append(copy._replace(mask=stay))
+        self._copies = left
 
 
 def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """``cp.async`` with its commits and waits."""
     rt = ctx.rt
     if "commit_group" in instr.parts:
-        return lambda R, M: rt.copies.commit()
+        return lambda R, M: rt.copies.commit(M)
     if "wait_all" in instr.parts:
 
         def wait_all(R: Registers, M: Mask) -> None:
-            rt.copies.commit()
-            rt.copies.wait(0, rt)
+            rt.copies.commit(M)
+            rt.copies.wait(M, 0)
 
         return wait_all
     if "wait_group" in instr.parts:
         count = instr.operands[0]
         assert isinstance(count, Imm)
         keep = count.bits
-        return lambda R, M: rt.copies.wait(keep, rt)
+        return lambda R, M: rt.copies.wait(M, keep)
     return _copy(instr, ctx, site)
 
 
@@ -80,7 +103,7 @@ def _copy(instr: Instr, ctx: Context, site: CodeSite) -> Run:
                  instr.ptx_line, instr.text)  # fmt: skip
     stored = Instr(("st", "shared", *vector, kind), (target, source), None, instr.loc,
                    instr.ptx_line, instr.text)  # fmt: skip
-    write = Access(stored, ctx, site, target, "store")
+    write = Access(stored, ctx, site, target, "copy")
     load = Access(read, ctx, site, source, "load")
     site.space = "global"
     write.charged = 0  # `_charge` knows what a copy costs
@@ -107,12 +130,14 @@ def _copy(instr: Instr, ctx: Context, site: CodeSite) -> Run:
                 site.sectors, site.ideal = counted
             pieces = [origin[at:].take(where, mode="wrap") for at in range(count)]
         source = load.reach(R, reading) if reading.count else None
-        _charge(write, source, write.reach(R, M), route)
+        goal, into = write.reach(R, M), []
+        _charge(write, source, goal, route)
         for at, piece in enumerate(pieces):
             value = piece
             if fill is not None:
                 value = _kept(np.broadcast_to(piece, rt.lanes.shape), fill, at * word, word)
-            rt.copies.open.append((memory[at:], index, value, M))
+            into.append((memory[at:], index, value))
+        rt.copies.begin(site, goal, into)
 
     return run
 

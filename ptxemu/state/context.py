@@ -103,7 +103,11 @@ class AccessWatcher(Protocol):
     """Told of shared-memory accesses, to find races and uninitialized reads."""
 
     def access(self, site: CodeSite, reach: Reach, kind: str) -> None:
-        """An access of `site.width` bytes per lane; kind: load, store or atomic."""
+        """An access of `site.width` bytes per lane.
+
+        Its kind is load, store, atomic or copy (``cp.async``); what threads have waited for of a
+        copy has landed.
+        """
 
     def barrier(self, mask: Mask) -> None:
         """All lanes of the mask have passed a barrier of their whole block."""

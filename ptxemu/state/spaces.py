@@ -225,6 +225,16 @@ class Reach(NamedTuple):
         return self._replace(low=self.low - shift, high=self.high - shift)
 
 
+def same_rows(base: Base) -> bool:
+    """Is a base the same in all blocks? Remembered with it."""
+    if len(base.arr) == 1:
+        return True
+    found = base.memo.get("same rows")
+    if found is None:
+        found = base.remember("same rows", (int((base.arr == base.arr[:1]).all()),))
+    return bool(found[0])
+
+
 def pattern_of(base: Base, width: int, mask: Mask, lanes: Lanes) -> Pattern:
     """`Pattern` of a base under a mask in elements of `width` bytes, remembered with the base."""
     key = ("pattern", width, mask)
