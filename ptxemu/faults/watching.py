@@ -9,7 +9,7 @@ Races between blocks are not found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +38,9 @@ _STRONG = frozenset(("volatile", "relaxed", "acquire", "release", "mmio", "cp", 
 #: A mark is an epoch, a warp and a lane; lanes 32 and 33 stand for several, by their access.
 _LANES, _SEVERAL_LANES = 64, WARP
 _MASKS = 512  # of which is remembered where they go, at most
+_LOADS = 512  # that are noted together, at most
+#: A load by what says where it goes: instruction, base, lowest address and mask.
+_Key = tuple[int, int, int, int]
 
 
 def orders_warp(instr: Instr) -> bool:
@@ -162,6 +165,11 @@ class InFlight:
         found = self._by[rows, at] != 0
         return found if found.any() else None
 
+    def any(self) -> bool:
+        """Is any copy on its way?"""
+        self._began = self._began and bool(self._by.any())
+        return self._began
+
     def words(self, place: tuple[int, int], ctx: Context, sites: Sequence[CodeSite]) -> str:
         """What writes a granule, and why it may still do so."""
         thread = triple(int(self._thread[place]), ctx.rt.lanes.geometry.block)
@@ -219,6 +227,14 @@ class SharedWatcher:
         self.atomic = _Marks(shape, "changed")
         self.mates, self.flights = Mates(lanes.W, shape), InFlight(shape)
         self.me = (np.arange(lanes.T) // WARP + 1).astype(np.uint8)
+        #: Has anybody written since the last barrier of all, or is a copy on its way?
+        self._busy = False
+        #: Loads, and orders of warps, of a time in which nobody wrote: looked at when somebody does
+        #: before the next barrier, and else of no account.
+        self._noted: list[tuple[CodeSite, Reach] | Mask] = []
+        self._same: set[_Key] = set()
+        #: Loads of what has been written, with what their keys are of.
+        self._defined: dict[_Key, Reach] = {}
         #: Mask -> its lanes in one block if they are the same in all, else None.
         self._even: dict[Mask, Array | None] = {}
         #: Mask -> rows and threads of its lanes, among all blocks.
@@ -250,6 +266,27 @@ class SharedWatcher:
 
     def access(self, site: CodeSite, reach: Reach, kind: str) -> None:
         """Check one access of all lanes of the mask, then remember it."""
+        if kind == "load" and not self._busy:
+            self._note(site, reach)
+            return
+        if kind != "load":
+            self._catch_up()
+            self._busy = True
+        for granules in self._granules(site, reach):
+            if kind == "landed":
+                self._landed(granules)
+                continue
+            verb = {"load": "reads", "atomic": "changes"}.get(kind, "writes")
+            self._meet_copies(granules, verb)
+            if kind == "load":
+                self._load(granules)
+            else:
+                self._store(granules, verb)
+            if kind == "copy":
+                number = self.number[id(site)]
+                self.flights.begin(granules.rows, granules.at, granules.threads, number)
+
+    def _granules(self, site: CodeSite, reach: Reach) -> Iterator[_Granules]:
         lanes, address = self.lanes, reach.pattern.rel
         if self.rows == 1 and lanes.B > 1:
             row = self._row(reach.mask) if same_rows(reach.base) else None
@@ -265,18 +302,34 @@ class SharedWatcher:
         start = (start + reach.low) // self.grain
         me = self.me[threads]
         for number in range(max(site.width // self.grain, 1)):
-            granules = _Granules(site, rows, start + number, threads, me)
-            if kind == "landed":
-                self._landed(granules)
-                continue
-            verb = {"load": "reads", "atomic": "changes"}.get(kind, "writes")
-            self._meet_copies(granules, verb)
-            if kind == "load":
-                self._load(granules)
+            yield _Granules(site, rows, start + number, threads, me)
+
+    def _note(self, site: CodeSite, reach: Reach) -> None:
+        """A load while nobody writes: it meets nothing but what has never been written."""
+        key = id(site), id(reach.base), reach.low, id(reach.mask)
+        if key not in self._defined:
+            for granules in self._granules(site, reach):
+                self._check_defined(granules)
+            if len(self._defined) >= _LOADS:
+                self._defined.clear()
+            self._defined[key] = reach
+        if key not in self._same:
+            if len(self._noted) >= _LOADS:
+                self._catch_up()
+            self._same.add(key)
+            self._noted.append((site, reach))
+
+    def _catch_up(self) -> None:
+        """Remember the loads that were noted, since somebody writes."""
+        noted, self._noted = self._noted, []
+        self._same.clear()
+        self._busy = self._busy or bool(noted)
+        for each in noted:
+            if isinstance(each, Mask):
+                self._order(each)
             else:
-                self._store(granules, verb)
-            if kind == "copy":
-                self.flights.begin(rows, granules.at, threads, self.number[id(site)])
+                for granules in self._granules(*each):
+                    self._load(granules)
 
     def _meet_copies(self, granules: _Granules, verb: str) -> None:
         """Raise where a copy that nobody has waited for may still be writing."""
@@ -399,14 +452,28 @@ class SharedWatcher:
             passed: Bools = np.asarray(mask.arr.any(axis=1))
             if not passed.all():
                 blocks = passed
+                self._catch_up()
                 if self.rows == 1:
                     self._spread()
+        if isinstance(blocks, slice):
+            self._noted.clear()
+            self._same.clear()
+            if not self._busy:
+                return
+            self._busy = self.flights.any()
         for marks in (self.writer, self.reader, self.atomic):
             marks.warp[blocks] = 0
         self.mates.epoch[blocks] += 1
 
     def warp_barrier(self, mask: Mask) -> None:
         """A warp's own barrier orders nothing between warps, but its lanes."""
+        if self._noted:
+            self._same.clear()
+            self._noted.append(mask)
+        else:
+            self._order(mask)
+
+    def _order(self, mask: Mask) -> None:
         lanes = self.lanes
         if mask.arr is None:
             self.mates.epoch += 1
