@@ -395,13 +395,36 @@ class Batch:
             here = np.logical_or.reduce([lanes.full(parked.mask) for parked in mine])
             complete = (here == alive).all(axis=1) & here.any(axis=1)
             one, *others = {id(p.code): p for p in mine}.values()
-            if others and (self._blocks(one.mask) & self._blocks(others[0].mask) & complete).any():
-                what = "waits at another barrier"
-                self.divergent_barrier(one, others[0].code, others[0].mask, what)
+            for other in others:
+                both = self._blocks(one.mask) & self._blocks(other.mask) & complete
+                if both.any():
+                    self.at_other(one, other, both)
             if complete.any():
                 self._go(mine, complete)
                 return True
         return False
+
+    def at_other(self, one: _Parked, other: _Parked, blocks: Bools) -> None:
+        """Threads of blocks wait at two barriers of one number: whole warps may, but are told of.
+
+        Raises:
+            Fault: they are of one warp.
+        """
+        lanes = self.lanes
+        here, there = (
+            (lanes.full(p.mask) & blocks[:, None]).reshape(lanes.B, -1, WARP).any(axis=2)
+            for p in (one, other)
+        )
+        if (here & there).any():
+            self.divergent_barrier(one, other.code, other.mask, "waits at another barrier")
+        instrs = sorted(
+            (p.code.block.every[-1] for p in (one, other)), key=lambda instr: instr.ptx_line
+        )
+        first, second = map(self.compiled.ctx.where, instrs)
+        self.compiled.rt.warnings.add(
+            f"{first}: warps of one block meet at different barriers of number {one.barrier}: "
+            f"some wait here and some at {second}; a GPU lets them go on together"
+        )
 
     def divergent_barrier(self, parked: _Parked, other: Code, mask: Mask, what: str) -> None:
         """A barrier that threads of one block do not all reach."""

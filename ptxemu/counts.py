@@ -104,6 +104,7 @@ class Counts:
     blocks_run: int = 0
     error: dict[str, float] = field(default_factory=dict)
     margins: dict[int, list[float]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()  # what runs on a chip, and is likely not meant so
 
     def margin(self, site: CodeSite, name: str) -> float:
         """The standard error of one counter of one instruction; 0 where all blocks ran."""

@@ -126,16 +126,19 @@ class _Tally(NamedTuple):
     Attributes:
         codes: Warps and lanes of each basic block, (blocks, 2).
         sites: `CodeSite.counts` of each instruction, (instructions, counters).
+        warnings: What runs, and is likely not meant so.
     """
 
     codes: NDArray[np.int64]
     sites: NDArray[np.int64]
+    warnings: frozenset[str]
 
 
 def _counts(compiled: CompiledKernel) -> _Tally:
     return _Tally(
         np.array([(code.warps_run, code.lanes_run) for code in compiled.codes], np.int64),
         np.array([site.counts() for site in compiled.sites], np.int64),
+        frozenset(compiled.rt.warnings),
     )
 
 
@@ -322,6 +325,7 @@ def run(
     _reset(compiled)
     functions = module.assembled.functions
     outcome = Counts(launch, compiled, functions, blocks_run=len(chosen))
+    outcome.warnings = tuple(sorted({words for each in answers for words in each.warnings}))
     _gather(outcome, answers, parts)
     return outcome
 

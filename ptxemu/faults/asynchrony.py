@@ -77,6 +77,8 @@ class OrderWatcher:
         self._reader = np.zeros(shape, np.int32)  # the instruction that read it last
         self._reads: dict[int, NDArray[np.int32]] = {}
         self.flights = InFlight(shape)
+        #: Mbarrier -> the warp that initialized it, in which of its steps, and the instruction.
+        self._begun: dict[int, tuple[int, int, Instr]] = {}
         #: Of each warp: the wait that it passed last, and how many phases had ended by then.
         self._waits: list[Instr] = []
         self._last = np.full((lanes.B, lanes.W), -1, np.int32)
@@ -150,7 +152,36 @@ class OrderWatcher:
         return keys // each, keys % each * BYTES
 
     def initialized(self, site: CodeSite, spots: Spots, keys: Ints) -> None:
-        """Mbarriers begin their first phase."""
+        """Mbarriers begin their first phase: other warps must know of that before they use them."""
+        warp = spots.thread // WARP
+        agent = self.clocks.own[spots.row, warp]
+        step = self.clocks.known[spots.row, warp, agent]
+        for number, key in enumerate(keys.tolist()):
+            self._begun[key] = int(agent[number]), int(step[number]), site.instr
+
+    def used(self, instr: Instr, spots: Spots, keys: Ints) -> None:
+        """Raise where lanes use mbarriers of whose initialization they cannot know."""
+        for key in np.unique(keys).tolist():
+            begun = self._begun.get(key)
+            if begun is None:
+                continue
+            agent, step, init = begun
+            mine = np.nonzero(keys == key)[0]
+            row, warp = spots.row[mine], spots.thread[mine] // WARP
+            late = (self.clocks.own[row, warp] != agent) & (
+                self.clocks.known[row, warp, agent] < step
+            )
+            if late.any():
+                at = int(mine[int(np.argmax(late))])
+                place = self.ctx.variable_at("shared", int(spots.address[at]))
+                lane = who(self.lanes, int(spots.row[at]), int(spots.thread[at]))
+                raise Fault(
+                    f"{self.ctx.where(instr)}: mbarrier {place}: {lane} uses it without a barrier "
+                    f"after its initialization by warp {agent % self.clocks.each} at "
+                    f"{self.ctx.where(init)}",
+                    "Put a __syncthreads() (of a cluster: its barrier) between mbarrier.init and "
+                    "all that uses the mbarrier.",
+                )
 
     def arrived(self, spots: Spots, keys: Ints) -> None:
         """Lanes arrive at mbarriers."""

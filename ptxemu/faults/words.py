@@ -91,6 +91,31 @@ def check_access(ctx: Context, instr: Instr, reach: Reach, width: int, space: st
     raise Fault(f"{ctx.where(instr)}: out of bounds: {does}{place}", hint)
 
 
+def check_home(
+    ctx: Context, instr: Instr, reach: Reach, width: int, home: tuple[str, int, int]
+) -> None:
+    """Raise where a lane leaves the array of shared memory that its address was made from."""
+    lanes, (name, start, size) = ctx.rt.lanes, home
+    addresses = np.broadcast_to(reach.pattern.rel + reach.low, lanes.shape)
+    out = (addresses < start) | (addresses + width > start + size)
+    out &= lanes.full(reach.mask)
+    if not out.any():
+        return
+    row, thread = first_lane(lanes, out)
+    address = int(addresses[row, thread])
+    gap = start - address if address < start else address - start - size + 1
+    beside = f"{_bytes(gap)} {'before' if address < start else 'past the end of'} {name}"
+    if start <= address < start + size:
+        beside = f"the last {address + width - start - size} of them past the end of {name}"
+    other = ctx.variable_at("shared", max(address, start + size) if address >= start else address)
+    verb = "writes" if instr.op in ("st", "red", "atom") else "reads"
+    raise Fault(
+        f"{ctx.where(instr)}: out of bounds: {who(lanes, row, thread)} {verb} {_bytes(width)} of "
+        f"shared memory, {beside} ({_bytes(size)}): they lie at {other}",
+        "Check the index against the array's size: what lies behind an array is another one.",
+    )
+
+
 class Pointers(Protocol):
     """Lanes that point somewhere: rows of the batch and threads, one entry a lane."""
 

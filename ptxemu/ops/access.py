@@ -23,7 +23,7 @@ from ptxemu.cost import (
     shared_store_cost,
 )
 from ptxemu.faults.watching import check_written
-from ptxemu.faults.words import check_access
+from ptxemu.faults.words import check_access, check_home
 from ptxemu.ops.cluster import RANK, Spots, check_spots, ended, owner_of
 from ptxemu.ptx.instructions import SIZES, Instr, Operand, Vec, space_of
 from ptxemu.state.context import CodeSite, Context, Registers, Run, put, writes_itself
@@ -142,6 +142,8 @@ class Access:
         self.charged = ctx.widths.get(id(instr), site.width)
         site.joined = self.charged == 0
         self._more = self.charged if self.charged > site.width else 0
+        #: The array that it was written for, where it may be one of shared memory.
+        self.home = ctx.home(where) if self.space in ("", "shared") else None
         #: Bytes asked of global memory.
         self.asked = self.charged or site.width
         self.start = 0  # the element at which the memory begins that was located last
@@ -223,6 +225,10 @@ class Access:
         if not self._aligned(reach) or reach.low < begin or reach.high + site.width > limit:
             check_access(self.ctx, self.instr, reach, site.width, space)
         if shared:
+            if self.home is not None:
+                _, start, size = self.home
+                if reach.low < start or reach.high + site.width > start + size:
+                    check_home(self.ctx, self.instr, reach, site.width, self.home)
             if self.charged:
                 whole = self._whole(reach)
                 site.charge_shared(cost_of(self.cost, whole, self.charged, rt.lanes))

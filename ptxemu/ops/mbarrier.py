@@ -231,12 +231,15 @@ def _check_together(instr: Instr, ctx: Context, spots: Spots, by: Together) -> N
 
 def check_barriers(instr: Instr, ctx: Context, spots: Spots) -> None:
     """Raise where a spot is not an initialized mbarrier."""
-    known = is_barrier(words_of(ctx)[keys_of(ctx, spots)])
+    keys = keys_of(ctx, spots)
+    known = is_barrier(words_of(ctx)[keys])
     if not known.all():
         raise _at_barrier(
             instr, ctx, spots, int(np.argmin(known)), "it has not been initialized",
             "One thread must call mbarrier.init, and a barrier make it known to the others.",
         )  # fmt: skip
+    if ctx.rt.order is not None:
+        ctx.rt.order.used(instr, spots, keys)
 
 
 def _at_barrier(instr: Instr, ctx: Context, spots: Spots, at: int, what: str, hint: str) -> Fault:

@@ -200,6 +200,7 @@ class Runtime:
         self.stores: Any = None  # `faults.stores.StoreWatcher`, where all is looked for
         self.origins = origins  # `faults.origins.Origins`, where a wrong result is explained
         self.finding: Fault | None = None  # raised at the end, unless worse comes first
+        self.warnings: set[str] = set()  # what runs, and is likely not meant so
         #: Counts stores and atomics that left memory other than it was, while `probing`.
         self.changes = 0
         self.clock = 0  # what `%globaltimer` and `%clock` count: looks at them
@@ -266,6 +267,10 @@ class Placement:
     params: bytes
     param_base: int
     environment: dict[str, int]
+
+
+#: What gives numbers, and no address of shared memory that is known before the kernel runs.
+_UNTRACED = frozenset(("ld", "ldu", "atom", "shfl", "setp"))
 
 
 class Context:
@@ -378,6 +383,35 @@ class Context:
         if found is None:
             raise PtxError(f"kernel {self.kernel}: unknown name {name.name} in the PTX")
         return found
+
+    def home(self, operand: Operand) -> tuple[str, int, int] | None:
+        """The array of shared memory that an address is derived from: name, start and size.
+
+        None where that cannot be told: there are several, or it comes from memory.
+        """
+        if not isinstance(operand, Addr) or operand.base is None:
+            return None
+        found: set[tuple[int, bool]] = set()
+        seen: set[tuple[str, bool]] = set()
+        stack: list[tuple[Operand, bool]] = [(operand.base, False)]
+        while stack:
+            one, taken_off = stack.pop()
+            if isinstance(one, Sym) and self.symbols.get(one.name, ("", 0))[0] == "shared":
+                found.add((self.symbols[one.name][1], taken_off))
+            if not isinstance(one, Reg) or (one.name, taken_off) in seen:
+                continue
+            seen.add((one.name, taken_off))
+            for maker in self.makers.get(one.name, []):
+                if maker.op == "mapa":
+                    return None
+                if maker.op in _UNTRACED:
+                    continue  # an index
+                for place, each in enumerate(maker.operands[1:]):
+                    stack.append((each, taken_off != (maker.op == "sub" and place == 1)))
+        if len(found) != 1 or next(iter(found))[1]:
+            return None
+        places = [each for each in self.placement.variables if (each[1], False) in found]
+        return places[0] if len(places) == 1 else None
 
     def variable_at(self, space: str, address: int) -> str:
         """``As + 12``: the variable nearest below an address."""

@@ -115,7 +115,7 @@ FAULTS = {
         r"k\.cu:5: barrier not reached by all threads: thread \(0, 0, 0\) .* has gone past it",
     ),
     "two barriers": (
-        "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\nif (threadIdx.x < 32) {\n"
+        "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\nif (threadIdx.x % 2) {\n"
         "__syncthreads();\ny[0] = tile[3];\n} else {\n__syncthreads();\ny[1] = tile[4];\n}",
         r"barrier not reached by all threads: .* waits at another barrier",
     ),
@@ -181,3 +181,25 @@ def test_right_kernels_are_not_accused(cuda: Compile, number: int) -> None:
         block=64, check=True, unwritten=["y"],
     )  # fmt: skip
     assert got["y"][1] != 0
+
+
+def test_warps_at_two_barriers_run_and_are_told_of(cuda: Compile) -> None:
+    """So it is on a chip, where whole warps count and not the lines that they come from."""
+    text = """extern "C" __global__ void k(float* y) {
+__shared__ float tile[64]; tile[threadIdx.x] = threadIdx.x;
+if (threadIdx.x < 32) {
+  __syncthreads();
+  y[threadIdx.x] = tile[threadIdx.x + 32];
+} else {
+  __syncthreads();
+  y[threadIdx.x] = tile[threadIdx.x - 32];
+}
+}"""
+    got, counts = execute(
+        cuda(text), "k", {"y": np.zeros(64, "f4")}, ["y"], block=64, check=True, grid=2
+    )
+    assert got["y"].tolist() == [*range(32, 64), *range(32)]
+    assert counts.warnings == (
+        "k.cu:4: warps of one block meet at different barriers of number 0: some wait here and "
+        "some at k.cu:7; a GPU lets them go on together",
+    )

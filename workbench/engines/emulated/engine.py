@@ -204,6 +204,8 @@ class EmulatorEngine(Engine):
                 with self._within(subject) as limit:
                     done = self.emulate(subject, limit, watch=True)
                     check = done.check
+                    for words in _warnings(done):
+                        self._say(f"{subject.version.id} on {subject.problem.name}: {words}")
                     verified(done, subject)
             except WorkbenchError as found:
                 error = found
@@ -268,6 +270,11 @@ def _small_problem(study: Study, version: Version) -> Problem:
     )
 
 
+def _warnings(emulation: Emulation) -> list[str]:
+    """What runs on a chip and is likely not meant so, each once."""
+    return list(dict.fromkeys(words for each in emulation.counts for words in each.warnings))
+
+
 def _notices(
     emulation: Emulation, launches: Sequence[Launch], sources: Sequence[SourceFile]
 ) -> tuple[Notice, ...]:
@@ -288,6 +295,7 @@ def _notices(
                 "absent.",
             )
         )
+    notices += [Notice(code="barriers-apart", message=f"{w}.") for w in _warnings(emulation)]
     for counts, launch in zip(emulation.counts, launches, strict=True):
         named, many = lines_by_timing([launch], sources)
         if many:
