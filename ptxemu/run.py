@@ -308,7 +308,8 @@ def run(
     if len(chosen) < geometry.blocks:
         compiled.in_part()
     workers = workers_here() if workers is None else workers
-    if origins is not None:
+    # The order of blocks decides what atomics give: where verdicts hang on it, it is always one.
+    if origins is not None or (compiled.ledger is not None and compiled.ledger.atomics is not None):
         workers = 1
     lane_bytes = compiled.rt.local_bytes + 8 * compiled.slots
     parts = _portions(geometry, chosen, workers, len(chosen) == geometry.blocks, lane_bytes)

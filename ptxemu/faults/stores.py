@@ -6,7 +6,8 @@ nothing between that could have put the two in order, is told. Barriers order th
 of a block, and what a warp runs together its lanes; atomics, ordered accesses, mbarriers and
 barriers of a cluster may order any two blocks that both ran one since. That is more than
 they do order, so nobody is accused who waited; what they order by chance is not found. The same
-value twice, and atomics, are no conflict.
+value twice is no conflict, nor are atomics with each other: but plain stores and atomics are, unless
+the atomic looks on (a swap whose old value is used), as of a lock that a plain store releases.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from ptxemu.state.values import Array, Ints
 _SITE, _LANE, _WARP = 16, 22, 28
 _SITES, _SEVERAL, _ALL = (1 << _SITE) - 1, 63, (1 << 25) - 1
 _BLOCKS = 1 << 24  # of a grid, at most
+_GLOBAL = ("global", "generic")
 _ORDERED = frozenset(("volatile", "relaxed", "acquire", "release", "mmio", "cg", "cv"))
 
 
@@ -46,9 +48,10 @@ def meeting(run: Run, rt: Runtime) -> Run:
     """The same, and the batch's stores are told that its blocks may have met others."""
 
     def met(R: Registers, M: Mask) -> object:
+        value = run(R, M)
         if rt.stores is not None:
-            rt.stores.meet(M)
-        return run(R, M)
+            rt.stores.meet(M)  # what it finds there itself, it has not waited for
+        return value
 
     if hasattr(run, "writes_itself"):
         met.writes_itself = True  # type: ignore[attr-defined]
@@ -57,6 +60,13 @@ def meeting(run: Run, rt: Runtime) -> Run:
 
 def _shared(count: int) -> Ints:
     return shared_bytes(count * 8).view(np.int64)
+
+
+class _Marks:
+    """Who did something to each granule last, and when; processes share it."""
+
+    def __init__(self, granules: int) -> None:
+        self.mark, self.when = _shared(granules), _shared(granules)
 
 
 class WriterLog:
@@ -68,12 +78,13 @@ class WriterLog:
     """
 
     def __init__(self, size: int, sites: Sequence[CodeSite]) -> None:
-        widths = [
-            each.width for each in sites if each.store and each.space in ("global", "generic")
-        ]
+        widths = [each.width for each in sites if each.store and each.space in _GLOBAL]
         self.grain = min([4, *(width for width in widths if width)])
-        self.mark = _shared(-(-size // self.grain))
-        self.when = _shared(-(-size // self.grain))
+        self.stores = _Marks(-(-size // self.grain))
+        #: What atomics changed; None: there are none.
+        self.atomics = None
+        if any(each.instr.op in ("atom", "red") and each.space in _GLOBAL for each in sites):
+            self.atomics = _Marks(-(-size // self.grain))
         #: When a block last ran something that may order it with others.
         self.met = _shared(_BLOCKS)
         self._last = 0
@@ -132,7 +143,29 @@ class StoreWatcher:
         """
         at = first // self.ledger.grain
         for number in range(max(width // self.ledger.grain, 1)):
-            self.ledger.mark[at + number] = 0
+            self.ledger.stores.mark[at + number] = 0
+            if self.ledger.atomics is not None:
+                self.ledger.atomics.mark[at + number] = 0
+
+    def atomic(self, site: CodeSite, first: Array, changed: Array, width: int, mask: Mask) -> None:
+        """Lanes have run an atomic on global memory.
+
+        Args:
+            site: The instruction.
+            first: Bytes from the start of global memory, one entry a lane.
+            changed: Whether something else lies there now, likewise.
+            width: Bytes of an element.
+            mask: The lanes.
+        """
+        rows, threads = np.nonzero(self.lanes.full(mask))
+        mark = self.me[rows, threads] | self.number[id(site)]
+        writes, ledger = _Writes(site, rows, threads, mark, changed), self.ledger
+        assert ledger.atomics is not None
+        now = ledger.tick()
+        for number in range(max(width // ledger.grain, 1)):
+            at = first // ledger.grain + number
+            self._against(writes, at, ledger.stores)
+            self._leave(ledger.atomics, writes, at, now)
 
     def store(self, site: CodeSite, first: Array, differs: Array, width: int, mask: Mask) -> None:
         """Lanes are about to store to global memory.
@@ -156,27 +189,44 @@ class StoreWatcher:
         writes = _Writes(site, rows, threads, mark, differs)
         now = ledger.tick()
         for number in range(max(width // ledger.grain, 1)):
-            self._mark(writes, start + number, now)
+            at = start + number
+            if ledger.atomics is not None:
+                self._against(writes, at, ledger.atomics)
+            self._leave(ledger.stores, writes, at, now)
 
-    def _mark(self, writes: _Writes, at: Ints, now: int) -> None:
-        ledger, mark = self.ledger, writes.mark
-        before = ledger.mark[at]
-        if before.any():
-            apart = (before != 0) & ((before ^ mark) >> _SITE != 0)
-            apart &= ~self._in_order(writes, before, ledger.when[at])
-            if apart.any():
-                clash = apart & writes.differs
-                if clash.any():
-                    index = int(np.argmax(clash))
-                    self._tell(writes, index, int(before[index]), int(at[index]))
-                mark = np.where(apart, _joined(mark, before), mark)
-        ledger.mark[at] = mark
-        ledger.when[at] = now
-        left = ledger.mark[at]
+    def _apart(self, marks: _Marks, writes: _Writes, at: Ints) -> tuple[Array, Ints]:
+        """Where others left marks that nothing orders with these writes, and the marks."""
+        before = marks.mark[at]
+        apart = (before != 0) & ((before ^ writes.mark) >> _SITE != 0)
+        if apart.any():
+            apart &= ~self._in_order(writes, before, marks.when[at])
+        return apart, before
+
+    def _against(self, writes: _Writes, at: Ints, marks: _Marks) -> None:
+        """Tell of a plain store and an atomic that nothing orders, whichever came first."""
+        apart, before = self._apart(marks, writes, at)
+        clash = apart & writes.differs
+        if clash.any():
+            index = int(np.argmax(clash))
+            self._tell_atomic(writes, index, int(before[index]), int(at[index]))
+
+    def _leave(self, marks: _Marks, writes: _Writes, at: Ints, now: int) -> None:
+        """Leave marks; tell where another thread has stored something else."""
+        mark = writes.mark
+        apart, before = self._apart(marks, writes, at)
+        if apart.any():
+            clash = apart & writes.differs
+            if marks is self.ledger.stores and clash.any():
+                index = int(np.argmax(clash))
+                self._tell(writes, index, int(before[index]), int(at[index]))
+            mark = np.where(apart, _joined(mark, before), mark)
+        marks.mark[at] = mark
+        marks.when[at] = now
+        left = marks.mark[at]
         several = left != mark
         if several.any():
             joined = _joined(mark[several], left[several])
-            np.bitwise_or.at(ledger.mark, at[several], joined)
+            np.bitwise_or.at(marks.mark, at[several], joined)
 
     def _in_order(self, writes: _Writes, before: Ints, when: Array) -> Array:
         """Which lanes come after the one that stored there before them, as far as is known."""
@@ -225,15 +275,7 @@ class StoreWatcher:
         The later block of the two is the one that is told of, as where blocks run in their
         order: which of them came first in fact is chance where several processes run them.
         """
-        block, warp = (before >> _WARP) - 1, before >> _LANE & _SEVERAL
-        lane, row = before >> _SITE & _SEVERAL, int(writes.rows[index])
-        geometry = self.lanes.geometry
-        if block == _ALL - 1:
-            other = "threads of several blocks"
-        else:
-            one = f"thread {triple(warp * WARP + lane, geometry.block)}"
-            other = "several threads" if _SEVERAL in (warp, lane) else one
-            other += f" of block {triple(block, geometry.grid)}"
+        block, row, other = (before >> _WARP) - 1, int(writes.rows[index]), self._left_by(before)
         me = who(self.lanes, row, int(writes.threads[index]))
         place = self._array(granule * self.ledger.grain)
         site, earlier = writes.site, self.sites[before & _SITES]
@@ -241,6 +283,26 @@ class StoreWatcher:
             me, other, site, earlier = other, me, earlier, site
         self._note(site, "global", f"{me} stores another value to {place} than {other} did at "
                    f"{self.ctx.where(earlier.instr)}, and nothing orders the two")  # fmt: skip
+
+    def _tell_atomic(self, writes: _Writes, index: int, before: int, granule: int) -> None:
+        """A plain store and an atomic: the same words, whichever of them came first."""
+        here, there = writes.site, self.sites[min(before & _SITES, len(self.sites) - 1)]
+        thread = who(self.lanes, int(writes.rows[index]), int(writes.threads[index]))
+        if here.instr.op in ("atom", "red"):
+            here, there, thread = there, here, self._left_by(before)
+        self._note(here, "global", f"{thread} stores to {self._array(granule * self.ledger.grain)},"
+                   f" which atomics at {self.ctx.where(there.instr)} change, and nothing orders the "
+                   "two")  # fmt: skip
+
+    def _left_by(self, mark: int) -> str:
+        """Whose mark it is, as words."""
+        block, warp = (mark >> _WARP) - 1, mark >> _LANE & _SEVERAL
+        lane, geometry = mark >> _SITE & _SEVERAL, self.lanes.geometry
+        if block == _ALL - 1:
+            return "threads of several blocks"
+        one = f"thread {triple(warp * WARP + lane, geometry.block)}"
+        several = "several threads" if _SEVERAL in (warp, lane) else one
+        return f"{several} of block {triple(block, geometry.grid)}"
 
     def _array(self, byte: int) -> str:
         array = self.ctx.rt.arena.allocation_of(GLOBAL_BASE + byte)

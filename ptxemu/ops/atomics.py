@@ -189,7 +189,7 @@ def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         "global": Operation(op, kind, flush=kind == "f32"),
     }
     operations["local"] = operations["shared"]
-    rt = ctx.rt
+    rt, looks_on = ctx.rt, wants_old and op in ("cas", "exch")
 
     @writes_itself
     def run(R: Registers, M: Mask) -> None:
@@ -199,7 +199,8 @@ def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         where = np.broadcast_to(index, lanes.shape)[on]
         if spins and space == "shared":
             site.meets += _meet(on, where * size // max(size, 4))
-        if rt.stores is not None and space == "global":
+        follows = rt.stores is not None and space == "global"
+        if follows and looks_on:
             rt.stores.forget(access.first(where), size * access.count)
         for at in range(access.count):
             values = [
@@ -207,13 +208,17 @@ def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
                 for group in slots
             ]
             with rt.lock if space == "global" else nullcontext():
-                before = memory[at:].take(where) if rt.probing else None
+                before = memory[at:].take(where) if rt.probing or follows else None
                 old = apply(
                     memory[at:], where, values[0], values[-1], operations[space],
                     wants_old=wants_old,
                 )  # fmt: skip
-                if before is not None and before.tobytes() != memory[at:].take(where).tobytes():
-                    rt.changes += 1
+                if before is not None:
+                    kind_ = UNSIGNED[size]
+                    changed = before.view(kind_) != memory[at:].take(where).view(kind_)
+                    rt.changes += bool(rt.probing and changed.any())
+                    if follows and not looks_on:
+                        rt.stores.atomic(site, access.first(where, at), changed, size, M)
             if targets and old is not None:
                 out = np.zeros(lanes.shape, UNSIGNED[size])
                 out[on] = old.view(UNSIGNED[size])

@@ -117,3 +117,67 @@ def test_blocks_of_two_processes(cuda: Compile) -> None:
             cuda(text), "k", {"y": np.zeros(1024, "f4")}, ["y"],
             grid=64, block=1024, check=True, workers=2,
         )  # fmt: skip
+
+
+#: Plain stores against atomics of four blocks, and where it is told.
+AGAINST = {
+    "one zeroes what all add to": (
+        "if (i == 0) *y = 0;\natomicAdd(y, x[i]);",
+        r"k\.cu:3: global-memory race: thread \(0, 0, 0\) of block \(0, 0, 0\) stores to y \+ 0 "
+        r"bytes, which atomics at k\.cu:4 change, and nothing orders the two",
+    ),
+    "a barrier of its block is not enough": (
+        "if (i == 0) *y = 0;\n__syncthreads();\natomicAdd(y, x[i]);",
+        r"k\.cu:3: global-memory race: thread \(0, 0, 0\) of block \(0, 0, 0\) stores to y \+ 0 "
+        r"bytes, which atomics at k\.cu:5 change",
+    ),
+    "the last block zeroes": (
+        "if (i == 200) *y = 5;\n__syncthreads();\natomicAdd(y, x[i]);",
+        r"k\.cu:3: global-memory race: thread \(8, 0, 0\) of block \(3, 0, 0\) stores to y \+ 0",
+    ),
+    "after the atomics of others": (
+        "atomicMax((int*)y, i);\n__syncthreads();\n"
+        "if (threadIdx.x == 40 && blockIdx.x == 1) y[3] = 7;\nif (i > 128) atomicAdd(y + 3, 1.f);",
+        r"k\.cu:5: global-memory race: thread \(40, 0, 0\) of block \(1, 0, 0\) stores to y \+ 12",
+    ),
+    "in one warp": (
+        "if (i == 5) y[1] = 0;\nif (i / 32 == 0) atomicAdd(y + 1, 1.f);",
+        r"k\.cu:3: global-memory race: thread \(5, 0, 0\) of block \(0, 0, 0\) stores to y \+ 4",
+    ),
+    "a ticket that is zeroed": (
+        "if (i == 0) *(int*)y = 0;\ny[1 + atomicAdd((int*)y, 1) % 256] = 1;",
+        r"k\.cu:3: global-memory race: .* which atomics at k\.cu:4 change",
+    ),
+}
+#: Those that wait, or do not meet.
+WITH = {
+    "a lock that a store releases": "if (threadIdx.x == 0) {\n"
+    "while (atomicCAS((int*)y + 9, 0, 1)) ;\ny[blockIdx.x] += 1;\n__threadfence();\n((int*)y)[9] = 0;\n}",
+    "the last block sets the ticket back": "__shared__ unsigned last;\nif (threadIdx.x == 0) {\n"
+    "y[blockIdx.x] = 5;\n__threadfence();\nlast = atomicAdd((unsigned*)y + 9, 1);\n}\n"
+    "__syncthreads();\nif (last == 3 && threadIdx.x == 0) ((unsigned*)y)[9] = 0;",
+    "each block its own": "if (threadIdx.x == 0) y[blockIdx.x] = 0;\n__syncthreads();\n"
+    "atomicAdd(y + blockIdx.x, 1.f);\n__syncthreads();\nif (threadIdx.x == 33) y[blockIdx.x] = 2;",
+    "atomics alone": "atomicAdd(y, x[i]);\natomicMax((int*)y + 1, i);",
+}
+
+
+def against(cuda: Compile, body: str, workers: int = 1) -> None:
+    """Four blocks of 64 threads; `body` begins at line 3."""
+    text = 'extern "C" __global__ void k(const float* x, float* y, int n) {\n'
+    text += f"int i = blockIdx.x * 64 + threadIdx.x;\n{body}\n}}"
+    buffers = {"x": np.ones(260, "f4"), "y": np.zeros(260, "f4")}
+    execute(cuda(text), "k", buffers, ["x", "y", 0], grid=4, block=64, check=True, workers=workers)
+
+
+@pytest.mark.parametrize("name", AGAINST)
+def test_plain_stores_against_atomics(cuda: Compile, name: str) -> None:
+    body, words = AGAINST[name]
+    for workers in (1, 2, 2):
+        with pytest.raises(Fault, match=words):
+            against(cuda, body, workers)
+
+
+@pytest.mark.parametrize("name", WITH)
+def test_stores_and_atomics_that_are_in_order(cuda: Compile, name: str) -> None:
+    against(cuda, WITH[name])
