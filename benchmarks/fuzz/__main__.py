@@ -2,6 +2,7 @@
 
 ``python -m benchmarks.fuzz emulator FILE`` and ``… gpu FILE`` run mutants and append what is
 found to a file; those that it holds already are left out, so a run that was cut off goes on.
+Numbers from 1,000,000 on (``--first``) are mutants of ``cp.async`` and atomics.
 ``--again FILE`` runs the mutants of other findings as they were then: ladders that have grown since
 would make others of the same numbers.
 ``… compare EMULATOR GPU`` prints the comparison, and ends with 1 where the emulator may be at

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from benchmarks.fuzz.mutations import Edit, mutate
+from benchmarks.fuzz.mutations import IN_FLIGHT, KINDS, Edit, Kind, mutate
 from workbench.compile.build import BuildResult
 from workbench.engines import Subject
 from workbench.engines.emulated.engine import recorded_build
@@ -32,6 +33,9 @@ SEED = 13
 _MOST_FLOPS, _MOST_THREADS = 3_000_000, 12_000
 #: Bytes of PTX from which on a version is chosen less often, for the time that it takes.
 _LONG = 20_000
+#: From this number on, mutants are of versions with ``cp.async`` or atomics, and mostly of those.
+ASYNC = 1_000_000
+_IN_FLIGHT = (r"\bcp\.async\.c[ag]\.", r"\b(atom|red)\.")
 
 
 class Case(NamedTuple):
@@ -124,11 +128,29 @@ def edited(subject: Subject, ptx: str) -> Subject:
 def case(roots: Sequence[Path], number: int) -> Case:
     """The mutant of a number: of the first project four times in five, else of the others."""
     rng = random.Random(number)
+    if number >= ASYNC:
+        what = rng.choice(_IN_FLIGHT)
+        places = [(root, place) for root in roots for place in _having(root, what)]
+        root, place = rng.choices(places, [_weights(r)[p] ** 2 for r, p in places])[0]
+        return _mutant(number, root, place, rng, IN_FLIGHT)
     root = roots[0] if rng.random() < 0.8 or len(roots) == 1 else rng.choice(roots[1:])
     place = rng.choices(range(len(recorded(root))), _weights(root))[0]
+    return _mutant(number, root, place, rng, KINDS)
+
+
+@cache
+def _having(root: Path, what: str) -> tuple[int, ...]:
+    """The versions that have copies, or atomics."""
+    texts = (_subjects(root, place)[0].built for place in range(len(recorded(root))))
+    return tuple(at for at, each in enumerate(texts) if each and re.search(what, each.build.ptx))
+
+
+def _mutant(
+    number: int, root: Path, place: int, rng: random.Random, kinds: Mapping[str, Kind]
+) -> Case:
     subject = rng.choice(_subjects(root, place))
     assert subject.built is not None
-    ptx, edit = mutate(subject.built.build.ptx, rng)
+    ptx, edit = mutate(subject.built.build.ptx, rng, kinds)
     return Case(number, edited(subject, ptx), edit)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 #: ``@%p1 opcode operands;`` as nvcc writes it, one statement a line.
@@ -82,6 +82,7 @@ class Statement(NamedTuple):
 
 
 Change = Callable[[Statement, random.Random, "list[Statement]"], "Statement | None"]
+Kind = tuple[Change, int]
 
 
 def statements(ptx: str) -> list[Statement]:
@@ -231,24 +232,69 @@ def dropped(one: Statement, _rng: random.Random, _all: list[Statement]) -> State
     return one._replace(opcode="", operands=())
 
 
+def copy(one: Statement, rng: random.Random, _all: list[Statement]) -> Statement | None:
+    """A ``cp.async`` elsewhere, of fewer bytes or none; a wait for fewer groups, or none."""
+    if not one.opcode.startswith("cp.async"):
+        return None
+    if "wait" in one.opcode or "commit" in one.opcode or "mbarrier" in one.opcode:
+        if "wait_group" in one.opcode and rng.random() < 0.7:
+            return one.with_operand(0, str(int(one.operands[0]) + rng.choice([1, 1, 2])))
+        return one._replace(opcode="", operands=())
+    if rng.random() < 0.3:
+        return one._replace(opcode="", operands=())
+    if len(one.operands) == 3 and rng.random() < 0.3:
+        return one._replace(operands=(*one.operands, str(int(one.operands[2]) // 2)))
+    place = rng.choice([0, 0, 1])
+    found = re.fullmatch(r"\[([^]+]+)(?:\+(-?\d+))?\]", one.operands[place])
+    if found is None:
+        return None
+    offset = int(found[2] or 0) + int(one.operands[2]) * rng.choice([-1, 1, 2, 32, 64])
+    return one.with_operand(place, f"[{found[1]}+{offset}]")
+
+
+def atomic(one: Statement, rng: random.Random, _all: list[Statement]) -> Statement | None:
+    """A plain store or load in place of an atomic, another operation, or none."""
+    parts = one.opcode.split(".")
+    if one.base not in ("atom", "red") or parts[-1] not in ("u32", "s32", "b32", "f32", "u64"):
+        return None
+    if rng.random() < 0.15:
+        return one._replace(opcode="", operands=())
+    space = next((part for part in parts if part in ("global", "shared")), "")
+    where = f".{space}" if space else ""
+    if rng.random() < 0.5 and "cas" not in parts:
+        if one.base == "red":
+            return one._replace(opcode=f"st{where}.{parts[-1]}")
+        return one._replace(opcode=f"ld{where}.{parts[-1]}", operands=one.operands[:2])
+    if "add" in parts and parts[-1] in ("u32", "s32"):
+        return one._replace(opcode=one.opcode.replace("add", rng.choice(["min", "max"])))
+    return None
+
+
 #: Kind -> the edit and how often it is chosen.
-KINDS: dict[str, tuple[Change, int]] = {
+KINDS: dict[str, Kind] = {
     "constant": (constant, 16), "bound": (bound, 16), "stride": (stride, 16),
     "barrier": (barrier, 24), "swap": (swap, 10), "index": (index, 12), "axis": (axis, 5),
     "guard": (guard, 8), "operation": (operation, 12), "dropped": (dropped, 6),
 }  # fmt: skip
+#: The same for mutants of copies and atomics.
+IN_FLIGHT: dict[str, Kind] = {
+    **KINDS,
+    "copy": (copy, 60),
+    "atomic": (atomic, 60),
+    "barrier": (barrier, 60),
+}
 
 
-def mutate(ptx: str, rng: random.Random) -> tuple[str, Edit]:
-    """One edit of one statement.
+def mutate(ptx: str, rng: random.Random, kinds: Mapping[str, Kind] = KINDS) -> tuple[str, Edit]:
+    """One edit of one statement, of the kinds that are given.
 
     Raises:
         ValueError: there is nothing to change.
     """
     every = statements(ptx)
     lines = ptx.split("\n")
-    for name in _shuffled(rng):
-        change = KINDS[name][0]
+    for name in _shuffled(rng, kinds):
+        change = kinds[name][0]
         for _ in range(200):
             one = rng.choice(every)
             new = change(one, rng, every)
@@ -261,7 +307,7 @@ def mutate(ptx: str, rng: random.Random) -> tuple[str, Edit]:
     raise ValueError("no statement of this PTX can be changed")
 
 
-def _shuffled(rng: random.Random) -> Iterable[str]:
+def _shuffled(rng: random.Random, kinds: Mapping[str, Kind]) -> Iterable[str]:
     """All kinds, those with more weight mostly earlier."""
-    keyed = {name: rng.random() ** (1 / weight) for name, (_, weight) in KINDS.items()}
+    keyed = {name: rng.random() ** (1 / weight) for name, (_, weight) in kinds.items()}
     return sorted(keyed, key=lambda name: -keyed[name])

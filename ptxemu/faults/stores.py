@@ -6,8 +6,8 @@ nothing between that could have put the two in order, is told. Barriers order th
 of a block, and what a warp runs together its lanes; atomics, ordered accesses, mbarriers and
 barriers of a cluster may order any two blocks that both ran one since. That is more than
 they do order, so nobody is accused who waited; what they order by chance is not found. The same
-value twice is no conflict, nor are atomics with each other: but plain stores and atomics are, unless
-the atomic looks on (a swap whose old value is used), as of a lock that a plain store releases.
+value twice is no conflict, nor are atomics with each other: but plain stores and atomics are,
+unless the atomic looks on (a swap whose old value is used), as of a lock that a store releases.
 """
 
 from __future__ import annotations
@@ -290,9 +290,9 @@ class StoreWatcher:
         thread = who(self.lanes, int(writes.rows[index]), int(writes.threads[index]))
         if here.instr.op in ("atom", "red"):
             here, there, thread = there, here, self._left_by(before)
-        self._note(here, "global", f"{thread} stores to {self._array(granule * self.ledger.grain)},"
-                   f" which atomics at {self.ctx.where(there.instr)} change, and nothing orders the "
-                   "two")  # fmt: skip
+        place = self._array(granule * self.ledger.grain)
+        self._note(here, "global", f"{thread} stores to {place}, which atomics at "
+                   f"{self.ctx.where(there.instr)} change, and nothing orders the two")  # fmt: skip
 
     def _left_by(self, mark: int) -> str:
         """Whose mark it is, as words."""

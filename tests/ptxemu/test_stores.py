@@ -152,7 +152,8 @@ AGAINST = {
 #: Those that wait, or do not meet.
 WITH = {
     "a lock that a store releases": "if (threadIdx.x == 0) {\n"
-    "while (atomicCAS((int*)y + 9, 0, 1)) ;\ny[blockIdx.x] += 1;\n__threadfence();\n((int*)y)[9] = 0;\n}",
+    "while (atomicCAS((int*)y + 9, 0, 1)) ;\ny[blockIdx.x] += 1;\n__threadfence();\n"
+    "((int*)y)[9] = 0;\n}",
     "the last block sets the ticket back": "__shared__ unsigned last;\nif (threadIdx.x == 0) {\n"
     "y[blockIdx.x] = 5;\n__threadfence();\nlast = atomicAdd((unsigned*)y + 9, 1);\n}\n"
     "__syncthreads();\nif (last == 3 && threadIdx.x == 0) ((unsigned*)y)[9] = 0;",
