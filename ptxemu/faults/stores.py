@@ -62,7 +62,7 @@ def _shared(count: int) -> Ints:
     return shared_bytes(count * 8).view(np.int64)
 
 
-class _Marks:
+class _Ledger:
     """Who did something to each granule last, and when; processes share it."""
 
     def __init__(self, granules: int) -> None:
@@ -80,11 +80,11 @@ class WriterLog:
     def __init__(self, size: int, sites: Sequence[CodeSite]) -> None:
         widths = [each.width for each in sites if each.store and each.space in _GLOBAL]
         self.grain = min([4, *(width for width in widths if width)])
-        self.stores = _Marks(-(-size // self.grain))
+        self.stores = _Ledger(-(-size // self.grain))
         #: What atomics changed; None: there are none.
         self.atomics = None
         if any(each.instr.op in ("atom", "red") and each.space in _GLOBAL for each in sites):
-            self.atomics = _Marks(-(-size // self.grain))
+            self.atomics = _Ledger(-(-size // self.grain))
         #: When a block last ran something that may order it with others.
         self.met = _shared(_BLOCKS)
         self._last = 0
@@ -194,7 +194,7 @@ class StoreWatcher:
                 self._against(writes, at, ledger.atomics)
             self._leave(ledger.stores, writes, at, now)
 
-    def _apart(self, marks: _Marks, writes: _Writes, at: Ints) -> tuple[Array, Ints]:
+    def _apart(self, marks: _Ledger, writes: _Writes, at: Ints) -> tuple[Array, Ints]:
         """Where others left marks that nothing orders with these writes, and the marks."""
         before = marks.mark[at]
         apart = (before != 0) & ((before ^ writes.mark) >> _SITE != 0)
@@ -202,7 +202,7 @@ class StoreWatcher:
             apart &= ~self._in_order(writes, before, marks.when[at])
         return apart, before
 
-    def _against(self, writes: _Writes, at: Ints, marks: _Marks) -> None:
+    def _against(self, writes: _Writes, at: Ints, marks: _Ledger) -> None:
         """Tell of a plain store and an atomic that nothing orders, whichever came first."""
         apart, before = self._apart(marks, writes, at)
         clash = apart & writes.differs
@@ -210,7 +210,7 @@ class StoreWatcher:
             index = int(np.argmax(clash))
             self._tell_atomic(writes, index, int(before[index]), int(at[index]))
 
-    def _leave(self, marks: _Marks, writes: _Writes, at: Ints, now: int) -> None:
+    def _leave(self, marks: _Ledger, writes: _Writes, at: Ints, now: int) -> None:
         """Leave marks; tell where another thread has stored something else."""
         mark = writes.mark
         apart, before = self._apart(marks, writes, at)
