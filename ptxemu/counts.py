@@ -71,22 +71,15 @@ class Executed:
         return _OPERATIONS.get(instr.op, 0) * self.on * (2 if kind.endswith("x2") else 1)
 
     @property
-    def uncounted(self) -> frozenset[str]:
-        """The spaces, global and shared, to which it went at a cost that is not known.
+    def copied(self) -> bool:
+        """Whether it brought or took data of global memory that are in no count of sectors.
 
-        Totals of what accesses to them cost would leave it out.
+        ncu counts neither sectors nor wavefronts of bulk copies (nor of loads and stores of
+        another block's shared memory), and so do these counts.
         """
         parts = self.instr.parts
-        if not self.warps:
-            return frozenset()
-        if "bulk" in parts and not {"commit_group", "wait_group", "prefetch"} & set(parts):
-            return frozenset(("shared", *({"global"} & set(parts))))
-        if (
-            parts[:2] == ("wgmma", "mma_async") or parts[0] == "stmatrix"
-            or ("shared::cluster" in parts and parts[0] in ("ld", "st", "atom", "red"))
-        ):  # fmt: skip
-            return frozenset(("shared",))
-        return frozenset()
+        asks = not {"commit_group", "wait_group", "prefetch"} & set(parts)
+        return bool(self.warps) and {"bulk", "global"} <= set(parts) and asks
 
 
 @dataclass(slots=True)

@@ -330,6 +330,8 @@ def _missing(launch: Launch, counter: Counter, why: Missing | None) -> Missing:
     emulated = "ptx__inst_executed" in launch.metrics
     for name in counter.names:
         if name in launch.absent:
+            if emulated:
+                return Missing(launch.absent[name])
             return Missing(f"ncu recorded {name} without a number ({launch.absent[name]})")
     if emulated and (counter.instead or counter.group in _HARDWARE):
         instead = f"; take {counter.instead}" if counter.instead else ""

@@ -7,7 +7,6 @@ import re
 import pytest
 
 from tests.conftest import REPO
-from workbench.counters import Missing, read
 from workbench.engines import ProfileOptions, RunOptions, Subject
 from workbench.engines.emulated.emulation import Emulation, verified
 from workbench.engines.emulated.engine import EmulatorEngine
@@ -86,20 +85,21 @@ def test_a_wrong_kernel_is_caught_at_its_line(broken_project: Project, name: str
     assert caught.value.hint
 
 
-def test_what_is_not_known_is_absent(hopper_study: tuple[Project, Study]) -> None:
-    """No total of sectors or wavefronts stands for a kernel some of whose are not known."""
+def test_products_have_wavefronts_and_copies_have_none(hopper_study: tuple[Project, Study]) -> None:
+    """As on the chip: rows of 128 bytes for a product, and no sector for what a copy brings."""
     project, study = hopper_study
     engine = EmulatorEngine(project, RunOptions(seed=3, arch="sm_90a"))
     version = study.version("v0")
     subject = Subject.of(study, version, study.problem("k128"), engine.build(version))
     profile, _ = engine.profile(subject, ProfileOptions())
     launch = profile.launches[0]
-    for counter in ("global_sectors", "shared_wavefronts"):
-        assert isinstance(read(launch, counter), Missing), counter
-    names = set(launch.metrics)
-    assert not {"ptx__operations_per_l2_byte", "ptx__bound_cycles_shared_memory"} & names
     # Four warps store 16 sums each, in lines of their own.
     assert launch.metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"].value == 512
+    assert launch.metrics["memory_l2_theoretical_sectors_global"].value == 512
+    # Eight products of 64×16 by 16×32: (64 + 32) rows of 32 bytes each.
+    assert launch.metrics["memory_l1_wavefronts_shared"].value == 8 * (64 + 32) * 32 // 128
+    assert "ptx__operations_per_l2_byte" not in launch.metrics
+    assert "bulk copies bring data" in launch.absent["ptx__operations_per_l2_byte"]
     assert launch.metrics["ptx__operations"].value == 2 * 64 * 32 * 128
 
 

@@ -79,22 +79,14 @@ COLUMNS: dict[str, tuple[Get, str]] = {
 }
 
 
-#: Metrics that are absent where the cost of some accesses to a space is not known.
-_ABSENT = {
-    "global": (
-        "memory_l2_theoretical_sectors_global", "memory_l2_theoretical_sectors_global_ideal",
-        "memory_l1_tag_requests_global", "ptx__operations_per_l2_byte",
-    ),
-    "shared": (
-        "memory_l1_wavefronts_shared", "memory_l1_wavefronts_shared_ideal",
-        "ptx__shared_conflict_ways_max",
-    ),
-}  # fmt: skip
+#: A share of what is moved, of a kernel that moves more than sectors tell.
+_PER_BYTE = "ptx__operations_per_l2_byte"
 
 
-def _absent(rows: list[Executed]) -> set[str]:
-    """Metrics, of lines too, whose sums would leave some of the kernel's accesses out."""
-    return {name for row in rows for space in row.uncounted for name in _ABSENT[space]}
+def _absent(rows: list[Executed]) -> dict[str, str]:
+    """Metrics that would leave some of the kernel's accesses out, and why."""
+    why = "bulk copies bring data as well, and are in no count of sectors"
+    return {_PER_BYTE: why} if any(row.copied for row in rows) else {}
 
 
 def _plain(value: float) -> Number:
@@ -124,8 +116,6 @@ def instruction_table(
     }
     if issued is not None:
         found_in["ptx__machine_inst_estimate"] = issued, "inst"
-    for name in _absent(rows) & set(found_in):
-        del found_in[name]
     for name, (values, unit) in found_in.items():
         found = [(index, _plain(value)) for index, value in enumerate(values)]
         kept = [(index, value) for index, value in found if value]
@@ -157,7 +147,7 @@ def _arithmetic(rows: list[Executed]) -> dict[str, Metric]:
     out["ptx__operations"] = Metric(value=_plain(work), unit="op")
     moved = SECTOR * sum(row.site.sectors for row in rows if row.site.space in _GLOBAL)
     if moved:
-        out["ptx__operations_per_l2_byte"] = Metric(value=work / moved, unit="op/byte")
+        out[_PER_BYTE] = Metric(value=work / moved, unit="op/byte")
     return out
 
 
@@ -325,8 +315,7 @@ def bound(
     }
     if machine_instructions is not None:
         cycles["issue slots"] = machine_instructions / chip.schedulers / sms
-    if not any("shared" in row.uncounted for row in counts.rows):
-        cycles["shared memory"] = waves / sms
+    cycles["shared memory"] = waves / sms
     if chip.memory_bandwidth and chip.sm_clock:
         cycles["device memory"] = least_bytes / chip.memory_bandwidth * chip.sm_clock
     return Bound(cycles)
@@ -388,6 +377,7 @@ def launch_records(
                 dynamic_shared=launch.dynamic_shared,
                 metrics=metrics,
                 instructions=instruction_table(counts, module, sources, issued),
+                absent=_absent(counts.rows),
                 by_timing=by_timing,
             )
         )
