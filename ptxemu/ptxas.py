@@ -155,8 +155,27 @@ class MachineBlocks:
         )
 
 
+#: Instructions of a function that show whether it has lines of its own.
+_ENTRY = 8
+
+
+def _calls_ptx(code: Sequence[MachineInstr], number: int) -> bool:
+    """Whether an instruction calls a function that is PTX, like `pow`, in the same code.
+
+    What ptxas makes a quotient of has one line for all.
+    """
+    at = code[number].target
+    inside = code[number].opcode == CALL and 0 <= at < len(code)
+    return inside and len({each.ptx_line for each in code[at : at + _ENTRY]}) > 1
+
+
 def machine_blocks(code: Sequence[MachineInstr]) -> MachineBlocks:
-    """The control flow of a function."""
+    """The control flow of a function, with those that it calls, where these are PTX as well."""
+    routines: defaultdict[int, list[int]] = defaultdict(list)
+    for number, each in enumerate(code):
+        if _calls_ptx(code, number):
+            routines[each.target].append(number)
+    calls = {number for each in routines.values() for number in each}
     starts = {0}
     for number, each in enumerate(code):
         if each.target >= 0:
@@ -169,10 +188,17 @@ def machine_blocks(code: Sequence[MachineInstr]) -> MachineBlocks:
     spans = [range(a, b) for a, b in zip(firsts, [*firsts[1:], len(code)], strict=True)]
     index = {span.start: number for number, span in enumerate(spans)}
     end = len(spans)  # where the kernel ends, a block of its own
-    blocks = [
-        BasicBlock(number, targets=_targets(code[span.stop - 1], number + 1, index, end))
-        for number, span in enumerate(spans)
-    ]
+
+    def targets(number: int) -> tuple[int, ...]:
+        at = spans[number].stop - 1
+        if at in calls:  # of a routine that is followed, from which it comes back behind the calls
+            return (index[code[at].target],)
+        entry = max((each for each in routines if each <= at), default=None)
+        if code[at].opcode == RET and entry is not None:
+            return tuple(index[each + 1] for each in routines[entry] if each + 1 in index)
+        return _targets(code[at], number + 1, index, end)
+
+    blocks = [BasicBlock(number, targets=targets(number)) for number in range(len(spans))]
     blocks.append(BasicBlock(end))
     before = came_from(blocks)
     order = ranked(blocks)
@@ -254,7 +280,11 @@ def block_counts(blocks: MachineBlocks, runs: PtxRuns) -> list[float]:
 def _of_one_line(blocks: MachineBlocks, runs: PtxRuns, number: int) -> float | None:
     """The count of a block that a routine, or an instruction that is a loop, is made of."""
     code = [blocks.code[at] for at in blocks.spans[number]]
-    called = [each.ptx_line for each in code if each.opcode == CALL]
+    called = [
+        blocks.code[at].ptx_line
+        for at in blocks.spans[number]
+        if blocks.code[at].opcode == CALL and not _calls_ptx(blocks.code, at)
+    ]
     if called:
         return float(sum(runs.calls[line] for line in called))
     lines = {each.ptx_line for each in code}

@@ -229,3 +229,23 @@ def test_registers_of_a_call_may_be_wider_than_its_parameters() -> None:
 """
     got, _ = execute(parse(text), "k", {"p": np.zeros(32, np.int64)}, ["p"])
     assert got["p"].tolist() == [(-t) % 2**32 - t + 7 for t in range(32)]
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize("calls", ["pow(x[i], 2.5)", "pow(x[i], 2.5) + pow(x[i] + 1, 1.5)"])
+def test_machine_instructions_of_a_routine_are_counted(cuda: Compile, calls: str) -> None:
+    text = f"""extern "C" __global__ void k(const double* x, double* y) {{
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      y[i] = {calls};
+    }}"""
+    module = cuda(text)
+    x = np.random.default_rng(38).random(1024) + 0.5
+    got, counts = execute(module, "k", {"x": x, "y": np.zeros(1024)}, ["x", "y"], grid=4, block=256)
+    want = x**2.5 + (0 if calls.count("pow") == 1 else (x + 1) ** 1.5)
+    assert np.allclose(got["y"], want)
+    code = counts.machine_code()
+    assert code is not None
+    # Nearly all that is there is run: once, and the routine, of some 170 instructions, each time.
+    stands = len(module.assembled.functions["k"])
+    once = code.total / 32
+    assert 0.75 * stands < once - 170 * (calls.count("pow") - 1) < stands
