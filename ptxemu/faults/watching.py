@@ -4,7 +4,8 @@ For every granule of shared memory the watcher keeps the warp that last wrote it
 warp (or "several") that read it, and the warp that used an atomic on it, all since the
 block's last barrier. Two warps that meet at a granule without a barrier between, at
 least one of them writing, race; so do lanes of one warp with nothing between that orders them.
-Races between blocks are not found.
+Races between blocks are not found. As long as nobody writes, loads are only noted: they are
+looked at when somebody does before the next barrier, and otherwise meet nothing.
 """
 
 from __future__ import annotations

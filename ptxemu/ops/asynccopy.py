@@ -1,8 +1,8 @@
 """``cp.async``: copies from global to shared memory that land when they are waited for.
 
-The source is read at once; the destination is written when a wait for the copy's group
-is executed. A kernel that forgets the wait reads what was there before, as it may on
-the chip.
+The source is read at once; the destination is written when the thread waits for the copy's
+group, and until then nobody may touch it (`faults.watching.InFlight`). A kernel that forgets
+the wait reads what was there before, as it may on the chip.
 """
 
 from __future__ import annotations
