@@ -6,6 +6,7 @@ import ctypes
 import itertools
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -212,3 +213,22 @@ def test_without_pairs_the_single_times_stay_where_they_were_taken(
     (new, _), (old, _) = clock.contestant(0.01), clock.contestant(0.01)
     times = Stopwatch(cast(DeviceContext, clock), TimeOptions()).measure(new, old)
     assert times.samples == times.baseline_samples == ()
+
+
+def test_what_restores_buffers_is_in_no_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clockwork()
+    monkeypatch.setattr(stopwatch, "time", clock)
+    version, begun = clock.contestant(0.3)
+    restored: list[float] = []
+
+    def restore() -> None:
+        restored.append(clock.now)
+        clock.now += 7.0
+
+    version.restores = [(("fill y", restore),)] * 2
+    times = Stopwatch(cast(DeviceContext, clock), TimeOptions(limit_s=3.0)).measure(version, None)
+
+    assert times.time.value == pytest.approx(0.3)
+    # Each launch but those of warm-up and estimate finds what the one before it on its set changed
+    # put back.
+    assert all(any(one < at < two for at in restored) for one, two in pairwise(begun[-6:]))

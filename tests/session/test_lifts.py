@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from numpy.typing import NDArray
 
 from tests import lifted_maker as made
 from tests.lifted_maker import Lift, needs_nvcc
 from workbench.cli import app
 from workbench.compile.image import fits, load_image, pieces
+from workbench.engines.host.buffers import compare
 from workbench.errors import DataError, KernelError, MissingError, WorkbenchError
 from workbench.project import Project
 from workbench.session.lifts import make_study
@@ -222,6 +225,43 @@ def test_machine_code_alone_is_for_a_gpu(tmp_path: Path, project: Project) -> No
     assert "no line table" in (project.kernels / STUDY / "study.py").read_text()
     done = run("verify", "v0", "--engine", "emulator")
     assert done.exit_code == 3 and "without PTX" in done.output
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("float32", np.random.default_rng(1).normal(size=4096).astype("f4")),
+        ("float32", np.arange(4096, dtype="f4")),
+        ("float16", np.random.default_rng(1).normal(size=4096).astype("f2")),
+        ("bfloat16", np.random.default_rng(1).normal(size=4096).astype(ml_dtypes.bfloat16)),
+        ("uint8", np.random.default_rng(1).integers(0, 2**32, 4096, dtype="u4")),
+    ],
+)
+def test_the_type_of_elements_is_guessed_where_nothing_says_it(
+    tmp_path: Path, project: Project, kind: str, values: NDArray[Any]
+) -> None:
+    cubin = made.compiled(tmp_path, 'extern "C" __global__ void copy(void* y) {}\n')
+    lift = Lift("copy", "copy", cubin)
+    lift.buffer("y", np.zeros_like(values), values)
+    lift.point("y")
+    lift.keep(project, STUDY, (1,), (32,))
+    study_of(project)
+    study = load_study(project, STUDY)
+    ((_, dtype),) = study.outputs(study.problem()).values()
+    assert dtype == kind
+
+
+def test_infinities_of_a_recorded_result_are_asked_of_an_output() -> None:
+    want = np.array([1.0, np.inf, np.nan, -np.inf])
+    right = want.astype("f4")
+    with pytest.raises(ValueError, match="not finite"):
+        compare({"y": right}, {"y": want}, 1e-6)
+    assert compare({"y": right}, {"y": want}, 1e-6, special=True).ok
+    for place, value in ((1, -np.inf), (2, 0.0), (3, 5.0), (0, np.nan)):
+        wrong = right.copy()
+        wrong[place] = value
+        assert not compare({"y": wrong}, {"y": want}, 1e-6, special=True).ok
 
 
 @pytest.mark.parametrize(

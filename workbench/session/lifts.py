@@ -413,23 +413,30 @@ def _free(name: str, taken: set[str]) -> str:
 def _element(buffer: LiftedBuffer, by: Sequence[tuple[int, _Parameter]], content: bytes) -> str:
     """The type of a buffer's elements, as far as pointers to it say one; else by its content."""
     known = {of.element for _, of in by if of.element}
-    if len(known) == 1:
-        dtype = known.pop()
-    elif known or not _looks_like_floats(content):
-        dtype = "uint8"
-    else:
-        dtype = "float32"
-    size = {"bfloat16": 2}.get(dtype) or int(re.sub(r"\D", "", dtype)) // 8
-    return dtype if buffer.size % size == 0 else "uint8"
+    dtype = known.pop() if len(known) == 1 else "uint8" if known else _floats(content)
+    return dtype if buffer.size % _itemsize(dtype) == 0 else "uint8"
 
 
-def _looks_like_floats(content: bytes) -> bool:
-    """Whether most of the first words are plausible float32 numbers, and not all of them zeros."""
-    if len(content) % 4 or not any(content[:_LOOKED_AT]):
-        return False
-    values = [abs(value) for (value,) in struct.iter_unpack("<f", content[:_LOOKED_AT])]
-    fine = sum(1 for value in values if value == 0 or 1e-20 < value < 1e20)
-    return fine > 0.99 * len(values)
+def _floats(content: bytes) -> str:
+    """The floating type that the first values of a buffer are plausible of; else bytes.
+
+    Both halves of two float16 are of one size; the lower ones of float32 are of any.
+    """
+    head = content[:_LOOKED_AT]
+    if len(content) % 4 or not any(head):
+        return "uint8"
+    halves = [abs(value) for (value,) in struct.iter_unpack("<e", head)]
+    if any(halves[::2]) and _share(halves, 2**-20, 2**15) > 0.999:
+        middle = sorted(halves[1::2])[len(halves) // 4]
+        if _share(halves[::2], middle / 64, middle * 64) > 0.9:
+            # A bfloat16's exponent fills that of a float16 and more: such values lie around 1.
+            return "bfloat16" if _share(halves, 0.25, 4.0) > 0.9 else "float16"
+    words = [abs(value) for (value,) in struct.iter_unpack("<f", head)]
+    return "float32" if _share(words, 1e-20, 1e20) > 0.99 else "uint8"
+
+
+def _share(values: Sequence[float], low: float, high: float) -> float:
+    return sum(1 for value in values if value == 0 or low < value < high) / len(values)
 
 
 # --- what is written ---------------------------------------------------------------------------
