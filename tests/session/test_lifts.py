@@ -24,6 +24,7 @@ from workbench.session.lifts import make_study
 from workbench.study.folder import load_study
 
 STUDY = "scaling"
+REPO = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -106,6 +107,34 @@ def test_what_lies_where_and_what_was_guessed(tmp_path: Path, project: Project) 
     assert study.tolerance == 1e-5 and "same bytes" in study.tolerance_why
     text = (project.kernels / STUDY / "study.py").read_text()
     assert "program.cu" in text and "12.35" in text
+
+
+@needs_nvcc
+@pytest.mark.slow
+def test_the_tutorials_kernel_is_lifted_and_made_faster(tmp_path: Path, project: Project) -> None:
+    source = (REPO / "examples" / "softmax_extension" / "softmax.cu").read_text()
+    (line,) = re.findall(r"```cuda\n(.*)\n```", (REPO / "docs" / "tutorial-lift.md").read_text())
+    cubin = made.compiled(tmp_path, source, "softmax.cu")
+    x = np.random.default_rng(2).normal(size=(4, 600)).astype("f4")
+    grown = np.exp(x - x.max(axis=1, keepdims=True))
+    lift = Lift("_Z12softmax_rowsPKfPfi", "softmax_rows(float const*, float*, int)", cubin)
+    lift.buffer("arg0", x)
+    lift.buffer("arg1", np.zeros_like(x), grown / grown.sum(axis=1, keepdims=True))
+    lift.point("arg0")
+    lift.point("arg1")
+    lift.give(np.int32(600).tobytes())
+    lift.keep(project, STUDY, (4,), (256,))
+    study_of(project)
+    assert run("new", "v1", "--from", "v0").exit_code == 0
+    path = project.kernels / STUDY / "v1.cu"
+    text, count = re.subn(r" *const int first = .*", line, path.read_text())
+    assert count == 1
+    path.write_text(text)
+    for version in ("v0", "v1"):
+        done = run("profile", version, "--engine", "emulator")
+        assert done.exit_code == 0, done.output
+    told = run("diff", "v0", "v1").output
+    assert "What changed" in told and "first, last and step" in told, told
 
 
 POINTED = """\

@@ -451,6 +451,8 @@ class GpuEngine(Engine):
         read_notices = read.notices
         if subject.version.kind == "python":
             read_notices = library_notices(read_notices, subject.version.id)
+        if subject.version.image:  # what was found of the source is the version's own text
+            read_notices = tuple(each for each in read_notices if each.code != "no-source")
         notices = [*read_notices, *metric_notices(read, asked.metrics, asked.catalog_metrics)]
         if captured.raw.notice is not None:
             notices.append(captured.raw.notice)
