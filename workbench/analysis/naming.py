@@ -69,7 +69,9 @@ def distinctions(signatures: Sequence[str]) -> list[str]:
         left = [m for m, text in enumerate(signatures) if text != signatures[n]]
         chosen: list[str] = []
         while left and own:
-            word = max(own, key=lambda w: sum(counts[m][w] < own[w] for m in left))
+            word = max(
+                own, key=lambda w: (sum(counts[m][w] < own[w] for m in left), not w[0].isdigit())
+            )
             rest = [m for m in left if counts[m][word] >= own[word]]
             if len(rest) == len(left):
                 break
