@@ -11,21 +11,12 @@ Rules, all stated in the result:
   difference of two Poisson counts.
 * Profiles that differ in device, problem, engine, ncu's major version or clock
   policy, or that hold NaN, are refused: their difference is not the code's.
-
-ncu 2025.3 on an H200 counts sectors and wavefronts of ``LDGSTS.…BYPASS`` (``cp.async.cg``)
-wrongly where the instruction depends on predicate register P0, which reads as false there.
-Under ``@P0`` a copy costs nothing at all; under ``@!P0`` it costs as if no lane were switched
-off, more sectors than its lanes have bytes; where P0 chooses between data and zeros, it takes
-the wavefronts of zeros, half of what neighbours with the same addresses take under P1 to P6.
-Tags are counted rightly, and so are the copies whose size is in a register (``.ZFILL``).
-docs/emulator-rules.md says by which recordings this was found.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from itertools import product
 from typing import Literal
 
@@ -54,6 +45,7 @@ from workbench.analysis.noise import (
     noise_of,
     of_both,
 )
+from workbench.analysis.opinion import conflicts_told, misread_sides, misread_words
 from workbench.analysis.plausible import implausible, implausible_time, most_on
 from workbench.analysis.sameness import both_for_debugging
 from workbench.analysis.timing import Speed, TimeChange, time_change
@@ -389,7 +381,8 @@ def _warnings(
             f"{several(skipped, 'launch', 'launches')} listed but never profiled, and left out"
         )
     debug = both_for_debugging(old, new)
-    return [*warnings, *([debug] if debug else []), *misread_sides(old, new)]
+    said = (*misread_sides(old, new), *conflicts_told(old, new))
+    return [*warnings, *([debug] if debug else []), *said]
 
 
 # --- one counter, one time ---------------------------------------------------------
@@ -557,66 +550,6 @@ def at(delta: Delta, old: Number | None, new: Number | None) -> Delta:
 #: Durations under the profiler may be this far off the interval of the recorded speed-up:
 #: twice the noise of one of them, rounded up.
 _DISAGREE = 0.025
-_P0 = re.compile(r"\bP0\b")
-
-
-def is_copy(text: str) -> bool:
-    """Whether a machine instruction copies to shared memory past the first-level cache."""
-    return "LDGSTS" in text and ".BYPASS" in text
-
-
-# The launches of a report share their instructions.
-@lru_cache(maxsize=1 << 14)
-def is_misread(text: str) -> bool:
-    """Whether ncu's sectors and wavefronts of this machine instruction are wrong."""
-    return is_copy(text) and ".ZFILL" not in text and bool(_P0.search(text))
-
-
-def misread_copies(profile: Profile) -> int:
-    """How many machine instructions of a profile ncu misread, of those that ran."""
-    if profile.engine != "ncu":
-        return 0
-    count = 0
-    for launch in profile.launches:
-        table = launch.instructions
-        ran = table.columns.get("inst_executed")
-        if launch.profiled and ran is not None:
-            often = zip(ran.rows, ran.values, strict=True)
-            count += sum(is_misread(table.text[row]) for row, value in often if value)
-    return count
-
-
-def misread_words(profile: Profile) -> list[str]:
-    """What a reader of the profile's line counters must know; empty where all are right."""
-    count = misread_copies(profile)
-    if not count:
-        return []
-    copies = "copy" if count == 1 else "copies"
-    which = f"{count} {copies} to shared memory (LDGSTS.BYPASS under predicate P0)"
-    if _seen(profile):
-        return [
-            f"ncu misreads {which}: the sectors and wavefronts that it reports for these lines "
-            "did not occur"
-        ]
-    return [
-        f"ncu may misread {which}: on compute capability 9.0, ncu 2025 reported sectors and "
-        "wavefronts for such lines that did not occur"
-    ]
-
-
-def misread_sides(old: Profile, new: Profile) -> list[str]:
-    """The same of two profiles, each with its side; once where both say the same."""
-    before, after = misread_words(old), misread_words(new)
-    if before == after:
-        return [f"on both sides: {text}" for text in before]
-    words = [f"{old.version or 'old'}: {text}" for text in before]
-    return [*words, *(f"{new.version or 'new'}: {text}" for text in after)]
-
-
-def _seen(profile: Profile) -> bool:
-    """Whether it was on this architecture, with this ncu, that the wrong counts were found."""
-    version = profile.tools.get("ncu", "")
-    return profile.device.compute_capability == (9, 0) and version.startswith("2025.")
 
 
 def remarks(profile: Profile) -> list[str]:

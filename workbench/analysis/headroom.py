@@ -21,7 +21,6 @@ from workbench.analysis.absent import Maybe, largest, minus, over, plus, times
 from workbench.analysis.aggregate import main_launch, readings_of, value_of
 from workbench.analysis.cause.hypotheses import WAITS, Behaviour, behaviour_of, shared_part
 from workbench.analysis.code import code_of, issues
-from workbench.analysis.compare import is_misread
 from workbench.analysis.expectations import Score, weigh
 from workbench.analysis.limit import (
     FULL,
@@ -34,6 +33,7 @@ from workbench.analysis.limit import (
     sampled_lines,
     stall_words,
 )
+from workbench.analysis.opinion import is_misread
 from workbench.counters import Counter, Missing, catalog, line_metric
 from workbench.gpus import SECTOR_BYTES, WARP_SIZE, Chip, chip_for
 from workbench.model import Device, Launch, LineKey, Number, Profile, Record

@@ -56,6 +56,15 @@ class RuleFinding(Document, frozen=True):
     focus: list[FocusMetric]
 
 
+class SecondOpinion(Document, frozen=True):
+    """A counter that misleads, what is exact (null: not known), and why the two differ."""
+
+    counter: str
+    reported: Number
+    exact: Number | None
+    why: str
+
+
 class ShownLaunch(Document, frozen=True):
     """One launch: every counter of the catalog is in `counters` or in `missing`."""
 
@@ -70,6 +79,7 @@ class ShownLaunch(Document, frozen=True):
     workload: str
     profiled: bool
     signature: str
+    opinions: list[SecondOpinion]
 
 
 class BuiltKernel(Document, frozen=True):

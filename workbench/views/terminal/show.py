@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -21,6 +21,7 @@ from workbench.analysis.headroom import (
 from workbench.analysis.launches import classes_of_launches
 from workbench.analysis.limit import HotLine, breakdown, sampled_lines
 from workbench.analysis.naming import titles
+from workbench.analysis.opinion import Opinion, opinions
 from workbench.analysis.timing import speed_beside
 from workbench.counters import (
     NEVER_EMULATED,
@@ -33,7 +34,7 @@ from workbench.counters import (
 )
 from workbench.gpus import chip_for
 from workbench.model import Device, Launch, LineKey, Number, Profile, Rule, Timing, line_counters
-from workbench.units import capital, extent, factor, quantity, several
+from workbench.units import capital, extent, factor, listed, quantity, several
 from workbench.views.terminal.console import (
     DIM,
     GOOD,
@@ -173,8 +174,9 @@ def _details(
     parts: list[RenderableType] = [Text(), head]
     parts += headroom(profile, panel_of_launch(launch, profile.device), everything)
     half = (width - 4) // 2 if width >= WIDE else width
-    left = [*speed_of_light(readings, half), *memory(readings, profile.device)]
-    right = [*occupancy(readings), *scheduler(readings), *stall_bars(launch, half)]
+    told = opinions(launch)
+    left = [*speed_of_light(readings, half), *memory(readings, profile.device, told)]
+    right = [*occupancy(readings, told), *scheduler(readings), *stall_bars(launch, half)]
     beside = columns([Group(*left), Group(*right)], width)
     parts += [beside] if width >= WIDE else [*left, *right]
     parts += hot_lines(profile, launch, width, limit=24 if everything else 8)
@@ -271,6 +273,11 @@ _LIMITS = (
     ("block slots", "occupancy_limit_blocks"),
     ("barriers", "occupancy_limit_barriers"),
 )
+_CONFLICTS = {
+    "shared_load_bank_conflicts": "loads",
+    "shared_store_bank_conflicts": "stores",
+    "shared_bank_conflicts": "all",
+}
 _PIPES = (
     ("FMA", "fma_utilization"),
     ("ALU", "alu_utilization"),
@@ -337,6 +344,15 @@ class _Facts:
         known = value_of(self.readings, counter) is not None
         return f"{text_of(self.readings, counter)} {words}" if known else ""
 
+    def second(self, told: Sequence[Opinion], names: Mapping[str, str], of: str = "") -> None:
+        """Rows below counters that mislead: the exact value, and why they differ."""
+        found: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for one in told:
+            if one.counter in names:
+                found[quantity(one.exact, one.unit), one.why].append(names[one.counter])
+        for (exact, why), whose in found.items():
+            self.add(f"  {listed(whose)}", exact, f"{of}{why}")
+
     def excess(self, title: str, counter: str) -> None:
         """A row of a count, with what of it exceeds the ideal."""
         total = value_of(self.readings, counter)
@@ -353,7 +369,7 @@ class _Facts:
         return [section(title, self.table)] if self.table.row_count else []
 
 
-def memory(readings: Readings, device: Device) -> list[RenderableType]:
+def memory(readings: Readings, device: Device, told: Sequence[Opinion]) -> list[RenderableType]:
     """How accesses use sectors, banks and caches."""
     facts = _Facts(readings)
     for kind in ("load", "store"):
@@ -369,6 +385,7 @@ def memory(readings: Readings, device: Device) -> list[RenderableType]:
     if value_of(readings, "shared_bank_conflicts"):
         loads, stores = (text_of(readings, f"shared_{k}_bank_conflicts") for k in ("load", "store"))
         facts.row("Bank conflicts", "shared_bank_conflicts", f"loads {loads}, stores {stores}")
+        facts.second(told, _CONFLICTS, "by addresses: ")
     facts.row("L1 hit rate", "l1_hit_rate")
     facts.row("L2 hit rate", "l2_hit_rate")
     chip = chip_for(device)
@@ -385,7 +402,7 @@ def memory(readings: Readings, device: Device) -> list[RenderableType]:
     return facts.section("Memory")
 
 
-def occupancy(readings: Readings) -> list[RenderableType]:
+def occupancy(readings: Readings, told: Sequence[Opinion]) -> list[RenderableType]:
     """Warps on an SM, what limits them, and what a block takes."""
     facts = _Facts(readings)
     limits = {name: v for name, c in _LIMITS if (v := value_of(readings, c)) is not None}
@@ -393,6 +410,7 @@ def occupancy(readings: Readings) -> list[RenderableType]:
     by = ", ".join(name for name, value in limits.items() if value == least)
     blocks = f"{quantity(least)} block{'s' if least != 1 else ''}/SM, by {by}" if by else ""
     facts.row("Theoretical", "theoretical_occupancy", blocks)
+    facts.second(told, {"theoretical_occupancy": "of this grid"})
     facts.row("Achieved", "achieved_occupancy", facts.said("warps_per_sm", "warps/SM"))
     facts.row("Registers", "registers", "per thread")
     static, dynamic = (value_of(readings, f"{kind}_shared") for kind in ("static", "dynamic"))

@@ -17,6 +17,7 @@ from workbench.analysis.headroom import Panel, line_at, panel_of, waited_most
 from workbench.analysis.launches import KernelChange
 from workbench.analysis.limit import HotLine, Limit, sampled_lines
 from workbench.analysis.listing import HunkCode
+from workbench.analysis.opinion import opinions
 from workbench.analysis.program import KernelStep
 from workbench.analysis.story import Story
 from workbench.analysis.weight import TELLING
@@ -128,6 +129,7 @@ def _launch(profile: Profile, launch: Launch) -> show.ShownLaunch:
         counters=counters,
         missing=missing,
         lines=_lines(profile, launch),
+        opinions=[shaped(each, show.SecondOpinion) for each in opinions(launch)],
         signature=launch.signature or launch.kernel,
     )
 

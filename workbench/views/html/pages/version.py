@@ -16,6 +16,7 @@ from workbench.analysis.headroom import panel_of, score_ways
 from workbench.analysis.limit import Breakdown, Limit, breakdown, limit_of
 from workbench.analysis.memory import memory
 from workbench.analysis.naming import shortened
+from workbench.analysis.opinion import Opinion, opinions
 from workbench.analysis.timing import TimeChange, time_change
 from workbench.counters import Missing, catalog
 from workbench.gpus import Chip, chip_for
@@ -109,6 +110,7 @@ class LaunchView(Record, frozen=True):
     stalls: Breakdown
     code: CodeView
     accesses: tuple[AccessRow, ...]
+    opinions: tuple[Opinion, ...]
     memory: MemoryView | None
     timeline: TimelineView | None
     limits: tuple[CounterCell, ...]
@@ -223,6 +225,7 @@ def launch_view(
         stalls=breakdown(launch),
         code=code,
         accesses=accesses(launch),
+        opinions=opinions(launch),
         timeline=timeline_view((run,), ("",)) if run else None,
         memory=_memory(profile, launch, code, f"{prefix}-", several=several),
         limits=limits(launch),

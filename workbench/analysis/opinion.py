@@ -1,0 +1,285 @@
+"""A second opinion on counters that mislead: what machine code and addresses say beside them.
+
+ncu has two counts of bank conflicts. The counter of the L1 (``l1tex__data_bank_conflicts…``) counts
+passes that came later than they could: two lanes in one bank, but as well passes that waited for
+other traffic of the same data banks (arbitration). The line counters are made of addresses:
+wavefronts that an instruction needs, and how many the bytes of its lanes would need at least. Where
+the two differ, both are said, and as far as it can be known why:
+
+* Accesses that take no pass more than their bytes need cannot conflict: the counter's are waits.
+* Loads of 8 or 16 bytes a lane are an exception: their ideal is that of lanes with bytes of their
+  own, so what lanes that share words lose is no excess. Where the counter has a conflict for one in
+  twenty of them, it may be right.
+* Asynchronous copies are in the counter's sum alone, neither among its loads nor its stores, and
+  copies past the L1 (``LDGSTS.BYPASS``) are in none of the three.
+
+Of the same kind: a theoretical occupancy that the grid has no blocks for, and the copies whose line
+counters ncu gets wrong.
+
+ncu 2025.3 on an H200 counts sectors and wavefronts of ``LDGSTS.…BYPASS`` (``cp.async.cg``)
+wrongly where the instruction depends on predicate register P0, which reads as false there.
+Under ``@P0`` a copy costs nothing at all; under ``@!P0`` it costs as if no lane were switched
+off, more sectors than its lanes have bytes; where P0 chooses between data and zeros, it takes
+the wavefronts of zeros, half of what neighbours with the same addresses take under P1 to P6.
+Tags are counted rightly, and so are the copies whose size is in a register (``.ZFILL``).
+docs/emulator-rules.md says by which recordings this was found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from workbench.analysis.aggregate import value_of
+from workbench.counters import catalog, line_metric
+from workbench.model import Launch, Number, Profile, Record
+from workbench.sass import OPCODES, opcode_of
+from workbench.units import quantity, several
+
+#: Two counts of one thing agree to this part of the larger (`counters.toml`: conflicts of a kind).
+_NEAR = 0.15
+#: A conflict that comes from the addresses comes with the instruction: this often at least.
+_OFTEN = 0.05
+#: Of all passes: less is no change that a comparison tells.
+_SMALL = 0.01
+_ALL = "shared_bank_conflicts"
+_LIMITS = tuple(f"occupancy_limit_{by}" for by in ("registers", "shared", "warps", "blocks"))
+
+
+class Opinion(Record, frozen=True):
+    """A counter of the catalog, its value, the exact one (None: not known), and why they differ."""
+
+    counter: str
+    reported: Number
+    exact: Number | None
+    why: str
+
+    @property
+    def unit(self) -> str:
+        """Of both values, as `quantity` takes it: "" for counts."""
+        unit = catalog()[self.counter].unit
+        return unit if unit == "%" else ""
+
+
+class _Passes(NamedTuple):
+    """Of some instructions: how often they ran, their wavefronts, and those above the ideal."""
+
+    ran: Number = 0
+    taken: Number = 0
+    excess: Number = 0
+    wide: Number = 0  # how many were loads of more than a word a lane
+
+
+def opinions(launch: Launch) -> tuple[Opinion, ...]:
+    """The counters of a launch that mislead, each with what is exact."""
+    return (*_conflicts(launch), *_grid(launch)) if launch.profiled else ()
+
+
+def _conflicts(launch: Launch) -> Iterator[Opinion]:
+    whole = value_of(launch, _ALL)
+    passes = _passes(launch)
+    if whole is None or passes is None:
+        return
+    if not sum(each.taken for each in passes.values()):
+        if whole and "bulk" not in passes:
+            why = "no instruction touches shared memory: other traffic of the L1's data banks"
+            yield Opinion(counter=_ALL, reported=whole, exact=0, why=why)
+        return
+    known: Number = 0
+    for kind in ("load", "store"):
+        name = f"shared_{kind}_bank_conflicts"
+        counted = value_of(launch, name)
+        known += counted or 0
+        if counted:
+            yield from _of_kind(name, kind, counted, passes.get(kind, _Passes()))
+    copied, past = (passes.get(kind, _Passes()).excess for kind in ("copy", "past"))
+    exact = sum(each.excess for each in passes.values())
+    reasons = []
+    if copied and whole - known > _NEAR * whole:
+        rest = f"{quantity(whole - known)} of the counter's ({quantity(copied)} by addresses)"
+        reasons.append(f"{rest} are of asynchronous copies, neither loads nor stores")
+    if past > _NEAR * max(whole, exact):
+        those = "copies past the L1 (LDGSTS.BYPASS)"
+        reasons.append(f"{quantity(past)} are of {those}, which the counter leaves out")
+    if reasons:
+        yield Opinion(counter=_ALL, reported=whole, exact=exact, why="; ".join(reasons))
+
+
+def _of_kind(name: str, kind: str, counted: Number, passes: _Passes) -> Iterator[Opinion]:
+    more = counted - passes.excess
+    if more <= _NEAR * counted:
+        return
+    exact: Number | None = passes.excess
+    if not passes.taken:
+        why = f"no instruction is a shared {kind}: other traffic of the L1's data banks"
+    elif passes.wide and more > _OFTEN * passes.wide:
+        exact = None
+        ideal = (
+            "the ideal of their width, in which wide loads of lanes that share words lose nothing"
+        )
+        why = f"{quantity(passes.excess)} above {ideal}: the counter may be right"
+    elif passes.excess:
+        why = f"the other {quantity(more)} waited for other traffic (arbitration)"
+    else:
+        fewest = "as few passes as their width demands"
+        why = f"{fewest}; the counter's waited for other traffic (arbitration)"
+    yield Opinion(counter=name, reported=counted, exact=exact, why=why)
+
+
+def _passes(launch: Launch) -> Mapping[str, _Passes] | None:
+    """Shared-memory passes by what makes them; None where not all of the launch's are on lines."""
+    table = launch.instructions
+    names = [line_metric(launch, catalog()[f"shared_wavefronts{end}"]) for end in ("", "_ideal")]
+    columns = [table.columns.get(name or "") for name in (*names, "inst_executed")]
+    if any(name is None for name in names) or columns[2] is None or launch.by_timing is not None:
+        return None
+    taken, ideal, ran = (
+        dict(zip(column.rows, column.values, strict=True)) if column is not None else {}
+        for column in columns
+    )
+    whole = value_of(launch, "shared_wavefronts")
+    if whole is None or abs(sum(taken.values()) - whole) > _SMALL * whole:
+        return None
+    out: dict[str, _Passes] = {}
+    for row, often in ran.items():
+        kind = _kind(table.text[row])
+        if is_misread(table.text[row]) or not (kind or taken.get(row)):
+            continue
+        old, passes = out.get(kind, _Passes()), taken.get(row, 0)
+        wide = often if kind == "load" and ideal.get(row, 0) > often else 0
+        out[kind] = _Passes(
+            old.ran + often,
+            old.taken + passes,
+            old.excess + passes - ideal.get(row, 0),
+            old.wide + wide,
+        )
+    return out
+
+
+@lru_cache(maxsize=1 << 14)
+def _kind(text: str) -> str:
+    """What a machine instruction is to the counters of bank conflicts; "" for none of them."""
+    opcode, _ = opcode_of(text)
+    row = OPCODES.get(opcode)
+    if row is None or opcode == "LDGSTS":
+        return "" if row is None else "past" if is_copy(text) else "copy"
+    if row.access in ("bulk in", "bulk out"):
+        return "bulk"
+    return row.access if row.space == "shared" or opcode in ("LD", "ST") else ""
+
+
+def _grid(launch: Launch) -> Iterator[Opinion]:
+    """The theoretical occupancy, where the grid has fewer blocks than fit on the SMs."""
+    most = value_of(launch, "theoretical_occupancy")
+    known = [limit for name in _LIMITS if (limit := value_of(launch, name))]
+    sms = launch.metrics.get("launch__sm_count")
+    if most is None or len(known) < len(_LIMITS) or sms is None or isinstance(sms.value, str):
+        return
+    blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
+    fit, each = min(known), -(-blocks // int(sms.value))
+    if 0 < each < fit:
+        has = f"{several(blocks, 'block')} for {several(int(sms.value), 'SM')}"
+        why = f"the grid has {has}: {each:,} of the {fit:,.0f} that fit on one"
+        exact = most * each / fit
+        yield Opinion(counter="theoretical_occupancy", reported=most, exact=exact, why=why)
+
+
+def conflicts_told(old: Profile, new: Profile) -> list[str]:
+    """Both changes of bank conflicts, where the counter tells one and the addresses do not."""
+    known = [_conflicts_of(profile) for profile in (old, new)]
+    if None in known:
+        return []
+    (a, was, taken), (b, now, took) = (each for each in known if each is not None)
+    counted, exact = b - a, now - was
+    moved = abs(counted) > max(_NEAR * max(a, b), _SMALL * max(taken, took))
+    if not moved or (counted * exact > 0 and abs(exact) > _NEAR * max(was, now)):
+        return []
+    exactly = "as before" if was == now else f"{quantity(was)} → {quantity(now)}"
+    return [
+        f"bank conflicts: {quantity(a)} → {quantity(b)} by the L1's counter, in which waits for "
+        f"other traffic are; by addresses {exactly}"
+    ]
+
+
+def _conflicts_of(profile: Profile) -> tuple[Number, Number, Number] | None:
+    """Conflicts by the counter and by addresses, and all passes; None where one is not known."""
+    counted: Number = 0
+    exact: Number = 0
+    taken: Number = 0
+    for launch in profile.launches:
+        if not launch.profiled:
+            continue
+        whole, passes = value_of(launch, _ALL), _passes(launch)
+        told = _conflicts(launch)
+        if whole is None or passes is None or any(each.exact is None for each in told):
+            return None
+        counted += whole
+        exact += sum(each.excess for kind, each in passes.items() if kind != "past")
+        taken += sum(each.taken for each in passes.values())
+    return counted, exact, taken
+
+
+# --- what ncu misreads ---------------------------------------------------------------------------
+
+_P0 = re.compile(r"\bP0\b")
+
+
+def is_copy(text: str) -> bool:
+    """Whether a machine instruction copies to shared memory past the first-level cache."""
+    return "LDGSTS" in text and ".BYPASS" in text
+
+
+# The launches of a report share their instructions.
+@lru_cache(maxsize=1 << 14)
+def is_misread(text: str) -> bool:
+    """Whether ncu's sectors and wavefronts of this machine instruction are wrong."""
+    return is_copy(text) and ".ZFILL" not in text and bool(_P0.search(text))
+
+
+def misread_copies(profile: Profile) -> int:
+    """How many machine instructions of a profile ncu misread, of those that ran."""
+    if profile.engine != "ncu":
+        return 0
+    count = 0
+    for launch in profile.launches:
+        table = launch.instructions
+        ran = table.columns.get("inst_executed")
+        if launch.profiled and ran is not None:
+            often = zip(ran.rows, ran.values, strict=True)
+            count += sum(is_misread(table.text[row]) for row, value in often if value)
+    return count
+
+
+def misread_words(profile: Profile) -> list[str]:
+    """What a reader of the profile's line counters must know; empty where all are right."""
+    count = misread_copies(profile)
+    if not count:
+        return []
+    copies = "copy" if count == 1 else "copies"
+    which = f"{count} {copies} to shared memory (LDGSTS.BYPASS under predicate P0)"
+    if _seen(profile):
+        return [
+            f"ncu misreads {which}: the sectors and wavefronts that it reports for these lines "
+            "did not occur"
+        ]
+    return [
+        f"ncu may misread {which}: on compute capability 9.0, ncu 2025 reported sectors and "
+        "wavefronts for such lines that did not occur"
+    ]
+
+
+def misread_sides(old: Profile, new: Profile) -> list[str]:
+    """The same of two profiles, each with its side; once where both say the same."""
+    before, after = misread_words(old), misread_words(new)
+    if before == after:
+        return [f"on both sides: {text}" for text in before]
+    words = [f"{old.version or 'old'}: {text}" for text in before]
+    return [*words, *(f"{new.version or 'new'}: {text}" for text in after)]
+
+
+def _seen(profile: Profile) -> bool:
+    """Whether it was on this architecture, with this ncu, that the wrong counts were found."""
+    version = profile.tools.get("ncu", "")
+    return profile.device.compute_capability == (9, 0) and version.startswith("2025.")
