@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.factories import make_instructions, make_launch, make_metrics
 from workbench import counters
-from workbench.counters import Missing, Reading, catalog, read, read_all
+from workbench.counters import NEVER_EMULATED, Missing, Reading, catalog, read, read_all
 from workbench.errors import UsageError
 from workbench.model import Column, InstructionTable, Launch, Metric, Spread
 
@@ -386,3 +386,20 @@ def test_opcode_counts_agree_with_ncus_own_metrics(report: Callable[[str], Path]
         for counter in catalog():
             if counter.opcodes:
                 assert read(bare, counter)[0] == pytest.approx(read(launch, counter)[0], rel=1e-9)
+
+
+def test_what_the_emulator_lacks_for_want_of_accesses_is_not_what_it_never_has() -> None:
+    counts = {
+        "ptx__inst_executed": 9,
+        "ptx__inst_executed_op_shared_ld": 0,
+        "ptx__inst_executed_op_shared_st": 0,
+        "memory_l1_wavefronts_shared": 0,
+        "memory_l1_wavefronts_shared_ideal": 0,
+    }
+    launch = make_launch(
+        metrics={name: Metric(value=value) for name, value in counts.items()},
+        instructions=InstructionTable(),
+    )
+    ways, hits = read(launch, "shared_conflict_ways"), read(launch, "l1_hit_rate")
+    assert isinstance(ways, Missing) and "executed no shared accesses" in ways.reason
+    assert isinstance(hits, Missing) and hits.reason.startswith(NEVER_EMULATED)

@@ -333,7 +333,8 @@ def _missing(launch: Launch, counter: Counter, why: Missing | None) -> Missing:
             if emulated:
                 return Missing(launch.absent[name])
             return Missing(f"ncu recorded {name} without a number ({launch.absent[name]})")
-    if emulated and (counter.instead or counter.group in _HARDWARE):
+    of_nothing = why is not None and why.undefined
+    if emulated and not of_nothing and (counter.instead or counter.group in _HARDWARE):
         instead = f"; take {counter.instead}" if counter.instead else ""
         return Missing(f"{NEVER_EMULATED}{instead}")
     if why is not None:

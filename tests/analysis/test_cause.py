@@ -18,6 +18,7 @@ from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.limit import RESOURCES, Load, Resource
 from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.story import Step
 from workbench.counters import catalog
 from workbench.model import InstructionTable, Metric
 
@@ -296,3 +297,35 @@ def test_an_unknown_source_is_no_edit() -> None:
     )
     found = place_of("instructions", "count", attribution, None, (), known=False)
     assert found == Origin(link="source unknown")
+
+
+@pytest.mark.parametrize(
+    ("requests", "sectors", "tags", "named"),
+    [
+        # Coalescing: as many requests, each of a sector in eight.
+        ((32_000, 32_000), (1_024_000, 128_000), (1_024_000, 32_000), "sectors_per_request"),
+        # Tiles: a request in 32, each of more sectors than before.
+        ((1_024_000, 32_000), (16_896_000, 1_024_000), (16_896_000, 1_024_000), "requests"),
+    ],
+)
+def test_without_a_time_the_counter_is_the_one_that_a_person_names(
+    requests: tuple[int, int], sectors: tuple[int, int], tags: tuple[int, int], named: str
+) -> None:
+    l1 = "l1tex__t_"
+    old, new = (
+        make_profile(
+            launches=(
+                make_launch(
+                    metrics={
+                        f"{l1}requests_pipe_lsu_mem_global_op_ld.sum": Metric(value=requests[at]),
+                        f"{l1}sectors_pipe_lsu_mem_global_op_ld.sum": Metric(value=sectors[at]),
+                        "memory_l1_tag_requests_global": Metric(value=tags[at]),
+                    },
+                    instructions=InstructionTable(),
+                ),
+            )
+        )
+        for at in (0, 1)
+    )
+    cause = Step(old, new, ("old", "new")).story.cause
+    assert cause is not None and cause.proofs[0].counter.id == f"global_load_{named}"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
-from workbench.analysis.absent import times
+from workbench.analysis.absent import growth, times
 from workbench.analysis.aggregate import combine, main_launch
 from workbench.analysis.attribution import Attribution
 from workbench.analysis.cause.hypotheses import (
@@ -206,7 +206,44 @@ def _counted(
     _, most = max(costs, key=lambda each: each[0], default=(0.0, None))
     if most is None:
         return []
-    return [Proof(counter=most, place=place(most, "count"), way="count", score=1.0)]
+    count, told = taught(comparison, most)
+    return [Proof(counter=told, place=place(count, "count"), way="count", score=1.0)]
+
+
+#: Counts of one access: they move together.
+_OF_GLOBAL = tuple(name for name in WAITS if name.startswith(("global_load", "global_store")))
+#: Fewer accesses that make up this part of the sectors' logarithm are why these are fewer.
+_FEWER = 0.5
+
+
+def taught(comparison: Comparison, most: Delta) -> tuple[Delta, Delta]:
+    """Of counters that move together the one that a person names, behind one that lines have.
+
+    Tags, sectors and requests of global memory are one access. Where there are fewer accesses,
+    they are the reason of all; where each needs fewer sectors, that is what coalescing is.
+    """
+    if most.id != "l1_tag_requests" and most.id not in _OF_GLOBAL:
+        return most, most
+    moved = {
+        kind: abs(sectors.delta or 0.0)
+        for kind in ("load", "store")
+        if (sectors := comparison[f"global_{kind}_sectors"]).moved
+        and most.id.startswith(("l1_tag", f"global_{kind}"))
+        and (sectors.delta or 0.0) * (most.delta or 0.0) > 0
+    }
+    if not moved:
+        return most, most
+    kind = max(moved, key=lambda each: moved[each])
+    sectors, requests, each = (
+        comparison[f"global_{kind}_{what}"]
+        for what in ("sectors", "requests", "sectors_per_request")
+    )
+    few, thin = growth(requests.old, requests.new), growth(sectors.old, sectors.new)
+    if few is None or thin is None or not (requests.moved or each.moved):
+        return most, most
+    if few * thin > 0 and abs(few) >= _FEWER * abs(thin):
+        return requests, requests
+    return (sectors, each) if each.moved else (most, most)
 
 
 def _active(old: Behaviour, new: Behaviour) -> tuple[float, float] | None:
