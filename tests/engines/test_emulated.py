@@ -147,6 +147,49 @@ def test_the_broken_kernels_are_caught_at_their_line(
     assert caught.value.hint
 
 
+@pytest.mark.parametrize("name", SAID)
+def test_what_verify_refuses_is_not_profiled_either(
+    broken: tuple[Project, Study], name: str
+) -> None:
+    project, study = broken
+    engine = EmulatorEngine(project, RunOptions(seed=3, instruction_limit=100_000))
+    version = study.version(name)
+    subject = Subject.of(study, version, study.problem("n1000"), engine.build(version))
+    with pytest.raises(KernelError, match=SAID[name]) as caught:
+        engine.profile(subject, ProfileOptions())
+    (wrong,) = [i for i, line in enumerate(version.text.splitlines(), 1) if "// <- wrong" in line]
+    assert caught.value.message.startswith(f"{version.path}:{wrong}: "), caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("problem", "blocks", "words"),
+    [
+        ("n1000", 0, ""),
+        ("n4096", 0, "were looked for on n1000, not on n4096"),
+        ("n1", 0, "were not looked for"),
+        ("n4096", 8, "were looked for on n1000, not on n4096"),
+    ],
+)
+def test_where_races_were_not_looked_for_is_said(
+    broken: tuple[Project, Study],
+    monkeypatch: pytest.MonkeyPatch,
+    problem: str,
+    blocks: int,
+    words: str,
+) -> None:
+    project, study = broken
+    bound = 0 if problem != "n1000" else 10**9
+    monkeypatch.setattr("workbench.engines.emulated.engine._WATCHED_BELOW", bound)
+    engine = EmulatorEngine(project, RunOptions(seed=3))
+    version = study.version("v0")
+    subject = Subject.of(study, version, study.problem(problem), engine.build(version))
+    made, _ = engine.profile(subject, ProfileOptions(blocks=blocks))
+    said = [each.message for each in made.notices if each.code == "not-watched"]
+    assert len(said) == bool(words) and words in "".join(said)
+    assert made.verification is not None
+    assert made.verification.problem == ("n1000" if blocks else problem)
+
+
 def test_a_study_that_does_not_end_is_broken_off(
     broken: tuple[Project, Study], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -449,7 +492,7 @@ def test_without_such_lines_nothing_is_marked(profiles: dict[str, Profile]) -> N
 def test_sampled_counters_are_marked_and_near(ours: Project, profiles: dict[str, Profile]) -> None:
     study = load_study(ours, "sgemm")
     made = ladders.profile(study, study.version("v3"), study.problem("n256"), seed=5, blocks=12)
-    assert [notice.code for notice in made.notices] == ["emulated", "sampled"]
+    assert [notice.code for notice in made.notices] == ["emulated", "sampled", "not-watched"]
     assert made.verification is not None and made.verification.problem != "n1024"
     whole = profiles["v3"].launches[0].metrics
     for name in ("memory_l2_theoretical_sectors_global", "memory_l1_wavefronts_shared"):

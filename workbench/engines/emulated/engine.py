@@ -35,7 +35,6 @@ from workbench.model import (
     EngineName,
     Launch,
     Notice,
-    Problem,
     Profile,
     SourceFile,
 )
@@ -43,7 +42,6 @@ from workbench.processes.bounds import Deadline, within_memory
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.store import Store
-from workbench.study.folder import Study
 from workbench.study.sources import source_hash
 from workbench.units import quantity
 
@@ -54,6 +52,9 @@ _LAST_WORDS_S = 1.0
 #: Problems of more operations than this are profiled by a sample of this many blocks.
 SAMPLE_ABOVE_FLOPS = 16_000_000_000
 SAMPLE_BLOCKS = 64
+#: Races are looked for in a second run of a profiled problem of fewer thread instructions than
+#: this, about a second's work; of others on the largest verify problem below it.
+_WATCHED_BELOW = 50_000_000
 _ERROR_WORDS = {
     "sectors": "sectors",
     "wavefronts": "shared wavefronts",
@@ -212,18 +213,25 @@ class EmulatorEngine(Engine):
             tell(place, Verdict(subject.problem, check, error))
 
     def profile(self, subject: Subject, options: ProfileOptions) -> tuple[Profile, None]:
-        """See `Engine.profile`; a sampled profile is verified on a verify problem instead."""
+        """See `Engine.profile`: what `verify` refuses is refused here.
+
+        Races and uninitialized reads are looked for on this problem where that is soon done,
+        otherwise on a smaller one, which also verifies what is counted by a sample of blocks.
+        """
         study, version, problem = subject.study, subject.version, subject.problem
         blocks = options.blocks
         if blocks is None:
             blocks = SAMPLE_BLOCKS if study.flops(problem) > SAMPLE_ABOVE_FLOPS else 0
         with self._within(subject) as limit:
-            counted = whole = self.emulate(subject, limit, blocks=blocks)
-            judged = subject
-            if counted.check is None:
-                judged = Subject.of(study, version, _small_problem(study, version), subject.built)
-                self._say(f"verify {version.id} on {judged.problem.name}")
-                whole = self.emulate(judged, limit)
+            counted = self.emulate(subject, limit, blocks=blocks)
+            watched = self._watched(subject, counted)
+            judged, whole = subject, counted
+            if watched is not None:
+                self._say(f"verify {version.id} on {watched.problem.name}")
+                seen = self.emulate(watched, limit, watch=True)
+                verified(seen, watched)
+                if counted.check is None:
+                    judged, whole = watched, seen
             check = verified(whole, judged)
         built = built_of(subject)
         sources = sources_of(counted.module, built)
@@ -245,9 +253,31 @@ class EmulatorEngine(Engine):
             source_hash=source_hash(self._project, version),
             build=built.build,
             verification=check.verification(judged.problem.name, self.seed),
-            notices=_notices(counted, launches, sources),
+            notices=(*_notices(counted, launches, sources), *_unwatched(subject, watched)),
         )
         return placed(profile, version), None
+
+    def _watched(self, subject: Subject, counted: Emulation) -> Subject | None:
+        """The subject on the problem on which races are looked for; None: on none.
+
+        Raises:
+            UsageError: only a sample of blocks was run, and no other problem can verify it.
+        """
+        study, version, problem = subject.study, subject.version, subject.problem
+        work = sum(each.thread_instructions for each in counted.counts)
+        if counted.check is not None and work < _WATCHED_BELOW:
+            return subject
+        for smaller in sorted(study.problems_for("verify"), key=study.flops, reverse=True):
+            with contextlib.suppress(UsageError):
+                study.check_requirements(version, smaller)
+                if study.flops(smaller) < study.flops(problem):
+                    return Subject.of(study, version, smaller, subject.built)
+        if counted.check is not None:
+            return None
+        raise UsageError(
+            f"study {study.name} has no problem on which {version.id} can be verified",
+            "Run all blocks (--blocks 0), or mark a smaller problem for `verify`.",
+        )
 
 
 def recorded_build(profile: Profile) -> BuildResult | None:
@@ -257,17 +287,17 @@ def recorded_build(profile: Profile) -> BuildResult | None:
     return BuildResult(cubin=Path(), build=profile.build, sources=profile.sources, cached=True)
 
 
-def _small_problem(study: Study, version: Version) -> Problem:
-    for problem in sorted(study.problems_for("verify"), key=study.flops, reverse=True):
-        try:
-            study.check_requirements(version, problem)
-        except UsageError:
-            continue
-        return problem
-    raise UsageError(
-        f"study {study.name} has no problem on which {version.id} can be verified",
-        "Run all blocks (--blocks 0), or mark a problem for `verify`.",
-    )
+def _unwatched(subject: Subject, watched: Subject | None) -> tuple[Notice, ...]:
+    """What is said of a profile whose own problem nobody watched."""
+    name, version = subject.problem.name, subject.version
+    if watched is not None and watched.problem.name == name:
+        return ()
+    words = f"were looked for on {watched.problem.name}, not on {name}." if watched else (
+        f"were not looked for: `workbench verify {version.study}/{version.id} --problem {name} "
+        "--engine emulator` does."
+    )  # fmt: skip
+    message = f"Races and reads of uninitialized memory {words}"
+    return (Notice(code="not-watched", message=message),)
 
 
 def _warnings(emulation: Emulation) -> list[str]:
