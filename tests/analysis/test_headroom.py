@@ -236,3 +236,36 @@ def test_what_helped_stands_high_and_what_did_not_is_not_offered() -> None:
         else:
             assert label["tried"][0] not in offered
     assert (first, second) == (14, 17)
+
+
+@pytest.mark.parametrize(
+    ("needed", "kind", "saves"),
+    [
+        # Sectors of 33,792 cycles, three quarters of them in excess: what is left binds.
+        ({"issue_slots": 100.0, "device_memory": 5.0}, "coalesce", 0.75),
+        # Another unit needs half of that: no more than the other half is saved.
+        ({"issue_slots": 16_896.0}, "coalesce", 0.5),
+        ({"issue_slots": 40_000.0}, "coalesce", None),
+        # Of no bound that was counted nothing follows.
+        ({}, "coalesce", None),
+    ],
+)
+def test_counts_alone_say_what_coalescing_can_save(
+    needed: dict[str, float], kind: str, saves: float | None
+) -> None:
+    counts = {
+        "ptx__inst_executed": 9.0,
+        "memory_l2_theoretical_sectors_global": 33_792 * 132 * 4.0,
+        "memory_l2_theoretical_sectors_global_ideal": 33_792 * 132 * 1.0,
+        "memory_l1_wavefronts_shared": 0.0,
+        "memory_l1_wavefronts_shared_ideal": 0.0,
+        **{f"ptx__bound_cycles_{unit}": cycles for unit, cycles in needed.items()},
+    }
+    metrics = {name: Metric(value=value) for name, value in counts.items()}
+    launch = make_launch(metrics=metrics, instructions=InstructionTable())
+    ways = {str(way.kind): way for way in ways_of(launch, H200)}
+    assert (ways[kind].saves if kind in ways else None) == (
+        None if saves is None else pytest.approx(saves)
+    )
+    if saves:
+        assert "(75%)" in ways[kind].because and "at the chip's peaks" in ways[kind].because

@@ -313,6 +313,53 @@ def bound(seen: Examined, part: _Part, went: _Part | None, stays: frozenset[str]
     return saves, because
 
 
+def _counted(seen: Examined, part: _Part, counter: str) -> _Part | None:
+    """The bound of a launch that no chip ran: what its counts need of the units at their peaks.
+
+    Nothing is known of its time. What is in excess saves no more than what the other units need:
+    issue slots, arithmetic (flops), device memory (bytes that must move).
+
+    Args:
+        seen: The launch.
+        part: What part of the counter is needless, with its words.
+        counter: Global sectors or shared wavefronts, which pass the L1's data stage.
+    """
+    chip = seen.chip
+    sectors, passes = (seen.side.value(name) for name in ("global_sectors", "shared_wavefronts"))
+    least = {
+        title: metric.value
+        for name, title in _LEAST.items()
+        if (metric := seen.launch.metrics.get(f"ptx__bound_cycles_{name}"))
+        and not isinstance(metric.value, str)
+    }
+    if not least or chip is None or not chip.sms or sectors is None or passes is None:
+        return None
+    cycles = {
+        "global_sectors": sectors * SECTOR_BYTES / chip.line_bytes / chip.sms,
+        "shared_wavefronts": passes / chip.sms,
+    }
+    now = sum(cycles.values())
+    ideal = now - part[0] * cycles[counter]
+    other = max(least, key=lambda title: least[title])
+    then = max(ideal, least[other])
+    because = (
+        f"{part[1]}; at the chip's peaks the L1 needs {quantity(now)} cycles, "
+        f"{quantity(ideal)} without them"
+    )
+    if then > ideal:
+        because += f"; but {other} {quantity(then)}"
+    return max(0.0, 1.0 - then / now), because
+
+
+#: Least cycles of other units, which the emulator counts, in words.
+_LEAST = {
+    "issue_slots": "the issue slots need",
+    "fma_pipe": "the FMA pipe needs",
+    "load_store_units": "the load/store units need",
+    "device_memory": "device memory needs",
+}
+
+
 def made(
     kind: Kind,
     found: tuple[float, str] | None,
@@ -379,7 +426,7 @@ def _coalesce(seen: Examined) -> Way | None:
         return None
     resources = {"l1_data": minus(1.0, shared_part(seen.side)), "l2": 1.0}
     went = seen.went(resources, (*_GLOBAL, "drain_stall"))
-    found = bound(seen, part, went, _ISSUING)
+    found = bound(seen, part, went, _ISSUING) or _counted(seen, part, "global_sectors")
     line = heaviest_line(seen.launch, "global_sectors", "global_sectors_ideal")
     words = "Let neighbouring lanes touch neighbouring addresses of global memory"
     return made("coalesce", found, words, 1, "global_sectors_excess", line)
@@ -391,6 +438,7 @@ def _conflicts(seen: Examined) -> Way | None:
         return None
     went = seen.went({"l1_data": shared_part(seen.side)}, _SHARED)
     found = bound(seen, part, went, _ISSUING | _FAR)
+    found = found or _counted(seen, part, "shared_wavefronts")
     line = heaviest_line(seen.launch, "shared_wavefronts", "shared_wavefronts_ideal")
     words = "Pad or swizzle shared memory to avoid bank conflicts"
     return made("conflicts", found, words, 1, "shared_wavefronts_excess", line)

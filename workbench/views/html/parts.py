@@ -226,7 +226,7 @@ class PanelView(Record, frozen=True):
     """
 
     panel: Panel
-    limit: Limit
+    limit: Limit | None
     profile: Profile
     anchor: Anchor
     scored: Scored = ()
@@ -235,7 +235,8 @@ class PanelView(Record, frozen=True):
     @property
     def counter(self) -> str:
         """The catalog's counter that shows the limit; "" for a wait."""
-        return next((one.counter for one in RESOURCES if one.id == self.limit.id), "")
+        limit = self.limit.id if self.limit is not None else ""
+        return next((one.counter for one in RESOURCES if one.id == limit), "")
 
     def place(self, key: LineKey) -> Link:
         """Words and address of a line."""
@@ -270,7 +271,8 @@ class PanelView(Record, frozen=True):
 def panel_view(
     panel: Panel | None, profile: Profile, anchor: Anchor, scored: Scored = ()
 ) -> PanelView | None:
-    """The panel of a page; None where nothing limits that is known."""
-    if panel is None or panel.limit is None:
+    """The panel of a page; None where nothing that is known limits, and nothing is to try."""
+    counted = profile.engine == "emulator"
+    if panel is None or not (panel.limit or (counted and panel.ways)):
         return None
     return PanelView(panel, panel.limit, profile, anchor, scored)

@@ -623,7 +623,8 @@ def headroom(profile: Profile, panel: Panel | None, everything: bool) -> list[Re
         panel: What was found of it.
         everything: All ways instead of the first three.
     """
-    if panel is None or panel.limit is None:
+    counted = profile.engine == "emulator"
+    if panel is None or not (panel.limit or (counted and panel.ways)):
         return []
     body: list[RenderableType] = []
     if panel.hot is not None:
@@ -635,8 +636,10 @@ def headroom(profile: Profile, panel: Panel | None, everything: bool) -> list[Re
     for way in panel.ways if everything else panel.ways[:_WAYS]:
         table.add_row(Text(f"≤ {factor(way.speedup)}", style=HEAD), _way(profile, way))
     if table.row_count:
-        body += [Text("to try, each with an upper bound of its speed-up"), table]
-    return [section(f"Now limited by {panel.limit.words}", Group(*body))]
+        at = ", with every unit at its peak" if counted else ""
+        body += [Text(f"to try, each with an upper bound of its speed-up{at}"), table]
+    head = f"Now limited by {panel.limit.words}" if panel.limit is not None else "By its counts"
+    return [section(head, Group(*body))]
 
 
 def _way(profile: Profile, way: Way) -> RenderableType:
