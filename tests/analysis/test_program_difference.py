@@ -323,3 +323,15 @@ def test_what_a_program_ends_in_is_its_iteration() -> None:
     found = capture(trace(*tried, *steps)).survey
     assert found.steady is not None
     assert {found.works[work.place].name for work in found.steady.works} == {"norm", "gemm", "add"}
+
+
+def test_what_was_launched_before_the_second_iteration_alone_is_of_none() -> None:
+    """A broadcast at the start falls into the first iteration: it is no part of any other."""
+    steps = [("load", 50), ("gemm", 900), ("store", 60)] * 20
+    old, new = ([*steps[:1], ("broadcast", ns), *steps[1:]] for ns in (90_000, 2000))
+    found = compare_programs(capture(trace(*old)), capture(trace(*new)))
+    assert found.steady and {row.name for row in found.rows} == {"load", "gemm", "store"}
+    assert not found.moved and found.totals[0].value == pytest.approx(1010e-9)
+    once_more = [("broadcast", 90_000), *steps]
+    found = compare_programs(capture(trace(*old, *once_more)), capture(trace(*new, *once_more)))
+    assert "broadcast" in {row.name for row in found.rows}, "it is launched again later"

@@ -11,13 +11,16 @@ import workbench as wb
 from tests.factories import H200, make_launch, make_profile
 from workbench.analysis.program import ProgramDifference, compare_programs
 from workbench.capture.records import ProgramCapture
+from workbench.capture.shelf import Shelf
 from workbench.capture.trace import Trace, TracedLaunch, survey_of
+from workbench.session.reports import open_capture
 from workbench.views.sheets.program import beside_words, difference_sheet, fold, launch_words
 from workbench.views.terminal.console import Text, name_rows, render
 from workbench.views.terminal.show import show_view
 from workbench.views.terminal.tables import sheet_view
 from workbench.views.text.escaping import name_parts
 
+DATA = Path(__file__).resolve().parents[1] / "data"
 LONG = "sm90_xmma_gemm_f32f32_tf32f32_f32_nt_n_tilesize128x128x32_warpgroupsize1x1x1"
 
 
@@ -115,3 +118,14 @@ def test_identical_launches_of_a_report_are_one_row() -> None:
     # A version's launches are all parts of it.
     version = render(show_view(make_profile(launches=many[:6]), label="v1"), 100)
     assert version.count("\n ") >= 6 and "50 launches" not in version
+
+
+def test_times_of_ranks_are_not_added_up_to_that_of_a_program() -> None:
+    """What ranks do and wait at one time is no time that the program takes."""
+    old, new = (
+        open_capture(Shelf(DATA / "programs"), f"@ddp_straggler-{side}").capture
+        for side in ("before", "after")
+    )
+    found = compare_programs(old, new)
+    assert found.together is not None and "whole program" not in beside_words(found)
+    assert not [row.name for row in found.rows if "Broadcast" in row.name]

@@ -276,7 +276,7 @@ def steadied(capture: ProgramCapture, steady: Steady) -> ProgramCapture:
 
     Works keep their places; what an iteration does not launch has none of it.
     """
-    own = {work.place: work for work in steady.works}
+    own = {work.place: work for work in steady.repeated}
     nothing = (0,) * steady.kept
     works = tuple(
         replace(

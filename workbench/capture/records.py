@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Literal
 
 import msgspec
@@ -128,6 +129,21 @@ class Steady(Record, frozen=True):
     def kept(self) -> int:
         """How many iterations the works have values of."""
         return len(self.works[0].total_ns) if self.works else 0
+
+    @property
+    def repeated(self) -> tuple[SteadyWork, ...]:
+        """The works but those that only the first iteration of a run launches.
+
+        What a program launches once at its start may fall into it, and is of no iteration.
+        """
+        if sum(self.iterations) != self.kept:
+            return self.works
+        first = {0, *accumulate(self.iterations)}
+        return tuple(
+            work
+            for work in self.works
+            if any(n for at, n in enumerate(work.launches) if at not in first)
+        )
 
 
 class Survey(Record, frozen=True):

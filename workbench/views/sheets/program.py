@@ -266,8 +266,8 @@ def steady_words(survey: Survey) -> str:
     steady = survey.steady
     if steady is None:
         return ""
-    each = fmean(map(sum, zip(*(work.total_ns for work in steady.works), strict=True)))
-    launches = fmean(map(sum, zip(*(work.launches for work in steady.works), strict=True)))
+    each = fmean(map(sum, zip(*(work.total_ns for work in steady.repeated), strict=True)))
+    launches = fmean(map(sum, zip(*(work.launches for work in steady.repeated), strict=True)))
     return (
         f"{several(round(fmean(steady.iterations)), 'iteration')} of {count(round(launches))} "
         f"launches, {quantity(1e-9 * each, 's')} each, and "
@@ -456,7 +456,7 @@ def beside_words(difference: ProgramDifference) -> str:
             f"{tracer}an iteration begins every {begins} ({faster(ratio)}), and the GPU works "
             f"{' → '.join(busy)} of that"
         )
-    if difference.whole is not None:
+    if difference.whole is not None and not together:
         sides = [side.survey for side in difference.whole]
         numbers = [
             several(round(fmean(side.steady.iterations)), "iteration")
