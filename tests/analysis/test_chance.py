@@ -56,7 +56,8 @@ def judged(comparison: Comparison, change: str, counter: str = "shared_wavefront
 
 def limited(comparison: Comparison, sign: str, bound: float) -> Gate:
     rules = Rules(limits={"shared_wavefronts": (sign, bound)}, timed=False)
-    (gate,) = check_step(comparison, (), rules, version="demo/v3", file="v3.cu")
+    *_, gate = check_step(comparison, (), rules, version="demo/v3", file="v3.cu")
+    assert gate.kind == "limit"
     return gate
 
 

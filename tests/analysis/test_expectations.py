@@ -71,7 +71,8 @@ def verdict(change: str, old: Number | None, new: Number | None, counter: str = 
         ("> 0", 0, 0, "refuted"),  # zeros have no noise
         ("up", 1000, 2000, "confirmed"),
         ("up", 1000, 500, "refuted"),
-        ("up", 1000, 1000, "inconclusive"),
+        ("up", 1000, 1000, "refuted"),  # an exact count
+        ("down", 0, 0, "refuted"),
         ("down", 1000, 500, "confirmed"),
         ("same", 1000, 1000, "confirmed"),
         ("same", 1000, 2000, "refuted"),
@@ -107,7 +108,9 @@ def test_within_the_noise_nothing_is_decided() -> None:
 
 def test_what_is_equal_did_not_change() -> None:
     (found,) = judge([Expectation(counter="shared_wavefronts", change="up")], compared(7, 7))
-    assert (found.verdict, found.reason) == ("inconclusive", "it did not change")
+    assert (found.verdict, found.reason) == ("refuted", "it did not change")
+    noisy = one("up", CONFLICTS, "shared_bank_conflicts", 1000, 1000)
+    assert (noisy.verdict, noisy.reason) == ("inconclusive", "it did not change")
 
 
 def test_overlapping_captures_are_not_called_a_change_below_the_noise() -> None:

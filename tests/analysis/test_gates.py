@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.factories import make_profile, make_timing, padded, with_metrics
+from tests.factories import make_launch, make_profile, make_timing, padded, with_metrics
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.expectations import judge
 from workbench.analysis.gates import Gate, Rules, check_step, inconclusive, overall, read_rules
 from workbench.errors import UsageError
+from workbench.model import InstructionTable, Metric, Number, Profile
 from workbench.specs import Expectation
 
 
@@ -178,3 +179,65 @@ def test_overall() -> None:
     assert overall([]) == "inconclusive"
     assert overall([passed]) == "pass"
     assert overall([passed, open_gate]) == "inconclusive"
+
+
+def counted(version: str, estimate: float | None = 1300, **changes: Number) -> Profile:
+    """What the emulator counted of one launch."""
+    values: dict[str, Number] = {
+        "ptx__inst_executed": 1000,
+        "memory_l2_theoretical_sectors_global": 4096,
+        "memory_l1_wavefronts_shared": 0,
+        "memory_l1_wavefronts_shared_ideal": 0,
+        **changes,
+    }
+    if estimate is not None:
+        values["ptx__machine_inst_estimate"] = estimate
+    metrics = {name: Metric(value=value) for name, value in values.items()}
+    launch = make_launch(metrics=metrics, instructions=InstructionTable())
+    return make_profile(version=version, engine="emulator", launches=(launch,))
+
+
+def told(old: Profile, new: Profile, *expected: Expectation) -> dict[tuple[str, str], Gate]:
+    comparison = compare(old, new)
+    judged = judge(expected, comparison)
+    found = check_step(comparison, judged, NO_RULES, version="demo/v3", file="v3.cu")
+    return {(gate.kind, gate.name): gate for gate in found}
+
+
+def statuses(old: Profile, new: Profile, *expected: Expectation) -> dict[str, str]:
+    found = told(old, new, *expected)
+    return {name: gate.status for (kind, name), gate in found.items() if kind == "regression"}
+
+
+def test_what_has_no_time_is_judged_by_its_counts() -> None:
+    same = {"instructions": "pass", "global_sectors": "pass", "shared_wavefronts": "pass"}
+    assert statuses(counted("v2"), counted("v3")) == same
+    few = counted("v2", memory_l1_wavefronts_shared=400)
+    many = counted("v3", memory_l1_wavefronts_shared=900)
+    assert statuses(few, many) == {**same, "shared_wavefronts": "fail"}
+    predicted = Expectation(counter="shared_wavefronts", change="up")
+    assert statuses(few, many, predicted) == same
+    message = told(few, many, predicted)["regression", "shared_wavefronts"].message
+    assert message == "Shared wavefronts: ×2.25, as predicted"
+
+
+def test_instructions_are_the_machines() -> None:
+    """PTX says +3.5%, and ptxas made 6% fewer of it."""
+    found = told(counted("v2"), counted("v3", 1222, ptx__inst_executed=1035))
+    gate = found["regression", "instructions"]
+    assert gate.status == "pass"
+    assert gate.message == "Instructions executed: −6.0% (of the machine, estimated)"
+    back = told(counted("v2", 1222, ptx__inst_executed=1035), counted("v3"))
+    assert back["regression", "instructions"].status == "fail"
+    without = told(counted("v2", None), counted("v3", None, ptx__inst_executed=1035))
+    gate = without["regression", "instructions"]
+    assert gate.status == "inconclusive" and "PTX was counted" in gate.message
+
+
+def test_to_begin_with_shared_memory_is_not_worse_and_conflicts_are() -> None:
+    ideal = {"memory_l1_wavefronts_shared": 900, "memory_l1_wavefronts_shared_ideal": 900}
+    comparison = compare(counted("v2"), counted("v3", **ideal))
+    assert comparison["shared_wavefronts"].verdict == "changed"
+    assert statuses(counted("v2"), counted("v3", **ideal))["shared_wavefronts"] == "pass"
+    excess = compare(counted("v2"), counted("v3", memory_l1_wavefronts_shared=900))
+    assert excess["shared_wavefronts_excess"].verdict == "worse"

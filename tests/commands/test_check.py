@@ -95,7 +95,11 @@ def test_without_a_clock_a_step_can_pass(predicting: Path) -> None:
     assert unknown.exit_code == 6 and "the emulator never has it; take shared_wavefronts" in words
     result = run("v3", "--no-time")
     assert result.exit_code == 0, result.output
-    assert names("--no-time") == ["shared_wavefronts"]
+    counted = ["instructions", "global_sectors", "shared_wavefronts"]
+    assert names("--no-time") == ["shared_wavefronts", *counted]
+    back = run("v3", "v2")  # no counter of the way back was predicted
+    assert back.exit_code == 1 and "Duration" not in back.output
+    assert "worse than allowed (0%): Shared wavefronts" in " ".join(back.output.split())
     settings(predicting, '[check]\nlimits = { registers = "<= 8" }\n')
     assert run("v3", "--no-time").exit_code == 1
 
@@ -140,6 +144,9 @@ def test_what_hangs_on_how_warps_meet_is_inconclusive_and_its_lines_are_named(
         ("expectation", "shared_wavefronts", "inconclusive"),
         ("expectation", "shared_wavefronts", "pass"),
         ("expectation", "global_sectors", "pass"),
+        ("regression", "instructions", "inconclusive"),
+        ("regression", "global_sectors", "pass"),
+        ("regression", "shared_wavefronts", "pass"),
         ("limit", "shared_wavefronts", "inconclusive"),
         ("limit", "global_sectors", "pass"),
     ]

@@ -61,6 +61,9 @@ Movement = Literal["better", "worse", "changed", "same", "missing"]
 _CLOCK_DRIFT = 0.03
 #: Counters of blocks on an SM by what each resource leaves room for.
 _BLOCKS_THAT_FIT = "occupancy_limit_"
+#: Counters of the use of shared memory. To begin with it is a choice, and not worse than none.
+_USES = ("shared_loads", "shared_stores", "shared_accesses", "shared_wavefronts",
+         "shared_wavefronts_ideal")  # fmt: skip
 
 
 class Side(Record, frozen=True):
@@ -168,6 +171,11 @@ class Comparison(Record, frozen=True):
         """A field of both sides, said once where they agree: ``NVIDIA H100, NVIDIA H200``."""
         values = (getattr(side, field) for side in (self.old, self.new))
         return ", ".join(dict.fromkeys(filter(None, values)))
+
+    @property
+    def clockless(self) -> bool:
+        """Whether both sides were counted in the emulator, and no time of them is recorded."""
+        return self.time is None and self.old.engine == self.new.engine == "emulator"
 
     @property
     def refusals(self) -> list[str]:
@@ -398,6 +406,8 @@ def _delta(
 ) -> Delta:
     # Of blocks of another size more are neither better nor worse.
     better = "" if resized and counter.id.startswith(_BLOCKS_THAT_FIT) else counter.better
+    if counter.id in _USES and isinstance(old, Combined) and not old.value:
+        better = ""
     values = [None if isinstance(side, Missing) else side.value for side in (old, new)]
     known = old if isinstance(new, Missing) else new
     ncu = known.ncu if isinstance(known, Combined) else counter.origin

@@ -9,7 +9,8 @@ The rule for a predicted change from `old` to a target: *confirmed* where at lea
 nine tenths of the way (`REACHED`) was covered, *inconclusive* where what is missing
 lies within the counter's noise, or the predicted change itself does, *refuted*
 otherwise. Bounds: confirmed where they hold, inconclusive where they fail by less
-than the noise. ``up`` and ``down``: inconclusive where nothing moved. A counter that
+than the noise. ``up`` and ``down``: inconclusive where nothing moved, refuted where nothing did of
+a count that knows no noise. A counter that
 a side lacks is inconclusive, with the reason; so is one whose verdict hangs on lines that run as
 often as the timing of warps has it (`noise.Chance`).
 
@@ -27,7 +28,8 @@ from typing import Literal
 from msgspec import structs
 from msgspec.structs import replace
 
-from workbench.analysis.compare import Comparison, Delta, doubt
+from workbench.analysis.aggregate import ESTIMATE
+from workbench.analysis.compare import Comparison, Delta, at, doubt
 from workbench.counters import Counter, catalog
 from workbench.model import Profile, Record, Rule
 from workbench.specs import Expectation, Prediction, parse_prediction
@@ -37,6 +39,8 @@ Verdict = Literal["confirmed", "refuted", "inconclusive"]
 
 #: Part of the predicted way that must be covered.
 REACHED = 0.9
+#: Noise of what is counted exactly: that of sums of floats.
+_EXACT = 1e-9
 #: Relative error of the estimate of machine instructions (docs/emulator-rules.md).
 ESTIMATE_ERROR = 0.15
 
@@ -125,6 +129,20 @@ def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
 
 #: Counters that the emulator has of PTX, where a GPU counts machine instructions.
 _OF_PTX = ("ptx__inst_executed", "ptx__thread_inst_executed", "ptx__thread_inst_executed_true")
+PTX_COUNTED = "PTX was counted, not machine instructions"
+
+
+def of_machine(delta: Delta, comparison: Comparison) -> Delta | None:
+    """The counter as a GPU counts it: of PTX the estimate of machine instructions, or None."""
+    if delta.ncu not in _OF_PTX:
+        return delta
+    if delta.ncu != _OF_PTX[0] or comparison.machine_instructions is None:
+        return None
+    return replace(
+        at(delta, *comparison.machine_instructions),
+        ncu=ESTIMATE,
+        chances=comparison.machine_chances,
+    )
 
 
 def _settled(
@@ -146,10 +164,9 @@ def _by_estimate(
     prediction: Prediction, delta: Delta, comparison: Comparison
 ) -> tuple[str, Verdict, str]:
     """What is observed, the verdict and its reason for a counter of `_OF_PTX`."""
-    if delta.ncu != _OF_PTX[0] or comparison.machine_instructions is None:
-        return observed_change(delta), "inconclusive", "PTX was counted, not machine instructions"
-    old, new = comparison.machine_instructions
-    estimated = replace(delta, old=old, new=new, chances=comparison.machine_chances)
+    estimated = of_machine(delta, comparison)
+    if estimated is None:
+        return observed_change(delta), "inconclusive", PTX_COUNTED
 
     def decide(one: Delta) -> tuple[Verdict, str]:
         assert one.old is not None and one.new is not None
@@ -157,7 +174,7 @@ def _by_estimate(
         alike = one.new == one.old and not delta.moved
         return _within_error(prediction, float(one.old), float(one.new), alike, delta.unit)
 
-    return f"{relative(old, new)} (estimated)", *_settled(prediction, estimated, decide)
+    return f"{observed_change(estimated)} (estimated)", *_settled(prediction, estimated, decide)
 
 
 def _within_error(
@@ -193,6 +210,8 @@ def _decide(
         return ("refuted", "it moved") if moved else ("confirmed", "it did not leave its noise")
     if form in ("up", "down"):
         if not moved:
+            if new == old and noise <= _EXACT * abs(old):
+                return "refuted", "it did not change"
             if new == old:
                 return "inconclusive", "it did not change"
             if abs(new - old) > noise:

@@ -52,10 +52,6 @@ from workbench.store import Store, device_slug
 from workbench.store.baselines import BaselineRun, Baselines, disturbed
 from workbench.study.folder import parse_target, source_hash, view_study
 
-#: Counters that are gated without a clock where the project names none: what the emulator knows
-#: exactly, and a slower kernel mostly has more of.
-COUNTED = ("instructions", "global_sectors", "shared_wavefronts")
-
 
 class Keeping(NamedTuple):
     """What becomes of the run that is judged: ``--keep``, ``--accept`` and ``--run``."""
@@ -305,8 +301,7 @@ def _judged(version: Version, outcome: Outcome, rules: Rules) -> list[Gate]:
         return [inconclusive(label, file, outcome.message)]
     if not isinstance(outcome, BothCounted):
         return [turns_gate(outcome, rules, label=label, file=file)]
-    counters = rules.counters or dict.fromkeys(COUNTED, rules.max_regression)
-    counted = replace(rules, timed=False, require_expectations=False, counters=counters)
+    counted = replace(rules, require_expectations=False)
     return list(check_step(outcome.comparison, (), counted, version=label, file=file))
 
 
