@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.commands.test_check_past import git
 from tests.engines.stand_ins import Cli
 from workbench.compile import compilers
 from workbench.engines import Subject
@@ -23,6 +24,13 @@ pytestmark = [
     pytest.mark.usefixtures("project"),
 ]
 EMULATED = ("--engine", "emulator", "--seed", "5")
+
+
+#: A surface, which the emulator does not have, in place of the load.
+SURFACE = """2 * x[i];
+    int r;
+    asm volatile("suld.b.1d.b32.trap {%0}, [%1, {%2}];" : "=r"(r) : "l"(x), "r"(i));
+    y[i] += 0 * r;"""
 
 
 def break_code(project_file: Callable[[str, str, str], None]) -> None:
@@ -149,3 +157,30 @@ def test_a_wrong_result_is_shown_with_how_wrong_it_is(
     assert code == 4 and "2 of 2 checks failed: v0 n1000, v0 n7" in err
     # 3x for 2x: half of the norm off.
     assert [line.split()[2:4] for line in out.splitlines()[2:4]] == [["WRONG", "0.500"]] * 2
+
+
+def test_what_the_emulator_refuses_is_not_judged(
+    cli: Cli,
+    project: Project,
+    add_version: Callable[[str, str], None],
+    project_file: Callable[[str, str, str], None],
+) -> None:
+    """It may be right: nobody has seen it run."""
+    git(project.root, "init", "-q")
+    git(project.root, "add", ".")
+    git(project.root, "commit", "-qm", "first")
+    project_file("v0_plain.cu", "2 * x[i];", SURFACE)
+    code, _, err = cli("profile", "v0", *EMULATED)
+    assert code == 6 and "the emulator does not support `suld" in err
+    assert not Store(project.profiles).find()
+    code, out, err = cli("check", "--against", "HEAD", "--engine", "emulator")
+    assert code == 6 and "inconclusive" in out and "suld" in out, out + err
+    add_version("v1", "fine")
+    code, out, err = cli("verify", "v0", "v1", *EMULATED)
+    assert code == 6 and "2 of 4 checks were not judged: v0 n1000, v0 n7" in err
+    assert [line.split()[2:4] for line in out.splitlines()[2:6]] == [
+        *(["not", "judged"], ["not", "judged"], ["ok", "0"], ["ok", "0"]),
+    ]
+    code, out, _ = cli("verify", "v0", "v1", *EMULATED, "--format", "json")
+    found = json.loads(out)["results"]
+    assert [each["judged"] for each in found] == [False, False, True, True]

@@ -13,6 +13,7 @@ from workbench.commands.options import (
     named_options,
     shared_run_options,
 )
+from workbench.errors import InconclusiveError
 from workbench.measure.sanitizer import TOOLS
 from workbench.session.measuring import Verified, verify
 from workbench.views.sheets.verify import VerifyRow, verify_sheet
@@ -47,7 +48,8 @@ def command(
     """Check versions against the float64 reference, with fresh random inputs.
 
     All problems of the study that are marked "verify", or the one named. The exit
-    code is 4 if a result is wrong or compute-sanitizer finds something.
+    code is 4 if a result is wrong or compute-sanitizer finds something, and 6 if the emulator
+    cannot run it.
     """
     progress = Progress()
 
@@ -83,5 +85,6 @@ def _row(subject: Subject, verdict: Verdict) -> VerifyRow:
         compared=check.compared if check else 0,
         unwritten=check.unwritten if check else 0,
         sampled=check.sampled if check else 0,
+        judged=not isinstance(verdict.error, InconclusiveError),
         message=verdict.error.message if verdict.error else "",
     )

@@ -185,6 +185,8 @@ def _counted(
     """Both states in the emulator."""
     old, new = states
     (one, *_) = chosen(study, new, problem, "profile")
+    if refused := engines[1].refuses(new):
+        raise InconclusiveError(f"{new.id} cannot run here: {refused}")
 
     def profile(engine: Engine, version: Version) -> Profile:
         subject = Subject.of(study, version, one.problem, engine.build(version))

@@ -29,7 +29,13 @@ from workbench.engines import (
 from workbench.engines.choice import choose, on_gpu
 from workbench.engines.host.job import TimeOptions
 from workbench.engines.host.presence import need_sanitizer
-from workbench.errors import CountersDeniedError, KernelError, MissingError, UsageError
+from workbench.errors import (
+    CountersDeniedError,
+    InconclusiveError,
+    KernelError,
+    MissingError,
+    UsageError,
+)
 from workbench.ladder import recorded_seed
 from workbench.measure.experiment import (
     Campaign,
@@ -338,7 +344,8 @@ def _raise_worst(pairs: Sequence[tuple[Subject, Verdict]], failures: Failures) -
         worst = min(errors, key=lambda error: (error.exit_code != 4, error.exit_code))
         names = [f"{subject.version.id} {subject.problem.name}" for subject, _ in failed]
         shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if names[6:] else "")
-        raise type(worst)(f"{len(errors)} of {len(pairs)} checks failed: {shown}", worst.hint)
+        what = "were not judged" if isinstance(worst, InconclusiveError) else "failed"
+        raise type(worst)(f"{len(errors)} of {len(pairs)} checks {what}: {shown}", worst.hint)
     failures.finish()
 
 

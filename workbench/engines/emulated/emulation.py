@@ -37,7 +37,7 @@ from workbench.engines.host.buffers import (
 )
 from workbench.engines.host.failures import describe_check
 from workbench.engines.host.job import Check
-from workbench.errors import DataError, KernelError, UsageError
+from workbench.errors import DataError, InconclusiveError, KernelError, UsageError
 from workbench.model import Build
 from workbench.processes.bounds import Deadline, sharing
 from workbench.study.launches import (
@@ -78,6 +78,7 @@ def in_our_words() -> Iterator[None]:
 
     Raises:
         UsageError: the launch does not fit the kernel.
+        InconclusiveError: the kernel needs what the emulator does not have, and may be right.
         KernelError: everything else that a kernel does or needs.
     """
     try:
@@ -86,7 +87,8 @@ def in_our_words() -> Iterator[None]:
         hint = error.hint
         for theirs, ours in _OURS.items():
             hint = hint.replace(theirs, ours)
-        kind = UsageError if isinstance(error, ptxemu.LaunchError) else KernelError
+        kinds = ((ptxemu.LaunchError, UsageError), (ptxemu.Unsupported, InconclusiveError))
+        kind = next((ours for theirs, ours in kinds if isinstance(error, theirs)), KernelError)
         raise kind(error.message, hint) from error
 
 
@@ -164,7 +166,8 @@ def launched(
 
     Raises:
         UsageError: the launch does not fit the kernel, or a tensor map reaches beyond its array.
-        KernelError: the kernel does wrong, or needs what is not supported.
+        KernelError: the kernel does wrong.
+        InconclusiveError: it needs what is not supported.
     """
     shape: ptxemu.Options = {
         "cluster": resolved.cluster or (1, 1, 1),
@@ -267,7 +270,8 @@ def emulate(
         limit: When to give everything up.
 
     Raises:
-        KernelError: it does wrong, or needs what is not supported.
+        KernelError: it does wrong.
+        InconclusiveError: it needs what is not supported.
         UsageError: a fill that the build has no room for.
     """
     limits = ptxemu.Limits.within(limit.left(), instructions)
@@ -303,7 +307,7 @@ def emulate(
             return None
         try:
             return _blame(subject, module, seed, limits)
-        except (KernelError, MemoryError):
+        except (KernelError, InconclusiveError, MemoryError):
             return None  # no time is left for it, or no memory
 
     return Emulation(counts, check, module, seconds, explain, misread_)

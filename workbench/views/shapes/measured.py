@@ -11,7 +11,10 @@ from workbench.views.shapes.program import NoticeFacts
 
 
 class VerifiedProblem(Document, frozen=True):
-    """One version on one problem; `error` is null where it could not be computed."""
+    """One version on one problem; `error` is null where it could not be computed.
+
+    `judged` is false where nothing could run it: it is neither right nor wrong.
+    """
 
     version: str
     problem: str
@@ -22,6 +25,7 @@ class VerifiedProblem(Document, frozen=True):
     compared: int
     unwritten: int
     sampled: int
+    judged: bool
     message: str
 
 

@@ -26,7 +26,10 @@ _COLUMNS = (
 
 
 class VerifyRow(Record, frozen=True):
-    """One version on one problem. `error` is None where it could not be computed."""
+    """One version on one problem. `error` is None where it could not be computed.
+
+    `judged` is False where the version could not be run to its end for no fault of its own.
+    """
 
     version: str
     problem: str
@@ -37,6 +40,7 @@ class VerifyRow(Record, frozen=True):
     compared: int = 0
     unwritten: int = 0
     sampled: int = 0
+    judged: bool = True
     message: str = ""
 
 
@@ -104,6 +108,12 @@ def _once(rows: Sequence[VerifyRow]) -> list[str]:
     return notes
 
 
+def _result(row: VerifyRow) -> str:
+    if row.ok or not row.judged:
+        return "ok" if row.ok else "not judged"
+    return "WRONG" if row.compared else "FAILED"
+
+
 def _cells(row: VerifyRow) -> tuple[str, ...]:
     # An error of none and no comparison at all are different things.
     share = "—"
@@ -116,7 +126,7 @@ def _cells(row: VerifyRow) -> tuple[str, ...]:
     return (
         row.version,
         row.problem,
-        "ok" if row.ok else "WRONG" if row.compared else "FAILED",
+        _result(row),
         "—" if row.error is None else digits3(row.error),
         share,
         how_many if row.compared else "—",
