@@ -9,7 +9,9 @@ from msgspec.structs import replace
 
 from tests.factories import H200, make_launch, make_metrics, make_profile
 from workbench.analysis.counterparts import pair_works
-from workbench.analysis.program import compare_programs, kernel_steps, student, total
+from workbench.analysis.gates import Rules
+from workbench.analysis.noise import student
+from workbench.analysis.program import check_programs, compare_programs, kernel_steps, total
 from workbench.capture.records import ProgramCapture, Survey
 from workbench.capture.trace import Trace, TracedLaunch, survey_of
 from workbench.errors import InconclusiveError
@@ -335,3 +337,46 @@ def test_what_was_launched_before_the_second_iteration_alone_is_of_none() -> Non
     once_more = [("broadcast", 90_000), *steps]
     found = compare_programs(capture(trace(*old, *once_more)), capture(trace(*new, *once_more)))
     assert "broadcast" in {row.name for row in found.rows}, "it is launched again later"
+
+
+def tuned(*, budget: int = 60_000, best: int = 40) -> Trace:
+    """A tuner runs five configurations for as long each, flushing, and then calls the best."""
+    out: list[TracedLaunch] = []
+
+    def launch(symbol: str, block: int, length: int) -> None:
+        now = out[-1].end + 5 if out else 1000
+        out.append(
+            TracedLaunch(symbol, 1, 0, 7, False, now, now + length, (8, 1, 1), (block, 1, 1))
+        )
+
+    for block, length in ((32, 3000), (64, 2000), (128, 1000), (256, 1500), (512, 4000)):
+        for _ in range(budget // length):
+            launch("flush", 96, 300)
+            launch("scale", block, length)
+    for _ in range(best):
+        launch("scale", 128, 1000)
+    launch("check", 32, 100)
+    return Trace(launches=tuple(out), processes=1)
+
+
+def test_what_a_tuner_tries_makes_no_factor() -> None:
+    """Its launches and those of a call cannot be told apart: then their sum says of neither."""
+    old = capture(sized(*[(32, 3000, 8)] * 20))
+    new = capture(tuned())
+    new = replace(new, survey=replace(new.survey, steady=None))
+    for found in (compare_programs(old, new), compare_programs(new, old)):
+        assert not found.steady and "configurations" in found.tried and "scale" in found.tried
+        assert not found.moved and found.share(1e-6) is None
+        gates = check_programs(found, (), Rules(max_regression=5.0))
+        assert [gate.status for gate in gates] == ["inconclusive"]
+    assert compare_programs(new, new).tried == ""
+
+
+def test_a_sweep_over_sizes_is_one_on_both_sides() -> None:
+    sweep = [(block, 9000, 64) for block in (32, 64, 128, 256, 512, 1024) for _ in range(20)]
+    found = compare_programs(
+        capture(sized(*sweep)), capture(sized(*((b, n // 3, g) for b, n, g in sweep)))
+    )
+    assert found.tried == "" and found.moved
+    fewer = compare_programs(capture(sized(*sweep[:20] * 6)), capture(sized(*sweep)))
+    assert fewer.tried == "", "as many launches of other shapes are other work, or the same"

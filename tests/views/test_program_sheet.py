@@ -13,9 +13,16 @@ from workbench.analysis.program import ProgramDifference, compare_programs
 from workbench.capture.records import ProgramCapture
 from workbench.capture.shelf import Shelf
 from workbench.capture.trace import Trace, TracedLaunch, survey_of
-from workbench.session.reports import open_capture
-from workbench.views.sheets.program import beside_words, difference_sheet, fold, launch_words
+from workbench.session.reports import ProgramDiff, open_capture
+from workbench.views.sheets.program import (
+    beside_words,
+    difference_sheet,
+    fold,
+    headline,
+    launch_words,
+)
 from workbench.views.terminal.console import Text, name_rows, render
+from workbench.views.terminal.diff import kernel_step_view
 from workbench.views.terminal.show import show_view
 from workbench.views.terminal.tables import sheet_view
 from workbench.views.text.escaping import name_parts
@@ -129,3 +136,16 @@ def test_times_of_ranks_are_not_added_up_to_that_of_a_program() -> None:
     found = compare_programs(old, new)
     assert found.together is not None and "whole program" not in beside_words(found)
     assert not [row.name for row in found.rows if "Broadcast" in row.name]
+
+
+def test_a_kernel_that_a_tuner_tried_is_neither_praised_nor_blamed() -> None:
+    shelf = Shelf(DATA / "programs")
+    old, new = (open_capture(shelf, f"@triton_matmul-{side}") for side in ("before", "after"))
+    diff = ProgramDiff(old, new)
+    lines = headline(diff.difference)
+    assert not [line for line in lines if "faster" in line or "slower" in line or "came" in line]
+    assert any("1 → 8 configurations" in line for line in lines)
+    assert "×" not in " ".join(" ".join(row) for row in difference_sheet(diff.difference).shown)
+    (step,) = diff.steps()
+    said = render(kernel_step_view(step, diff.difference, width=120), 120)
+    assert "225 µs" in said and "756 µs" in said and "−63.7%" not in said

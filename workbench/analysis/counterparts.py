@@ -98,6 +98,49 @@ def pair_works(old: Survey, new: Survey) -> tuple[Counterparts, ...]:
     return tuple(sides.found)
 
 
+#: Configurations that one side must launch a kernel in to have tried them, so often each; and by
+#: which factor that must be more of either than on the other side.
+_TRIED, _OFTEN, _MORE = 4, 5, 2
+#: Part of a side's time in kernels that these launches must be.
+_MOST = 0.5
+
+
+def tried_words(old: Survey, new: Survey, pairs: Iterable[Counterparts]) -> str:
+    """Which kernel one side alone launches in many configurations, and more often; "" for none.
+
+    So does a tuner, before it calls the best of them. A sum over its launches and a sum over calls
+    are of unlike things, however either side would be told by itself. What sweeps over sizes on
+    both sides launches each of them on both.
+
+    Args:
+        old: The works before.
+        new: And after.
+        pairs: Which of them do the same job.
+    """
+    surveys = old, new
+    for pair in pairs:
+        if len(pair.old) != 1 or len(pair.new) != 1:
+            continue
+        works = old.works[pair.old[0]], new.works[pair.new[0]]
+        counts = [work.shape_count for work in works]
+        often = [sum(x.launches) / len(s.runs) for x, s in zip(works, surveys, strict=True)]
+        many = counts.index(max(counts))
+        several = [x for x in works[many].shapes if x.launches >= _OFTEN * len(surveys[many].runs)]
+        whole = sum(surveys[many].total_ns("kernel", "fill"))
+        if (
+            len(several) >= _TRIED
+            and all(own[many] >= _MORE * own[1 - many] > 0 for own in (counts, often))
+            and sum(works[many].total_ns) >= _MOST * whole
+        ):
+            numbers = (" → ".join(f"{round(x):,}" for x in own) for own in (counts, often))
+            return (
+                f"no factor is told, for {works[many].name} is launched in {next(numbers)} "
+                f"configurations, {next(numbers)} times in all, as where a tuner tries them: "
+                f"the sums are not of the same work"
+            )
+    return ""
+
+
 def _plain(work: Work) -> tuple[str, str]:
     return work.kind, work.name
 

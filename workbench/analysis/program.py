@@ -22,8 +22,10 @@ from workbench.analysis.counterparts import (
     class_words,
     pair_classes,
     pair_works,
+    tried_words,
 )
 from workbench.analysis.gates import Gate, Rules, check_step, inconclusive
+from workbench.analysis.noise import student
 from workbench.analysis.regression import Status
 from workbench.analysis.skew import together_s
 from workbench.analysis.story import Story, explain
@@ -41,13 +43,6 @@ from workbench.model import Estimate, Profile, Record
 from workbench.units import faster, quantity, relative, signed
 
 # --- The change of the program's time, shared out over its kernels ------------------------------
-
-#: 97.5% quantiles of Student's t with 1, 2, … degrees of freedom; beyond them that of the normal.
-_STUDENT = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-)
-_NORMAL = 1.960
 
 
 class Change(Record, frozen=True):
@@ -106,7 +101,8 @@ class ProgramDifference(Record, frozen=True):
     noise.
 
     `steady`: both sides repeat themselves, and all numbers are of an iteration; then `old` and
-    `new` are of these (`steadied`), and `whole` has the whole programs.
+    `new` are of these (`steadied`), and `whole` has the whole programs. `tried`: why their sums
+    are of unlike launches; then nothing `moved`, whatever they are.
     """
 
     old: ProgramCapture
@@ -115,6 +111,7 @@ class ProgramDifference(Record, frozen=True):
     change_s: Estimate
     moved: bool
     whole: tuple[ProgramCapture, ProgramCapture] | None = None
+    tried: str = ""
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -217,11 +214,6 @@ def _estimate(seconds: Sequence[float]) -> Estimate:
     return Estimate(value=mean, low=mean - margin, high=mean + margin, n=len(seconds))
 
 
-def student(freedom: int) -> float:
-    """The 97.5% quantile of Student's t."""
-    return _STUDENT[freedom - 1] if freedom <= len(_STUDENT) else _NORMAL
-
-
 def _margin(values: Sequence[float]) -> float:
     n = len(values)
     return student(n - 1) * stdev(values) / math.sqrt(n) if n > 1 else 0.0
@@ -250,9 +242,11 @@ def compare_programs(
     if old.survey.steady is not None and new.survey.steady is not None:
         whole = old, new
         old, new = steadied(old, old.survey.steady), steadied(new, new.survey.steady)
+    pairs = pair_works(old.survey, new.survey)
+    tried = "" if whole else tried_words(old.survey, new.survey, pairs)
     rows = [
         row
-        for pair in pair_works(old.survey, new.survey)
+        for pair in pairs
         if (row := _row(pair.fate, (pair.old, pair.new), (old.survey, new.survey)))
         and (whole is None or row.old_launches or row.new_launches)
     ]
@@ -264,8 +258,9 @@ def compare_programs(
         new=new,
         rows=tuple(rows),
         change_s=all_of_it.change_s,
-        moved=all_of_it.moved,
+        moved=all_of_it.moved and not tried,
         whole=whole,
+        tried=tried,
         reasons=tuple(reasons),
         warnings=tuple(_warnings(old, new)),
     )
@@ -654,7 +649,9 @@ def check_programs(
     gates = [
         inconclusive(label, "", f"compared by force: {reason}") for reason in difference.reasons
     ]
-    if rules.timed:
+    if rules.timed and difference.tried:
+        gates.append(inconclusive(label, "", difference.tried))
+    elif rules.timed:
         status, message = _time(difference, rules.max_regression)
         gates.append(
             Gate(

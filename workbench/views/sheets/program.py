@@ -372,7 +372,8 @@ def headline(difference: ProgramDifference) -> tuple[str, ...]:
     """The program's change in a sentence, its interval with it, and what came and went."""
     lines = [f"@{difference.old.name} → @{difference.new.name}"]
     lines += [f"not comparable, compared by force: {reason}" for reason in difference.reasons]
-    hint = "" if difference.interval_known else "; one run has no interval, --repeat gives one"
+    known = difference.interval_known or difference.tried
+    hint = "" if known else "; one run has no interval, --repeat gives one"
     lines.append(change_words(difference) + hint)
     lines += _rank_changes(difference)
     lines += filter(None, (beside_words(difference), fate_words(difference)))
@@ -420,6 +421,8 @@ def change_words(difference: ProgramDifference) -> str:
     where = "" if copies or together is not None else " on the GPU"
     text += " an iteration" * difference.steady + where + ": "
     change = part.change_s
+    if difference.tried:
+        return f"{text}{difference.tried}"
     if not part.moved:
         within = change.n > 1 and not difference.steady
         noise = "its interval holds zero" if within else "within a duration's usual noise"
@@ -477,7 +480,12 @@ def beside_words(difference: ProgramDifference) -> str:
 
 
 def fate_words(difference: ProgramDifference) -> str:
-    """``4 kernels came, 6 kernels went and 1 kernel renamed``; "" where all stayed."""
+    """``4 kernels came, 6 kernels went and 1 kernel renamed``; "" where all stayed.
+
+    Nor where a tuner ran: what it launches besides is none of the program's calls.
+    """
+    if difference.tried:
+        return ""
     fates = Counter(row.fate for row in difference.rows)
     words = [
         f"{several(number, 'kernel')} {_FATES[fate]}"
@@ -521,10 +529,11 @@ def _cells(difference: ProgramDifference, rows: Sequence[Change]) -> tuple[str, 
     before, after = (sum(difference.seconds(row)[side] for row in rows) for side in (0, 1))
     launches = [sum(difference.launches(row)[side] for row in rows) for side in (0, 1)]
     share = difference.share(after - before)
+    ratio = "" if difference.tried else relative(before, after)
     return (
         quantity(before, "s") if before else "—",
         quantity(after, "s") if after else "—",
-        f"{signed(after - before, 's')} {relative(before, after)}".replace(" —", ""),
+        f"{signed(after - before, 's')} {ratio}".replace(" —", "").rstrip(),
         quantity(100 * share, "%") if share is not None else "—",
         " → ".join(dict.fromkeys(map(count_words, launches))),
     )
@@ -573,7 +582,11 @@ def difference_document(
         old=ProgramSide(**side_fields(difference.old, old)),
         new=ProgramSide(**side_fields(difference.new, new)),
         comparable=not difference.reasons,
-        warnings=[*(f"not comparable: {x}" for x in difference.reasons), *difference.warnings],
+        warnings=[
+            *(f"not comparable: {x}" for x in difference.reasons),
+            *filter(None, [difference.tried]),
+            *difference.warnings,
+        ],
         change=program_time(difference.change_s),
         moved=difference.moved,
         per="iteration" if difference.steady else "run",

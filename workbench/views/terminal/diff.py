@@ -750,7 +750,7 @@ def _seconds(value: float) -> str:
 #: Counters that are named of a kernel, besides the strip's.
 _KERNEL_COUNTERS = 6
 #: Configurations of a kernel that are listed.
-_CLASSES = 6
+_CONFIGURATIONS = 6
 
 
 def kernel_step_view(
@@ -791,16 +791,25 @@ def kernel_step_view(
 
 
 def _class_rows(row: WorkChange, difference: ProgramDifference) -> list[RenderableType]:
-    """The configurations that a kernel is launched in, where there are several."""
+    """The configurations that a kernel is launched in, where there are several.
+
+    What a tuner tries has times of a launch, and all are listed.
+    """
     if len(row.classes) < 2:
         return []
     table = grid("l", "r", "r", "r")
-    for one in row.classes[:_CLASSES]:
+    most = len(row.classes) if difference.tried else _CONFIGURATIONS
+    for one in row.classes[:most]:
         old, new = difference.seconds(one)
+        if difference.tried:
+            often = (max(number, 1) for number in difference.launches(one))
+            old, new = (side / next(often) for side in (old, new))
         before, after = (quantity(side, "s") if side else "—" for side in (old, new))
-        change = relative(old, new) if old and new else "came" if new else "went"
-        table.add_row(f"  {one.words}", before, after, change, style=DIM)
-    if (left := len(row.classes) - _CLASSES) > 0:
+        alone = "" if difference.tried else "came" if new else "went"
+        change = relative(old, new) if old and new else alone
+        words = f"{one.words}: a launch" if difference.tried else one.words
+        table.add_row(f"  {words}", before, after, change, style=DIM)
+    if (left := len(row.classes) - most) > 0:
         table.add_row(f"  {left} more configurations", style=DIM)
     return [table]
 

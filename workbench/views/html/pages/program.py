@@ -344,7 +344,7 @@ def _tiles(difference: ProgramDifference) -> tuple[Tile, ...]:
         Tile(
             label="Time on the GPU",
             value=units.quantity(new.value, "s"),
-            change=f"{units.signed(change, 's')} · {ratio}",
+            change=units.signed(change, "s") + f" · {ratio}" * (not difference.tried),
             note=f"from {units.quantity(old.value, 's')}{interval}",
             tone=tone,
         ),
