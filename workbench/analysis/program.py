@@ -25,14 +25,13 @@ from workbench.analysis.counterparts import (
     tried_words,
 )
 from workbench.analysis.gates import Gate, Rules, check_step, inconclusive
+from workbench.analysis.iterations import alike, steadied
 from workbench.analysis.noise import student
 from workbench.analysis.regression import Status
 from workbench.analysis.skew import together_s
 from workbench.analysis.story import Story, explain
 from workbench.capture.records import (
     ProgramCapture,
-    ProgramRun,
-    Steady,
     Survey,
     Work,
     WorkKind,
@@ -238,10 +237,11 @@ def compare_programs(
             f"@{old.name} and @{new.name} are not comparable: {'; '.join(reasons)}",
             "Capture both on one machine in one way, or compare all the same with --force.",
         )
-    whole = None
+    whole, warnings = None, _warnings(old, new)
     if old.survey.steady is not None and new.survey.steady is not None:
-        whole = old, new
-        old, new = steadied(old, old.survey.steady), steadied(new, new.survey.steady)
+        whole, said = alike(old, new)
+        warnings += [said] if said else []
+        old, new = map(steadied, whole)
     pairs = pair_works(old.survey, new.survey)
     tried = "" if whole else tried_words(old.survey, new.survey, pairs)
     rows = [
@@ -262,29 +262,8 @@ def compare_programs(
         whole=whole,
         tried=tried,
         reasons=tuple(reasons),
-        warnings=tuple(_warnings(old, new)),
+        warnings=tuple(warnings),
     )
-
-
-def steadied(capture: ProgramCapture, steady: Steady) -> ProgramCapture:
-    """A capture as if each of the iterations that are kept were a run of its own.
-
-    Works keep their places; what an iteration does not launch has none of it.
-    """
-    own = {work.place: work for work in steady.repeated}
-    nothing = (0,) * steady.kept
-    works = tuple(
-        replace(
-            work,
-            launches=own[place].launches if place in own else nothing,
-            total_ns=own[place].total_ns if place in own else nothing,
-            shapes=own[place].shapes if place in own else (),
-        )
-        for place, work in enumerate(capture.survey.works)
-    )
-    runs = (ProgramRun(wall_s=0.0, busy_ns=0, span_ns=0),) * steady.kept
-    survey = replace(capture.survey, works=works, runs=runs, ranks=steady.ranks)
-    return replace(capture, survey=survey)
 
 
 def _incomparable(old: ProgramCapture, new: ProgramCapture) -> list[str]:
