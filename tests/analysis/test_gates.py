@@ -224,6 +224,8 @@ def test_what_has_no_time_is_judged_by_its_counts() -> None:
 def test_instructions_are_the_machines() -> None:
     """PTX says +3.5%, and ptxas made 6% fewer of it."""
     found = told(counted("v2"), counted("v3", 1222, ptx__inst_executed=1035))
+    both = compare(counted("v2"), counted("v3", 1222, ptx__inst_executed=1035))
+    assert both["instructions"].verdict == "changed"
     gate = found["regression", "instructions"]
     assert gate.status == "pass"
     assert gate.message == "Instructions executed: −6.0% (of the machine, estimated)"

@@ -282,6 +282,9 @@ def compare(
             seen = float(duration.old) / float(duration.new)
             clocks = (clock.old, clock.new) if clock.moved else ()
             warnings += disagreement((time.low, time.speedup, time.high), seen, clocks)
+    machine = machine_instructions(old, new)
+    if machine is not None:
+        deltas = tuple(_beside_machine(delta, machine) for delta in deltas)
     return Comparison(
         old=_side(old, names[0]),
         new=_side(new, names[1]),
@@ -292,7 +295,7 @@ def compare(
         launches=pairs,
         kernels=kernels,
         launch_words=launch_words(kernels, names),
-        machine_instructions=machine_instructions(old, new),
+        machine_instructions=machine,
         machine_chances=machine_chances(old, new),
         implausible=tuple(impossible),
     )
@@ -462,6 +465,14 @@ def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None]) -> Del
         verdict="missing",
         reason="; ".join(filter(None, (delta.reason, *broken))),
     )
+
+
+def _beside_machine(delta: Delta, machine: tuple[float, float]) -> Delta:
+    """More PTX of which ptxas makes fewer instructions is not worse, nor the other way better."""
+    if delta.ncu != "ptx__inst_executed" or delta.delta is None:
+        return delta
+    agree = (machine[1] - machine[0]) * delta.delta > 0
+    return delta if agree or not delta.moved else replace(delta, verdict="changed")
 
 
 def movement(better: str, change: Number, moved: bool) -> Movement:
