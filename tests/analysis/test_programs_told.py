@@ -11,6 +11,7 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from benchmarks.truth.programs import load_programs
 from workbench.analysis.program import KernelStep, ProgramDifference
@@ -51,10 +52,12 @@ def compared(shelf: Shelf, old: str, new: str) -> tuple[ProgramDifference, list[
 
 
 def time_of(step: KernelStep, difference: ProgramDifference) -> float:
-    """Before over after, of a launch in the program; of all of a run where works took the place
-    of others, for then a launch is not one thing."""
+    """Before over after, of a launch in the program; of all of a run that were looked at where
+    works took the place of others, for then a launch is not one thing."""
     change = step.near.of or step.row
     old, new = difference.seconds(change)
+    if step.near.seen is not None:
+        return step.near.seen[0] / step.near.seen[1]
     if len(step.row.old) == len(step.row.new) == 1:
         launches = difference.launches(change)
         old, new = old / launches[0], new / launches[1]
@@ -87,7 +90,8 @@ def test_no_story_goes_against_the_time_of_the_program(shelf: Shelf, old: str, n
         if said is not None:
             assert said == 1 or own == 1 or (said > 1) == (own > 1), (step.row.name, said, own)
             apart = abs(math.log(said / own)) > TENTH
-            assert (step.doubt is not None) == apart, (step.row.name, said, own)
+            doubted = apart or bool(step.near.lacking)
+            assert (step.doubt is not None) == doubted, (step.row.name, said, own)
 
 
 def test_there_is_something_to_be_told() -> None:
@@ -112,3 +116,64 @@ def test_launches_that_went_the_other_way_tell_nothing(name: str) -> None:
     for step in steps:
         assert step.story is None and step.doubt is not None and step.doubt.against
         assert step.silence == step.doubt.words
+
+
+def only_step(old: Recalled, new: Recalled) -> KernelStep:
+    (step,) = ProgramDiff(old, new).steps()
+    return step
+
+
+def sides(name: str) -> tuple[Recalled, Recalled]:
+    shelf = Shelf(DATA / "programs")
+    return open_capture(shelf, f"@{name}-before"), open_capture(shelf, f"@{name}-after")
+
+
+@pytest.mark.parametrize(
+    ("name", "factor", "seconds"),
+    [("layernorm_split", 5.28, (5.87e-3, 1.11e-3)), ("layernorm_fused", 2.95, (1.11e-3, 377e-6))],
+)
+def test_launches_count_as_often_as_the_program_has_them(
+    name: str, factor: float, seconds: tuple[float, float]
+) -> None:
+    """Six block sizes of two kernels, and the third kernel with each of them in one size."""
+    step = only_step(*sides(name))
+    assert step.comparison is not None and step.doubt is None and step.story is not None
+    speed = step.comparison.speed
+    assert speed is not None and speed.speedup == pytest.approx(factor, abs=0.006)
+    assert (speed.old_s, speed.new_s) == pytest.approx(seconds, rel=0.005)
+    assert step.near.words == "1/31 of all launches"
+    assert step.story.time is not None
+    assert step.story.time.delta_s == pytest.approx(seconds[1] - seconds[0], rel=0.01)
+    many = step.comparison["instructions"]
+    six = {"layernorm_split": many.new, "layernorm_fused": many.old}[name]
+    assert six == pytest.approx(496e6, rel=0.005)
+    for split in step.story.attribution.counters:
+        assert sum(part.delta for part in split.parts) == pytest.approx(split.new - split.old)
+
+
+def without(side: Recalled, *drop: tuple[str, int]) -> Recalled:
+    """A capture that did not look at some kernels' launches in blocks of so many threads."""
+    assert side.detail is not None
+    kept = [
+        (launch, place)
+        for launch, place in zip(side.detail.launches, side.capture.detail, strict=True)
+        if (launch.kernel, launch.block[0]) not in drop
+    ]
+    return Recalled(
+        capture=replace(side.capture, detail=tuple(place for _, place in kept)),
+        detail=replace(side.detail, launches=tuple(launch for launch, _ in kept)),
+    )
+
+
+def test_classes_that_nobody_looked_at_are_said() -> None:
+    old, new = sides("layernorm_split")
+    step = only_step(old, without(new, ("mean_kernel", 64)))
+    assert step.story is not None and step.doubt is not None and not step.doubt.against
+    said = "of @layernorm_split-after 12 of 13 configurations were looked at closely, 96"
+    assert said in step.near.lacking and step.near.lacking in step.doubt.words
+
+
+def test_too_few_classes_tell_nothing() -> None:
+    old, new = sides("layernorm_split")
+    step = only_step(old, without(new, ("normalize_kernel", 256)))
+    assert step.story is None and "12 of 13 configurations" in step.silence

@@ -18,6 +18,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Generic, Literal, NamedTuple, TypeVar
 
+from msgspec import structs
+
 from workbench.counters import Counter, Missing, Reading, catalog, read, read_all, spread
 from workbench.model import Launch, Number, Profile, Record, Spread
 
@@ -25,6 +27,8 @@ How = Literal["signature", "name", "renamed", "order", "added", "removed"]
 
 #: The emulator's metric of machine instructions.
 ESTIMATE = "ptx__machine_inst_estimate"
+#: In the name of every metric that is made of warp samples.
+_SAMPLED = "pcsamp"
 #: Kernels whose names and work are less alike than this (0-1) were not renamed.
 _ALIKE = 0.6
 #: From so many letters on, a name inside of another is no accident.
@@ -198,6 +202,53 @@ class _Weighted:
 
 def _value(reading: Reading | Missing) -> float | None:
     return None if isinstance(reading, Missing) else float(reading.value)
+
+
+def multiplied(launch: Launch, times: int) -> Launch:
+    """So many launches like this one, as if they were one: what adds over launches is theirs all.
+
+    Warp samples stay as they are: they share out the time, and more of them were not taken.
+    """
+    if times == 1:
+        return structs.replace(launch, samples=1)
+    adding = {
+        name for counter in catalog() if counter.over_launches == "sum" for name in counter.names
+    }
+
+    def adds(name: str) -> bool:
+        counts = name in adding or name.endswith(".sum") or name == ESTIMATE
+        return counts and _SAMPLED not in name
+
+    return structs.replace(
+        launch,
+        samples=1,
+        metrics={
+            name: structs.replace(metric, value=metric.value * times)
+            if adds(name) and not isinstance(metric.value, str)
+            else metric
+            for name, metric in launch.metrics.items()
+        },
+        spreads={
+            name: structs.replace(
+                found,
+                low=found.low * times,
+                median=found.median * times,
+                high=found.high * times,
+            )
+            if adds(name)
+            else found
+            for name, found in launch.spreads.items()
+        },
+        instructions=structs.replace(
+            launch.instructions,
+            columns={
+                name: column
+                if _SAMPLED in name
+                else structs.replace(column, values=tuple(n * times for n in column.values))
+                for name, column in launch.instructions.columns.items()
+            },
+        ),
+    )
 
 
 # --- which launch is compared with which ----------------------------------------------

@@ -17,12 +17,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
-from math import prod
+from fractions import Fraction
+from math import gcd, lcm, prod
 from typing import Literal
 
-from workbench.analysis.aggregate import typeless
+from workbench.analysis.aggregate import multiplied, typeless
 from workbench.capture.records import Shape, Survey, Work
-from workbench.model import Dim3, Record
+from workbench.model import Dim3, Launch, Record
 from workbench.units import extent, quantity
 
 Fate = Literal["same", "renamed", "fused", "split", "replaced", "came", "went"]
@@ -420,3 +421,98 @@ def pair_classes(
         found += list(zip(*sizes, strict=True))
         before, after = [], []
     return [*found, *((one, None) for one in before), *((None, one) for one in after)]
+
+
+# --- launches that were looked at, as often as a program has them ----------------------------
+
+
+class Looked(Record, frozen=True):
+    """What was looked at of some works.
+
+    `often` says of each of the `launches` how many of a run it stands for. `seconds` are what
+    these take in the program, `share` is their part (0-1) of all launches' time, and `lacking`
+    says how much that is, where it is not all. Fills are no launches.
+    """
+
+    launches: tuple[Launch, ...]
+    often: tuple[Fraction, ...]
+    seconds: float
+    share: float
+    lacking: str
+
+
+def seen_of(survey: Survey, places: Iterable[int], looked: Iterable[tuple[int, Launch]]) -> Looked:
+    """What was looked at of some works of a survey.
+
+    Args:
+        survey: All works.
+        places: Which of them.
+        looked: Launches and the work that each is of, one of each configuration.
+    """
+    looked, runs = list(looked), len(survey.runs)
+    found: list[tuple[Launch, Fraction]] = []
+    whole = seen = classes = known = 0
+    for place in places:
+        work = survey.works[place]
+        if work.kind != "kernel":
+            continue
+        whole += sum(work.total_ns)
+        own = [launch for of, launch in looked if of == place]
+        # A record without configurations has one class of all launches.
+        shapes = work.shapes or (_all_of(work, own),)
+        classes += max(len(classes_of(shapes)), 1)
+        for one in classes_of(shapes):
+            held = [x for x in own if one.holds(x.grid, x.block, x.dynamic_shared)]
+            if not held:
+                continue
+            known, seen = known + 1, seen + one.total_ns
+            samples = sum(launch.samples for launch in held)
+            found += [(x, Fraction(one.launches * x.samples, samples * runs)) for x in held]
+    share = seen / whole if whole else 1.0
+    lacking = (
+        f"{known} of {classes} configurations were looked at closely, "
+        f"{quantity(100 * share, '%')} of their time"
+    )
+    return Looked(
+        launches=tuple(launch for launch, _ in found),
+        often=tuple(often for _, often in found),
+        seconds=1e-9 * seen / runs,
+        share=share,
+        lacking=lacking if seen < whole else "",
+    )
+
+
+def _all_of(work: Work, own: Sequence[Launch]) -> Shape:
+    first = own[0] if own else None
+    return Shape(
+        grid=first.grid if first else (0, 0, 0),
+        block=first.block if first else (0, 0, 0),
+        dynamic_shared=first.dynamic_shared if first else 0,
+        launches=sum(work.launches),
+        total_ns=sum(work.total_ns),
+    )
+
+
+def weigh_alike(
+    sides: tuple[Looked, Looked],
+) -> tuple[tuple[tuple[Launch, ...], ...], str]:
+    """The launches of both sides as often as the programs have them, and the part that it is.
+
+    It is the smallest part of a run that has whole launches of each: ``1/31 of all launches``.
+    """
+    every = [often for side in sides for often in side.often]
+    # The greatest common divisor of fractions.
+    unit = Fraction(
+        gcd(*(one.numerator for one in every)), lcm(*(one.denominator for one in every))
+    )
+    launches = tuple(
+        tuple(
+            multiplied(launch, int(often / unit))
+            for launch, often in zip(side.launches, side.often, strict=True)
+        )
+        for side in sides
+    )
+    part = 1 / unit
+    if part.denominator > 1:
+        return launches, f"{part} of all launches"
+    return launches, "all launches" if part == 1 else f"all launches of {part} runs"

@@ -91,6 +91,19 @@ def _merge(profile: Profile) -> Profile:
 _merged = Recent(_merge, most=8)
 
 
+def merged_by_work(profile: Profile, places: Sequence[int]) -> list[tuple[int, Launch]]:
+    """The profiled launches with the work that each is of: samples of one configuration as one."""
+    own: dict[int, list[Launch]] = {}
+    for launch, place in zip(profile.launches, places, strict=True):
+        if launch.profiled:
+            own.setdefault(place, []).append(launch)
+    return [
+        (place, _mean(group))
+        for place, launches in own.items()
+        for group in classes_of_launches(launches)
+    ]
+
+
 def side_by_side(old: Profile, new: Profile) -> SideBySide:
     """Two profiles with their samples merged, and without what only one report launched.
 

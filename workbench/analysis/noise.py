@@ -15,13 +15,24 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean, stdev
 from typing import NamedTuple
 
 from msgspec import structs
 
 from workbench.analysis.aggregate import ESTIMATE, Combined, combine, metric_sum
 from workbench.counters import DERIVED_NOISE, Counter, Missing, catalog
-from workbench.model import Column, Launch, Metric, Number, Profile, Record, SourceFile, Spread
+from workbench.model import (
+    Column,
+    Estimate,
+    Launch,
+    Metric,
+    Number,
+    Profile,
+    Record,
+    SourceFile,
+    Spread,
+)
 from workbench.units import listed, quantity
 
 #: However close repeated captures lie, a change below this share of the default noise
@@ -317,3 +328,19 @@ _NORMAL = 1.960
 def student(freedom: int) -> float:
     """The 97.5% quantile of Student's t."""
     return _STUDENT[freedom - 1] if freedom <= len(_STUDENT) else _NORMAL
+
+
+def mean_interval(samples: Sequence[float]) -> Estimate:
+    """The mean with its 95% interval, which a single sample has not."""
+    n, mean = len(samples), fmean(samples)
+    margin = student(n - 1) * stdev(samples) / math.sqrt(n) if n > 1 else 0.0
+    return Estimate(value=mean, low=mean - margin, high=mean + margin, n=n)
+
+
+def mean_change(before: Sequence[float], after: Sequence[float]) -> Estimate:
+    """The change of a mean with Welch's standard error; the fewer degrees of freedom count."""
+    change, least, margin = fmean(after) - fmean(before), min(len(before), len(after)), 0.0
+    if least > 1:
+        error = math.sqrt(stdev(before) ** 2 / len(before) + stdev(after) ** 2 / len(after))
+        margin = student(least - 1) * error
+    return Estimate(value=change, low=change - margin, high=change + margin, n=max(least, 1))

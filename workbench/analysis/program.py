@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from statistics import fmean, stdev
+from statistics import fmean
 
 from msgspec.structs import replace
 
@@ -22,11 +22,14 @@ from workbench.analysis.counterparts import (
     class_words,
     pair_classes,
     pair_works,
+    seen_of,
     tried_words,
+    weigh_alike,
 )
 from workbench.analysis.gates import Gate, Rules, check_step, inconclusive
 from workbench.analysis.iterations import alike, steadied
-from workbench.analysis.noise import student
+from workbench.analysis.launches import merged_by_work
+from workbench.analysis.noise import mean_change, mean_interval
 from workbench.analysis.regression import Status
 from workbench.analysis.skew import together_s
 from workbench.analysis.story import Story, explain
@@ -100,8 +103,8 @@ class ProgramDifference(Record, frozen=True):
     noise.
 
     `steady`: both sides repeat themselves, and all numbers are of an iteration; then `old` and
-    `new` are of these (`steadied`), and `whole` has the whole programs. `tried`: why their sums
-    are of unlike launches; then nothing `moved`, whatever they are.
+    `new` are of these (`steadied`), and `whole` has the whole programs. `tried`: why
+    their sums are of unlike launches; then nothing `moved`, whatever they are.
     """
 
     old: ProgramCapture
@@ -194,7 +197,7 @@ class ProgramDifference(Record, frozen=True):
         found = [side.survey.steady.spans_ns for side in self.whole if side.survey.steady]
         if not all(found):
             return None
-        old, new = (_estimate([1e-9 * ns for ns in side]) for side in found)
+        old, new = (mean_interval([1e-9 * ns for ns in side]) for side in found)
         return old, new
 
     @property
@@ -205,17 +208,7 @@ class ProgramDifference(Record, frozen=True):
 
 def total(survey: Survey) -> Estimate:
     """Mean seconds on the GPU of one run, with a 95% interval where there were several runs."""
-    return _estimate([1e-9 * ns for ns in survey.totals_ns])
-
-
-def _estimate(seconds: Sequence[float]) -> Estimate:
-    mean, margin = fmean(seconds), _margin(seconds)
-    return Estimate(value=mean, low=mean - margin, high=mean + margin, n=len(seconds))
-
-
-def _margin(values: Sequence[float]) -> float:
-    n = len(values)
-    return student(n - 1) * stdev(values) / math.sqrt(n) if n > 1 else 0.0
+    return mean_interval([1e-9 * ns for ns in survey.totals_ns])
 
 
 def compare_programs(
@@ -331,27 +324,18 @@ def _called(before: Sequence[Work], after: Sequence[Work]) -> str:
 
 
 def _part(old: Survey, new: Survey, *kinds: WorkKind) -> KindTime:
-    """Works of some kinds; the change of their mean with Welch's standard error.
-
-    Of its two degrees of freedom the fewer count.
-    """
+    """Works of some kinds."""
     before, after = ([1e-9 * ns for ns in survey.total_ns(*kinds)] for survey in (old, new))
     # Iterations of one run know nothing of how much another run would differ.
     return _kind_time(before, after, alone=old.steady is not None)
 
 
 def _kind_time(before: Sequence[float], after: Sequence[float], *, alone: bool) -> KindTime:
-    change = fmean(after) - fmean(before)
-    least = min(len(before), len(after))
-    margin = 0.0
-    if least > 1:
-        error = math.sqrt(stdev(before) ** 2 / len(before) + stdev(after) ** 2 / len(after))
-        margin = student(least - 1) * error
-    found = Estimate(value=change, low=change - margin, high=change + margin, n=max(least, 1))
-    sides = _estimate(before), _estimate(after)
+    found, least = mean_change(before, after), min(len(before), len(after))
+    sides = mean_interval(before), mean_interval(after)
     alone = alone or least < 2
     noise = catalog()["duration"].noise * max(side.value for side in sides) if alone else 0.0
-    moved = abs(change) > noise and (least < 2 or found.low > 0 or found.high < 0)
+    moved = abs(found.value) > noise and (least < 2 or found.low > 0 or found.high < 0)
     return KindTime(old=sides[0], new=sides[1], change_s=found, moved=moved)
 
 
@@ -445,6 +429,10 @@ class Closer(Record, frozen=True):
     Of a kernel that is launched in several configurations, the launches of one: `of`, the one
     whose time changed most of those that both sides looked at. `explains` is the part of the
     row's change that its launches make; None where they are all, or nothing changed.
+
+    Where several works took each other's place a class counts as often as the program launches
+    it; all of that is the `part` of a run's launches. `seen` are the seconds that they take in a
+    run of the program, `lacking` says what of them nobody looked at.
     """
 
     old: Profile | None
@@ -452,14 +440,17 @@ class Closer(Record, frozen=True):
     silence: str = ""
     of: ClassChange | None = None
     explains: float | None = None
+    part: str = ""
+    seen: tuple[float, float] | None = None
+    lacking: str = ""
 
     @property
     def words(self) -> str:
-        """``of block 1,024, grid 64 alone, 72% of its change``; "" where all launches are alike."""
+        """``a launch of block 1,024, grid 64 alone, 72% of its change``; "" for launches alike."""
         if self.of is None:
-            return ""
+            return self.part
         share = "" if self.explains is None else f", {quantity(100 * self.explains, '%')} of its"
-        return f"of {self.of.words} alone{share and share + ' change in the program'}"
+        return f"a launch of {self.of.words} alone{share and share + ' change in the program'}"
 
 
 def closer(
@@ -481,6 +472,9 @@ def closer(
         ]
         why = f"no launch of it was looked at closely in {' and '.join(lacking)}"
         return Closer(old=old, new=new, silence=why)
+    if len(row.old) != 1 or len(row.new) != 1:
+        assert details[0] is not None and details[1] is not None  # launches of both are there
+        return _together(row, captures, (details[0], details[1]))
     if len(row.classes) < 2:
         return Closer(old=old, new=new)
     of = _class_told(row, old, new)
@@ -493,6 +487,37 @@ def closer(
         new=_only(new, of.new),
         of=of,
         explains=part / whole if whole else None,
+    )
+
+
+#: Several works are told where so much of the time of their launches was looked at.
+_ENOUGH = 0.9
+
+
+def _together(
+    row: WorkChange,
+    captures: tuple[ProgramCapture, ProgramCapture],
+    details: tuple[Profile, Profile],
+) -> Closer:
+    """Several works: every class of their launches as often as it is in the program."""
+    works = [
+        seen_of(capture.survey, places, merged_by_work(detail, capture.detail))
+        for capture, detail, places in zip(captures, details, (row.old, row.new), strict=True)
+    ]
+    lacking = " and ".join(
+        f"of @{capture.name} {side.lacking}"
+        for capture, side in zip(captures, works, strict=True)
+        if side.lacking
+    )
+    if min(side.share for side in works) < _ENOUGH:
+        return Closer(old=None, new=None, silence=f"{lacking}: too little to tell them together")
+    (old, new), part = weigh_alike((works[0], works[1]))
+    return Closer(
+        old=replace(details[0], launches=old),
+        new=replace(details[1], launches=new),
+        part=f"{part} that were looked at" if lacking else part,
+        seen=(works[0].seconds, works[1].seconds),
+        lacking=lacking,
     )
 
 
@@ -542,24 +567,24 @@ def doubt(
     of = near.of if near.of is not None else row
     if comparison.speed is None or not of.old_ns or not of.new_ns:
         return None
-    one = len(row.old) == len(row.new) == 1
-    # Of several works that took each other's place a launch means nothing: all of them a run do.
-    times = (of.old_launches, of.new_launches) if one else difference.runs
-    ratio = (of.old_ns / times[0]) / (of.new_ns / times[1])
+    if near.seen is not None:
+        ratio = near.seen[0] / near.seen[1]
+    else:
+        ratio = (of.old_ns / of.old_launches) / (of.new_ns / of.new_launches)
     told = comparison.speed.speedup
-    if abs(math.log(told / ratio)) <= math.log1p(_DISAGREE):
+    against = comparison.speed.moved and (told - 1) * (ratio - 1) < 0
+    words = [near.lacking] if near.lacking else []
+    if abs(math.log(told / ratio)) > math.log1p(_DISAGREE):
+        why = "ncu runs every launch alone and empties the caches before it"
+        if difference.old.survey.way == "ncu":
+            why = "few launches were looked at closely, and all were timed"
+        words.append(
+            f"in the program {'they are' if near.seen else 'a launch is'} {faster(ratio)}, under "
+            f"the profiler {faster(told)}: the program's time counts ({why})"
+        )
+    elif not words:
         return None
-    why = "ncu runs every launch alone and empties the caches before it"
-    if difference.old.survey.way == "ncu":
-        why = "few launches were looked at closely, and all were timed"
-    words = (
-        f"in the program {'a launch is' if one else 'they are'} {faster(ratio)}, under the "
-        f"profiler {faster(told)}: "
-        f"the program's time counts ({why})"
-    )
-    return Disagreement(
-        words=words, against=comparison.speed.moved and (told - 1) * (ratio - 1) < 0
-    )
+    return Disagreement(words="; ".join(words), against=against)
 
 
 def as_fast(comparison: Comparison) -> bool:

@@ -818,8 +818,9 @@ def _step_launch(comparison: Comparison, near: Closer) -> Text:
     speed = comparison.speed
     if speed is None:
         return Text("no duration on both sides", style=DIM)
-    of = f" {near.words}" if near.words else ""
-    text = Text(f"a launch{of}: {faster(speed.speedup) if speed.moved else 'as fast'}")
+    text = Text(
+        f"{near.words or 'a launch'}: {faster(speed.speedup) if speed.moved else 'as fast'}"
+    )
     return text.append(
         f"  {quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')} under the profiler",
         style=DIM,

@@ -332,7 +332,7 @@ def steps_of(steps: Iterable[KernelStep]) -> list[ProgramStep]:
                 fate=one.row.fate,
                 step=told,
                 missing=missing,
-                told=one.near.of.words if one.near.of is not None else None,
+                told=one.near.of.words if one.near.of is not None else one.near.part or None,
                 explains=one.near.explains,
                 doubt=one.doubt.words if one.doubt is not None else None,
             )

@@ -269,7 +269,7 @@ def steps_markdown(steps: Iterable[KernelStep]) -> str:
         if step.old is None or step.new is None or step.comparison is None or step.story is None:
             out.append(f"{inline(step.silence)}\n")
         else:
-            words = [f"A launch {step.near.words}"] if step.near.words else []
+            words = [f"Of {step.near.words}"] if step.near.words else []
             words += [step.doubt.words] if step.doubt is not None else []
             out += [f"{inline(word)}.\n\n" for word in words]
             out.append(step_markdown(step.old, step.new, step.comparison, step.story))

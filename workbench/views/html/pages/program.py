@@ -376,7 +376,7 @@ def _kernel(
         return replace(out, words="no duration on both sides")
     out = replace(out, speed=speed, alike=as_fast(step.comparison))
     if out.alike:
-        return replace(out, words="a launch takes as long as before")
+        return replace(out, words=f"{near.part or 'a launch'}: as long as before")
     found = doubt(step.comparison, row, near, difference)
     words = [near.words] if near.words else []
     words += [found.words] if found is not None else []
@@ -391,5 +391,5 @@ def _seconds(difference: ProgramDifference, row: WorkChange) -> str:
 def in_program(difference: ProgramDifference, row: WorkChange, near: Closer) -> str:
     """What a kernel is in its program: its time there, how often it is launched, which are told."""
     launches = launch_words(difference, row)
-    told = f" This page is {near.words}." if near.words else ""
+    told = f" This page is of {near.words}." if near.words else ""
     return f"In the program: {_seconds(difference, row)}, {launches} a run.{told}"
