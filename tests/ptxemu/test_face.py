@@ -37,7 +37,9 @@ extern "C" __global__ void structured(Pair pair) { pair.to[threadIdx.x] += pair.
 __device__ int total = 40;
 extern "C" __global__ void counting(int* y) { y[0] = atomicAdd(&total, 2); }
 extern "C" __global__ void forever(volatile int* y) { while (*y == 0) {} }
-extern "C" __global__ void timing(long long* y) { y[0] = clock64(); }
+extern "C" __global__ void spread(int* y) {
+  asm volatile("multimem.red.relaxed.sys.global.add.u32 [%0], 1;" :: "l"(y));
+}
 """
 
 
@@ -159,8 +161,8 @@ def test_a_struct_is_its_bytes(module: ptxemu.Module) -> None:
 
 
 def test_what_is_not_there_is_unsupported(module: ptxemu.Module) -> None:
-    with pytest.raises(ptxemu.Unsupported, match="%clock64") as caught:
-        module.kernel("timing").run(1, 1, [np.zeros(1, "i8")])
+    with pytest.raises(ptxemu.Unsupported, match="multimem") as caught:
+        module.kernel("spread").run(1, 1, [np.zeros(1, "i4")])
     assert "GPU" in caught.value.hint
 
 

@@ -200,9 +200,9 @@ def test_a_version_of_several_launches_says_what_its_tiles_are_of(tmp_path: Path
     assert "of peak; longest launch" in html
 
 
-def test_names_are_broken_at_underscores_alone() -> None:
+def test_names_are_broken_at_their_joints_and_escaped() -> None:
     name = environment().from_string('{% import "macros.html" as m %}{{ m.name(id) }}')
-    assert name.render(id="cudnn_tf32<b>") == "cudnn_<wbr>tf32&lt;b&gt;"
+    assert name.render(id="cudnn_tf32<b>") == "cudnn_<wbr>tf32&lt;<wbr>b&gt;"
 
 
 def test_a_sweep_of_two_sizes_is_shown_by_families() -> None:
