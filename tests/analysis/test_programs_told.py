@@ -177,3 +177,11 @@ def test_too_few_classes_tell_nothing() -> None:
     old, new = sides("layernorm_split")
     step = only_step(old, without(new, ("normalize_kernel", 256)))
     assert step.story is None and "12 of 13 configurations" in step.silence
+
+
+@pytest.mark.parametrize("name", ["asian", "fractal"])
+def test_another_input_is_no_matter_of_the_compiler(name: str) -> None:
+    step = only_step(*sides(name))
+    assert step.story is not None
+    (tie,) = (tie for tie in step.story.rest.ties if tie.link == "elsewhere")
+    assert tie.title.why == "another input"

@@ -7,7 +7,7 @@ side belongs to exactly one part:
 ``symbol``     it is unchanged and uses (or is governed by) something a hunk changed
 ``launch``     neither, but its launch was changed, added or removed
 ``unknown``    the profile holds no text of it, so that nobody can say what changed there
-``elsewhere``  none of these: the compiler did it, or it is noise; never hidden
+``elsewhere``  none of these: the compiler did it, it is noise, or unknown; never hidden
 
 An unchanged line and its twin on the other side are one thing, with one part. Where
 several hunks link a line equally closely, the part is theirs together: nothing was

@@ -27,6 +27,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
+from msgspec.structs import replace
+
 from workbench.analysis.attribution import (
     Attribution,
     CounterSplit,
@@ -44,7 +46,7 @@ from workbench.analysis.headroom import Panel, panel_of, score_ways
 from workbench.analysis.launches import side_by_side
 from workbench.analysis.listing import HunkCode, hunk_codes
 from workbench.analysis.occupancy import OccupancySplit, split_launches
-from workbench.analysis.sameness import doubts
+from workbench.analysis.sameness import Doubt, doubts
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.weight import TELLING, WELL, Scale, most_moved, ranked
 from workbench.analysis.wording import (
@@ -149,7 +151,7 @@ def explain(
     speedup = comparison.time.speedup if comparison.time is not None else None
     if speedup is None and time is not None and time.new_s:
         speedup = time.old_s / time.new_s
-    chapters, rest = choose(attribution, time)
+    chapters, rest = choose(attribution, time, doubted)
     unchanged = attribution.sources.same and not any(m.changes for m in attribution.launches)
     occupancy = split_launches(old, new, both.pairs)
     cause = find_cause(old, new, comparison, attribution, time, occupancy, doubted)
@@ -175,8 +177,18 @@ def explain(
     )
 
 
-def choose(attribution: Attribution, time: TimeSplit | None) -> tuple[tuple[Chapter, ...], Passage]:
-    """What is told of every hunk that can move a counter, and of what no hunk explains."""
+#: From this part of a step's change on, what is linked to no edit is no noise.
+_MUCH = 0.5
+
+
+def choose(
+    attribution: Attribution, time: TimeSplit | None, doubted: Sequence[Doubt] = ()
+) -> tuple[tuple[Chapter, ...], Passage]:
+    """What is told of every hunk that can move a counter, and of what no hunk explains.
+
+    What is linked to nothing is not the compiler's where one machine code ran (`doubted`), and
+    nobody knows whose it is where it is much of the step's change, with it or against it.
+    """
     drafts: dict[int | None, dict[PartKey, _Numbers]] = defaultdict(dict)
 
     def draft(part: Part | TimePart) -> _Numbers:
@@ -209,6 +221,17 @@ def choose(attribution: Attribution, time: TimeSplit | None) -> tuple[tuple[Chap
             )
         )
     ties, left_out = _told(drafts[None].values())
+    another = any(doubt.certain and doubt.kind == "input" for doubt in doubted)
+
+    def reason(tie: Tie) -> str:
+        if tie.link != "elsewhere" or tie.note:
+            return ""
+        if another:
+            return "another input"
+        much = time and tie.time and abs(tie.time.delta_s) >= _MUCH * abs(time.delta_s)
+        return "unknown" if much else ""
+
+    ties = tuple(replace(tie, instead=reason(tie)) for tie in ties)
     return tuple(chapters), Passage(ties=ties, left_out=left_out)
 
 

@@ -194,6 +194,8 @@ class Tie(Linked, frozen=True):
     facts: tuple[Fact, ...]
     time: TimePart | None = None
     stalls: tuple[StallDelta, ...] = ()
+    #: Of link ``elsewhere``, what it is where neither a note nor the compiler nor noise is it.
+    instead: str = ""
 
     @property
     def title(self) -> Title:
@@ -208,7 +210,7 @@ class Tie(Linked, frozen=True):
             return Title("linked to the launch", "of", self.symbols, became)
         if self.link == "unknown":
             return Title("source unknown", note=self.places)
-        return Title("elsewhere", why=self.elsewhere)
+        return Title("elsewhere", why=self.instead or self.elsewhere)
 
     @property
     def rows(self) -> tuple[Row, ...]:
