@@ -380,3 +380,21 @@ def test_a_sweep_over_sizes_is_one_on_both_sides() -> None:
     assert found.tried == "" and found.moved
     fewer = compare_programs(capture(sized(*sweep[:20] * 6)), capture(sized(*sweep)))
     assert fewer.tried == "", "as many launches of other shapes are other work, or the same"
+
+
+def test_after_a_tuner_calls_are_compared() -> None:
+    """With the order of launches it is known which are calls: 3× faster, however long it tried."""
+    old, new = capture(sized(*[(32, 3000, 8)] * 20, (32, 3000, 8))), capture(tuned())
+    for before, after, sides in ((old, new, (3e-6, 1e-6)), (new, old, (1e-6, 3e-6))):
+        found = compare_programs(before, after)
+        assert found.steady and found.tried == "" and found.moved
+        assert tuple(side.value for side in found.totals) == pytest.approx(sides)
+        (row,) = found.rows
+        assert row.name == "scale" and found.launches(row) == (1, 1)
+    assert compare_programs(new, new).steady and not compare_programs(new, new).moved
+
+
+def test_calls_after_a_tuner_and_a_program_of_much_else_make_no_factor() -> None:
+    old, new = capture(trace(("load", 3000), ("gemm", 3000), ("store", 900))), capture(tuned())
+    for found in (compare_programs(old, new), compare_programs(new, old)):
+        assert not found.steady and "tried" in found.tried and not found.moved

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -75,3 +76,48 @@ def test_a_planted_period_is_found(step: list[str], times: int, before: list[str
     assert found.period == len(planted)
     assert len(found.starts) >= times - 1
     assert all(b - a == len(planted) for a, b in zip(found.starts, found.starts[1:], strict=False))
+
+
+SIZES = (32, 64, 128, 256, 512)
+
+
+def tuner(flush: bool) -> list[tuple[str, int, int]]:
+    """Five configurations for as long each."""
+    flushed = [("flush", 300, 96)] * flush
+    return [
+        each
+        for n, block in enumerate(SIZES)
+        for _ in range(60 - 10 * n)
+        for each in (*flushed, ("scale", 1000 + block, block))
+    ]
+
+
+@pytest.mark.parametrize("flush", [True, False])
+def test_after_a_tuner_a_call_is_an_iteration(flush: bool) -> None:
+    tried = tuner(flush)
+    found = steady([("init", 80), *tried, *[("scale", 1128, 128)] * 40, ("check", 70)])
+    assert found is not None and found.period == 1 and found.iterations == (40,)
+    assert found.warm_ns == (80 + sum(ns for _, ns, _ in tried),)
+    (work,) = found.works
+    assert set(work.total_ns) == {1128} and {x.block[0] for x in work.shapes} == {128}
+
+
+def test_the_last_that_a_tuner_tries_may_be_the_best() -> None:
+    """A tuner flushes the cache before a launch, and a program does not before a call."""
+    found = steady([*tuner(flush=True), *[("scale", 1512, 512)] * 40])
+    assert found is not None and found.iterations[0] in (40, 41)
+
+
+def test_a_sweep_that_checks_all_sizes_first_settles_on_none() -> None:
+    """Six sizes are checked, and measured then: the last of them was launched before as well."""
+    checks = [("scale", 900, block) for block in SIZES]
+    measured = [("scale", 900, block) for block in SIZES for _ in range(30)]
+    assert steady([*checks, *measured]) is None
+    assert steady([*measured, *measured]) is None
+
+
+def test_a_benchmark_that_tunes_every_size_settles_on_none() -> None:
+    """What it calls last is one of its sizes."""
+    sizes = [("scale", 900, block) for block in SIZES]
+    calls = [[*sizes, *[("scale", 900, best)] * 40] for best in (64, 256, 128)]
+    assert steady([launch for size in calls for launch in size]) is None

@@ -149,3 +149,20 @@ def test_a_kernel_that_a_tuner_tried_is_neither_praised_nor_blamed() -> None:
     (step,) = diff.steps()
     said = render(kernel_step_view(step, diff.difference, width=120), 120)
     assert "225 µs" in said and "756 µs" in said and "−63.7%" not in said
+
+
+def test_calls_after_a_tuner_are_told_beside_the_whole_program() -> None:
+    """The side without a tuner has no steady state of its own: each of its launches is a call."""
+    tried = (32, 64, 128, 256)
+    surveys = []
+    for blocks in ([(64, 3000)] * 30, [*((n, 900) for n in tried), *[(64, 1000)] * 30]):
+        out = [
+            TracedLaunch("scale", 1, 0, 7, False, at * 5000, at * 5000 + ns, (8, 1, 1), (n, 1, 1))
+            for at, (n, ns) in enumerate(blocks)
+        ]
+        surveys.append(survey_of([Trace(launches=tuple(out), processes=1)], [0.1]))
+    old, new = (replace(program(scale=1), survey=survey) for survey in surveys)
+    for sides, factor in (((old, new), "3.00× faster"), ((new, old), "3.00× slower")):
+        lines = headline(compare_programs(*sides))
+        assert any(factor in line for line in lines)
+        assert any("the whole program" in line and "30 iterations" in line for line in lines)

@@ -21,8 +21,10 @@ from fractions import Fraction
 from math import gcd, lcm, prod
 from typing import Literal
 
+from msgspec.structs import replace
+
 from workbench.analysis.aggregate import multiplied, typeless
-from workbench.capture.records import Shape, Survey, Work
+from workbench.capture.records import Shape, Steady, SteadyWork, Survey, Work
 from workbench.model import Dim3, Launch, Record
 from workbench.units import extent, quantity
 
@@ -102,8 +104,8 @@ def pair_works(old: Survey, new: Survey) -> tuple[Counterparts, ...]:
 #: Configurations that one side must launch a kernel in to have tried them, so often each; and by
 #: which factor that must be more of either than on the other side.
 _TRIED, _OFTEN, _MORE = 4, 5, 2
-#: Part of a side's time in kernels that these launches must be.
-_MOST = 0.5
+#: Part of a side's time in kernels that these launches must be; and those of an only kernel.
+_MOST, _ONLY = 0.5, 0.9
 
 
 def tried_words(old: Survey, new: Survey, pairs: Iterable[Counterparts]) -> str:
@@ -119,6 +121,11 @@ def tried_words(old: Survey, new: Survey, pairs: Iterable[Counterparts]) -> str:
         pairs: Which of them do the same job.
     """
     surveys = old, new
+    if [x.steady is not None and x.steady.period == 1 for x in surveys].count(True) == 1:
+        return (
+            "no factor is told, for one side calls a kernel again and again of which it tried "
+            "configurations before, and the other does not: the sums are not of the same work"
+        )
     for pair in pairs:
         if len(pair.old) != 1 or len(pair.new) != 1:
             continue
@@ -140,6 +147,44 @@ def tried_words(old: Survey, new: Survey, pairs: Iterable[Counterparts]) -> str:
                 f"the sums are not of the same work"
             )
     return ""
+
+
+def repeating(old: Survey, new: Survey) -> tuple[Survey, Survey] | None:
+    """Both, if both repeat themselves; None where one side alone does, or none.
+
+    Where one side calls a kernel whose configurations it tried before, the other, if it launches
+    one kernel in one configuration again and again, repeats that launch.
+    """
+    states = [survey.steady for survey in (old, new)]
+    if any(state is not None and state.period == 1 for state in states):
+        states = [survey.steady or _called(survey) for survey in (old, new)]
+    if states[0] is None or states[1] is None:
+        return None
+    return replace(old, steady=states[0]), replace(new, steady=states[1])
+
+
+def _called(survey: Survey) -> Steady | None:
+    """The launch of the only kernel, or after a tuner: as an iteration."""
+    if survey.steady is not None:
+        return survey.steady if survey.steady.period == 1 else None
+    work = max(survey.works, key=lambda x: sum(x.total_ns) * (x.kind == "kernel"), default=None)
+    whole = sum(survey.total_ns("kernel", "fill"))
+    if work is None or len(work.shapes) != 1 or sum(work.total_ns) < _ONLY * whole:
+        return None
+    mean = round(sum(work.total_ns) / sum(work.launches))
+    own = SteadyWork(
+        place=survey.works.index(work),
+        launches=(1,),
+        total_ns=(mean,),
+        shapes=(replace(work.shapes[0], launches=1, total_ns=mean),),
+    )
+    rest = zip(survey.totals_ns, work.total_ns, strict=True)
+    return Steady(
+        period=1,
+        iterations=work.launches,
+        warm_ns=tuple(all_of_it - calls for all_of_it, calls in rest),
+        works=(own,),
+    )
 
 
 def _plain(work: Work) -> tuple[str, str]:

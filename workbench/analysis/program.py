@@ -22,6 +22,7 @@ from workbench.analysis.counterparts import (
     class_words,
     pair_classes,
     pair_works,
+    repeating,
     seen_of,
     tried_words,
     weigh_alike,
@@ -102,9 +103,8 @@ class ProgramDifference(Record, frozen=True):
     runs or more; where they have not, `moved` asks whether it is more than a duration's usual
     noise.
 
-    `steady`: both sides repeat themselves, and all numbers are of an iteration; then `old` and
-    `new` are of these (`steadied`), and `whole` has the whole programs. `tried`: why
-    their sums are of unlike launches; then nothing `moved`, whatever they are.
+    `steady`: both sides repeat themselves, and `old`, `new` and all numbers are of an iteration;
+    `whole` has the whole programs. `tried`: why sums are of unlike launches: nothing `moved`.
     """
 
     old: ProgramCapture
@@ -231,8 +231,8 @@ def compare_programs(
             "Capture both on one machine in one way, or compare all the same with --force.",
         )
     whole, warnings = None, _warnings(old, new)
-    if old.survey.steady is not None and new.survey.steady is not None:
-        whole, said = alike(old, new)
+    if (both := repeating(old.survey, new.survey)) is not None:
+        whole, said = alike(replace(old, survey=both[0]), replace(new, survey=both[1]))
         warnings += [said] if said else []
         old, new = map(steadied, whole)
     pairs = pair_works(old.survey, new.survey)

@@ -8,7 +8,8 @@ iteration all the same.
 
 A sweep is no rhythm: who tries six block sizes, a hundred launches of each, spends most of the
 time before the last hundred in the same kernels. Nor is one kernel launched again and again: there
-an iteration is a launch, and their durations say it all.
+an iteration is a launch, and their durations say it all. Unless configurations of it were tried
+before, as a tuner does: what it settles on is launched again and again at the end.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ _LOOKED = 200_000
 _TRIED = 24
 #: How much longer or shorter than the period an iteration may be.
 _SLACK = 0.5
+#: Launches in a row at the end that a tried kernel is called in, and how many others were tried.
+_CALLS, _OTHERS = 20, 3
 #: Part of the time outside of iterations that their kernels may have, unless the iterations make
 #: as large a part of the whole.
 _OUTSIDE = 0.5
@@ -81,6 +84,30 @@ def rhythm(tokens: Sequence[Hashable]) -> Rhythm | None:
         return None
     end = next(place for place in places if place > starts[-1])
     return Rhythm(tuple(first + place for place in starts), first + end, period)
+
+
+def settled(tokens: Sequence[tuple[Hashable, ...]]) -> Rhythm | None:
+    """The calls at the end of a stream, of the one configuration that was chosen; None: no such.
+
+    It was launched before as well, and between these are launches of others (or what flushes the
+    cache). Each of the others was tried once: a sweep that launches all of them again chose none.
+
+    Args:
+        tokens: What is launched, one after the other: the function, and its configuration.
+    """
+    end = len(tokens)
+    for token, group in groupby(reversed(tokens)):
+        length = sum(1 for _ in group)
+        if length < _CALLS:
+            end -= length
+            continue
+        begin = end - length
+        own = (x for x in islice(tokens, begin) if x[0] == token[0])
+        tried = Counter(x for x, _ in groupby(own))
+        once = tried.pop(token, 0) and len(tried) >= _OTHERS and set(tried.values()) == {1}
+        after = len(tokens) - end
+        return Rhythm(tuple(range(begin, end)), end, 1) if once and after < length else None
+    return None
 
 
 def _period(stream: Sequence[Hashable]) -> tuple[int, int, int] | None:
@@ -285,7 +312,8 @@ def _iterations(launches: Sequence[Launched]) -> _Iterations | None:
     # Streams overlap, each time otherwise; one alone has an order.
     busiest = time.most_common(1)[0][0]
     own = [x for x in kernels if (x.process, x.device, x.stream) == busiest]
-    found = rhythm([(x.symbol, x.grid, x.block) for x in own])
+    calls = settled([(x.symbol, x.grid, x.block, x.dynamic_shared) for x in own])
+    found = calls or rhythm([(x.symbol, x.grid, x.block) for x in own])
     if found is None:
         return None
     begins = tuple(own[place].start for place in found.starts)
@@ -295,7 +323,7 @@ def _iterations(launches: Sequence[Launched]) -> _Iterations | None:
     rest = sum(x.end - x.start for x in outside)
     alike = sum(x.end - x.start for x in outside if x.symbol in inside)
     whole = sum(x.end - x.start for x in kernels)
-    if alike > _OUTSIDE * rest and whole - rest < _OUTSIDE * whole:
+    if calls is None and alike > _OUTSIDE * rest and whole - rest < _OUTSIDE * whole:
         return None
     every = sum(x.end - x.start for x in launches if x.start < begins[0])
     return _Iterations(begins, end, every, found.period)

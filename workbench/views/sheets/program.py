@@ -269,8 +269,8 @@ def steady_words(survey: Survey) -> str:
     each = fmean(map(sum, zip(*(work.total_ns for work in steady.repeated), strict=True)))
     launches = fmean(map(sum, zip(*(work.launches for work in steady.repeated), strict=True)))
     return (
-        f"{several(round(fmean(steady.iterations)), 'iteration')} of {count(round(launches))} "
-        f"launches, {quantity(1e-9 * each, 's')} each, and "
+        f"{several(round(fmean(steady.iterations)), 'iteration')} of "
+        f"{several(round(launches), 'launch', 'launches')}, {quantity(1e-9 * each, 's')} each, and "
         f"{quantity(1e-9 * fmean(steady.warm_ns), 's')} before the first"
     )
 
