@@ -46,7 +46,7 @@ OTHERS = {
     "serve": "builds what `report` builds, and ends by Ctrl-C alone",
     "sweep": "shows times, and a report has none",
     "mcp": "answers with `show`, `diff` and `check`, each a command of its own",
-    **dict.fromkeys(("capture", "profile", "time", "verify"), "measures"),
+    **dict.fromkeys(("capture", "lift", "profile", "time", "verify"), "measures"),
     **dict.fromkeys(("jobs", "doctor", "schema", "new", "init"), "reads no profile"),
 }
 #: Options that ask for a run or for records of another kind, by their parameter.

@@ -278,7 +278,7 @@ def test_the_plan_watches_what_the_report_is_made_from(
 
 
 def test_a_pair_is_of_its_study(project: Path) -> None:
-    (project / "kernels" / "demo" / "v2_tile.cu").write_text("no front matter")
+    (project / "kernels" / "demo" / "study.py").write_text("title = ", encoding="utf-8")
     for text in ("demo", "v2..v3", "demo/v2..v3"):
         assert len(Session(project).site((text,)).build().broken) == 1
 

@@ -150,9 +150,9 @@ def test_halves_hold_images_and_filters_of_every_size(monkeypatch: pytest.Monkey
     seen: list[np.ndarray] = []
     original = buffers.compare
 
-    def compare(outputs: dict[str, np.ndarray], *rest: Any) -> Any:
+    def compare(outputs: dict[str, np.ndarray], *rest: Any, **more: Any) -> Any:
         seen.append(outputs["y"].copy())
-        return original(outputs, *rest)
+        return original(outputs, *rest, **more)
 
     monkeypatch.setattr(emulation, "compare", compare)
     emulated(STUDY, STUDY.version("v14"), problem, RunOptions(seed=1))

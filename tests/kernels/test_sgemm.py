@@ -40,9 +40,9 @@ def test_halves_hold_rows_and_columns_of_every_size(
     seen: list[np.ndarray] = []
     original = buffers.compare
 
-    def compare(outputs: dict[str, np.ndarray], *rest: Any) -> Any:
+    def compare(outputs: dict[str, np.ndarray], *rest: Any, **more: Any) -> Any:
         seen.append(outputs["C"].copy())
-        return original(outputs, *rest)
+        return original(outputs, *rest, **more)
 
     monkeypatch.setattr(emulation_module, "compare", compare)
     ladders.emulated(study, study.version("v13"), problem, RunOptions(seed=1))

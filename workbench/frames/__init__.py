@@ -287,7 +287,7 @@ _LIMIT = 64 << 20
 _MOST = 16
 
 #: A row of `workbench.frames.counters`, as JSON gives it back.
-_Kept = tuple[str, str, str, str, str, str, int, str, str, float | None, str, str, str, str]
+_Kept = tuple[str, str, str, str, str, str, int, str, str, float | None, str, str, str, str, str]
 
 
 class Filters(TypedDict, total=False):
