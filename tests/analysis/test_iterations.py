@@ -11,7 +11,7 @@ from workbench.analysis.iterations import alike, together
 from workbench.analysis.program import compare_programs
 from workbench.capture.records import ProgramCapture, Steady
 from workbench.capture.shelf import Shelf
-from workbench.session.reports import open_capture
+from workbench.session.reports import ProgramDiff, open_capture
 
 SHELF = Shelf(Path(__file__).resolve().parents[1] / "data" / "programs")
 
@@ -56,3 +56,15 @@ def test_iterations_of_one_call_each_stay_as_they_are(name: str) -> None:
     old, new = capture(f"{name}-before"), capture(f"{name}-after")
     (before, after), said = alike(old, new)
     assert (before, after, said) == (old, new, "")
+
+
+def test_what_a_tuner_tried_is_not_told_of_its_calls() -> None:
+    """The launches that were profiled are of configurations that no iteration has."""
+    steps = ProgramDiff(
+        open_capture(SHELF, "@triton_matmul-before"), open_capture(SHELF, "@triton_matmul-after")
+    ).steps()
+    (step,) = steps
+    assert step.story is None and step.comparison is None
+    assert step.silence == (
+        "no launch of it as an iteration launches it was looked at closely in @triton_matmul-after"
+    )

@@ -24,8 +24,8 @@ from typing import Literal
 from msgspec.structs import replace
 
 from workbench.analysis.aggregate import multiplied, typeless
-from workbench.capture.records import Shape, Steady, SteadyWork, Survey, Work
-from workbench.model import Dim3, Launch, Record
+from workbench.capture.records import ProgramCapture, Shape, Steady, SteadyWork, Survey, Work
+from workbench.model import Dim3, Launch, Profile, Record
 from workbench.units import extent, quantity
 
 Fate = Literal["same", "renamed", "fused", "split", "replaced", "came", "went"]
@@ -484,6 +484,31 @@ class Looked(Record, frozen=True):
     seconds: float
     share: float
     lacking: str
+
+
+def launches_of(
+    capture: ProgramCapture, detail: Profile | None, places: Sequence[int]
+) -> Profile | None:
+    """The profiled launches of some works of a capture; None where there are none.
+
+    Of a kernel whose configurations are all known only launches of these: of a capture as its
+    iterations (`iterations.steadied`) none that a tuner tried before the first of them.
+    """
+    if detail is None:
+        return None
+
+    def own(launch: Launch, work: Work) -> bool:
+        if sum(shape.launches for shape in work.shapes) != sum(work.launches):
+            return True  # the survey keeps the heaviest configurations alone
+        asked = launch.grid, launch.block, launch.dynamic_shared
+        return any((x.grid, x.block, x.dynamic_shared) == asked for x in work.shapes)
+
+    found = tuple(
+        launch
+        for launch, place in zip(detail.launches, capture.detail, strict=True)
+        if place in places and launch.profiled and own(launch, capture.survey.works[place])
+    )
+    return replace(detail, launches=found) if found else None
 
 
 def seen_of(survey: Survey, places: Iterable[int], looked: Iterable[tuple[int, Launch]]) -> Looked:

@@ -20,6 +20,7 @@ from workbench.analysis.counterparts import (
     Fate,
     LaunchClass,
     class_words,
+    launches_of,
     pair_classes,
     pair_works,
     repeating,
@@ -470,7 +471,12 @@ def closer(
             for capture, side in zip(captures, (old, new), strict=True)
             if side is None
         ]
-        why = f"no launch of it was looked at closely in {' and '.join(lacking)}"
+        tried = difference.steady and any(
+            side is None and set(capture.detail) & set(places)
+            for capture, side, places in zip(captures, (old, new), (row.old, row.new), strict=True)
+        )
+        how = " as an iteration launches it" if tried else ""
+        why = f"no launch of it{how} was looked at closely in {' and '.join(lacking)}"
         return Closer(old=old, new=new, silence=why)
     if len(row.old) != 1 or len(row.new) != 1:
         assert details[0] is not None and details[1] is not None  # launches of both are there
@@ -616,20 +622,6 @@ def _step(
         )
     story = explain(near.old, near.new, comparison)
     return KernelStep(row=row, near=near, comparison=comparison, story=story, doubt=found)
-
-
-def launches_of(
-    capture: ProgramCapture, detail: Profile | None, places: tuple[int, ...]
-) -> Profile | None:
-    """The profiled launches of some works of a capture; None where there are none."""
-    if detail is None:
-        return None
-    own = tuple(
-        launch
-        for launch, place in zip(detail.launches, capture.detail, strict=True)
-        if place in places and launch.profiled
-    )
-    return replace(detail, launches=own) if own else None
 
 
 # --- Gates of a program: the same rules as for a version, applied to two captures ---------------

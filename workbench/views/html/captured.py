@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from workbench.analysis.aggregate import main_launch, value_of
+from workbench.analysis.counterparts import launches_of
 from workbench.analysis.naming import shortened
 from workbench.analysis.program import (
     Closer,
@@ -22,7 +23,6 @@ from workbench.analysis.program import (
     closer,
     compare_programs,
     doubt,
-    launches_of,
     told,
 )
 from workbench.analysis.story import Step

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from workbench import units
 from workbench.analysis.aggregate import main_launch
+from workbench.analysis.counterparts import launches_of
 from workbench.analysis.naming import shortened
 from workbench.analysis.program import (
     Closer,
@@ -18,7 +19,6 @@ from workbench.analysis.program import (
     WorkChange,
     as_fast,
     doubt,
-    launches_of,
     total,
     weighs,
 )
