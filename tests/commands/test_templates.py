@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -22,7 +23,7 @@ def write(project: Project, kernel: str, more: str) -> None:
     """The version as a template."""
     file = project.kernels / "double/v0_plain.cu"
     head, end, _ = file.read_text().partition("--- */")
-    head = head.replace('kernel = "scale"', f'kernel = "{kernel}"')
+    head = re.sub(r'kernel = "[^"]*"', f'kernel = "{kernel}"', head)
     code = """
 template <typename T, int F>
 __global__ void scale(const T* x, T* y, int n) {
