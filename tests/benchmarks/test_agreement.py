@@ -179,7 +179,7 @@ DIFFER = {"conv2d_half": {"v11"}, "conv2d_int8": {"v8"}, "sgemm": {"v11", "v12",
 ESTIMATED = {"conv2d_direct", "conv2d_tile", "scale_add"}
 
 #: A study's recordings are spread over so many tests: CI runs the first, `make test-long` the rest.
-PARTS = {"conv2d": 6, "conv2d_direct": 3, "conv2d_tile": 3, "scale_add": 1, "sgemm": 8}
+PARTS = {"conv2d": 12, "conv2d_direct": 6, "conv2d_tile": 3, "scale_add": 1, "sgemm": 16}
 #: Of studies that were recorded on several problems, the one whose kernels are run here.
 SMALL = {"conv2d": "c32_h64_k128", "sgemm": "n1024"}
 

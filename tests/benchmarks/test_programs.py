@@ -34,8 +34,15 @@ def made_by(program: Program, side: str) -> str:
 
 
 EACH = [pytest.param(each, side, id=f"{each.name}-{side}") for each in ALL for side in SIDES]
+#: Of Thrust's headers nvcc takes half a minute.
+HEAVY = {"quantiles"}
 COMPILED = [
-    pytest.param(each, side, id=f"{each.name}-{side}")
+    pytest.param(
+        each,
+        side,
+        id=f"{each.name}-{side}",
+        marks=pytest.mark.long if each.name in HEAVY else pytest.mark.slow,
+    )
     for each in ALL
     if each.needs == "cuda"
     for side in SIDES
@@ -94,7 +101,6 @@ def test_what_a_command_runs_is_built_or_there(program: Program, side: str) -> N
             ast.parse(path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.slow
 @pytest.mark.nvcc
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc on PATH")
 @pytest.mark.timeout(600)
