@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from workbench.analysis.limit import Limit, limit_of
+from workbench.analysis.limits.limit import Limit, limit_of
 from workbench.measure.plan import sweep_problems
 from workbench.model import Timing
 from workbench.project import require_project

@@ -13,7 +13,7 @@ from workbench.model import Number, Record
 Lines = tuple[tuple[int, int], ...]
 #: What a step's cause is in. ``other work`` and ``none`` are steps of which no edit is the cause.
 Where = Literal["hunk", "launch", "compiler", "source unknown", "none", "other work"]
-#: What the new version is limited by; the words of `workbench.analysis.limit`.
+#: What the new version is limited by; the words of `workbench.analysis.limits.limit`.
 Resource = Literal[
     "issue", "l1_data", "l1_tag", "lsu", "l2", "dram", "tensor", "fma", "alu", "xu", "fp64",
     "latency", "grid", "sync", "launch",

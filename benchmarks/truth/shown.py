@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from workbench.analysis.cause.finding import Proof
-from workbench.analysis.limit import RESOURCES, Limit
+from workbench.analysis.limits.limit import RESOURCES, Limit
 from workbench.analysis.story import Step, Story
 from workbench.ladder import find_ladders
 from workbench.model import Record

@@ -14,8 +14,8 @@ from tests.factories import make_instructions, make_launch, make_metrics, make_p
 from workbench.analysis.absent import growth, largest, minus, over, plus, times, total
 from workbench.analysis.cause.hypotheses import behaviour_of
 from workbench.analysis.compare import compare
-from workbench.analysis.limit import loads, state_seconds
-from workbench.analysis.roofline import traffic
+from workbench.analysis.limits.limit import loads, state_seconds
+from workbench.analysis.limits.roofline import traffic
 from workbench.analysis.story import Step
 from workbench.analysis.weight import tells
 from workbench.model import Launch, Profile

@@ -16,7 +16,7 @@ from workbench.analysis.cause.hypotheses import Behaviour, Hypothesis, rank
 from workbench.analysis.cause.places import Origin, place_of
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.duration import StallDelta, TimePart, TimeSplit
-from workbench.analysis.limit import RESOURCES, Load, Resource
+from workbench.analysis.limits.limit import RESOURCES, Load, Resource
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import Step
 from workbench.counters import catalog

@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from tests.factories import make_instructions, make_launch, make_profile
-from workbench.analysis.headroom import (
+from workbench.analysis.limits.headroom import (
     LEAST,
     Panel,
     Way,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from workbench.analysis.iterations import alike, together
-from workbench.analysis.program import compare_programs
+from workbench.analysis.programs.iterations import alike, together
+from workbench.analysis.programs.program import compare_programs
 from workbench.capture.records import ProgramCapture, Steady
 from workbench.capture.shelf import Shelf
 from workbench.session.reports import ProgramDiff, open_capture

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from tests.factories import make_instructions, make_launch
-from workbench.analysis.limit import FULL, FULL_L2, Limit, limit_of_launch, loads
+from workbench.analysis.limits.limit import FULL, FULL_L2, Limit, limit_of_launch, loads
 from workbench.model import Device, InstructionTable, Launch, Metric
 
 H200 = Device(name="NVIDIA H200", slug="h200", compute_capability=(9, 0), sms=132)

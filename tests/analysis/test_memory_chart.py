@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tests.factories import make_instructions, make_launch, make_metrics, make_profile
 from workbench.analysis.aggregate import Combined, combine
-from workbench.analysis.memory import MemoryChart, access_of, memory, shown
+from workbench.analysis.limits.memory import MemoryChart, access_of, memory, shown
 from workbench.model import Column, InstructionTable, Profile
 from workbench.ncurep.read import read_report
 from workbench.store.codec import decode

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.factories import H200, make_launch, make_metrics, make_profile
 from workbench.analysis.aggregate import pair_launches
-from workbench.analysis.occupancy import (
+from workbench.analysis.limits.occupancy import (
     Resources,
     occupancy,
     resources,

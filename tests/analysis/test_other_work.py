@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from tests.factories import make_launch, make_profile
 from workbench.analysis.compare import compare
-from workbench.analysis.headroom import Panel, Way, moved, score_ways
-from workbench.analysis.limit import Limit, limit_of_launch
+from workbench.analysis.limits.headroom import Panel, Way, moved, score_ways
+from workbench.analysis.limits.limit import Limit, limit_of_launch
 from workbench.analysis.sameness import doubts, headline
 from workbench.analysis.story import Step
 from workbench.model import DEBUG_BUILD, InstructionTable, Launch, Metric, Notice, Profile

@@ -8,10 +8,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.factories import H200, make_launch, make_metrics, make_profile
-from workbench.analysis.counterparts import pair_works
 from workbench.analysis.gates import Rules
 from workbench.analysis.noise import student
-from workbench.analysis.program import check_programs, compare_programs, kernel_steps, total
+from workbench.analysis.programs.counterparts import pair_works
+from workbench.analysis.programs.program import (
+    check_programs,
+    compare_programs,
+    kernel_steps,
+    total,
+)
 from workbench.capture.records import ProgramCapture, Survey
 from workbench.capture.trace import Trace, TracedLaunch, survey_of
 from workbench.errors import InconclusiveError

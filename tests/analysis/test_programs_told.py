@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from benchmarks.truth.programs import load_programs
-from workbench.analysis.program import KernelStep, ProgramDifference
+from workbench.analysis.programs.program import KernelStep, ProgramDifference
 from workbench.capture.shelf import Shelf
 from workbench.session.reports import ProgramDiff, Recalled, open_capture
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.factories import H200, make_launch, make_metrics
-from workbench.analysis.roofline import Position, Roof, position, roof, roofs, traffic, work
+from workbench.analysis.limits.roofline import Position, Roof, position, roof, roofs, traffic, work
 from workbench.counters import Missing
 from workbench.gpus import chip_for
 from workbench.model import Column, InstructionTable

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.factories import make_instructions, make_launch, make_metrics, make_profile
-from workbench.analysis.limit import breakdown, heaviest_states, sampled_lines, state_seconds
+from workbench.analysis.limits.limit import breakdown, heaviest_states, sampled_lines, state_seconds
 from workbench.counters import catalog
 from workbench.model import InstructionTable
 

@@ -14,7 +14,7 @@ from workbench.analysis.cause.finding import beside_of, held_nothing_up, place_o
 from workbench.analysis.cause.hypotheses import Behaviour, Hypothesis, rank
 from workbench.analysis.cause.places import Origin, ordered_in
 from workbench.analysis.compare import Comparison, Delta, compare
-from workbench.analysis.limit import RESOURCES, UNKNOWN, Load, Resource, Running
+from workbench.analysis.limits.limit import RESOURCES, UNKNOWN, Load, Resource, Running
 from workbench.analysis.story import explain
 from workbench.model import InstructionTable, Metric, Profile, SourceFile
 from workbench.store import Store

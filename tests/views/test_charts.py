@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench import units
-from workbench.analysis.roofline import Roof
+from workbench.analysis.limits.roofline import Roof
 from workbench.views.html.charts import figure as charts
 from workbench.views.html.charts import roof as charts_labels
 from workbench.views.html.charts import roof as charts_roof

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from workbench.analysis.program import compare_programs
+from workbench.analysis.programs.program import compare_programs
 from workbench.capture.shelf import Shelf
 from workbench.views.html.build import CapturedProgram, build_report
 from workbench.views.html.captured import program_folder

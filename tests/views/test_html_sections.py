@@ -13,8 +13,8 @@ import pytest
 
 from tests.factories import make_launch, make_metrics, make_profile, make_project, make_timing
 from tests.views import site_data
-from workbench.analysis.headroom import Panel, Way
-from workbench.analysis.limit import Limit
+from workbench.analysis.limits.headroom import Panel, Way
+from workbench.analysis.limits.limit import Limit
 from workbench.counters import catalog
 from workbench.errors import UsageError
 from workbench.gpus import chip_for

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from tests import goldens
 from tests.factories import make_timing
-from workbench.analysis.roofline import rate_unit
+from workbench.analysis.limits.roofline import rate_unit
 from workbench.measure.plan import Gap, Sweep
 from workbench.model import Device, Estimate, Timing
 from workbench.views.terminal.console import render as to_text

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tests.factories import make_launch, make_metrics, make_profile, make_timing
 from tests.views import site_data
-from workbench.analysis.memory import MemoryChart, memory
+from workbench.analysis.limits.memory import MemoryChart, memory
 from workbench.model import LineKey, Profile
 from workbench.project import find_project
 from workbench.store import Store

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 import workbench as wb
 from tests.factories import H200, make_launch, make_profile
-from workbench.analysis.program import ProgramDifference, compare_programs
+from workbench.analysis.programs.program import ProgramDifference, compare_programs
 from workbench.capture.records import ProgramCapture
 from workbench.capture.shelf import Shelf
 from workbench.capture.trace import Trace, TracedLaunch, survey_of

@@ -32,7 +32,7 @@ from workbench.analysis.attribution import (
     names_of,
 )
 from workbench.analysis.blame import UNITS, Account, Culprit, Debt, blame_launch
-from workbench.analysis.limit import LEAST_SAMPLES, UNSAMPLED
+from workbench.analysis.limits.limit import LEAST_SAMPLES, UNSAMPLED
 from workbench.counters import Reading, read
 from workbench.model import Estimate, Profile, Record
 

@@ -39,7 +39,7 @@ from typing import Literal
 from workbench.analysis.absent import over, plus
 from workbench.analysis.aggregate import Recent, main_launch, value_of
 from workbench.analysis.launches import side_by_side
-from workbench.analysis.roofline import (
+from workbench.analysis.limits.roofline import (
     Amounts,
     all_arithmetic,
     amounts_of,

@@ -42,10 +42,10 @@ from workbench.analysis.cause.finding import Cause, find_cause
 from workbench.analysis.compare import Comparison, Delta, compare
 from workbench.analysis.duration import TimePart, TimeSplit, split_time
 from workbench.analysis.expectations import Judgement, Score, judge, score, side_effects
-from workbench.analysis.headroom import Panel, panel_of, score_ways
 from workbench.analysis.launches import side_by_side
+from workbench.analysis.limits.headroom import Panel, panel_of, score_ways
+from workbench.analysis.limits.occupancy import OccupancySplit, split_launches
 from workbench.analysis.listing import HunkCode, hunk_codes
-from workbench.analysis.occupancy import OccupancySplit, split_launches
 from workbench.analysis.sameness import Doubt, doubts
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.weight import TELLING, WELL, Scale, most_moved, ranked

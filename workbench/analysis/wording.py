@@ -31,7 +31,7 @@ from workbench.analysis.launches import (
     kernel_words,
     speaking,
 )
-from workbench.analysis.limit import RESOURCES, Limit, stall_words
+from workbench.analysis.limits.limit import RESOURCES, Limit, stall_words
 from workbench.analysis.sameness import data_words, headline, precision_words
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.weight import TELLING, WELL

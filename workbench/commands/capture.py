@@ -14,7 +14,7 @@ from workbench.capture.detail import Wish, seen_in
 from workbench.capture.shelf import check_name, find_shelf
 from workbench.capture.survey import Invocation
 from workbench.capture.taking import Order, Taken, build_command, checked_out, take
-from workbench.commands.options import Behind, folded, program_behind
+from workbench.commands.options import Behind, folded, program_behind, run_timeout
 from workbench.errors import KernelError
 from workbench.project import find_project, require_project
 from workbench.session.lifting import Lift, lift_kernel
@@ -89,13 +89,7 @@ _wish_options = folded(
     metavar="KERNEL",
     help="Run once more, and keep a launch of KERNEL as a study: see `workbench lift`.",
 )
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(0.1),
-    metavar="SECONDS",
-    help="End a run that takes longer (default: no limit).",
-)
+@run_timeout
 def command(name: str | None, wish: Wish, **given: Any) -> None:
     """Capture the program COMMAND as @NAME: its kernels, and counters of the slowest.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workbench.capture.survey import Invocation
-from workbench.commands.options import Behind, program_behind
+from workbench.commands.options import Behind, program_behind, run_timeout
 from workbench.errors import UsageError
 from workbench.project import require_project
 from workbench.session.api import Session
@@ -39,13 +39,7 @@ from workbench.views.text.door import say
     help="Keep at most so much memory; a launch that holds more is refused.",
 )
 @click.option("--as", "study", metavar="STUDY", help="Name of the study (default: the kernel's).")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(0.1),
-    metavar="SECONDS",
-    help="End the program if it takes longer (default: no limit).",
-)
+@run_timeout
 def command(
     target: str, number: int | None, limit_gib: float, study: str | None, timeout_s: float | None
 ) -> None:

@@ -339,6 +339,15 @@ class Behind(click.Command):
         return [*super().collect_usage_pieces(ctx), "-- COMMAND"]
 
 
+#: How long each run of it may take.
+run_timeout = click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0.1),
+    metavar="SECONDS",
+    help="End a run that takes longer (default: no limit).",
+)
+
 _BEFORE_DASHES = {"capture": "before", "lift": "@before::softmax"}
 
 

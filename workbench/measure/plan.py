@@ -19,7 +19,7 @@ from workbench.store import Store, means_device, natural_key
 from workbench.study.folder import Study, source_hash
 
 if TYPE_CHECKING:
-    from workbench.analysis.roofline import Work
+    from workbench.analysis.limits.roofline import Work
 
 Key = tuple[str, str]  # (version, problem)
 Use = Literal["verify", "profile", "sweep"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from workbench.analysis.program import KernelStep, compare_programs, kernel_steps
+from workbench.analysis.programs.program import KernelStep, compare_programs, kernel_steps
 from workbench.capture.records import ProgramCapture
 from workbench.capture.shelf import Shelf
 from workbench.capture.trace import Trace, TracedLaunch, survey_of

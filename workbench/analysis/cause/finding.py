@@ -30,8 +30,8 @@ from workbench.analysis.cause.places import Origin, bounded_in, ordered_in, plac
 from workbench.analysis.cause.works import change_of, works_of
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.duration import TimeSplit
-from workbench.analysis.limit import FULL, RESOURCES, Limit, limit_of, state_seconds
-from workbench.analysis.occupancy import OccupancySplit
+from workbench.analysis.limits.limit import FULL, RESOURCES, Limit, limit_of, state_seconds
+from workbench.analysis.limits.occupancy import OccupancySplit
 from workbench.analysis.sameness import Doubt
 from workbench.analysis.source.lines import scan
 from workbench.analysis.weight import Scale, tells

@@ -26,7 +26,7 @@ from workbench.analysis.absent import Maybe, growth, largest, minus, over, plus,
 from workbench.analysis.aggregate import value_of
 from workbench.analysis.cause.works import UNCOUNTED, UNITS, lacking
 from workbench.analysis.compare import Comparison
-from workbench.analysis.limit import UNKNOWN, Load, Running, loads, running_of
+from workbench.analysis.limits.limit import UNKNOWN, Load, Running, loads, running_of
 from workbench.counters import DERIVED_NOISE, IMPLAUSIBLE
 from workbench.model import Launch, Record
 

@@ -19,7 +19,7 @@ from msgspec import structs
 
 from workbench.analysis.attribution import Attribution, CounterSplit
 from workbench.analysis.duration import TimePart, TimeSplit
-from workbench.analysis.occupancy import OccupancySplit
+from workbench.analysis.limits.occupancy import OccupancySplit
 from workbench.analysis.source.lines import Tokens, scan
 from workbench.model import Number, Profile, Record
 

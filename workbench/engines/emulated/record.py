@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ptxemu import SECTOR, Counts, Executed, Module
-from workbench.analysis.occupancy import Occupancy, Resources, occupancy
+from workbench.analysis.limits.occupancy import Occupancy, Resources, occupancy
 from workbench.compile.build import BuildResult
 from workbench.gpus import Chip, chip_for
 from workbench.model import (

@@ -15,9 +15,9 @@ import msgspec
 from msgspec.structs import replace
 
 from workbench.analysis.aggregate import main_launch, value_of
-from workbench.analysis.counterparts import launches_of
 from workbench.analysis.naming import shortened
-from workbench.analysis.program import (
+from workbench.analysis.programs.counterparts import launches_of
+from workbench.analysis.programs.program import (
     Closer,
     ProgramDifference,
     closer,

@@ -263,7 +263,7 @@ def ladder_pages(
 def recall_ladder(ladder: Ladder) -> Iterator[None]:
     """Load a ladder's profiles, one at a time, and count what all its pages ask of them."""
     from workbench.analysis.aggregate import main_launch
-    from workbench.analysis.roofline import position
+    from workbench.analysis.limits.roofline import position
 
     for rung in ladder.rungs.values():
         with suppress(WorkbenchError):

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from workbench import units
 from workbench.analysis.aggregate import readings_of
 from workbench.analysis.expectations import Score
-from workbench.analysis.headroom import Panel, Way, line_at, statement_at
-from workbench.analysis.limit import RESOURCES, Limit
+from workbench.analysis.limits.headroom import Panel, Way, line_at, statement_at
+from workbench.analysis.limits.limit import RESOURCES, Limit
 from workbench.analysis.wording import Stop
 from workbench.counters import IMPLAUSIBLE, Counter, Missing, Reading, bound_broken, catalog
 from workbench.model import Estimate, Launch, LineKey, Profile, Record, Timing, Verification

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from workbench import __version__, units
 from workbench.analysis.compare import Delta
 from workbench.analysis.expectations import find_counter
-from workbench.analysis.limit import Share, breakdown
+from workbench.analysis.limits.limit import Share, breakdown
 from workbench.counters import Counter, catalog
 from workbench.model import Estimate, KernelResources, Launch
 from workbench.views.html.page import rung_page, to_root

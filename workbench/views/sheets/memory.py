@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from workbench import units
-from workbench.analysis.memory import LineAmount, MemoryChart, Transfer, memory, shown
+from workbench.analysis.limits.memory import LineAmount, MemoryChart, Transfer, memory, shown
 from workbench.errors import UsageError
 from workbench.model import Profile, Record
 from workbench.views.shapes import Document, shaped

@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from workbench.analysis.counterparts import LaunchClass, classes_of
 from workbench.analysis.naming import shortened, titles
-from workbench.analysis.program import (
+from workbench.analysis.programs.counterparts import LaunchClass, classes_of
+from workbench.analysis.programs.program import (
     Change,
     KindTime,
     ProgramDifference,
@@ -19,7 +19,7 @@ from workbench.analysis.program import (
     total,
     unchanged,
 )
-from workbench.analysis.skew import RankTime, rank_times, skew_words
+from workbench.analysis.programs.skew import RankTime, rank_times, skew_words
 from workbench.capture.records import ProgramCapture, Survey, Work
 from workbench.model import Estimate, Launch
 from workbench.units import count, extent, faster, listed, quantity, relative, several, signed, when

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from workbench.analysis import growth
-from workbench.analysis.roofline import rate, rate_unit
+from workbench.analysis.limits.roofline import rate, rate_unit
 from workbench.measure.plan import Gap, Key, Sweep
 from workbench.model import Timing
 from workbench.units import digits3, factor, quantity, symbol, when

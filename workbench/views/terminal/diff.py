@@ -22,7 +22,7 @@ from workbench.analysis.launches import (
     values_words,
 )
 from workbench.analysis.listing import CodeClass, CodeDiff, HunkCode
-from workbench.analysis.program import (
+from workbench.analysis.programs.program import (
     Closer,
     KernelStep,
     ProgramDifference,

@@ -85,7 +85,7 @@ class Progress:
 
     def timing(self, place: str, timing: Timing, work: Literal["flop", "op"]) -> None:
         """A result in one line: ``[1/6] v2 n1024: 437 µs, 4.92 TFLOP/s, 0.146× cublas``."""
-        from workbench.analysis.roofline import rate, rate_unit
+        from workbench.analysis.limits.roofline import rate, rate_unit
         from workbench.units import factor, quantity
 
         unit = rate_unit([timing], work)

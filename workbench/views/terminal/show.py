@@ -11,15 +11,15 @@ from rich.padding import Padding
 from workbench.analysis.absent import over, plus, times, total
 from workbench.analysis.aggregate import seconds_of, weights_of
 from workbench.analysis.compare import remarks
-from workbench.analysis.headroom import (
+from workbench.analysis.launches import classes_of_launches
+from workbench.analysis.limits.headroom import (
     Panel,
     Way,
     line_at,
     panel_of_launch,
     statement_at,
 )
-from workbench.analysis.launches import classes_of_launches
-from workbench.analysis.limit import HotLine, breakdown, sampled_lines
+from workbench.analysis.limits.limit import HotLine, breakdown, sampled_lines
 from workbench.analysis.naming import titles
 from workbench.analysis.opinion import Opinion, opinions
 from workbench.analysis.timing import speed_beside

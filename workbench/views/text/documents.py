@@ -13,12 +13,12 @@ from workbench.analysis.aggregate import main_launch
 from workbench.analysis.cause.finding import Cause
 from workbench.analysis.compare import Comparison, Side, remarks
 from workbench.analysis.duration import TimeSplit
-from workbench.analysis.headroom import Panel, line_at, panel_of, waited_most
 from workbench.analysis.launches import KernelChange
-from workbench.analysis.limit import HotLine, Limit, sampled_lines
+from workbench.analysis.limits.headroom import Panel, line_at, panel_of, waited_most
+from workbench.analysis.limits.limit import HotLine, Limit, sampled_lines
 from workbench.analysis.listing import HunkCode
 from workbench.analysis.opinion import opinions
-from workbench.analysis.program import KernelStep
+from workbench.analysis.programs.program import KernelStep
 from workbench.analysis.story import Story
 from workbench.analysis.weight import TELLING
 from workbench.analysis.wording import Passage

@@ -14,7 +14,7 @@ from workbench import __version__
 from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.gates import Gate, overall
 from workbench.analysis.launches import KERNELS_HEAD, kernel_rows
-from workbench.analysis.program import KernelStep
+from workbench.analysis.programs.program import KernelStep
 from workbench.analysis.story import Story, source_lines
 from workbench.analysis.wording import Chapter, Row, Tie, line, silence, title_of
 from workbench.model import Profile

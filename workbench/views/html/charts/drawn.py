@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from workbench import units
 from workbench.analysis.course import Course, Lane, telling
-from workbench.analysis.memory import MemoryChart, Place, Transfer, Unit, shown
+from workbench.analysis.limits.memory import MemoryChart, Place, Transfer, Unit, shown
 from workbench.model import Launch, LineKey, Record
 from workbench.views.html.page import Link
 from workbench.views.html.parts import CounterCell, cell, percent

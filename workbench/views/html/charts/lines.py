@@ -12,7 +12,7 @@ from functools import lru_cache
 import msgspec
 
 from workbench import units
-from workbench.analysis.occupancy import Occupancy, Resources, occupancy, resources
+from workbench.analysis.limits.occupancy import Occupancy, Resources, occupancy, resources
 from workbench.gpus import Chip
 from workbench.model import Launch, Record
 from workbench.views.html.charts import figure as charts

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from workbench import units
-from workbench.analysis.roofline import LEVELS, Level, Position, Roof, Unit
+from workbench.analysis.limits.roofline import LEVELS, Level, Position, Roof, Unit
 from workbench.model import Record
 from workbench.views.html.charts.figure import COLORS, Figure, Json, axis_of, layout_of, plain
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from workbench import units
-from workbench.analysis import roofline
-from workbench.analysis.limit import heaviest_states, state_seconds
-from workbench.analysis.roofline import LEVELS, Position
+from workbench.analysis.limits import roofline
+from workbench.analysis.limits.limit import heaviest_states, state_seconds
+from workbench.analysis.limits.roofline import LEVELS, Position
 from workbench.counters import Counter, catalog
 from workbench.gpus import chip_for
 from workbench.model import Launch, Profile, Record

@@ -19,7 +19,7 @@ from workbench import units
 from workbench.analysis.attribution import LineShare, Part
 from workbench.analysis.code import code_of
 from workbench.analysis.duration import CodeLine, TimePart, TimeSplit, WaitPath
-from workbench.analysis.limit import stall_words
+from workbench.analysis.limits.limit import stall_words
 from workbench.analysis.listing import CodeDiff, HunkCode
 from workbench.analysis.story import Step, Story, excerpt, leading
 from workbench.analysis.weight import TELLING

@@ -23,7 +23,7 @@ from pygments.util import ClassNotFound
 
 from workbench import units
 from workbench.analysis.aggregate import value_of
-from workbench.analysis.limit import HotLine, sampled_lines
+from workbench.analysis.limits.limit import HotLine, sampled_lines
 from workbench.counters import catalog, line_metric
 from workbench.gpus import WARP_SIZE
 from workbench.model import Launch, LineKey, Number, Profile, Record, line_counters

@@ -12,7 +12,7 @@ from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.course import courses
 from workbench.analysis.expectations import Score
 from workbench.analysis.launches import KERNELS_HEAD, kernel_rows
-from workbench.analysis.memory import memory
+from workbench.analysis.limits.memory import memory
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import Mover, Step, Story, movers
 from workbench.analysis.weight import most_moved, ranked

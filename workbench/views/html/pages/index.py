@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from workbench import units
 from workbench.analysis.aggregate import kernel_seconds
 from workbench.analysis.growth import Measured, representative
-from workbench.analysis.limit import limit_of
-from workbench.analysis.program import ProgramDifference, total
+from workbench.analysis.limits.limit import limit_of
+from workbench.analysis.programs.program import ProgramDifference, total
 from workbench.capture.records import ProgramCapture
 from workbench.ladder import Ladder, Rung
 from workbench.model import Profile, Record, Timing

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from workbench import units
 from workbench.analysis.aggregate import main_launch
-from workbench.analysis.counterparts import launches_of
 from workbench.analysis.naming import shortened
-from workbench.analysis.program import (
+from workbench.analysis.programs.counterparts import launches_of
+from workbench.analysis.programs.program import (
     Closer,
     ProgramDifference,
     WorkChange,

@@ -8,13 +8,13 @@ import msgspec
 from msgspec.structs import replace
 
 from workbench import units
-from workbench.analysis import roofline
 from workbench.analysis.aggregate import kernel_seconds, main_launch, value_of
 from workbench.analysis.compare import remarks
 from workbench.analysis.course import course
-from workbench.analysis.headroom import panel_of, score_ways
-from workbench.analysis.limit import Breakdown, Limit, breakdown, limit_of
-from workbench.analysis.memory import memory
+from workbench.analysis.limits import roofline
+from workbench.analysis.limits.headroom import panel_of, score_ways
+from workbench.analysis.limits.limit import Breakdown, Limit, breakdown, limit_of
+from workbench.analysis.limits.memory import memory
 from workbench.analysis.naming import shortened
 from workbench.analysis.opinion import Opinion, opinions
 from workbench.analysis.timing import TimeChange, time_change

@@ -22,7 +22,7 @@ from workbench.analysis.aggregate import main_launch, readings_of, value_of
 from workbench.analysis.cause.hypotheses import WAITS, Behaviour, behaviour_of, shared_part
 from workbench.analysis.code import code_of, issues
 from workbench.analysis.expectations import Score, weigh
-from workbench.analysis.limit import (
+from workbench.analysis.limits.limit import (
     FULL,
     HotLine,
     Limit,

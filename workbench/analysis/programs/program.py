@@ -16,7 +16,10 @@ from statistics import fmean
 from msgspec.structs import replace
 
 from workbench.analysis.compare import Comparison, compare
-from workbench.analysis.counterparts import (
+from workbench.analysis.gates import Gate, Rules, check_step, inconclusive
+from workbench.analysis.launches import merged_by_work
+from workbench.analysis.noise import mean_change, mean_interval
+from workbench.analysis.programs.counterparts import (
     Fate,
     LaunchClass,
     class_words,
@@ -28,12 +31,9 @@ from workbench.analysis.counterparts import (
     tried_words,
     weigh_alike,
 )
-from workbench.analysis.gates import Gate, Rules, check_step, inconclusive
-from workbench.analysis.iterations import alike, steadied
-from workbench.analysis.launches import merged_by_work
-from workbench.analysis.noise import mean_change, mean_interval
+from workbench.analysis.programs.iterations import alike, steadied
+from workbench.analysis.programs.skew import together_s
 from workbench.analysis.regression import Status
-from workbench.analysis.skew import together_s
 from workbench.analysis.story import Story, explain
 from workbench.capture.records import (
     ProgramCapture,
