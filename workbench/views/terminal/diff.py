@@ -765,7 +765,8 @@ def kernel_step_view(
     """
     before, after = difference.seconds(step.row)
     head = Text(cut(step.row.name, 60), style=HEAD)
-    told = f"  {quantity(before, 's')} → {quantity(after, 's')} of the program"
+    whose = "of an iteration" if difference.steady else "of the program"
+    told = f"  {quantity(before, 's')} → {quantity(after, 's')} {whose}"
     told += f", {launch_words(difference, step.row)}"
     if (share := difference.share(after - before)) is not None:
         told += f", {quantity(100 * share, '%')} of the change"
