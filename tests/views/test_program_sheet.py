@@ -17,6 +17,7 @@ from workbench.session.reports import ProgramDiff, Recalled, open_capture
 from workbench.views.sheets.program import (
     beside_words,
     difference_sheet,
+    fate_words,
     fold,
     headline,
     launch_words,
@@ -171,3 +172,18 @@ def test_calls_after_a_tuner_are_told_beside_the_whole_program() -> None:
         lines = headline(compare_programs(*sides))
         assert any(factor in line for line in lines)
         assert any("the whole program" in line and "30 iterations" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("compiled_block", "9 kernels replaced by 2"),
+        ("layernorm_split", "1 kernel split into 3"),
+        ("layernorm_fused", "3 kernels fused into 1"),
+    ],
+)
+def test_how_many_kernels_became_how_many_is_said(name: str, said: str) -> None:
+    """A fill that belongs to a group is no kernel."""
+    shelf = Shelf(DATA / "programs")
+    sides = [open_capture(shelf, f"@{name}-{side}").capture for side in ("before", "after")]
+    assert fate_words(compare_programs(*sides)) == said

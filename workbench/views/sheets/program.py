@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import asdict, replace
 
 from workbench.analysis.naming import shortened, titles
-from workbench.analysis.programs.counterparts import LaunchClass, classes_of
+from workbench.analysis.programs.counterparts import Fate, LaunchClass, classes_of
 from workbench.analysis.programs.program import (
     Change,
     KindTime,
@@ -308,15 +308,8 @@ def count_words(value: float) -> str:
 
 # --- two programs -----------------------------------------------------------------------------
 
-_FATES = {
-    "same": "",
-    "renamed": "renamed",
-    "fused": "fused",
-    "split": "split",
-    "replaced": "replaced",
-    "came": "came",
-    "went": "went",
-}
+#: Of several kernels that took each other's place: the word before how many came.
+_INTO: dict[Fate, str] = {"fused": "into", "split": "into", "replaced": "by"}
 
 
 def difference_sheet(
@@ -480,19 +473,28 @@ def beside_words(difference: ProgramDifference) -> str:
 
 
 def fate_words(difference: ProgramDifference) -> str:
-    """``4 kernels came, 6 kernels went and 1 kernel renamed``; "" where all stayed.
+    """``4 kernels came, 1 kernel renamed and 9 kernels replaced by 2``; "" where all stayed.
 
     Nor where a tuner ran: what it launches besides is none of the program's calls.
     """
     if difference.tried:
         return ""
-    fates = Counter(row.fate for row in difference.rows)
-    words = [
-        f"{several(number, 'kernel')} {_FATES[fate]}"
-        for fate, number in fates.items()
-        if _FATES[fate]
-    ]
+    old: Counter[Fate] = Counter()
+    new: Counter[Fate] = Counter()
+    for row in difference.rows:
+        old[row.fate] += _kernels(difference.old, row.old)
+        new[row.fate] += _kernels(difference.new, row.new)
+    words = []
+    for fate in dict.fromkeys(row.fate for row in difference.rows):
+        into = f" {_INTO[fate]} {new[fate]}" if fate in _INTO else ""
+        if fate != "same" and (number := old[fate] or new[fate]):
+            words.append(f"{several(number, 'kernel')} {fate}{into}")
     return listed(words, 8) if words else ""
+
+
+def _kernels(capture: ProgramCapture, places: Sequence[int]) -> int:
+    """How many of some works are kernels: fills belong to a group and are none."""
+    return sum(capture.survey.works[place].kind == "kernel" for place in places)
 
 
 def row_names(difference: ProgramDifference) -> list[str]:
@@ -512,7 +514,7 @@ def row_names(difference: ProgramDifference) -> list[str]:
 
 
 def _fate_cells(difference: ProgramDifference, row: WorkChange, name: str) -> tuple[str, ...]:
-    return (_FATES[row.fate], shortened(name), *_cells(difference, [row]))
+    return ("" if row.fate == "same" else row.fate, shortened(name), *_cells(difference, [row]))
 
 
 def _line(title: str, difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[str, ...]:
