@@ -100,7 +100,7 @@ async def told(client: Client, answers: list[str], tool: str, **given: Any) -> b
     return not failed
 
 
-@pytest.mark.parametrize("portion", dealt("spelled includes", len(EVERY), 4))
+@pytest.mark.parametrize("portion", dealt("spelled includes", len(EVERY), 12))
 def test_includes(root: Path, cache: Path, portion: Portion) -> None:
     planted(root)
     plain = (root / "kernels" / "double" / "v0_plain.cu").read_text()
@@ -146,7 +146,7 @@ NAMES = (
 TRIES = [(tool.name, permit, name) for tool in TOOLS for permit in PERMITS for name in NAMES]
 
 
-@pytest.mark.parametrize("portion", dealt("names of tools", len(TRIES), 4))
+@pytest.mark.parametrize("portion", dealt("names of tools", len(TRIES), 48))
 def test_names(root: Path, cache: Path, portion: Portion) -> None:
     planted(root)
     by_name = {tool.name: tool for tool in TOOLS}

@@ -216,7 +216,8 @@ def test_a_study_that_takes_too_much_memory_is_told(
 ) -> None:
     project, study = broken
     monkeypatch.setenv("WORKBENCH_MEMORY_MIB", "200")
-    monkeypatch.setattr(Study, "inputs", lambda *_: {"x": np.ones(1 << 26, "f4")})
+    # Far more than a process can give back meanwhile, whose garbage counts as room.
+    monkeypatch.setattr(Study, "inputs", lambda *_: {"x": np.ones(1 << 30, "f4")})
     engine = EmulatorEngine(project, RunOptions(seed=1))
     version, problem = study.version("v0"), study.problem("n1000")
     subject = Subject.of(study, version, problem, engine.build(version))
