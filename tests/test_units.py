@@ -59,6 +59,12 @@ def test_relative(old: float, new: float, text: str) -> None:
     assert units.relative(old, new) == text
 
 
+def test_an_interval_whose_ends_read_the_same_is_one_number() -> None:
+    assert units.span(units.factor(1.381), units.factor(1.384)) == "1.38×"
+    assert units.span("1 s", "2 s") == "1 s to 2 s"
+    assert units.span("1 s", "2 s", " – ") == "1 s – 2 s"
+
+
 def test_points_and_factor() -> None:
     assert units.points(24.71) == "+24.7 points"
     assert units.factor(1.391) == "1.39×"

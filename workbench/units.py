@@ -133,6 +133,11 @@ def signed(value: Number, unit: str = "") -> str:
     return text if value < 0 else f"+{text}"
 
 
+def span(low: str, high: str, dash: str = " to ") -> str:
+    """Two ends of an interval, formatted: ``406 µs to 408 µs``; one where both read the same."""
+    return low if low == high else f"{low}{dash}{high}"
+
+
 def points(value: float) -> str:
     """A difference of two percentages: ``+24.7 points``."""
     return f"{signed(float(value))} points"

@@ -1,5 +1,5 @@
 /* ---
-title  = "Seven blocks, stores that nobody keeps"
+title  = "Seven blocks, streaming stores"
 parent = "v5"
 change = "An SM holds seven blocks instead of six, for which a thread gets 72 registers; and outputs, which nobody reads again, are marked as evicted first (st.global.cs), which leaves the L2 to rows that a block beside or below asks for."
 requires     = "C * H * W < 2**31 and U <= 3"

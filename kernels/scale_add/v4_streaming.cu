@@ -1,5 +1,5 @@
 /* ---
-title  = "Loads and stores that nobody keeps"
+title  = "Streaming loads and stores"
 parent = "v2"
 change = "Loads leave no line in the L1 and stores are marked as evicted first (st.global.cs): neither is used again, so that L2 has the room for what is on its way."
 requires     = "R * C < 2**31"

@@ -1,4 +1,4 @@
-"""Not the same work: dead code, sizes, debug builds, the same kernel twice."""
+"""Not the same work: dead code, sizes, debug builds, identical machine code."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def test_the_same_machine_code_twice() -> None:
     elsewhere = ("@P0 BRA 0x7c953d2617e0", THREADS)
     found = doubts(side(launch(LOAD, jump, STORE)), side(launch(LOAD, elsewhere, STORE)))
     assert kinds(found) == [("same-code", True)]
-    assert headline(found).startswith("The same kernel twice: ")
+    assert headline(found).startswith("Identical machine code: ")
 
 
 def test_two_jumps_to_other_places_are_other_code() -> None:
@@ -374,8 +374,8 @@ def test_no_step_of_the_ladders_is_called_other_work(study: str) -> None:
         for (old_name, old), (name, new) in pairwise(versions)
     }
     # An alignment that the compiler had given the tiles already: the same instructions.
-    same = told.pop("v4..v5") if study == "conv2d_int8" else "The same kernel twice"
-    assert same.startswith("The same kernel twice")
+    same = told.pop("v4..v5") if study == "conv2d_int8" else "Identical machine code"
+    assert same.startswith("Identical machine code")
     assert not any(told.values()), told
 
 

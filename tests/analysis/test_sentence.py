@@ -84,7 +84,7 @@ def test_the_same_machine_code_is_no_step_whatever_the_clock_says() -> None:
         new_time=make_timing(300e-6, version="v3"),
     )
     text = explain(make_profile(), make_profile(), comparison).sentence
-    assert text.startswith("The same kernel twice: ")
+    assert text.startswith("Identical machine code: ")
     assert text.endswith("v3 is 1.50× slower than v2.")
 
 

@@ -33,8 +33,8 @@ def tie(link: PartLink, *symbols: str, hunks: tuple[int, ...] = (), note: str = 
         (tie("unknown"), "source unknown", "Source unknown", ""),
         (
             tie("elsewhere", note="device"),
-            "elsewhere (another device)",
-            "Elsewhere",
+            "unattributed (another device)",
+            "Unattributed",
             "(another device)",
         ),
     ],

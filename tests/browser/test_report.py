@@ -172,7 +172,7 @@ def test_a_phone_shows_what_every_step_did(site: Path, open_page: Open) -> None:
     page = open_page(kinds(site)["ladder"], width=360)
     row = page.locator("tr#v2")
     assert row.locator(".what .strip").is_visible()
-    assert "The same kernel twice" in row.inner_text()
+    assert "Identical machine code" in row.inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 

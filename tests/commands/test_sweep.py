@@ -93,7 +93,7 @@ def test_since_measures_again_what_is_older(cli: Cli, project: Project) -> None:
         "sweep", *QUICK, "--problem", "n?00", "--problem", "n?000", "--since", "2021-01-01"
     )
     assert "2 of 6 are taken from the store" in err
-    assert "2 stored ones are no longer valid" in err and "[4/4]" in err
+    assert "2 stored times are out of date" in err and "[4/4]" in err
     assert not any(captured.startswith("2020") for captured in kept(project).values())
 
 
@@ -104,7 +104,7 @@ def test_a_changed_version_is_measured_again_and_a_changed_baseline_all(
     cli("sweep", *QUICK, "--problem", "n200")
     project_file("v1_added.cu", "// one", "// two")
     _, _, err = cli("sweep", *QUICK, "--problem", "n200")
-    assert "2 of 3 are taken" in err and "1 stored ones are no longer valid" in err
+    assert "2 of 3 are taken" in err and "1 stored time is out of date" in err
     assert "time v1 on n200 (cold caches)" in err
     project_file("v1_added.cu", 'title = "One', 'title = "Still one')
     _, _, err = cli("sweep", *QUICK, "--problem", "n200")

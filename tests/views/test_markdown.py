@@ -100,8 +100,8 @@ def test_strip_and_sentence_come_first_and_the_origin_last() -> None:
     times = (make_timing(310e-6), make_timing(206e-6, version="v3"))
     text = step(old, new, times=times, title="Padded tile", change="One float more a row.")
     blocks = text.rstrip("\n").split("\n\n")
-    assert blocks[0].startswith("**The same kernel twice → still ")
-    assert blocks[1].startswith("The same kernel twice: the compiler made the same machine code")
+    assert blocks[0].startswith("**Identical machine code → still ")
+    assert blocks[1].startswith("Identical machine code: both sides have the same instructions")
     assert blocks[2] == "310 µs → 206 µs: **1.50×** (between 1.49× and 1.52×)"
     assert blocks[3] == "**Padded tile**: One float more a row."
     last = blocks[-1]

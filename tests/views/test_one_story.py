@@ -164,7 +164,7 @@ def in_terminal(text: str) -> Told:
             link, symbol = "symbol", several(found[1])
         elif found := re.match(r"  Shared by (hunks .*?)  ", line):
             hunk, link, symbol = None, "symbol", found[1]
-        elif line.startswith("  Elsewhere"):
+        elif line.startswith("  Unattributed"):
             hunk, link, symbol = None, "elsewhere", ""
         elif (found := re.match(r" {6}(\S.{25}) +([+−]\S+(?: [kMGµmn]s?)?)", line)) and link:
             title = found[1].strip()
@@ -183,7 +183,7 @@ def in_markdown(text: str) -> Told:
             hunk = None
         elif found := re.match(
             r"- (?:on its own (lines)|linked by (`.*?)|shared by (hunks .*?), linked .*?"
-            r"|(elsewhere).*?): (.*)",
+            r"|(unattributed).*?): (.*)",
             line,
         ):
             link = "hunk" if found[1] else "elsewhere" if found[4] else "symbol"
@@ -206,7 +206,7 @@ def in_html(page: str) -> Told:
         for group in re.findall(r'<section class="lk">.*?</section>', card, re.S):
             head = re.sub(r"<small>.*?</small>", "", re.search(r"<h4>(.*?)</h4>", group, re.S)[1])  # type: ignore[index]
             words = re.sub(r"<.*?>", "", head).strip()
-            link = {"On its own lines": "hunk", "Elsewhere": "elsewhere"}.get(words, "symbol")
+            link = {"On its own lines": "hunk", "Unattributed": "elsewhere"}.get(words, "symbol")
             symbol = several(words.removeprefix("Linked by ")) if link == "symbol" else ""
             if shared := re.match(r"Shared by (hunks .*?) Linked by", words):
                 symbol = shared[1]
@@ -225,8 +225,8 @@ def told_by(step: Step) -> Iterator[tuple[str, Told, str]]:
     )
     yield "terminal", in_terminal(terminal), terminal
     wide = render(Group(*words_view(story), *hunks_view(step.old, step.new, story, width=120)), 120)
-    assert {line.strip() for line in terminal.splitlines() if "at most" in line} == {
-        line.strip() for line in wide.splitlines() if "at most" in line
+    assert {line.strip() for line in terminal.splitlines() if "negligible" in line} == {
+        line.strip() for line in wide.splitlines() if "negligible" in line
     }
     comparison = compare(step.old, step.new, old_time=None, new_time=None, labels=("v2", "v3"))
     markdown = step_markdown(step.old, step.new, comparison, story)

@@ -74,14 +74,14 @@ def test_hunks_of_a_rewrite(width: int, report: Callable[[str], Path]) -> None:
 
 def test_no_change_shows_no_hunk() -> None:
     text = render(view(make_profile(), make_profile(), 80))
-    assert "Hunk" not in text and "The same kernel twice" in text
+    assert "Hunk" not in text and "Identical machine code" in text
 
 
 def test_no_source_is_said() -> None:
     bare = make_profile(sources=())
     text = render(view(bare, bare, 80))
     assert "source unknown: neither side holds any source text" in text
-    assert "Elsewhere" not in text
+    assert "Unattributed" not in text
 
 
 def test_the_lines_of_an_unknown_source_are_named_by_number() -> None:
@@ -120,4 +120,4 @@ def test_hunks_that_are_no_code_are_counted(report: Callable[[str], Path]) -> No
     sides = [select_kernels(ladder, f"sgemm_{v}") for v in ("v2", "v3")]
     text = render(view(sides[0], sides[1], 80))
     assert "No change of code: 1 comment hunk." in text
-    assert "Elsewhere" in text and "all of it" in text
+    assert "Unattributed" in text and "all of it" in text

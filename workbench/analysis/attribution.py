@@ -451,8 +451,11 @@ class Linked(Record, frozen=True):
             return f"Launch of {self.symbol}" if self.symbol else "Launch"
         if self.link == "unknown":
             return "Source unknown"
-        known = {"no-line": "Elsewhere, no source line", "no-samples": "Launches without samples"}
-        return known.get(self.note, "Elsewhere")
+        known = {
+            "no-line": "Unattributed, no source line",
+            "no-samples": "Launches without samples",
+        }
+        return known.get(self.note, "Unattributed")
 
     @property
     def hunk(self) -> int | None:

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from workbench.model import Record, Timing
-from workbench.units import factor, quantity
+from workbench.units import factor, quantity, span
 
 #: Work must grow by this factor at least …
 WORK = 4.0
@@ -172,7 +172,7 @@ _WHY: dict[Cause, str] = {
 def describe(flat: Flat) -> str:
     """One run as a sentence of what was seen and one of what it may mean."""
     low, high = (quantity(bound, "s") for bound in (min(flat.seconds), max(flat.seconds)))
-    time = low if low == high else f"{low} to {high}"
+    time = span(low, high)
     first, last = flat.problems[0], flat.problems[-1]
     others = len(flat.problems) - 2
     between = f" ({others} in between)" if others else ""

@@ -37,7 +37,7 @@ from workbench.model import (
     Record,
     Spread,
 )
-from workbench.units import count, faster, quantity
+from workbench.units import count, faster, quantity, span
 
 #: What a launch of one configuration has in common, besides grid, block and dynamic memory.
 _FIXED = (
@@ -570,8 +570,7 @@ def _range(change: KernelChange, side: int) -> str:
     found = change.spreads[side]
     if found is None or found.n < 2:
         return ""
-    low, high = quantity(found.low, "s"), quantity(found.high, "s")
-    return f" ({low})" if low == high else f" ({low} to {high})"
+    return f" ({span(quantity(found.low, 's'), quantity(found.high, 's'))})"
 
 
 def _of(change: KernelChange, changes: Sequence[KernelChange]) -> str:

@@ -16,7 +16,7 @@ from typing import Literal
 
 from workbench.analysis.timing import median_interval, minimum_samples
 from workbench.model import DeviceState, Estimate, Notice, Record
-from workbench.units import quantity, several, signed
+from workbench.units import quantity, several, signed, span
 
 # --- What an interval of a slow-down allows to be said: one rule, however the times were taken ---
 #
@@ -64,7 +64,7 @@ def verdict(slowdown: Estimate, allowed: float, resolution: float = RESOLUTION) 
 def in_words(slowdown: Estimate, status: Status, allowed: float, resolution: float) -> str:
     """The slow-down, its interval, and what follows: for a gate's message."""
     floor, ceiling = limits(allowed, resolution)
-    seen = f"{_change(slowdown.value)} ({_change(slowdown.low)} to {_change(slowdown.high)})"
+    seen = f"{_change(slowdown.value)} ({span(_change(slowdown.low), _change(slowdown.high))})"
     if status == "fail":
         return f"slower than allowed ({quantity(floor, '%')}): {seen}"
     if status == "pass":

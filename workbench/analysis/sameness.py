@@ -97,7 +97,7 @@ _AT_WORK = 10.0
 _HEADS = {
     "devices": "Two devices",
     "launches": "Only the set of launches differs",
-    "same-code": "The same kernel twice",
+    "same-code": "Identical machine code",
 }
 #: Bits of significance of every format, and how its operations are called.
 _FORMATS = {
@@ -270,8 +270,8 @@ def _twice(sides: tuple[Profile, Profile]) -> Doubt | None:
         return None
     if old is None or new is None or not _close(old, new, _SAME_INSTRUCTIONS):
         return None
-    what = "machine code" if sides[0].engine == "ncu" else "PTX"
-    words = f"the compiler made the same {what} of both sides, and it was launched alike"
+    what = "instructions" if sides[0].engine == "ncu" else "PTX"
+    words = f"both sides have the same {what} and the same launch configuration"
     return Doubt(kind="same-code", words=words)
 
 

@@ -37,7 +37,7 @@ from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.weight import TELLING, WELL
 from workbench.counters import catalog
 from workbench.model import Number, Record
-from workbench.units import capital, count, faster, listed, quantity, signed
+from workbench.units import capital, faster, listed, quantity, several, signed
 
 #: What ncu's counters of warp samples begin with.
 SAMPLES = "smsp__pcsamp_"
@@ -210,7 +210,7 @@ class Tie(Linked, frozen=True):
             return Title("linked to the launch", "of", self.symbols, became)
         if self.link == "unknown":
             return Title("source unknown", note=self.places)
-        return Title("elsewhere", why=self.instead or self.elsewhere)
+        return Title("unattributed", why=self.instead or self.elsewhere)
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -262,14 +262,13 @@ class LeftOut(Record, frozen=True):
 
     @property
     def words(self) -> str:
-        """``3 more symbols and 1 more number: 0.3% of a counter at most``, or ""."""
+        """``2 negligible symbols and 3 negligible counters hidden``, or ""."""
         parts = [
-            f"{count(number)} more {what}{'s' if number > 1 else ''}"
-            for number, what in ((self.symbols, "symbol"), (self.numbers, "number"))
+            several(number, f"negligible {what}")
+            for number, what in ((self.symbols, "symbol"), (self.numbers, "counter"))
             if number
         ]
-        share = f"{100 * max(self.share, 1e-4):.2g}%"
-        return f"{' and '.join(parts)}: {share} of a counter at most" if parts else ""
+        return f"{' and '.join(parts)} hidden" if parts else ""
 
 
 class Passage(Record, frozen=True):

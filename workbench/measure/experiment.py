@@ -36,7 +36,7 @@ from workbench.project import Project
 from workbench.specs import Version
 from workbench.store import Store, device_slug
 from workbench.study.folder import Study
-from workbench.units import digits3, quantity
+from workbench.units import digits3, quantity, several
 
 
 def report_lines(
@@ -496,7 +496,8 @@ class Campaign:
         self.taken = len(found.current)
         if self.taken:
             again = sum(each.key in found.stale for each in combinations)
-            old = f"; {again} stored ones are no longer valid" if again else ""
+            verb = "is" if again == 1 else "are"
+            old = f"; {several(again, 'stored time')} {verb} out of date" if again else ""
             self._display.say(
                 f"{self.taken} of {len(combinations)} are taken from the store"
                 f" ({device}, same sources){old}; --again measures all"

@@ -44,7 +44,7 @@ from workbench.capture.records import (
 from workbench.counters import catalog
 from workbench.errors import InconclusiveError
 from workbench.model import Estimate, Profile, Record
-from workbench.units import faster, quantity, relative, signed
+from workbench.units import faster, quantity, relative, signed, span
 
 # --- The change of the program's time, shared out over its kernels ------------------------------
 
@@ -676,7 +676,7 @@ def _time(difference: ProgramDifference, allowed: float) -> tuple[Status, str]:
     text = f"{quantity(old.value, 's')} → {quantity(new.value, 's')}, "
     text += relative(old.value, new.value)
     if difference.interval_known:
-        text += f" ({signed(change.low, 's')} to {signed(change.high, 's')})"
+        text += f" ({span(signed(change.low, 's'), signed(change.high, 's'))})"
         worse = change.low
     else:
         text += " (one run, no interval)"

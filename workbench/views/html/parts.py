@@ -194,7 +194,7 @@ def tool(profile: Profile) -> str:
         part for part in (profile.engine, profile.tools.get(profile.engine, "")) if part
     )
     control = profile.capture.clock_control
-    clocks = {"none": "clocks as found", "base": "clocks locked to base"}.get(control, "")
+    clocks = {"none": "clocks not locked", "base": "clocks locked to base"}.get(control, "")
     return f"{text} · {clocks}" if clocks else text
 
 

@@ -22,7 +22,18 @@ from workbench.analysis.programs.program import (
 from workbench.analysis.programs.skew import RankTime, rank_times, skew_words
 from workbench.capture.records import ProgramCapture, Survey, Work
 from workbench.model import Estimate, Launch
-from workbench.units import count, extent, faster, listed, quantity, relative, several, signed, when
+from workbench.units import (
+    count,
+    extent,
+    faster,
+    listed,
+    quantity,
+    relative,
+    several,
+    signed,
+    span,
+    when,
+)
 from workbench.views.shapes import shaped
 from workbench.views.shapes.program import (
     ClassFate,
@@ -71,7 +82,7 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
             quantity(100 * row.share, "%"),
             count_words(row.launches),
             quantity(row.mean_s, "s"),
-            f"{quantity(row.shortest_s, 's')} – {quantity(row.longest_s, 's')}",
+            span(quantity(row.shortest_s, "s"), quantity(row.longest_s, "s"), " – "),
             *_configuration(row),
             *([_range(row)] if ranged else []),
             count(row.profiled) if row.profiled else "",
@@ -87,9 +98,9 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
         # The rows are in the order of their time: of those with counters, the heaviest.
         first = next((row.kernel for row in rows if row.profiled), "")
         notes.append(
-            f"closer: `workbench show @{capture.name}::{first.partition('<')[0]}`"
+            f"details: `workbench show @{capture.name}::{first.partition('<')[0]}`"
             if first
-            else f"closer: `workbench show @{capture.name}::#1`"
+            else f"details: `workbench show @{capture.name}::#1`"
         )
     return Sheet(
         header=(
@@ -127,7 +138,7 @@ def report_sheet(report: ProgramCapture) -> Sheet:
     told = f"captured {when(report.captured)}, {launches}, "
     told += f"{quantity(whole.value, 's')} under the profiler"
     closer = (
-        f"closer: `workbench show {report.name}::KERNEL#1` (its first launch) or `--launch N`; "
+        f"details: `workbench show {report.name}::KERNEL#1` (its first launch) or `--launch N`; "
         "--all reads every counter of every launch"
     )
     return replace(
@@ -281,7 +292,7 @@ def time_words(estimate: Estimate, noun: str = "run") -> str:
     if estimate.n < 2:
         return text
     return (
-        f"{text} ({quantity(estimate.low, 's')} to {quantity(estimate.high, 's')}, "
+        f"{text} ({span(quantity(estimate.low, 's'), quantity(estimate.high, 's'))}, "
         f"{several(estimate.n, noun)})"
     )
 
@@ -419,10 +430,10 @@ def change_words(difference: ProgramDifference) -> str:
     if not part.moved:
         within = change.n > 1 and not difference.steady
         noise = "its interval holds zero" if within else "within a duration's usual noise"
-        return f"{text}no change that can be told ({signed(change.value, 's')}, {noise})"
+        return f"{text}no measurable change ({signed(change.value, 's')}, {noise})"
     text += f"{faster(part.old.value / max(part.new.value, 1e-12))}, {signed(change.value, 's')}"
     if change.n > 1:
-        text += f" ({signed(change.low, 's')} to {signed(change.high, 's')})"
+        text += f" ({span(signed(change.low, 's'), signed(change.high, 's'))})"
     return text
 
 

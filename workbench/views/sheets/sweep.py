@@ -9,7 +9,7 @@ from workbench.analysis import growth
 from workbench.analysis.limits.roofline import rate, rate_unit
 from workbench.measure.plan import Gap, Key, Sweep
 from workbench.model import Timing
-from workbench.units import digits3, factor, quantity, symbol, when
+from workbench.units import digits3, factor, quantity, span, symbol, when
 from workbench.views.shapes import Json, shaped
 from workbench.views.shapes.measured import (
     SweepDocument,
@@ -98,8 +98,7 @@ def _fastest(sweep: Sweep) -> str:
         text = f"{version} on {where}"
         if ratios:
             low, high = factor(min(ratios)), factor(max(ratios))
-            span = low if low == high else f"{low} to {high}"
-            text += f" ({span} the speed of {sweep.rival})"
+            text += f" ({span(low, high)} the speed of {sweep.rival})"
         parts.append(text)
     return f"{_BEST} fastest version: {'; '.join(parts)}"
 

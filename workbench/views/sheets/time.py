@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 
 from workbench.analysis import growth
 from workbench.model import Estimate, Timing
-from workbench.units import count, factor, quantity, symbol, when
+from workbench.units import count, factor, quantity, span, symbol, when
 from workbench.views.shapes import shaped
 from workbench.views.shapes.measured import (
     TimeDocument,
@@ -36,7 +36,7 @@ def _conditions(timing: Timing) -> str:
     if timing.state is None:
         return ""
     low, high = (quantity(clock, "hz") for clock in timing.state.sm_clock)
-    clock = low if low == high else f"{low} – {high}"
+    clock = span(low, high, " – ")
     power, heat = timing.state.power[1], timing.state.temperature[1]
     return f", SM clock {clock}, {quantity(power, 'w')}, {count(round(heat))}\u00a0°C"
 

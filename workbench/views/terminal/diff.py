@@ -53,6 +53,7 @@ from workbench.units import (
     relative,
     several,
     signed,
+    span,
     when,
 )
 from workbench.views.sheets.program import launch_words
@@ -247,7 +248,7 @@ def _time(comparison: Comparison) -> RenderableType:
     text.append(f"  {quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')}")
     note = "under the profiler; no time is recorded"
     if time is not None:
-        note = f"speed-up {factor(time.low)} to {factor(time.high)}"
+        note = f"speed-up {span(factor(time.low), factor(time.high))}"
     return text.append(f"  {note}", style=DIM)
 
 

@@ -34,7 +34,7 @@ from workbench.counters import (
 )
 from workbench.gpus import chip_for
 from workbench.model import Device, Launch, LineKey, Number, Profile, Rule, Timing, line_counters
-from workbench.units import capital, extent, factor, listed, quantity, several
+from workbench.units import capital, extent, factor, listed, quantity, several, span
 from workbench.views.terminal.console import (
     DIM,
     GOOD,
@@ -101,7 +101,10 @@ def _time(timing: Timing, baseline: Timing | None) -> Text:
     time = timing.time
     text = Text("Time  ", style=HEAD)
     text.append(quantity(time.value, "s"))
-    facts = [f"{quantity(time.low, 's')} to {quantity(time.high, 's')}", f"{timing.cache} cache"]
+    ends = [quantity(bound, "s") for bound in (time.low, time.high)]
+    # The ends of a narrow interval read as the time itself.
+    facts = [*([] if ends == [quantity(time.value, "s")] * 2 else [span(*ends)])]
+    facts.append(f"{timing.cache} cache")
     if not timing.converged:
         facts.append("not converged")
     text.append(f" ({', '.join(facts)})", style=f"not bold {DIM}")
@@ -590,7 +593,7 @@ def _rule(rule: Rule, everything: bool) -> list[RenderableType]:
     head = Text()
     if rule.speedup:
         # A local estimate speaks of one unit's work and not of the launch's duration.
-        scope = " of this part" if rule.scope == "local" else ""
+        scope = " local estimate" if rule.scope == "local" else ""
         head.append(f"{quantity(rule.speedup, '%')}{scope}  ", style=GOOD)
     style = HEAD if rule.kind in _TELLING else ""
     head.append(rule.title or rule.name, style=style)

@@ -241,9 +241,7 @@ def summarize_programs(difference: ProgramDifference, href: str) -> ProgramSumma
         href=href,
         launches=said("launches"),
         time=said("time"),
-        change=f"{ratio}, {change}".strip(", ")
-        if difference.moved
-        else "no change that can be told",
+        change=f"{ratio}, {change}".strip(", ") if difference.moved else "no measurable change",
     )
 
 
@@ -367,12 +365,11 @@ def _spark(found: list[LadderSummary]) -> Sparkline | None:
     points = [place(number, speed) for number, speed in enumerate(speeds)]
     library = next((one.baseline for one in compared if one.baseline), "the library")
     ends = percent(min(speeds)), percent(max(speeds))
-    span = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
     over = f" over {len(compared)} problems" if len(compared) > 1 else ""
     return Sparkline(
         path="M" + " L".join(" ".join(point) for point in points),
         par=place(0, 1.0)[1],
-        words=f"{span} of {library}{over}",
+        words=f"{units.span(*ends)} of {library}{over}",
         last=points[-1],
         several=len(compared) > 1,
     )

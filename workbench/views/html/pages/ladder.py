@@ -470,4 +470,4 @@ def dates(ladder: Ladder) -> str:
     days = sorted(
         {day(record.captured) for rung in ladder.order if (record := rung.profile or rung.timing)}
     )
-    return days[0] if len(set(days)) == 1 else f"{days[0]} to {days[-1]}"
+    return units.span(days[0], days[-1])

@@ -182,7 +182,7 @@ def _runs_note(capture: ProgramCapture) -> str:
     if whole.n < 2:
         return "one run, which has no interval"
     low, high = (units.quantity(value, "s") for value in (whole.low, whole.high))
-    return f"{low} to {high} (95%, {whole.n} runs)"
+    return f"{units.span(low, high)} (95%, {whole.n} runs)"
 
 
 def _runs(capture: ProgramCapture) -> tuple[tuple[str, ...], ...]:
