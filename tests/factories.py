@@ -337,7 +337,7 @@ def record_demo(project: Project) -> None:
     from workbench.store import Store
     from workbench.study.folder import run_study, source_hash
 
-    study, store = run_study(project, "demo"), Store(project.profiles)
+    study, store = run_study(project, "demo"), Store.of(project)
     for name, seconds in (("v2", 310e-6), ("v3", 206e-6), ("library", 100e-6)):
         version = study.version(name)
         digest = source_hash(project, version)

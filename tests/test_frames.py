@@ -33,6 +33,15 @@ def test_counters_have_a_row_per_profile_launch_and_counter() -> None:
     assert row["missing"] == ""
 
 
+def test_one_profile_or_time_needs_no_list() -> None:
+    from pandas.testing import assert_frame_equal
+
+    profile, timing = make_profile(), make_timing()
+    for make in (frames.counters, frames.lines, frames.launches):
+        assert_frame_equal(make(profile), make([profile]))
+    assert_frame_equal(frames.times(timing), frames.times([timing]))
+
+
 def test_a_missing_counter_is_a_row_with_nan_and_the_reason() -> None:
     metrics = make_metrics(**{"lts__t_sector_hit_rate.pct": None})
     frame = frames.counters([make_profile(launches=(make_launch(metrics=metrics),))])

@@ -197,6 +197,10 @@ class Launch(Record, frozen=True, weakref=True):
     profiled: bool = True  # False: listed in the report, never measured
     samples: int = 1  # launches of a report that this one is the mean of; see `spreads`
 
+    def __repr__(self) -> str:
+        # All that a launch holds would be a megabyte on a prompt, or in a failed assertion.
+        return f"<{self.kernel} grid={self.grid} block={self.block}>"
+
 
 class Verification(Record, frozen=True):
     """The check that preceded a profile: relative error against float64."""
@@ -252,6 +256,11 @@ class Profile(Record, frozen=True, weakref=True):
     build: Build | None = None
     verification: Verification | None = None
     notices: tuple[Notice, ...] = ()
+
+    def __repr__(self) -> str:
+        kernels = ", ".join(dict.fromkeys(launch.kernel[:40] for launch in self.launches))
+        name = f"{self.study}/{self.version} {self.problem}" if self.study else "a report"
+        return f"<{name} on {self.device.name} ({self.engine}): {kernels[:80]}>"
 
 
 class Estimate(Record, frozen=True):

@@ -51,7 +51,7 @@ def test_what_needs_a_gpu_is_done_on_it_and_answered_within_the_bound(project: P
         assert shown["answer"]["engine"] == "ncu" and shown["answer"]["version"] == "v0"
 
     asked(project.root, job, "verify", "time", "profile")
-    store = Store(project.profiles)
+    store = Store.of(project)
     assert [time.device.name for time in store.timings()] == ["NVIDIA Stand-In 1"]
     assert [(entry.version, entry.engine) for entry in store.find()] == [("v0", "ncu")]
 

@@ -47,13 +47,13 @@ MISREAD = {"v5": 58, "v9": 10}
 
 def recorded(project: Project, study: str | None = None) -> list[Entry]:
     device = project.default_device or None
-    entries = Store(project.profiles).find(engine="ncu", study=study, device=device)
+    entries = Store.of(project).find(engine="ncu", study=study, device=device)
     studies = {name: load_study(project, name) for name in {entry.study for entry in entries}}
     return [e for e in entries if studies[e.study].version(e.version).kind != "python"]
 
 
 def found(project: Project, entry: Entry, budget: int) -> list[Agreement]:
-    profile = Store(project.profiles).load(entry.path)
+    profile = Store.of(project).load(entry.path)
     return agreement(load_study(project, entry.study), profile, budget)
 
 
@@ -139,7 +139,7 @@ def test_the_first_predicate_register_reads_as_false() -> None:
     """What the recording says: where "not P0" chooses data, all lanes count as if they read."""
     project = require_project(PROBES)
     (entry,) = (each for each in recorded(project, "probes") if each.version == "v9")
-    profile = Store(project.profiles).load(entry.path)
+    profile = Store.of(project).load(entry.path)
     (source,) = (each for each in profile.sources if each.path.endswith("v9_cp_async_cg.cu"))
     assert source.text is not None
     lines = source.text.splitlines()

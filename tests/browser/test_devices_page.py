@@ -39,7 +39,7 @@ def test_two_devices_on_one_page(
     recorded_twice: Path, tmp_path: Path, open_page: Open, width: int, scheme: str
 ) -> None:
     project = require_project(recorded_twice)
-    ladders = {each.device: each for each in find_ladders(Store(project.profiles), project)}
+    ladders = {each.device: each for each in find_ladders(Store.of(project), project)}
     rungs = ladders[H100.slug].rungs["v2"], ladders["h200"].rungs["v2"]
     made = build_devices_page(tmp_path / "site", rungs, ("v2@h100", "v2@h200"), "ncu")
     page = open_page(made, width=width, scheme=scheme)

@@ -70,7 +70,7 @@ def test_times_come_back_from_jobs_and_are_taken_from_the_store_then(
     code, out, err = cli(*words)
     assert code == 0 and "sent 2 jobs for 2 combinations" in err, err
     assert {each["version"] for each in json.loads(out)["times"]} == {"v0", "library"}
-    assert len(Store(project.profiles).timings()) == 2
+    assert len(Store.of(project).timings()) == 2
     code, again, err = cli(*words)
     assert code == 0 and "2 of 2 are taken from the store" in err, err
     assert json.loads(again) == json.loads(out)

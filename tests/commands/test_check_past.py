@@ -88,7 +88,7 @@ def test_equal_states_pass_and_nothing_is_left_of_the_earlier_one(
     assert subprocess.check_output(["git", "status", "--porcelain"], cwd=committed.root) == before
     trees = subprocess.check_output(["git", "worktree", "list"], cwd=committed.root)
     assert trees.count(b"\n") == 1
-    assert not Store(committed.profiles).timings()
+    assert not Store.of(committed).timings()
     (measured,) = json.loads((tmp_path / "x.json").read_text())["measured"]
     assert len(measured["old_s"]) == len(measured["new_s"]) == measured["slowdown"]["n"] >= 100
 
@@ -166,7 +166,7 @@ def recorded(project: Project, study: Study) -> Callable[..., None]:
             notices=tuple(Notice(code=code, message=f"({code})") for code in notices),
             **more,
         )
-        Store(project.profiles).save_timing(timing)
+        Store.of(project).save_timing(timing)
 
     return record
 
@@ -290,7 +290,7 @@ def test_runs_that_were_measured_otherwise_do_not_count(
     cli: Cli, project: Project, recorded: Callable[..., None]
 ) -> None:
     filled(cli, recorded, 6)
-    store = Store(project.profiles)
+    store = Store.of(project)
     (timing,) = store.timings()
     store.save_timing(
         msgspec.structs.replace(timing, cache="warm", captured="2026-11-20T00:00:00Z")

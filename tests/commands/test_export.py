@@ -22,7 +22,7 @@ from workbench.store import Store
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     project = make_project(tmp_path)
     monkeypatch.chdir(tmp_path)
-    return Store(project.profiles)
+    return Store.of(project)
 
 
 def run(*arguments: str) -> str:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("stand_in", "ncu_on_path")
 
 
 def kept(project: Project) -> list[str]:
-    return [entry.version for entry in Store(project.profiles).find()]
+    return [entry.version for entry in Store.of(project).find()]
 
 
 def test_the_first_line_names_the_engine_and_the_last_the_file(cli: Cli, project: Project) -> None:
@@ -40,7 +40,7 @@ def test_raw_reports_are_kept_or_not_as_asked(cli: Cli, project: Project) -> Non
 def test_with_time_the_timing_stands_below(cli: Cli, project: Project) -> None:
     code, out, _ = cli("profile", "v0", "--time", *THERE)
     assert code == 0 and "study double on NVIDIA Stand-In 1" in out
-    assert [t.version for t in Store(project.profiles).timings()] == ["v0"]
+    assert [t.version for t in Store.of(project).timings()] == ["v0"]
 
 
 def test_dry_run_prints_the_command_alone_and_measures_nothing(cli: Cli, project: Project) -> None:
@@ -154,7 +154,7 @@ def test_denied_counters_are_the_emulators_and_times_the_gpus(
     assert out.count(" in the emulator -> profiles/emulator-sm90/double/v") == 2
     assert "library: timed, but not counted: its library needs a GPU" in err
     assert "study double on NVIDIA Stand-In 1" in out
-    store = Store(project.profiles)
+    store = Store.of(project)
     profiles = [store.load(entry.path) for entry in store.find()]
     assert [(p.version, p.engine) for p in profiles] == [("v0", "emulator"), ("v1", "emulator")]
     assert all(p.notices[0].code == "counters-denied" for p in profiles)

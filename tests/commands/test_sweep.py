@@ -45,12 +45,12 @@ def sizes(project: Project, project_file: Edit) -> None:
 
 
 def kept(project: Project) -> dict[tuple[str, str], str]:
-    return {(t.version, t.problem): t.captured for t in Store(project.profiles).timings()}
+    return {(t.version, t.problem): t.captured for t in Store.of(project).timings()}
 
 
 def age(project: Project, captured: str = "2020-01-01T00:00:00Z") -> None:
     """Make every stored time an old one."""
-    store = Store(project.profiles)
+    store = Store.of(project)
     for timing in store.timings():
         store.save_timing(msgspec.structs.replace(timing, captured=captured))
 

@@ -17,7 +17,7 @@ QUICK = ("--limit", "0.1")
 
 
 def kept(project: Project) -> list[tuple[str, str]]:
-    return [(t.version, t.problem) for t in Store(project.profiles).timings()]
+    return [(t.version, t.problem) for t in Store.of(project).timings()]
 
 
 def test_a_time_is_printed_and_kept(cli: Cli, project: Project) -> None:
@@ -88,13 +88,13 @@ def test_without_a_gpu(cli: Cli) -> None:
 
 def aged(project: Project) -> None:
     """Make every stored time an old one."""
-    store = Store(project.profiles)
+    store = Store.of(project)
     for timing in store.timings():
         store.save_timing(msgspec.structs.replace(timing, captured="2020-01-01T00:00:00Z"))
 
 
 def old(project: Project) -> list[str]:
-    return [t.version for t in Store(project.profiles).timings() if t.captured < "2021"]
+    return [t.version for t in Store.of(project).timings() if t.captured < "2021"]
 
 
 def test_all_goes_on_where_it_was_interrupted(cli: Cli, project: Project) -> None:

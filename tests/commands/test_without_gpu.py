@@ -69,7 +69,7 @@ def test_versions_of_one_command_have_the_same_inputs_and_the_seed_is_told(
     add_version("v1", "fine")
     code, out, err = cli("profile", "v0", "v1", "--engine", "emulator")
     assert code == 0, err
-    store = Store(project.profiles)
+    store = Store.of(project)
     checks = [store.load(entry.path).verification for entry in store.find()]
     (seed,) = {check.seed for check in checks if check}
     assert len(checks) == 2 and out.count(f", seed {seed},") == 2
@@ -86,7 +86,7 @@ def test_what_is_profiled_next_has_the_inputs_of_the_newest_profile(
     cli: Cli, project: Project, add_version: Callable[[str, str], None]
 ) -> None:
     """A ladder grows by a version at a time, each with a command of its own."""
-    store = Store(project.profiles)
+    store = Store.of(project)
 
     def profiled(*words: str) -> int:
         code, _, err = cli("profile", *words, "--engine", "emulator")
@@ -146,7 +146,7 @@ def test_a_profile_of_the_emulator_is_kept(cli: Cli, project: Project) -> None:
     assert out.splitlines()[-1].endswith(
         " in the emulator -> profiles/emulator-sm90/double/v0/n1000.emulator.json.zst"
     )
-    assert [entry.version for entry in Store(project.profiles).find()] == ["v0"]
+    assert [entry.version for entry in Store.of(project).find()] == ["v0"]
 
 
 def test_a_wrong_result_is_shown_with_how_wrong_it_is(
@@ -172,7 +172,7 @@ def test_what_the_emulator_refuses_is_not_judged(
     project_file("v0_plain.cu", "2 * x[i];", SURFACE)
     code, _, err = cli("profile", "v0", *EMULATED)
     assert code == 6 and "the emulator does not support `suld" in err
-    assert not Store(project.profiles).find()
+    assert not Store.of(project).find()
     code, out, err = cli("check", "--against", "HEAD", "--engine", "emulator")
     assert code == 6 and "inconclusive" in out and "suld" in out, out + err
     add_version("v1", "fine")

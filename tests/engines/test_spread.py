@@ -82,7 +82,7 @@ def test_two_gpus_do_each_combination_once_and_keep_what_one_would(
     code, out, err = cli("sweep", "v0", "v1", "--gpus", "all", *QUICK)
     assert code == 0, err
     assert f"2 GPUs: NVIDIA Stand-In 1 ({UUIDS[0]}, {UUIDS[1]})" in err
-    times = {(t.version, t.problem) for t in Store(project.profiles).timings()}
+    times = {(t.version, t.problem) for t in Store.of(project).timings()}
     assert len(times) == 6 and err.count("[6/6]") == 1
     assert {row["gpu"] for row in log()} == set(UUIDS[:2])
     done = {(row["gpu"], row["version"], row["n"]) for row in log() if row["version"] != "library"}
@@ -118,7 +118,7 @@ def test_nothing_is_timed_while_anything_is_compiled(
     code, _, err = cli("sweep", "v0", "v1", "--gpus", "all", *QUICK)
     assert code == 0, err
     assert launched == [0], "compilers on all of the host's cores would disturb a time"
-    assert len(Store(project.profiles).timings()) == 6 and err.count("[6/6]") == 1
+    assert len(Store.of(project).timings()) == 6 and err.count("[6/6]") == 1
 
 
 @pytest.mark.usefixtures("sizes", "stand_in")
@@ -152,7 +152,7 @@ def test_workers_load_what_they_need_while_the_plan_is_made(
     monkeypatch.setattr(Named, "pick", pick)
     code, _, err = cli("sweep", "v0", "--gpus", "all", *QUICK)
     assert code == 0, err
-    assert len(Store(project.profiles).timings()) == 3
+    assert len(Store.of(project).timings()) == 3
     code, _, err = cli("sweep", "v9", "--gpus", "all", "--again", *QUICK)
     assert code == 2 and "v9" in err and not ready(), "a worker outlived the plan"
 
@@ -223,7 +223,7 @@ def test_models_are_measured_by_themselves_and_kept_apart(
         code, out, err = cli("sweep", "v0", "--problem", "n300", "--gpus", "all", *QUICK)
         assert code == 0, err
         assert out.count("study double on NVIDIA Stand-In") == 2
-        found = {t.device.slug for t in Store(project.profiles).timings()}
+        found = {t.device.slug for t in Store.of(project).timings()}
         assert found == {"stand-in-1", "stand-in-2"}
         code, _, err = cli("sweep", "v0", "--problem", "n300", "--gpus", "all", "--format", "json")
         assert code == 2 and "2 models" in err
@@ -243,7 +243,7 @@ def test_what_breaks_on_one_gpu_is_told_once_and_costs_nothing_else(
     code, _, err = cli("sweep", "v0", "v1", "--gpus", "0,1", *QUICK)
     # Which of the six ends last is chance; an error has no place among them.
     assert code == 4 and err.count("/6] v0 ") == 3
-    times = {(t.version, t.problem) for t in Store(project.profiles).timings()}
+    times = {(t.version, t.problem) for t in Store.of(project).timings()}
     assert times == {("v0", name) for name in ("n300", "n500", "n4000")}
     assert {err.count(f"v1 {name}: error") for name in ("n300", "n500", "n4000")} == {1}
 
@@ -260,7 +260,7 @@ def test_a_gpu_that_cannot_be_opened_leaves_its_share_to_the_other(
     finally:
         del os.environ["FAKE_LOST"]
     assert code == 0, err
-    assert len(Store(project.profiles).timings()) == 6
+    assert len(Store.of(project).timings()) == 6
 
 
 @pytest.mark.parametrize("text", ["3", "0,", "GPU-x", "all,7"])

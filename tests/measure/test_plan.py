@@ -115,7 +115,7 @@ def store(project: Project, study: Study) -> Callable[..., None]:
         }
         if version != "library":
             fields |= {"baseline": "library", "baseline_hash": source_hash(project, beside)}
-        Store(project.profiles).save_timing(make_timing(**(fields | changes)))
+        Store.of(project).save_timing(make_timing(**(fields | changes)))
 
     return save
 

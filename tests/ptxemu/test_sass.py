@@ -161,7 +161,7 @@ def test_the_code_of_every_chip_is_read(tmp_path: Path, arch: str) -> None:
 def same_ptx(folder: str, keys: Collection[tuple[str, str]] = ()) -> int:
     """Recorded machine instructions whose line of PTX is the one that Nsight Compute names."""
     project, same = require_project(REPO / "tests" / "data" / folder), 0
-    store = Store(project.profiles)
+    store = Store.of(project)
     for entry in store.find(engine="ncu", device=project.default_device or None):
         if keys and (entry.study, entry.version) not in keys:
             continue

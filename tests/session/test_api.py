@@ -88,6 +88,13 @@ def test_a_target_is_a_line_on_a_prompt(project: Session) -> None:
     assert shown.startswith("<") and "launch" in shown and len(shown) < 100
 
 
+def test_a_profile_and_a_launch_are_a_line_on_a_prompt(project: Session) -> None:
+    profile, report = project.profile("v3"), wb.read_report(REPORT).profile
+    for shown in (repr(profile), repr(profile.launches[0]), repr(report)):
+        assert shown.startswith("<") and len(shown) < 160 and "\n" not in shown
+    assert "demo/v3 n1024 on NVIDIA H200 (ncu)" in repr(profile) and "sgemm_v3" in repr(report)
+
+
 def test_a_report_needs_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     report = wb.read_report(REPORT)

@@ -18,6 +18,7 @@ from tests.factories import H200, make_profile, make_timing
 from workbench.disk import writing
 from workbench.disk.lock import locked
 from workbench.errors import DataError, MissingError, UsageError
+from workbench.project import Project
 from workbench.store import Store, device_slug, natural_key
 from workbench.store.codec import unpack
 
@@ -105,7 +106,17 @@ def test_find_by_every_key(store: Store) -> None:
     assert [e.problem for e in store.find(problem="n4096")] == ["n4096"]
     assert store.find(engine="emulator") == []
     assert store.find(study="none") == []
-    assert Store(store.root / "nowhere").find() == []
+
+
+def test_a_folder_that_is_not_there_is_an_error_but_in_a_new_project(store: Store) -> None:
+    assert not store.root.exists()
+    for read in (store.find, store.files, store.timings, lambda: list(store.profiles())):
+        with pytest.raises(MissingError, match=r"no folder .*profiles"):
+            read()
+    project = Project(root=store.root.parent)
+    assert Store.of(project).find() == [] and Store.of(project).root == store.root
+    store.save(make_profile())  # which makes the folder
+    assert store.find() == Store(str(store.root)).find() and str(store.root) in repr(store)
 
 
 def test_find_decodes_nothing_and_ignores_what_is_not_ours(store: Store) -> None:

@@ -51,7 +51,7 @@ def wide(root: Path) -> Path:
     text = study.read_text(encoding="utf-8").replace('("verify",)', '("verify", "sweep")')
     text = text.replace("problems = {\n", f"problems = {{\n{sizes}", 1)
     study.write_text(text, encoding="utf-8")
-    demo, store = run_study(project, "demo"), Store(project.profiles)
+    demo, store = run_study(project, "demo"), Store.of(project)
     for n in (64, 256, 4096):
         for version, rate in (("v0", 1e11), ("v2", 2e11), ("v3", 4e11), ("library", 8e11)):
             if (version, n) == ("v0", 4096):

@@ -62,9 +62,9 @@ def record(project: Project, name: str, **more: float) -> None:
     digest = source_hash(project, version)
     source = SourceFile(path=version.path, text=version.text)
     profile = padded(make_profile(version=name, source_hash=digest, sources=(source,)))
-    Store(project.profiles).save(profile)
+    Store.of(project).save(profile)
     timing = make_timing(more.get("seconds", 2e-4), version=name, source_hash=digest, flops=1024)
-    Store(project.profiles).save_timing(timing)
+    Store.of(project).save_timing(timing)
 
 
 def edited(name: str, old: str, new: str) -> Edit:
@@ -85,7 +85,7 @@ def told(project: Project) -> None:
 
 def timed(version: str, seconds: float) -> Edit:
     def edit(project: Project) -> None:
-        stored = Store(project.profiles)
+        stored = Store.of(project)
         old = next(t for t in stored.timings(study="demo") if t.version == version)
         new = make_timing(seconds, version=version, source_hash=old.source_hash, flops=1024)
         stored.save_timing(new)

@@ -20,7 +20,7 @@ def test_a_time_of_forty_terabytes_a_second(
 ) -> None:
     project = make_project(tmp_path)
     moved = 40_000_000_000 if wrong else 400_000_000
-    Store(project.profiles).save_timing(replace(make_timing(1e-3), bytes=moved))
+    Store.of(project).save_timing(replace(make_timing(1e-3), bytes=moved))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     said = {

@@ -86,7 +86,7 @@ def listed(root: Path) -> list[StudyList]:
             (folder / f"{version}_kernel.cu").write_text(front + SOURCE)
             parent = version
     run_study(project, "other")
-    store, study = Store(project.profiles), run_study(project, "demo")
+    store, study = Store.of(project), run_study(project, "demo")
     for version, _, seconds in RUNGS:
         if seconds is not None:
             digest = source_hash(project, study.version(version))

@@ -19,7 +19,7 @@ from functools import cache
 from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_args
 
 from workbench import counters as counting
 from workbench.counters import Missing, Reading, bound_broken, catalog, read
@@ -34,6 +34,7 @@ from workbench.store.codec import decode, decode_totals, read_record
 if TYPE_CHECKING:
     import pandas as pd
 
+_Recorded = TypeVar("_Recorded", Profile, Timing)
 TableName = Literal["counters", "lines", "launches", "times"]
 #: The tables of `stored`.
 TABLES: tuple[TableName, ...] = get_args(TableName)
@@ -82,11 +83,13 @@ _KINDS: dict[Kind, frozenset[str]] = {
 # fmt: on
 
 
-def counters(profiles: Iterable[Profile], metrics: Sequence[str] | None = None) -> pd.DataFrame:
+def counters(
+    profiles: Profile | Iterable[Profile], metrics: Sequence[str] | None = None
+) -> pd.DataFrame:
     """One row per profile, launch and counter.
 
     Args:
-        profiles: Any profiles, of any engines and devices.
+        profiles: One profile, or any, of any engines and devices.
         metrics: Catalog ids or raw ncu names to keep, in this order; default: the
             whole catalog.
 
@@ -96,14 +99,20 @@ def counters(profiles: Iterable[Profile], metrics: Sequence[str] | None = None) 
         the value (`100% at most`), else empty. `ncu` is the metric or formula that the
         value came from.
     """
-    return frame_of(counter_rows(profiles, metrics), _kinds(KEYS + COUNTER_COLUMNS))
+    return frame_of(counter_rows(_each(profiles), metrics), _kinds(KEYS + COUNTER_COLUMNS))
 
 
-def lines(profiles: Iterable[Profile], metrics: Sequence[str] | None = None) -> pd.DataFrame:
+def _each(one_or_more: _Recorded | Iterable[_Recorded]) -> Iterable[_Recorded]:
+    return (one_or_more,) if isinstance(one_or_more, Profile | Timing) else one_or_more
+
+
+def lines(
+    profiles: Profile | Iterable[Profile], metrics: Sequence[str] | None = None
+) -> pd.DataFrame:
     """One row per profile, launch, source line and line metric that is not zero there.
 
     Args:
-        profiles: Any profiles.
+        profiles: One profile, or any.
         metrics: Catalog ids or ncu line-metric names to keep; default: all.
 
     Returns:
@@ -112,7 +121,7 @@ def lines(profiles: Iterable[Profile], metrics: Sequence[str] | None = None) -> 
         was at capture, empty where the report holds no source. `counter` is the
         catalog id whose line metric it is, empty for metrics outside the catalog.
     """
-    return frame_of(_line_rows(profiles, metrics), _kinds(KEYS + LINE_COLUMNS))
+    return frame_of(_line_rows(_each(profiles), metrics), _kinds(KEYS + LINE_COLUMNS))
 
 
 def _line_rows(profiles: Iterable[Profile], metrics: Sequence[str] | None) -> Iterator[Row]:
@@ -139,14 +148,14 @@ def _line_rows(profiles: Iterable[Profile], metrics: Sequence[str] | None) -> It
                     yield (*key, path, line, names[ncu], ncu, value, code)
 
 
-def launches(profiles: Iterable[Profile]) -> pd.DataFrame:
+def launches(profiles: Profile | Iterable[Profile]) -> pd.DataFrame:
     """One row per profile and launch: shapes, capture and provenance.
 
     Returns:
         Columns `KEYS` then `LAUNCH_COLUMNS`. `captured` is a UTC timestamp, NaT
         where a foreign report does not say.
     """
-    return frame_of(_launch_rows(profiles), _kinds(KEYS + LAUNCH_COLUMNS))
+    return frame_of(_launch_rows(_each(profiles)), _kinds(KEYS + LAUNCH_COLUMNS))
 
 
 def _launch_rows(profiles: Iterable[Profile]) -> Iterator[Row]:
@@ -177,14 +186,14 @@ _MEASURED = attrgetter(
 )
 
 
-def times(timings: Iterable[Timing]) -> pd.DataFrame:
+def times(timings: Timing | Iterable[Timing]) -> pd.DataFrame:
     """One row per timing: median seconds with its 95% interval, and rates.
 
     Returns:
         Columns `TIME_COLUMNS`. `flop_rate` (FLOP/s) and `bandwidth` (byte/s, of the
         least traffic the problem needs) are NaN where the study states no work.
     """
-    return frame_of(_time_rows(timings), _kinds(TIME_COLUMNS))
+    return frame_of(_time_rows(_each(timings)), _kinds(TIME_COLUMNS))
 
 
 def _time_rows(timings: Iterable[Timing]) -> Iterator[Row]:

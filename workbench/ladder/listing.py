@@ -87,7 +87,7 @@ def study_list(
 
     if problem is not None:
         study.problem(problem)
-    store = Store(project.profiles)
+    store = Store.of(project)
     summaries = Summaries(str(store.root), name)
     ladders = find_ladders(store, project, (name,), info=info, damaged=damaged, summaries=summaries)
     wish = device if device is not None else project.default_device

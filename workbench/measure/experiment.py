@@ -82,7 +82,7 @@ class Experiment:
         self.project = project
         self.study = study
         self.engine = engine
-        self.store = Store(project.profiles)
+        self.store = Store.of(project)
         self._say = say
         self._doing = doing
         self._built: dict[str, BuildResult | None] = {}
@@ -481,7 +481,7 @@ class Campaign:
             KernelError, MissingError: the launcher leads to no GPU.
         """
         runner = self._runner
-        if not Store(runner.project.profiles).has_timings(runner.study.name):
+        if not Store.of(runner.project).has_timings(runner.study.name):
             return
         device = self._device()
         found = recorded(

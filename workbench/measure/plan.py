@@ -211,7 +211,7 @@ def recorded(
     hashes = {v.id: source_hash(project, v) for v in study.versions.values()}
     current: dict[Key, Timing] = {}
     stale: dict[Key, Timing] = {}
-    for timing in Store(project.profiles).timings(study=study.name, device=device):
+    for timing in Store.of(project).timings(study=study.name, device=device):
         key = (timing.version, timing.problem)
         if key not in wanted or timing.cache != cache:
             continue
@@ -234,7 +234,7 @@ def _same_baseline(study: Study, timing: Timing, hashes: dict[str, str]) -> bool
 def recorded_devices(project: Project, study: str) -> dict[str, str]:
     """Slug -> name of the devices with times of a study: the project's own, then the newest."""
     newest: dict[str, tuple[str, str]] = {}
-    for timing in Store(project.profiles).timings(study=study):
+    for timing in Store.of(project).timings(study=study):
         rank = (timing.captured, timing.device.name)
         newest[timing.device.slug] = max(newest.get(timing.device.slug, ("", "")), rank)
     order = sorted(newest, key=newest.__getitem__, reverse=True)

@@ -58,7 +58,7 @@ class Workspace:
     @cached_property
     def store(self) -> Store:
         """What is recorded in the project."""
-        return Store(self.project.profiles)
+        return Store.of(self.project)
 
     def say(self, line: str) -> None:
         """Tell whoever listens."""

@@ -318,7 +318,7 @@ def beside_baseline(place: Workspace, asked: Asked, baseline: str, keeping: Keep
     """
     selection, rules = asked.selection, asked.rules
     project, study, versions = asked.named.pick(place.project, run=False)
-    store, kept = Store(project.profiles), Baselines(project.root / FOLDER / "baselines", baseline)
+    store, kept = Store.of(project), Baselines(project.root / FOLDER / "baselines", baseline)
     wish = replace(selection, problem=study.problem(selection.problem).name)
     found = {
         version.id: _of_device(store, study.name, version.id, wish)

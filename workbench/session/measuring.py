@@ -430,7 +430,7 @@ def _with_seed(run: RunOptions, project: Project, study: Study) -> RunOptions:
     """Without ``--seed``, the inputs of the study's newest profile, so that both compare."""
     if run.seed is not None:
         return run
-    return replace(run, seed=recorded_seed(Store(project.profiles), study.name))
+    return replace(run, seed=recorded_seed(Store.of(project), study.name))
 
 
 def _profiled(

@@ -83,7 +83,7 @@ class SitePlan:
         self._recorded = None if alone else self._project
         self._store = None
         if lasting and self._project is not None:
-            self._store = Store(self._project.profiles, remembers=_REMEMBERED)
+            self._store = Store.of(self._project, remembers=_REMEMBERED)
 
     def build(self, *, force: bool = False, audience: Audience | None = None) -> BuiltReport:
         """Write the site, or bring it up to date; see `build_report`."""

@@ -52,7 +52,7 @@ def swept_study(project: Project, name: str) -> SeenStudy:
     study = view_study(project, name)
     if study.problems:
         return study
-    times = {each.problem: each for each in Store(project.profiles).timings(study=name)}
+    times = {each.problem: each for each in Store.of(project).timings(study=name)}
     known = [
         ProblemFacts(
             problem=Problem(name=each.problem, parameters=each.parameters, uses=("sweep",)),

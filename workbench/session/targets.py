@@ -145,14 +145,14 @@ class Target(Record, frozen=True):
         """A row for each launch and counter, as `workbench.frames.counters` has them."""
         from workbench.frames import counters  # pandas takes half a second
 
-        return counters([self.profile])
+        return counters(self.profile)
 
     @property
     def lines(self) -> pd.DataFrame:
         """A row for each source line and counter, as `workbench.frames.lines` has them."""
         from workbench.frames import lines
 
-        return lines([self.profile])
+        return lines(self.profile)
 
     @property
     def name(self) -> str:

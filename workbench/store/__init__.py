@@ -24,6 +24,7 @@ from workbench.disk.lock import locked
 from workbench.disk.writing import write_files
 from workbench.errors import DataError, MissingError, UsageError
 from workbench.model import EngineName, Profile, Record, Timing
+from workbench.project import Project
 from workbench.store.codec import decode, decode_totals, encode, pack_raw
 
 _SUFFIX, _RAW_SUFFIX = ".json.zst", ".ncu-rep.zst"
@@ -119,16 +120,33 @@ class Store:
     """The profiles and times below one folder.
 
     Args:
-        root: The folder; created by the first write.
+        root: The folder; created by the first write. To read one that is not there is an error.
         lock_timeout_s: How long a writer waits for another one, in seconds.
         remembers: How many profiles that `load` gave last are kept, for whoever asks for the
             same again and again.
+        may_lack: Where there is no folder, nothing is recorded yet: that is no error.
     """
 
-    def __init__(self, root: Path, *, lock_timeout_s: float = 30.0, remembers: int = 0) -> None:
-        self.root = root
+    def __init__(
+        self,
+        root: Path | str,
+        *,
+        lock_timeout_s: float = 30.0,
+        remembers: int = 0,
+        may_lack: bool = False,
+    ) -> None:
+        self.root = Path(root)
         self.lock_timeout_s = lock_timeout_s
         self._load = lru_cache(maxsize=remembers)(_load)
+        self._may_lack = may_lack
+
+    @classmethod
+    def of(cls, project: Project, *, remembers: int = 0) -> Store:
+        """What is recorded in a project, which has no folder for that before its first profile."""
+        return cls(project.profiles, remembers=remembers, may_lack=True)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.root}>"
 
     # --- paths ----------------------------------------------------------------
 
@@ -225,6 +243,9 @@ class Store:
         """The recorded profiles that match, in natural order; None matches all.
 
         Cheap: reads folder names only.
+
+        Raises:
+            MissingError: there is no such folder.
         """
         return [
             entry
@@ -358,6 +379,11 @@ class Store:
     def _walk(
         self, device: str | None, study: str | None, version: str | None, problem: str | None
     ) -> list[Found]:
+        if not self._may_lack and not self.root.is_dir():
+            raise MissingError(
+                f"there is no folder {self.root.absolute()}",
+                "A store is the folder `profiles` of a project: `workbench init` makes one.",
+            )
         found = []
         for dev in _folders(self.root, device):
             for stu in _folders(dev, study):

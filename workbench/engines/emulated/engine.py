@@ -132,7 +132,7 @@ class EmulatorEngine(Engine):
         try:
             return build(self._project, version, self._arch, limit=self._limit)
         except MissingError:
-            store = Store(self._project.profiles)
+            store = Store.of(self._project)
             for entry in store.find(study=version.study, version=version.id):
                 profile = store.load(entry.path)
                 if profile.source_hash == source_hash(self._project, version):

@@ -257,7 +257,7 @@ def _store(project: Project | None) -> Iterator[Equipment]:
             without="show, diff and report on .ncu-rep files.",
         )
         return
-    store = Store(project.profiles)
+    store = Store.of(project)
     entries = store.find()
     bad = []
     for entry in entries:

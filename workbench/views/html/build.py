@@ -199,7 +199,7 @@ def build_report(
         if project is not None and (studies or not (reports or programs)):
             damaged = damaged_files(site.suspects())
             info = cache(partial(_study, site, project, stamp))
-            store = store or Store(project.profiles)
+            store = store or Store.of(project)
             try:
                 done = _write_ladders(site, project, store, studies, stamp, damaged, info)
             except DataError:
@@ -261,7 +261,7 @@ def check_studies(project: Project, asked: tuple[str, ...]) -> None:
     wanted = _named(project, asked)
     if not wanted:
         return
-    recorded = (entry.study for entry in Store(project.profiles).find())
+    recorded = (entry.study for entry in Store.of(project).find())
     known = sorted({*studies_in(project.kernels), *recorded})
     for name in wanted:
         if name not in known:
