@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import workbench as wb
 from tests.factories import make_launch, make_metrics, make_profile, make_timing
 from workbench import frames
 from workbench.counters import catalog
@@ -153,3 +155,28 @@ def test_counters_of_a_profile_are_the_same_wherever_its_lines_stand() -> None:
     assert any(loaded != unfolded for loaded, unfolded in pairs)  # v11 calls into a header
     for loaded, unfolded in pairs:
         assert_frame_equal(frames.counters([loaded]), frames.counters([unfolded]))
+
+
+def test_the_page_of_columns_names_every_column_in_its_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(Path(__file__).parent.parent)
+    page = Path("docs/frames.md").read_text(encoding="utf-8")
+    head, *sections = page.split("\n## ")
+    told = {}
+    for section in (each for part in sections for each in part.split("\n### ")):
+        title, _, text = section.partition("\n")
+        rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")]
+        told[title] = tuple(row[0].removeprefix("| ") for row in rows[2:])
+    step = wb.open().diff("sgemm/v2", "sgemm/v3")
+    of = (frames.COUNTER_COLUMNS, frames.LINE_COLUMNS, frames.LAUNCH_COLUMNS, frames.TIME_COLUMNS)
+    assert told == {
+        "Where a row comes from": frames.KEYS,
+        **dict(zip(frames.TABLES, of, strict=True)),
+        "A step's frames": (),
+        "step.counters": tuple(step.counters.columns),
+        "step.links": tuple(step.links.columns),
+        "step.lines": tuple(step.lines.columns),
+    }
+    for block in re.findall(r"```python\n(.*?)```", head, re.DOTALL):
+        exec(compile(block, "docs/frames.md", "exec"), {})

@@ -62,6 +62,29 @@ def test_a_step_is_a_sentence_frames_hunks_and_a_time(project: Session) -> None:
         assert counter == split.id and parts.delta.sum() == split.delta
 
 
+def test_lines_of_both_versions_are_joined_by_hunk(project: Session) -> None:
+    step = project.diff("v2", "v3")
+    lines = step.lines
+    for split in step.story.attribution.counters:
+        own = lines[lines.ncu == split.counter]
+        assert (own.old.sum(), own.new.sum()) == (split.old, split.new)
+        assert own.delta.sum() == split.delta and set(own.counter) <= {split.id}
+    (changed,) = [hunk for hunk in step.hunks if hunk.kind == "code"]
+    here = lines[lines.hunks == (changed.id,)]
+    assert set(here[here.link == "hunk"].new_line) <= {
+        0,
+        *range(changed.new[0], changed.new[1] + 1),
+    }
+    assert not lines[(lines.old_line > 0) & (lines.new_line > 0)].empty
+    for side in (0, 1):
+        known = lines[lines[("old_line", "new_line")[side]] > 0]
+        sources = step.sides[side].profile.sources
+        texts = {file.path: (file.text or "").splitlines() for file in sources}
+        names = [f"{('old', 'new')[side]}_{word}" for word in ("file", "line", "text")]
+        for file, line, text in known[names].itertuples(index=False):
+            assert texts[file][line - 1] == text
+
+
 def test_a_notebook_shows_a_step_and_a_profile_in_one_element(project: Session) -> None:
     step, found = project.diff("v2", "v3"), project.show("v3")
     for html in (step._repr_html_(), found._repr_html_()):
@@ -157,4 +180,4 @@ def test_the_examples_of_the_documentation_run(
     blocks = list(fences(REPO / "docs" / "api.md", "python"))
     for block in blocks:
         exec(compile(block, "docs/api.md", "exec"), names)
-    assert len(blocks) == 7 and (tmp_path / "site" / "index.html").exists()
+    assert len(blocks) == 8 and (tmp_path / "site" / "index.html").exists()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
+from math import nan
 from typing import TYPE_CHECKING
 
 from workbench.analysis.source.hunks import Hunk
@@ -110,13 +112,10 @@ class Diff(Step):
             same, missing) and ``reason`` (why a side is missing). Numbers are in base units, and
             NaN where a side is missing.
         """
-        import pandas as pd  # half a second, which no command has to spend
-
         numbers = ["old", "new", "delta", "relative"]
-        names = ["title", "group", "unit", *numbers, "moved", "verdict", "reason"]
+        names = ["id", "title", "group", "unit", *numbers, "moved", "verdict", "reason"]
         rows = [[getattr(delta, name) for name in names] for delta in self.comparison.counters]
-        ids = pd.Index([delta.id for delta in self.comparison.counters], name="counter")
-        frame = pd.DataFrame(rows, index=ids, columns=names)
+        frame = _frame(rows, ["counter", *names[1:]]).set_index("counter")
         return frame.astype(dict.fromkeys(numbers, "float64"))
 
     @cached_property
@@ -127,15 +126,46 @@ class Diff(Step):
             Columns ``counter``, ``ncu``, ``link`` (hunk, symbol, launch, elsewhere, unknown),
             ``hunks`` (their numbers), ``symbols`` and ``delta``.
         """
-        import pandas as pd
-
         rows = [
             (split.id, split.counter, part.link, part.hunks, part.symbols, part.delta)
             for split in self.story.attribution.counters
             for part in split.parts
         ]
-        columns = ["counter", "ncu", "link", "hunks", "symbols", "delta"]
-        return pd.DataFrame(rows, columns=columns)
+        return _frame(rows, ["counter", "ncu", "link", "hunks", "symbols", "delta"])
+
+    @cached_property
+    def lines(self) -> pd.DataFrame:
+        """A row for each line counter and source line; both versions of a line are one row.
+
+        Lines of a hunk stand for themselves, and what joins them is the hunk's number.
+
+        Returns:
+            Columns ``counter``, ``ncu``, ``link``, ``hunks`` and ``symbols`` as of `links`;
+            ``old_file``, ``old_line``, ``old_text`` and the same of ``new`` ("" and 0 where a
+            side has no such line, or the compiler gave none); ``old`` and ``new``, which add up
+            to the counter's sums (NaN where a side has no such line), and ``delta``.
+        """
+        placing, sides = self.placing, (self.old, self.new)
+        texts = [[(file.text or "").splitlines() for file in side.sources] for side in sides]
+        rows = []
+        for split in self.story.attribution.counters:
+            sums = placing.sums(split.counter, 0), placing.sums(split.counter, 1)
+            for number in sorted(sums[0].keys() | sums[1].keys()):
+                placed = placing.placed[number]
+                row: list[object] = [split.id, split.counter, placed.key.link, placed.key.hunks]
+                row.append(placed.symbols)
+                counts = [float(each.get(number, 0)) for each in sums]
+                delta = counts[1] - counts[0]
+                for side, place in enumerate(placed.twins):
+                    file, line = place or (-1, 0)
+                    known = texts[side][file] if file >= 0 else []
+                    text = known[line - 1] if 0 < line <= len(known) else ""
+                    row += [placing.paths[side].get(file, ""), line, text]
+                    counts[side] = nan if place is None else counts[side]
+                rows.append((*row, *counts, delta))
+        sourced = [f"{side}_{word}" for side in ("old", "new") for word in ("file", "line", "text")]
+        first = ["counter", "ncu", "link", "hunks", "symbols"]
+        return _frame(rows, [*first, *sourced, "old", "new", "delta"])
 
     def _repr_html_(self) -> str:
         """The first screen of `workbench diff`, for notebooks: one element, no scripts."""
@@ -144,3 +174,9 @@ class Diff(Step):
 
         words = self.title, self.change, self.notes
         return fragment(step_view(self, *words, width=100), 100)
+
+
+def _frame(rows: Sequence[Sequence[object]], columns: list[str]) -> pd.DataFrame:
+    import pandas as pd  # half a second, which no command has to spend
+
+    return pd.DataFrame(rows, columns=columns)
