@@ -172,7 +172,7 @@ def test_the_page_of_columns_names_every_column_in_its_order(
     of = (frames.COUNTER_COLUMNS, frames.LINE_COLUMNS, frames.LAUNCH_COLUMNS, frames.TIME_COLUMNS)
     assert told == {
         "Where a row comes from": frames.KEYS,
-        **dict(zip(frames.TABLES, of, strict=True)),
+        **{str(table): columns for table, columns in zip(frames.TABLES, of, strict=True)},
         "A step's frames": (),
         "step.counters": tuple(step.counters.columns),
         "step.links": tuple(step.links.columns),
