@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from workbench.analysis.programs.iterations import alike, together
+from workbench.analysis.programs.iterations import alike, together, tuning, tuning_words
 from workbench.analysis.programs.program import compare_programs
 from workbench.capture.records import ProgramCapture, Steady
 from workbench.capture.shelf import Shelf
@@ -68,3 +68,46 @@ def test_what_a_tuner_tried_is_not_told_of_its_calls() -> None:
     assert step.silence == (
         "no launch of it as an iteration launches it was looked at closely in @triton_matmul-after"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "configurations", "share", "words"),
+    [
+        ("triton_matmul", 8, 1.0, "100% is tuning: 8 configurations of matmul_kernel in 2,782"),
+        (
+            "compiled_block",
+            41,
+            0.946,
+            "94.6% is tuning: 41 configurations of triton_mm, ",
+        ),
+    ],
+)
+def test_what_was_tried_before_the_iterations_is_said_to_be_tuning(
+    name: str, configurations: int, share: float, words: str
+) -> None:
+    """With what clears the cache from one try to the next."""
+    survey = capture(f"{name}-after").survey
+    found = tuning(survey)
+    assert found is not None and survey.steady is not None
+    assert found.configurations == configurations
+    assert found.share == pytest.approx(share, abs=0.001)
+    assert found.tried_ns + found.between_ns <= sum(survey.steady.warm_ns)
+    assert {survey.works[x].name for x in found.between} == {"vectorized_elementwise_kernel"}
+    assert tuning_words(survey).startswith(words)
+    assert tuning_words(capture(f"{name}-before").survey) == ""
+
+
+def test_sizes_of_one_configuration_are_not_tried() -> None:
+    """Parameters of a model that are filled before the first step: other grids, one block."""
+    side = capture("triton_matmul-after")
+    works = tuple(
+        replace(
+            work,
+            shapes=tuple(
+                replace(shape, block=(128, 1, 1), dynamic_shared=0, grid=(n + 1, 1, 1))
+                for n, shape in enumerate(work.shapes)
+            ),
+        )
+        for work in side.survey.works
+    )
+    assert tuning(replace(side.survey, works=works)) is None

@@ -393,10 +393,11 @@ def reduction(loads: int, bytes_moved: float, seconds: float, adds: int = 0) -> 
     )
 
 
-@pytest.mark.parametrize("adds", [0, 64])
-def test_half_of_the_data_is_told_a_byte_before_any_praise(adds: int) -> None:
-    old = side(reduction(64, 8.4e6, 2.66e-3, adds), study="")
-    new = side(reduction(32, 4.23e6, 1e-3, adds // 2), study="")
+@pytest.mark.parametrize("adds", [(0, 0), (64, 32), (64, 38)])
+def test_half_of_the_data_is_told_a_byte_before_any_praise(adds: tuple[int, int]) -> None:
+    """Also where some of the additions are a block's, whatever it reads."""
+    old = side(reduction(64, 8.4e6, 2.66e-3, adds[0]), study="")
+    new = side(reduction(32, 4.23e6, 1e-3, adds[1]), study="")
     found = doubts(old, new)
     assert kinds(found)[:1] == [("size", False)]
     text = Step(old, new, ("v4", "v5")).story.sentence

@@ -116,6 +116,28 @@ def test_every_configuration_that_takes_time_is_looked_at() -> None:
     assert survey.works[0].shape_count == 4
 
 
+def test_what_iterations_launch_is_looked_at_before_what_a_tuner_tried() -> None:
+    """A tuner tries four configurations, clears the cache between them, and calls one of them."""
+    every: list[TracedLaunch] = []
+    tried = [(32, n) for n in range(40)] + [(64, n) for n in range(40)]
+    tried += [(128, n) for n in range(40)] + [(256, n) for n in range(40)]
+    for block, _ in tried:
+        every.append(sized(block, 900, 2000 * len(every)))
+        every.append(launch("clear", 2000 * len(every), 2000 * len(every) + 1500))
+    every += [sized(64, 300, 2000 * (len(every) + n)) for n in range(50)]
+    trace = Trace(launches=tuple(every), processes=1)
+    survey = survey_of([trace], [0.1])
+    assert survey.steady is not None and survey.works[0].name == "clear"
+    found = pick(survey, trace, Wish())
+    assert [survey.works[place].name for place in found.works] == ["big"]
+    blocks = [each.block[0] for each in every if each.symbol == "big"]
+    assert {blocks[number - 1] for number in found.invocations} == {64}
+    both = pick(survey, trace, Wish(top=2))
+    assert [survey.works[place].name for place in both.works] == ["big", "clear"]
+    named = pick(survey, trace, Wish(kernel="clear"))
+    assert [survey.works[place].name for place in named.works] == ["clear"]
+
+
 def test_what_another_capture_looked_at_is_looked_at() -> None:
     launches = [launch("big", 0, 900), launch("mid", 900, 980), launch("low", 980, 1000)]
     survey = survey_of([Trace(launches=tuple(launches), processes=1)], [0.1])

@@ -19,8 +19,10 @@ from workbench.views.sheets.program import (
     difference_sheet,
     fate_words,
     fold,
+    group_words,
     headline,
     launch_words,
+    program_sheet,
 )
 from workbench.views.terminal.console import Text, name_rows, render
 from workbench.views.terminal.diff import kernel_step_view
@@ -187,3 +189,36 @@ def test_how_many_kernels_became_how_many_is_said(name: str, said: str) -> None:
     shelf = Shelf(DATA / "programs")
     sides = [open_capture(shelf, f"@{name}-{side}").capture for side in ("before", "after")]
     assert fate_words(compare_programs(*sides)) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "compiled_block",
+            "elementwise_kernel + vectorized_layer_norm_kernel + 6 more → "
+            "triton_red_fused_add_clamp_… + triton_red_fused_native_lay…",
+        ),
+        (
+            "layernorm_split",
+            "layernorm_forward1 → normalize_kernel + mean_kernel + rstd_kernel + [fill]",
+        ),
+        ("train_optimizer", "vectorized_elementwise_kernel → multi_tensor_apply_kernel"),
+    ],
+)
+def test_a_group_names_kernels_of_both_sides(name: str, said: str) -> None:
+    shelf = Shelf(DATA / "programs")
+    sides = [open_capture(shelf, f"@{name}-{side}").capture for side in ("before", "after")]
+    found = compare_programs(*sides)
+    row = next(row for row in found.rows if row.fate in ("split", "replaced"))
+    assert group_words(found, row) == said
+    assert said in [cells[1] for cells in difference_sheet(found).shown]
+
+
+def test_tuning_is_told_apart_from_the_iterations() -> None:
+    shelf = Shelf(DATA / "programs")
+    sides = [open_capture(shelf, f"@triton_matmul-{side}").capture for side in ("before", "after")]
+    said = "of the time before those of @triton_matmul-after 100% is tuning: 8 configurations of"
+    assert any(said in line for line in headline(compare_programs(*sides)))
+    title = " ".join(program_sheet(sides[1]).title)
+    assert "1.01 s before the first, of which 100% is tuning" in title

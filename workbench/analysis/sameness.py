@@ -430,9 +430,13 @@ def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> D
     if loaded is None or moved is None or min(*loaded.once, *moved.once) <= 0:
         return None
     amounts = [loaded, moved]
-    if operations is not None and max(operations.once) > 0:
-        amounts.append(operations)
     ratios = [over(amount.once[1], amount.once[0]) or 0.0 for amount in amounts]
+    if operations is not None and max(operations.once) > 0:
+        # What a block adds up whatever it reads is as much as before.
+        amounts.append(operations)
+        least, most = sorted((ratios[0], 1.0))
+        done = over(operations.once[1], operations.once[0]) or 0.0
+        ratios.append(ratios[0] if least <= done <= most else done)
     if any(amount.changed < _OTHER_SIZE for amount in amounts):
         return None
     if not all(_close(ratio, ratios[0], _ALIKE) for ratio in ratios):

@@ -5,7 +5,8 @@ What ncu cannot do here is a notice that goes with the survey, which stays true 
 
 A kernel may be launched in several configurations, which are *classes* of its launches: those
 that make most of its time are looked at, each at least once, and with ``--like`` those that
-another capture looked at.
+another capture looked at. Of a program that repeats itself the time is that of its iterations: what
+a tuner tried before them is none of it.
 
 ncu takes one filter for all kernels of a run: their names, and the numbers of their
 invocations. So the same few numbers serve every kernel, chosen so that together they stand as
@@ -23,7 +24,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -162,6 +163,10 @@ def pick(survey: Survey, trace: Trace, wish: Wish) -> Picked:
             config = launch.grid, launch.block, launch.dynamic_shared
             own[launch.symbol].setdefault(config, {})[count[launch.symbol]] = launch.duration
     classes: list[Mapping[int, int]] = []
+    called = {
+        work.place: {(x.grid, x.block, x.dynamic_shared) for x in work.shapes}
+        for work in (survey.steady.repeated if survey.steady is not None else ())
+    }
     for place in works:
         work = survey.works[place]
         like = [
@@ -169,7 +174,7 @@ def pick(survey: Survey, trace: Trace, wish: Wish) -> Picked:
             for seen in wish.like
             if seen.name == work.name
         ]
-        classes += heavy(own[work.symbol], like)
+        classes += heavy(own[work.symbol], like, called.get(place) or None)
     return Picked(
         works=works,
         invocations=invocations(classes, wish.launches),
@@ -206,16 +211,22 @@ def _left_out(survey: Survey, places: Sequence[int]) -> Iterator[Notice]:
 
 
 def heavy(
-    own: Mapping[Config, Mapping[int, int]], like: Sequence[Config] = ()
+    own: Mapping[Config, Mapping[int, int]],
+    like: Sequence[Config] = (),
+    called: Container[Config] | None = None,
 ) -> list[Mapping[int, int]]:
     """The classes that make `MOST_OF_IT` of a kernel's time, `CLASSES` at most; those of `like`.
 
     Args:
         own: Durations by their numbers of invocation, from 1, of each configuration.
         like: Configurations that are wanted, however short.
+        called: Those of iterations, for the others are not looked at; None: all.
     """
-    order = sorted(own, key=lambda config: -sum(own[config].values()))
-    whole = sum(sum(numbers.values()) for numbers in own.values())
+    order = sorted(
+        (config for config in own if called is None or config in called),
+        key=lambda config: -sum(own[config].values()),
+    )
+    whole = sum(sum(own[config].values()) for config in order)
     taken = 0
     out: list[Config] = []
     for config in order:
@@ -252,13 +263,18 @@ def _kernels(survey: Survey, kernels: Sequence[int], wish: Wish) -> tuple[int, .
     works = survey.works
     asked = {seen.name for seen in wish.like}
     like = [place for place in kernels if works[place].name in asked]
+    steady = survey.steady.repeated if survey.steady is not None else ()
+    times = {work.place: sum(work.total_ns) for work in steady if work.place in kernels}
+    if not times:
+        times = {place: sum(works[place].total_ns) for place in kernels}
+    kernels = sorted(kernels, key=lambda place: -times.get(place, 0))
     if wish.top is not None:
         return tuple(dict.fromkeys([*kernels[: wish.top], *like]))
-    whole = sum(sum(works[place].total_ns) for place in kernels)
+    whole = sum(times.values())
     taken, out = 0, []
     for place in kernels[:TOP]:
         out.append(place)
-        taken += sum(works[place].total_ns)
+        taken += times.get(place, 0)
         if taken >= ENOUGH * whole:
             break
     return tuple(dict.fromkeys([*out, *like]))

@@ -103,7 +103,7 @@ def pair_works(old: Survey, new: Survey) -> tuple[Counterparts, ...]:
 
 #: Configurations that one side must launch a kernel in to have tried them, so often each; and by
 #: which factor that must be more of either than on the other side.
-_TRIED, _OFTEN, _MORE = 4, 5, 2
+TRIED, OFTEN, _MORE = 4, 5, 2
 #: Part of a side's time in kernels that these launches must be; and those of an only kernel.
 _MOST, _ONLY = 0.5, 0.9
 
@@ -133,10 +133,10 @@ def tried_words(old: Survey, new: Survey, pairs: Iterable[Counterparts]) -> str:
         counts = [work.shape_count for work in works]
         often = [sum(x.launches) / len(s.runs) for x, s in zip(works, surveys, strict=True)]
         many = counts.index(max(counts))
-        several = [x for x in works[many].shapes if x.launches >= _OFTEN * len(surveys[many].runs)]
+        several = [x for x in works[many].shapes if x.launches >= OFTEN * len(surveys[many].runs)]
         whole = sum(surveys[many].total_ns("kernel", "fill"))
         if (
-            len(several) >= _TRIED
+            len(several) >= TRIED
             and all(own[many] >= _MORE * own[1 - many] > 0 for own in (counts, often))
             and sum(works[many].total_ns) >= _MOST * whole
         ):

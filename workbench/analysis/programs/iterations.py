@@ -3,6 +3,8 @@
 The repeating part of a stream of launches is found for each side by itself (`capture/rhythm`), so
 that one side's may hold two calls where the other's holds one: a compiled function that takes
 turns between two buffers, say. Such iterations are put together before they are compared.
+
+What comes before them may be a tuner's: `tuning` says which kernels were tried.
 """
 
 from __future__ import annotations
@@ -12,8 +14,11 @@ from statistics import median_low
 
 from msgspec.structs import replace
 
+from workbench.analysis.naming import shortened
+from workbench.analysis.programs.counterparts import OFTEN, TRIED
 from workbench.capture.records import ProgramCapture, ProgramRun, Steady, Survey
-from workbench.units import several
+from workbench.model import Record
+from workbench.units import listed, quantity, several
 
 #: As many calls were made by both sides, up to this part: those before the first are not counted.
 _CALLS = Fraction(1, 10)
@@ -114,3 +119,96 @@ def _launches(survey: Survey, steady: Steady) -> dict[str, int]:
         symbol = survey.works[work.place].symbol
         found[symbol] = found.get(symbol, 0) + median_low(work.launches)
     return {symbol: launches for symbol, launches in found.items() if launches}
+
+
+#: Part of the time before the iterations from which a tuner is worth a word.
+_WORTH = 0.1
+#: Kernels that are named; how far what was tried may exceed the time before: both are means.
+_NAMED, _ROUNDED = 2, 1.02
+
+
+class Tuning(Record, frozen=True):
+    """Kernels that were tried before the iterations, in many configurations, each again and again.
+
+    An iteration launches one of these or none. `tried` and `between` are places in the survey, `between` of what a tuner launches from one try
+    to the next (it clears the cache, say). Launches and nanoseconds are means of a run; `share` is
+    the part (0-1) that both take of the time before the iterations.
+    """
+
+    tried: tuple[int, ...]
+    configurations: int
+    launches: float
+    tried_ns: float
+    between: tuple[int, ...]
+    between_ns: float
+    share: float
+
+
+def tuning(survey: Survey) -> Tuning | None:
+    """What was tried before the iterations; None where nothing says so, or it is not worth a word.
+
+    Kernels of unlike sizes are not unlike configurations: those differ in more than the grid.
+    """
+    steady, runs = survey.steady, len(survey.runs)
+    warm = sum(steady.warm_ns) if steady is not None else 0
+    if steady is None or not steady.kept or not warm:
+        return None
+    # Of all iterations the last ones are kept.
+    scale = sum(steady.iterations) / steady.kept
+    own = {work.place: work for work in steady.repeated}
+    tried: dict[int, tuple[int, float, float]] = {}
+    for place, work in enumerate(survey.works):
+        called = own.get(place)
+        calls = {(x.grid, x.block, x.dynamic_shared): x for x in called.shapes} if called else {}
+        often = {
+            key: x.launches - (scale * calls[key].launches if key in calls else 0.0)
+            for x in work.shapes
+            if (key := (x.grid, x.block, x.dynamic_shared))
+        }
+        many = [key for key, launches in often.items() if launches >= OFTEN * runs]
+        if len(many) >= TRIED and len(calls) <= 1 and len({key[1:] for key in many}) > 1:
+            inside = scale * sum(called.total_ns) if called else 0.0
+            tried[place] = len(many), sum(often.values()), sum(work.total_ns) - inside
+    around = {*tried, -1}
+    between = [
+        place
+        for place, work in enumerate(survey.works)
+        if place not in tried
+        and place not in own
+        and work.kind != "copy"
+        and {work.before, work.after} <= {*around, place}
+        and {work.before, work.after} & tried.keys()
+        and sum(work.launches) >= OFTEN * TRIED * runs
+    ]
+    spent = sum(ns for _, _, ns in tried.values())
+    beside = sum(sum(survey.works[place].total_ns) for place in between)
+    if not tried or not _WORTH * warm <= spent + beside <= _ROUNDED * warm:
+        return None
+    return Tuning(
+        tried=tuple(sorted(tried, key=lambda place: -tried[place][2])),
+        configurations=sum(configurations for configurations, _, _ in tried.values()),
+        launches=sum(launches for _, launches, _ in tried.values()) / runs,
+        tried_ns=spent / runs,
+        between=tuple(between),
+        between_ns=beside / runs,
+        share=min((spent + beside) / warm, 1.0),
+    )
+
+
+def tuning_words(survey: Survey) -> str:
+    """``100% is tuning: 8 configurations of matmul_kernel in 2,782 launches``; "" for none."""
+    found = tuning(survey)
+    if found is None:
+        return ""
+    tried, between = (
+        listed(list(dict.fromkeys(shortened(survey.works[x].name) for x in places)), _NAMED + 1)
+        for places in (found.tried, found.between)
+    )
+    text = (
+        f"{quantity(100 * found.share, '%')} is tuning: {found.configurations} configurations "
+        f"of {tried} in {several(round(found.launches), 'launch', 'launches')} "
+        f"({quantity(1e-9 * found.tried_ns, 's')})"
+    )
+    if between:
+        text += f", {between} between them ({quantity(1e-9 * found.between_ns, 's')})"
+    return text

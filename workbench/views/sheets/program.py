@@ -11,6 +11,7 @@ from msgspec.structs import asdict, replace
 
 from workbench.analysis.naming import shortened, titles
 from workbench.analysis.programs.counterparts import Fate, LaunchClass, classes_of
+from workbench.analysis.programs.iterations import tuning_words
 from workbench.analysis.programs.program import (
     Change,
     KindTime,
@@ -283,6 +284,7 @@ def steady_words(survey: Survey) -> str:
         f"{several(round(fmean(steady.iterations)), 'iteration')} of "
         f"{several(round(launches), 'launch', 'launches')}, {quantity(1e-9 * each, 's')} each, and "
         f"{quantity(1e-9 * fmean(steady.warm_ns), 's')} before the first"
+        f"{', of which '.join(['', *filter(None, [tuning_words(survey)])])}"
     )
 
 
@@ -319,6 +321,8 @@ def count_words(value: float) -> str:
 
 # --- two programs -----------------------------------------------------------------------------
 
+#: Letters of the names of a side of a group, and of each.
+_GROUP, _MEMBER = 60, 28
 #: Of several kernels that took each other's place: the word before how many came.
 _INTO: dict[Fate, str] = {"fused": "into", "split": "into", "replaced": "by"}
 
@@ -480,6 +484,11 @@ def beside_words(difference: ProgramDifference) -> str:
             f"the whole program {times[0]} → {times[1]}, of which {warm[0]} → {warm[1]} before "
             f"its {' → '.join(dict.fromkeys(numbers))}"
         )
+        parts += [
+            f"of the time before those of @{side.name} {words}"
+            for side in difference.whole
+            if (words := tuning_words(side.survey))
+        ]
     return "; ".join(parts)
 
 
@@ -524,8 +533,27 @@ def row_names(difference: ProgramDifference) -> list[str]:
     return out
 
 
+def group_words(difference: ProgramDifference, row: WorkChange) -> str:
+    """``layer_norm_kernel + reduce_kernel + 7 more → triton_red_fused_0``.
+
+    Of kernels that took each other's place, on either side those with most time.
+    """
+    sides = []
+    for capture, places in zip(_sides(difference), (row.old, row.new), strict=True):
+        works = sorted((capture.survey.works[x] for x in places), key=lambda x: -sum(x.total_ns))
+        often = Counter(work.name for work in works)
+        names = [shortened(name, _GROUP if len(often) == 1 else _MEMBER) for name in often]
+        kept = [n for n in range(1, len(names) + 1) if len(" + ".join(names[:n])) <= _GROUP]
+        shown = names[: max(kept, default=1)]
+        left = sum(list(often.values())[len(shown) :])
+        sides.append(" + ".join([*shown, *[f"{left} more"] * bool(left)]))
+    return " → ".join(sides)
+
+
 def _fate_cells(difference: ProgramDifference, row: WorkChange, name: str) -> tuple[str, ...]:
-    return ("" if row.fate == "same" else row.fate, shortened(name), *_cells(difference, [row]))
+    group = len(row.old) > 1 or len(row.new) > 1
+    told = group_words(difference, row) if group else shortened(name)
+    return ("" if row.fate == "same" else row.fate, told, *_cells(difference, [row]))
 
 
 def _line(title: str, difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ from workbench.units import (
     span,
     when,
 )
-from workbench.views.sheets.program import launch_words
+from workbench.views.sheets.program import group_words, launch_words
 from workbench.views.terminal.console import (
     BAD,
     DIM,
@@ -765,7 +765,9 @@ def kernel_step_view(
         width: Columns of the terminal.
     """
     before, after = difference.seconds(step.row)
-    head = Text(cut(step.row.name, 60), style=HEAD)
+    group = len(step.row.old) > 1 or len(step.row.new) > 1
+    name = group_words(difference, step.row) if group else cut(step.row.name, 60)
+    head = Text(name, style=HEAD)
     whose = "of an iteration" if difference.steady else "of the program"
     told = f"  {quantity(before, 's')} → {quantity(after, 's')} {whose}"
     told += f", {launch_words(difference, step.row)}"
