@@ -11,8 +11,8 @@ from tests.factories import H200, make_launch, make_metrics, make_profile
 from workbench.analysis.gates import Rules
 from workbench.analysis.noise import student
 from workbench.analysis.programs.counterparts import pair_works
+from workbench.analysis.programs.gates import check_programs
 from workbench.analysis.programs.program import (
-    check_programs,
     compare_programs,
     kernel_steps,
     total,

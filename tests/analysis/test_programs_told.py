@@ -185,3 +185,36 @@ def test_another_input_is_no_matter_of_the_compiler(name: str) -> None:
     assert step.story is not None
     (tie,) = (tie for tie in step.story.rest.ties if tie.link == "elsewhere")
     assert tie.title.why == "another input"
+
+
+def test_launches_that_went_the_other_way_have_their_own_reason() -> None:
+    """The tall matrix takes five times as long, the wide one a third less: more SMs have work."""
+    step = only_step(*sides("matvec"))
+    assert step.story is not None and "barrier stalls" in step.story.sentence
+    assert step.opposed is not None and step.opposed.story is not None
+    assert step.opposed.near.of is not None
+    assert step.opposed.near.of.words == "block 256, grid 32 → 256"
+    said = step.opposed_words
+    assert said.startswith("The other way went launches of block 256, grid 32 → 256. ")
+    assert "1.45× faster" in said and "32 to 256 blocks" in said
+    assert "SMs are active 96% of the time instead of 24%" in said
+
+
+@pytest.mark.parametrize("name", ["bias_residual", "softmax", "reduce"])
+def test_launches_that_went_one_way_have_one_story(name: str) -> None:
+    step = only_step(*sides(name))
+    assert step.story is not None and step.opposed is None and step.opposed_words == ""
+
+
+def test_launches_that_nobody_looked_at_are_given_no_reason() -> None:
+    old, new = sides("matvec")
+    assert new.detail is not None
+    wide = replace(
+        new.detail,
+        launches=tuple(
+            replace(launch, grid=(255, 1, 2)) if launch.grid[0] == 256 else launch
+            for launch in new.detail.launches
+        ),
+    )
+    step = only_step(old, Recalled(capture=new.capture, detail=wide))
+    assert step.story is not None and step.opposed is None

@@ -26,7 +26,7 @@ from workbench.analysis.gates import (
     turns_gate,
     unchanged,
 )
-from workbench.analysis.programs.program import check_programs
+from workbench.analysis.programs.gates import check_programs
 from workbench.analysis.regression import Turns
 from workbench.capture.revisions import commit_of, repository, worktree
 from workbench.capture.shelf import FOLDER

@@ -130,9 +130,10 @@ _NAMED, _ROUNDED = 2, 1.02
 class Tuning(Record, frozen=True):
     """Kernels that were tried before the iterations, in many configurations, each again and again.
 
-    An iteration launches one of these or none. `tried` and `between` are places in the survey, `between` of what a tuner launches from one try
-    to the next (it clears the cache, say). Launches and nanoseconds are means of a run; `share` is
-    the part (0-1) that both take of the time before the iterations.
+    An iteration launches one of these or none. `tried` and `between` are places in the survey,
+    `between` of what a tuner launches from one try to the next (it clears the cache, say). Launches
+    and nanoseconds are means of a run; `share` is the part (0-1) that both take of the time before
+    the iterations.
     """
 
     tried: tuple[int, ...]

@@ -1,22 +1,21 @@
 """What became of a captured program: of its time, of each of its kernels, and of those that matter.
 
 In come two captures; out goes one record whose rows add up to the change of the program's time,
-for the kernels behind most of it the step that `analysis.story` tells of a ladder's, and the
-gates. Times are sums over all runs in whole nanoseconds; a row's seconds are its sum divided by
-the number of runs, so rows add up to the program's mean time exactly. The interval of that mean
-is Student's: a run's time is a sum of many launches, and such sums are nearly normal.
+and for the kernels behind most of it the step that `analysis.story` tells of a ladder's. Times are
+sums over all runs in whole nanoseconds; a row's seconds are its sum divided by the number of runs,
+so rows add up to the program's mean time exactly. The interval of that mean is Student's: a run's
+time is a sum of many launches, and such sums are nearly normal.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from msgspec.structs import replace
 
 from workbench.analysis.compare import Comparison, compare
-from workbench.analysis.gates import Gate, Rules, check_step, inconclusive
 from workbench.analysis.launches import merged_by_work
 from workbench.analysis.noise import mean_change, mean_interval
 from workbench.analysis.programs.counterparts import (
@@ -33,7 +32,6 @@ from workbench.analysis.programs.counterparts import (
 )
 from workbench.analysis.programs.iterations import alike, steadied
 from workbench.analysis.programs.skew import together_s
-from workbench.analysis.regression import Status
 from workbench.analysis.story import Story, explain
 from workbench.capture.records import (
     ProgramCapture,
@@ -44,7 +42,7 @@ from workbench.capture.records import (
 from workbench.counters import catalog
 from workbench.errors import InconclusiveError
 from workbench.model import Estimate, Profile, Record
-from workbench.units import faster, quantity, relative, signed, span
+from workbench.units import faster, quantity
 
 # --- The change of the program's time, shared out over its kernels ------------------------------
 
@@ -355,6 +353,8 @@ class KernelStep(Record, frozen=True):
 
     `near` has the profiles of its launches that were looked at closely. Where these and the
     program disagree, `doubt` says so; where even the direction differs there is no story.
+    `opposed` are launches of another configuration whose time went the other way, if any were
+    looked at and tell their story.
     """
 
     row: WorkChange
@@ -363,6 +363,18 @@ class KernelStep(Record, frozen=True):
     story: Story | None = None
     silence: str = ""
     doubt: Disagreement | None = None
+    opposed: KernelStep | None = None
+
+    @property
+    def opposed_words(self) -> str:
+        """Of which launches the time went the other way, and what is told of them; "" for none."""
+        other = self.opposed
+        if other is None or other.story is None or other.near.of is None:
+            return ""
+        doubt = f" ({other.doubt.words})" if other.doubt is not None else ""
+        return (
+            f"The other way went launches of {other.near.of.words}{doubt}. {other.story.sentence}"
+        )
 
     @property
     def old(self) -> Profile | None:
@@ -483,14 +495,23 @@ def closer(
         return _together(row, captures, (details[0], details[1]))
     if len(row.classes) < 2:
         return Closer(old=old, new=new)
-    of = _class_told(row, old, new)
+    of = next(_classes_seen(row, old, new), None)
     if of is None:
         why = "its launches that were looked at closely have no configuration in common"
         return Closer(old=None, new=None, silence=f"{why}: `capture --like` looks at the same")
+    return _of_class(of, row, difference, (old, new))
+
+
+def _of_class(
+    of: ClassChange,
+    row: WorkChange,
+    difference: ProgramDifference,
+    sides: tuple[Profile, Profile],
+) -> Closer:
     whole, part = (b - a for a, b in (difference.seconds(row), difference.seconds(of)))
     return Closer(
-        old=_only(old, of.old),
-        new=_only(new, of.new),
+        old=_only(sides[0], of.old),
+        new=_only(sides[1], of.new),
         of=of,
         explains=part / whole if whole else None,
     )
@@ -527,13 +548,15 @@ def _together(
     )
 
 
-def _class_told(row: WorkChange, old: Profile, new: Profile) -> ClassChange | None:
+def _classes_seen(row: WorkChange, old: Profile, new: Profile) -> Iterator[ClassChange]:
+    """The classes of which both sides looked at launches."""
+
     def seen(profile: Profile, side: LaunchClass | None) -> bool:
         return side is not None and any(
             side.holds(x.grid, x.block, x.dynamic_shared) for x in profile.launches
         )
 
-    return next((one for one in row.classes if seen(old, one.old) and seen(new, one.new)), None)
+    return (one for one in row.classes if seen(old, one.old) and seen(new, one.new))
 
 
 def _only(profile: Profile, side: LaunchClass | None) -> Profile:
@@ -608,6 +631,39 @@ def _step(
     force: bool,
 ) -> KernelStep:
     near = closer(row, difference, details)
+    step = _told_step(row, near, difference, force)
+    if step.story is None or near.of is None:
+        return step
+    old, new = (
+        launches_of(capture, detail, places)
+        for capture, detail, places in zip(
+            (difference.old, difference.new), details, (row.old, row.new), strict=True
+        )
+    )
+    assert old is not None and new is not None  # a class of them was told
+    for other in _classes_seen(row, old, new):
+        if _opposed(difference, row, near.of, other):
+            closely = _of_class(other, row, difference, (old, new))
+            found = _told_step(row, closely, difference, force)
+            return replace(step, opposed=found if found.story is not None else None)
+    return step
+
+
+#: Launches that went the other way by this part of a kernel's change are told as well.
+_HIDDEN = 0.25
+
+
+def _opposed(
+    difference: ProgramDifference, row: WorkChange, told: ClassChange, other: ClassChange
+) -> bool:
+    """Whether the time of launches went the other way than that of those that are told."""
+    whole, way, against = (b - a for a, b in map(difference.seconds, (row, told, other)))
+    return way * against < 0 and abs(against) >= _HIDDEN * abs(whole)
+
+
+def _told_step(
+    row: WorkChange, near: Closer, difference: ProgramDifference, force: bool
+) -> KernelStep:
     if near.old is None or near.new is None:
         return KernelStep(row=row, near=near, silence=near.silence)
     labels = (f"@{difference.old.name}", f"@{difference.new.name}")
@@ -622,71 +678,3 @@ def _step(
         )
     story = explain(near.old, near.new, comparison)
     return KernelStep(row=row, near=near, comparison=comparison, story=story, doubt=found)
-
-
-# --- Gates of a program: the same rules as for a version, applied to two captures ---------------
-#
-# The program's time is judged by its interval where both sides have several runs; where they have
-# not, a regression must also leave what two durations of one program may differ by. The counters
-# and limits of the rules are judged for every kernel whose change matters.
-
-
-def check_programs(
-    difference: ProgramDifference, steps: Iterable[KernelStep], rules: Rules
-) -> tuple[Gate, ...]:
-    """All gates of the step from one capture to another.
-
-    Args:
-        difference: Of the two.
-        steps: The kernels that matter; they are told only where the rules ask for counters.
-        rules: What is allowed; expectations are of versions, and not asked for here.
-    """
-    label = f"@{difference.new.name}"
-    gates = [
-        inconclusive(label, "", f"compared by force: {reason}") for reason in difference.reasons
-    ]
-    if rules.timed and difference.tried:
-        gates.append(inconclusive(label, "", difference.tried))
-    elif rules.timed:
-        status, message = _time(difference, rules.max_regression)
-        gates.append(
-            Gate(
-                version=label,
-                kind="regression",
-                name="time on the GPU",
-                status=status,
-                message=message,
-            )
-        )
-    if rules.counters or rules.limits:
-        of_kernels = replace(rules, timed=False, require_expectations=False)
-        for step in steps:
-            kernel = f"{label}::{step.row.name}"
-            if step.comparison is None:
-                gates.append(inconclusive(kernel, "", step.silence))
-                continue
-            gates += check_step(step.comparison, (), of_kernels, version=kernel, file="")
-    return tuple(gates)
-
-
-def _time(difference: ProgramDifference, allowed: float) -> tuple[Status, str]:
-    """Whether the program became slower by more than `allowed` percent."""
-    old, new = difference.totals
-    change = difference.change_s
-    text = f"{quantity(old.value, 's')} → {quantity(new.value, 's')}, "
-    text += relative(old.value, new.value)
-    if difference.interval_known:
-        text += f" ({span(signed(change.low, 's'), signed(change.high, 's'))})"
-        worse = change.low
-    else:
-        text += " (one run, no interval)"
-        worse = change.value - catalog()["duration"].noise * max(old.value, new.value)
-    if worse > old.value * allowed / 100:
-        slowest = max(
-            difference.rows,
-            key=lambda row: difference.seconds(row)[1] - difference.seconds(row)[0],
-        )
-        before, after = difference.seconds(slowest)
-        text += f"; most of it {slowest.name}, {signed(after - before, 's')}"
-        return "fail", f"slower than allowed ({allowed:g}%): {text}"
-    return "pass", text

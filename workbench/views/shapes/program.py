@@ -150,7 +150,8 @@ class ProgramStep(Document, frozen=True):
     the part of the kernel's change in the program that they make; of several kernels `told` is
     the part of all launches, each class as often as the program has it (``1/31 of all
     launches``). `doubt` says where the profiler's launches and the program's disagree, or what
-    of them nobody looked at.
+    of them nobody looked at. `opposed` tells of launches of another class, whose time went the
+    other way.
     """
 
     kernel: str
@@ -160,6 +161,7 @@ class ProgramStep(Document, frozen=True):
     told: str | None
     explains: float | None
     doubt: str | None
+    opposed: str | None
 
 
 class PartTime(Document, frozen=True):

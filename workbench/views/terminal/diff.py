@@ -784,6 +784,8 @@ def kernel_step_view(
     if as_fast(step.comparison):
         return Group(*parts)
     parts += words_view(step.story)
+    if step.opposed_words:
+        parts += [Text(), Text(step.opposed_words)]
     parts += [Text(), _step_counters(step.old, step.comparison, step.story)]
     parts += hunks_view(step.old, step.new, step.story, width=width)
     name = step.row.name.partition(" ")[0]
@@ -795,12 +797,13 @@ def kernel_step_view(
 
 
 def _class_rows(row: WorkChange, difference: ProgramDifference) -> list[RenderableType]:
-    """The configurations that a kernel is launched in, where there are several.
+    """The configurations that a kernel is launched in, where there are several, or another one.
 
     What a tuner tries has times of a launch, and all are listed.
     """
     if len(row.classes) < 2:
-        return []
+        moved = [one.words for one in row.classes if one.old and one.new and "→" in one.words]
+        return [Text(f"  launched with {words}", style=DIM) for words in moved]
     table = grid("l", "r", "r", "r")
     most = len(row.classes) if difference.tried else _CONFIGURATIONS
     for one in row.classes[:most]:

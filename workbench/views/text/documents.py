@@ -335,6 +335,7 @@ def steps_of(steps: Iterable[KernelStep]) -> list[ProgramStep]:
                 told=one.near.of.words if one.near.of is not None else one.near.part or None,
                 explains=one.near.explains,
                 doubt=one.doubt.words if one.doubt is not None else None,
+                opposed=one.opposed_words or None,
             )
         )
     return out

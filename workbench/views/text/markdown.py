@@ -272,6 +272,8 @@ def steps_markdown(steps: Iterable[KernelStep]) -> str:
             words = [f"Of {step.near.words}"] if step.near.words else []
             words += [step.doubt.words] if step.doubt is not None else []
             out += [f"{inline(word)}.\n\n" for word in words]
+            if step.opposed_words:
+                out.append(f"{inline(step.opposed_words)}\n\n")
             out.append(step_markdown(step.old, step.new, step.comparison, step.story))
     return "".join(out)
 
