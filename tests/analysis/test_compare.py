@@ -240,7 +240,9 @@ def test_different_inputs_are_warned_of() -> None:
         check = Verification(problem="n1024", error=0, worst=0, tolerance=1e-5, seed=seed or 0)
         return make_profile(verification=None if seed is None else check)
 
-    assert compare(drawn(3), drawn(4)).warnings == ("different input seeds: 3, 4",)
+    found = compare(drawn(3), drawn(4))
+    assert found.warnings == ("different input seeds: 3, 4",)
+    assert found.provenance == found.warnings  # no verdict depends on them
     assert not compare(drawn(3), drawn(3)).warnings and not compare(drawn(None), drawn(4)).warnings
 
 

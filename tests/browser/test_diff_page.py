@@ -22,9 +22,10 @@ def test_it_fits_every_width(compared: Path, open_page: Open) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_the_lede_and_the_time_waterfall_tell_the_step(compared: Path, open_page: Open) -> None:
+def test_the_strip_and_the_time_waterfall_tell_the_step(compared: Path, open_page: Open) -> None:
     page = open_page(compared)
-    assert "1.39× faster" in page.locator(".lede").inner_text()
+    assert "1.39× faster" in page.locator("h1 + .strip").inner_text()
+    assert page.locator(".lede").count() == 0  # it would say the same again
     assert page.locator("#time-waterfall .bars .point").count() >= 5
     text = page.locator("#time-waterfall").inner_text()
     assert "MIO throttle" in text

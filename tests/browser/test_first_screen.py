@@ -154,13 +154,19 @@ def test_a_step_says_what_why_how_much_and_what_now(site_of_records: Path, open_
     # What changed, why, how much, and what limits now.
     assert "v2 → v3 Padded tile, no bank conflicts" in text
     assert " ".join(stop["text"] for stop in told["strip"]) in text
-    assert told["sentence"].partition(". ")[0] in text
+    assert "As [T][T];" in text
+    assert "As [T][T + 1 ];" in text and "sum += As [k][ty] * Bs[k][tx];" in text
+    # Each once: the sentence and the counters that moved come later.
+    assert told["sentence"].partition(". ")[0] not in text
+    for stop in told["strip"][1:3]:
+        assert text.count(stop["text"]) == 1
     assert f"Time {units.quantity(told['time']['new_s'], 's')}" in text
     assert f"Now limited by {now['limit']['words']}" in text
     line, share = now["hottest"]["line"], now["hottest"]["share"]
     hottest = rf"line {line} , {share:.1f}% of the samples, [\d.]+% of them in MIO throttle stalls"
     assert re.search(f"Hottest line: {hottest}", text)
-    assert "Try: Load less per operation" in text
+    most = max(now["ways"], key=lambda way: way["speedup"])
+    assert f"Next : ≤ {units.factor(most['speedup'])}" in text
 
 
 def test_a_pair_of_reports_says_the_same(
@@ -172,7 +178,7 @@ def test_a_pair_of_reports_says_the_same(
     assert " ".join(stop["text"] for stop in told["strip"]) in text
     limit = told["strip"][-1]["text"].removeprefix("still ")
     assert re.search(rf"Now limited by {limit} Hottest line: \S* ?line \d+", text)
-    assert re.search(r"≤ [\d.]+× Try: ", text)
+    assert re.search(r"Next : ≤ [\d.]+×", text)
 
 
 def test_a_version_says_what_to_try_and_what_came_of_it(

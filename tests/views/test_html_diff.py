@@ -15,7 +15,7 @@ from tests.factories import SOURCE, make_instructions, make_launch, make_profile
 from workbench.analysis.story import Step
 from workbench.analysis.weight import most_moved
 from workbench.counters import catalog
-from workbench.model import Launch, Profile, SourceFile
+from workbench.model import Launch, Profile, SourceFile, Verification
 from workbench.specs import Expectation
 from workbench.views.html.code.lines import Span, marked, pieces, words_at
 from workbench.views.html.page import Head
@@ -245,7 +245,17 @@ def test_what_is_not_comparable_is_shown_with_the_reason() -> None:
     assert any("different devices" in reason for reason in shown.step.comparison.reasons)
     # Before anything that could be taken for an effect of the code.
     text = render_diff("files/a/index.html", shown).html
-    assert text.index("not comparable") < text.index('class="strip"') < text.index('class="lede"')
+    assert text.index("not comparable") < text.index('class="strip"')
+
+
+def test_where_numbers_are_from_is_no_warning() -> None:
+    check = Verification(problem="n1024", error=0, worst=0, tolerance=1e-5, seed=3)
+    old = msgspec.structs.replace(before(), verification=check)
+    seeded = msgspec.structs.replace(check, seed=4)
+    fast = msgspec.structs.replace(after(), verification=seeded)
+    head = view(old, fast).head
+    assert head.origin == ("different input seeds: 3, 4",)
+    assert not any("seeds" in notice for notice in head.notices)
 
 
 def test_measured_times_come_before_the_profilers() -> None:

@@ -57,6 +57,8 @@ from workbench.units import faster, points, quantity, relative, several, signed
 
 Movement = Literal["better", "worse", "changed", "same", "missing"]
 
+#: What no verdict depends on: a warning, and notices of a profile by their codes.
+_SEEDS, _KEPT = "different input seeds", ("raw-not-kept", "raw-too-large", "library-kernel")
 #: Two captures whose SM clocks differ by more than this are not of the code alone.
 _CLOCK_DRIFT = 0.03
 #: Counters of blocks on an SM by what each resource leaves room for.
@@ -146,7 +148,8 @@ class Comparison(Record, frozen=True):
     what became of each kernel, and `launch_words` how several launches were compared.
     `machine_instructions` are those of both sides, estimated where PTX was run, and
     `machine_chances` what may be of them on a chip. `implausible` is what no run can have, of
-    either side's counters and times; it stands among the warnings as well.
+    either side's counters and times; it stands among the warnings as well, as does `provenance`:
+    what differs and changes no verdict.
     """
 
     old: Side
@@ -161,6 +164,7 @@ class Comparison(Record, frozen=True):
     machine_instructions: tuple[float, float] | None = None
     machine_chances: Chances | None = None
     implausible: tuple[str, ...] = ()
+    provenance: tuple[str, ...] = ()
 
     @property
     def comparable(self) -> bool:
@@ -298,6 +302,10 @@ def compare(
         machine_instructions=machine,
         machine_chances=machine_chances(old, new),
         implausible=tuple(impossible),
+        provenance=(
+            *(said for said in warnings if said.startswith(_SEEDS)),
+            *misread_sides(old, new),
+        ),
     )
 
 
@@ -577,6 +585,12 @@ def remarks(profile: Profile) -> list[str]:
     """The notices of a profile's capture, and which of its counters ncu gets wrong."""
     wrong = (f"{text}." for text in (*misread_words(profile), *implausible(profile)))
     return [*(notice.message for notice in profile.notices), *wrong]
+
+
+def provenance(profile: Profile) -> list[str]:
+    """Those of the remarks that say where numbers are from, and change no verdict."""
+    misread = (f"{text}." for text in misread_words(profile))
+    return [*(each.message for each in profile.notices if each.code in _KEPT), *misread]
 
 
 def disagreement(

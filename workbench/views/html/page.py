@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from workbench.ladder import ENGINES, Ladder, Rung
 from workbench.model import Record
@@ -57,7 +58,8 @@ class Head(Record, frozen=True):
     """What every page begins with: names, links, marks.
 
     `change` is what its author says was changed, `steps` and `pages` lead to neighbours;
-    `listings` says that those pages hold all instructions, as ``#k0-i12``.
+    `listings` says that those pages hold all instructions, as ``#k0-i12``; `notices` may change a
+    verdict, `origin` says where numbers are from.
     """
 
     heading: str
@@ -69,6 +71,13 @@ class Head(Record, frozen=True):
     listings: bool = False
     chips: tuple[Badge, ...] = ()
     notices: tuple[str, ...] = ()
+    origin: tuple[str, ...] = ()
+
+    def told(self, remarks: Sequence[str], origin: Sequence[str]) -> Head:
+        """With what is remarked of profiles: what no verdict depends on (`origin`) apart."""
+        weighty = (text for text in remarks if text not in origin)
+        beside = tuple(text for text in remarks if text in origin)
+        return replace(self, notices=(*weighty, *self.notices), origin=beside)
 
 
 def neighbours(pages: Sequence[tuple[str, str]], place: int, noun: str) -> tuple[Link, ...]:

@@ -184,10 +184,17 @@
   }
   all("table.sortable").forEach(sortable);
 
-  // A long file starts where its counters do; the page itself does not move.
+  // Code in a window opens at its hottest line, of a hunk at the hottest that changed; a long file
+  // without any starts where its counters do. The page itself does not move.
   for (const box of all(".window")) {
-    const first = box.querySelector("tr[data-n]");
-    if (first && !location.hash) box.scrollTop = Math.max(0, first.offsetTop - 6 * first.offsetHeight);
+    const own = all(".mod", box);
+    const bars = (own.length ? own : [box]).flatMap((part) => all("td.v i", part));
+    const wide = (bar) => parseFloat(bar.style.width);
+    const hottest = bars.reduce((best, bar) => (best && wide(best) >= wide(bar) ? best : bar), null);
+    const first = (hottest && hottest.closest("td")) || (own[0] || box).querySelector(".mod td, tr[data-n]");
+    if (!first || location.hash) continue;
+    const top = first.getBoundingClientRect().top - box.getBoundingClientRect().top;
+    if (top > 0.8 * box.clientHeight) box.scrollTop = top - box.clientHeight / 3;
   }
 
   // --- instructions: a file beside the page holds all of them ------------------------

@@ -151,21 +151,22 @@ def diff_view(step: Step, head: Head) -> DiffView:
     # What an author predicted, and advice that was given, speak of the code on one device.
     unforeseen = [] if step.across else _effects(step)
     labels = step.labels
-    notices = [*head.notices, *comparison.warnings, *story.attribution.words]
+    notices = [*comparison.warnings, *story.attribution.words]
     if step.across:
         notices.append("Shares of peak are of each side’s own device")
     if step.unread:
         notices.append(f"The expectations could not be read: {step.unread}")
     return DiffView(
         step=step,
-        head=replace(
-            head, chips=(*facts_of(step.old, step.new), *head.chips), notices=tuple(notices)
+        head=replace(head, chips=(*facts_of(step.old, step.new), *head.chips)).told(
+            notices, comparison.provenance
         ),
         lede=sentence(story.sentence),
         strip=strip_links(story.strip),
         panel=panel_view(story.panel, step.new, lambda key: _address(code, step.new, key)),
         time=_time_tile(comparison),
-        tiles=most_moved(comparison, step.scale, _TILES),
+        # Code that moved them says it better.
+        tiles=() if cards.shown else most_moved(comparison, step.scale, _TILES),
         waterfall=time_waterfall(story.time, *labels) if story.time else None,
         memory=_memory(step, code),
         timeline=_timeline(step),

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from workbench import units
 from workbench.analysis.aggregate import kernel_seconds, main_launch, value_of
-from workbench.analysis.compare import remarks
+from workbench.analysis.compare import provenance, remarks
 from workbench.analysis.course import course
 from workbench.analysis.limits import roofline
 from workbench.analysis.limits.headroom import panel_of, score_ways
@@ -456,9 +456,8 @@ def version_view(
 ) -> VersionView:
     """The page of a stored profile of `rung`; `strips`: of steps that were told before."""
     ladder = rung.ladder
-    head = msgspec.structs.replace(
-        head, chips=(*facts_of(profile), *head.chips), notices=(*remarks(profile), *head.notices)
-    )
+    head = msgspec.structs.replace(head, chips=(*facts_of(profile), *head.chips))
+    head = head.told(remarks(profile), provenance(profile))
     made_by = next((s for s in ladder.steps if s[1:] == (rung.id, profile.engine)), None)
     strip = strips.get(made_by, ()) if made_by else ()
     if made_by and made_by not in strips:
@@ -477,8 +476,8 @@ def report_launch_view(
         crumbs=(Link("Overview", "index.html"), Link(name, home), Link(launch.kernel)),
         steps=steps,
         chips=facts_of(profile),
-        notices=tuple(remarks(profile)),
     )
+    head = head.told(remarks(profile), provenance(profile))
     return _view(alone, (launch,), head)
 
 
@@ -536,15 +535,12 @@ def report_view(profile: Profile, name: str, page: Callable[[int], str]) -> Repo
         for label, launch in zip(names, shown, strict=True)
     ]
     named = list(zip(names, shown, strict=True))
-    notices = remarks(profile)
-    if len(shown) < len(launches):
-        notices.append(f"Charts and counters show the {len(shown)} longest launches.")
+    cut = f"Charts and counters show the {len(shown)} longest launches."
+    said = [cut] if len(shown) < len(launches) else []
+    crumbs = (Link("Overview", "index.html"), Link(name))
     return ReportView(
-        head=Head(
-            heading=name,
-            crumbs=(Link("Overview", "index.html"), Link(name)),
-            chips=facts_of(profile),
-            notices=tuple(notices),
+        head=Head(heading=name, crumbs=crumbs, chips=facts_of(profile)).told(
+            [*remarks(profile), *said], [*provenance(profile), cut]
         ),
         launches=profile.launches,
         page=page,
