@@ -130,6 +130,7 @@ def kinds(site: Path) -> dict[str, Path]:
     return {
         "index": site / "index.html",
         "glossary": site / "glossary.html",
+        "study": site / "studies/demo/index.html",
         "ladder": ladder / "index.html",
         "version": ladder / "v2.html",
         "diff": ladder / "v0..v2.html",

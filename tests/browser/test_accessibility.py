@@ -32,7 +32,7 @@ def pages(site: Path, reported: Path, compared: Path, programs: Path) -> dict[st
 
 
 KINDS = (
-    *("index", "glossary", "ladder", "version", "diff", "report", "launch", "compared"),
+    *("index", "glossary", "study", "ladder", "version", "diff", "report", "launch", "compared"),
     *("program", "programs"),
 )
 

@@ -61,7 +61,12 @@ def test_the_gutter_switches_by_keyboard(compared: Path, open_page: Open) -> Non
 
 def test_side_by_side_and_unified(compared: Path, open_page: Open) -> None:
     page = open_page(compared)
+    # The first hunk has half of a first screen: there one side is below the other.
     removed, added = page.locator("#old-L22"), page.locator("#L38")
+    a, b = removed.bounding_box(), added.bounding_box()
+    assert a["x"] == b["x"] and a["y"] < b["y"]
+    page.locator("#whole-0 summary").click()
+    removed, added = (page.locator(f"#whole-0 .mod .n >> nth={place}") for place in (0, 1))
     a, b = removed.bounding_box(), added.bounding_box()
     assert a["y"] == b["y"] and a["x"] < b["x"]
     page.get_by_role("radio", name="Unified").check()

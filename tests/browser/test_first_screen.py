@@ -45,6 +45,7 @@ LONGEST = (
 KINDS = (
     "index.html",
     "glossary.html",
+    "studies/sgemm/index.html",
     f"{SGEMM}/index.html",
     f"{SGEMM}/v3.html",
     f"{SGEMM}/v2..v3.html",
@@ -124,12 +125,27 @@ def test_the_index_says_how_far_each_study_came_and_what_limits_it(
     )
     gained = f"{first['seconds'] / best['seconds']:.1f}× {times}"
     assert re.search(rf"sgemm SGEMM.* {gained} the tensor cores, \d+%", text)
-    share = round(100 * best["ratio"])
-    assert re.search(rf"{share}% here; [\d.]+% to {share}% of cublas over 3 problems", text)
+    share = units.factor(best["ratio"])
+    assert re.search(rf"{share} here; [\d.]+× to {share} cublas over 3 problems", text)
     for study, _, _ in RECORDED:
         assert study in text
     spark = open_page(site_of_records / "index.html").get_by_role("img").first
-    assert re.search(r"of cublas over 3 problems", spark.get_attribute("aria-label"))
+    assert re.search(r"× cublas over 3 problems", spark.get_attribute("aria-label"))
+
+
+def test_a_study_has_a_page_of_its_ladders_and_its_libraries(
+    site_of_records: Path, open_page: Open
+) -> None:
+    page = open_page(site_of_records / "index.html", width=1280)
+    page.get_by_role("link", name="sgemm", exact=True).click()
+    page.wait_for_url("**/studies/sgemm/index.html")
+    text = first_screen(page)
+    share = units.factor(time_of("v10")["ratio"])
+    assert f"v10 is {share} as fast as cublas (cuBLAS through PyTorch, float32" in text
+    assert re.search(rf"n4096 .* v10 [\d.]+ ms · {share} cublas the tensor cores, \d+%", text)
+    assert re.search(r"cublas cuBLAS through PyTorch, float32 without TF32 NVIDIA H200", text)
+    page.locator(".rise a", has_text="v3").click()
+    page.wait_for_url("**/v2..v3.html")
 
 
 def test_a_ladder_is_a_stack_of_strips_with_its_branches(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,13 @@ from workbench.model import InstructionTable
 from workbench.views.html.build import index_pages
 from workbench.views.html.charts.several import key_counters
 from workbench.views.html.page import Link, Page, PageCount, Rendered
-from workbench.views.html.pages.index import LadderSummary, index_view, paged
+from workbench.views.html.pages.index import (
+    LadderSummary,
+    RungSummary,
+    index_view,
+    paged,
+    study_views,
+)
 from workbench.views.html.parts import interval, plus_minus, range_of
 from workbench.views.html.render import render
 from workbench.views.html.site import Site
@@ -51,9 +56,10 @@ def test_the_order_is_the_studys_and_not_the_manifests() -> None:
     for ladders in (found, found[::-1]):
         studies = index_view(ladders, ()).studies
         assert [line.summary.study for line in studies] == ["tile", "conv2", "conv10", "sgemm"]
-        assert [line.number for line in studies] == [1, 2, 3, 4]
-        assert studies[-1].summary.problem == "n1024"
-        assert [other.problem for other in studies[-1].others] == ["n512", "n8192"]
+        assert studies[-1].summary.problem == "n1024" and studies[-1].problems == 3
+        ((path, study),) = study_views(one for one in ladders if one["study"] == "sgemm")
+        assert path == studies[-1].href == "studies/sgemm/index.html"
+        assert [row.problem for row in study.rows] == ["n1024", "n512", "n8192"]
 
 
 def test_the_projects_own_device_stands_before_others_of_a_study() -> None:
@@ -62,9 +68,8 @@ def test_the_projects_own_device_stands_before_others_of_a_study() -> None:
         ladder("sgemm", "n512", own_device=True),
         ladder("conv2", "small", device="NVIDIA A100"),
     ]
-    lines = [line.summary for line in index_view(found, ()).studies]
-    told = [(one.study, one.device) for one in lines]
-    assert told == [("conv2", "NVIDIA A100"), ("sgemm", "NVIDIA H200"), ("sgemm", "NVIDIA A100")]
+    told = [(line.summary.study, line.devices) for line in index_view(found, ()).studies]
+    assert told == [("conv2", ("NVIDIA A100",)), ("sgemm", ("NVIDIA H200", "NVIDIA A100"))]
 
 
 def test_the_problem_with_most_work_stands_for_a_study_where_as_much_is_profiled() -> None:
@@ -80,9 +85,49 @@ def test_the_problem_with_most_work_stands_for_a_study_where_as_much_is_profiled
     assert line.summary.problem == "a"
 
 
-def test_each_device_has_a_line_of_its_own() -> None:
-    found = [ladder("sgemm", "n1", device="H100"), ladder("sgemm", "n1", device="H200")]
-    assert [line.summary.device for line in index_view(found, ()).studies] == ["H100", "H200"]
+def test_a_study_is_a_matrix_of_problems_and_devices() -> None:
+    best = {"fastest": "v3", "fastest_time": "117 µs", "fastest_share": "4.30×"}
+    found = [
+        ladder("sgemm", "n2", device="H200", own_device=True, work=8.0, place=1, **best),
+        ladder("sgemm", "n1", device="H200", own_device=True, work=1.0),
+        ladder("sgemm", "n2", device="H100", work=8.0, place=1),
+    ]
+    ((path, view),) = study_views(found)
+    assert view.devices == ("H200", "H100")
+    told = [(row.problem, [cell and cell.device for cell in row.cells]) for row in view.rows]
+    assert told == [("n1", ["H200", None]), ("n2", ["H200", "H100"])]
+    text = render("study.html", path, view=view)
+    assert 'href="../../studies/sgemm/h200/n2/index.html">v3</a> 117 µs' in text
+    assert "<b>4.30×</b>" in text
+
+
+def test_libraries_stand_with_their_errors_beside_the_fastest_version() -> None:
+    rungs = (
+        RungSummary(id="v0", title="Naive", page="v0.html", seconds=4e-3, error=1e-6),
+        RungSummary(id="v1", title="Fast", page="v1.html", step="v0..v1.html", seconds=1e-3,
+                    error=2e-7),
+        RungSummary(id="cublas", title="cuBLAS, float32", seconds=4.3e-3, error=1e-6, library=True),
+        RungSummary(id="cublas_tf32", title="TF32", seconds=9e-4, error=3e-4, library=True),
+    )  # fmt: skip
+    one = ladder("sgemm", "n1", baseline="cublas", fastest="v1", fastest_speed=4.31, rungs=rungs)
+    ((path, view),) = study_views([one])
+    assert view.said == (
+        "On n1 v1 is 4.31× as fast as cublas (cuBLAS, float32), at 0.200× its error; "
+        "the fastest library, cublas_tf32, takes 900 µs."
+    )
+    told = [(line.rung.id, line.time, line.beside) for line in view.libraries]
+    assert told == [
+        ("cublas", "4.30 ms", "v1: 4.31×, at 0.200× its error"),
+        ("cublas_tf32", "900 µs", "v1: 0.900×, at 0.000667× its error"),
+    ]
+    # A bar leads to the step that made it, or to the version; the slowest is the highest.
+    assert [(bar.href.rpartition("/")[2], bar.said) for bar in view.bars][:2] == [
+        ("v0.html", "4.00 ms"),
+        ("v0..v1.html", "1.00 ms"),
+    ]
+    heights = [float(bar.height) for bar in view.bars]
+    assert max(heights) == heights[2] == 100 and min(heights) == heights[3] == 10
+    assert 'title="Fast"' in render("study.html", path, view=view)
 
 
 def test_a_sparkline_goes_over_the_problems_in_the_order_of_their_work() -> None:
@@ -96,33 +141,9 @@ def test_a_sparkline_goes_over_the_problems_in_the_order_of_their_work() -> None
     assert line.spark is not None
     assert line.spark.path == "M3.0 18.0 L117.0 3.0"
     assert (line.spark.par, line.spark.last) == ("13.0", ("117.0", "3.0"))
-    assert line.spark.words == "50.0% to 200% of cublas over 2 problems"
+    assert line.spark.words == "0.500× to 2.00× cublas over 2 problems"
     (line,) = index_view(found[2:], ()).studies
     assert line.spark is None
-
-
-def test_more_than_five_other_problems_are_folded() -> None:
-    found = [ladder("sgemm", f"n{n}", place=n) for n in range(7)]
-    (line,) = index_view(found[:6], ()).studies
-    assert not line.folded
-    (line,) = index_view(found, ()).studies
-    assert line.folded
-
-
-def test_a_bar_tells_twice_the_baselines_speed_from_once() -> None:
-    found = [
-        ladder("sgemm", "a"),
-        ladder("sgemm", "b", place=1, fastest_speed=2.0, fastest_share="200%"),
-        ladder("sgemm", "c", place=2, fastest_speed=0.5, fastest_share="50%"),
-    ]
-    shown = [
-        re.findall(r'<i style="width:([^%]*)%"></i>(?:<u style="left:([^%]*)%">)?', page)
-        for page in (
-            render("index.html", "index.html", view=index_view(some, ()))
-            for some in (found, [found[0], found[2]])
-        )
-    ]
-    assert shown == [[("100.0", "50.0"), ("25.0", "50.0")], [("50.0", "")]]
 
 
 def test_narrow_intervals_are_told_by_their_width() -> None:
@@ -160,7 +181,7 @@ def test_a_long_index_has_pages_and_every_study_is_on_one_of_them() -> None:
     ]
     whole = index_view(found, ())
     assert dict(paged(whole)) == {"index.html": whole}  # a short one is one page, without others
-    pages = dict(paged(whole, 60))
+    pages = dict(paged(whole, 12))
     assert list(pages) == ["index.html", "index-2.html", "index-3.html", "index-4.html"]
     assert tuple(line for page in pages.values() for line in page.studies) == whole.studies
     assert [page.here for page in pages.values()] == [1, 2, 3, 4]
@@ -170,12 +191,15 @@ def test_a_long_index_has_pages_and_every_study_is_on_one_of_them() -> None:
         assert leaf.last == page.studies[-1].summary.study and page.chips == whole.chips
 
 
-def test_a_study_of_more_problems_than_a_page_holds_stands_on_several() -> None:
-    whole = index_view([ladder("s", f"n{at}", place=at) for at in range(100)], ())
-    pages = [view for _, view in paged(whole, 40)]
-    assert [len(page.studies) for page in pages] == [1, 1, 1]
-    others = [other for page in pages for other in page.studies[0].others]
-    assert tuple(others) == whole.studies[0].others and len(others) == 99
+def test_a_study_of_more_problems_than_a_page_holds_has_several() -> None:
+    found = [ladder("s", f"n{at}", place=at) for at in range(100)]
+    pages = dict(study_views(found, 40))
+    assert list(pages) == [f"studies/s/index{end}.html" for end in ("", "-2", "-3")]
+    assert [row.problem for page in pages.values() for row in page.rows] == [
+        f"n{at}" for at in range(100)
+    ]
+    second = pages["studies/s/index-2.html"]
+    assert (second.leaves[1].first, second.leaves[1].last) == ("n40", "n79")
 
 
 def test_no_page_of_a_long_index_is_over_its_size_and_none_is_left_over(tmp_path: Path) -> None:
@@ -186,8 +210,8 @@ def test_no_page_of_a_long_index_is_over_its_size_and_none_is_left_over(tmp_path
     }  # fmt: skip
     summaries = [
         ladder(f"study{number:03}", f"n{place}", place=place, work=1.0 + place, **words)
-        for number in range(200)
-        for place in range(5)
+        for number in range(250)
+        for place in range(4)
     ]
 
     def write(count: int) -> PageCount:
@@ -205,14 +229,14 @@ def test_no_page_of_a_long_index_is_over_its_size_and_none_is_left_over(tmp_path
             return site.write(index_pages(site, "stamp"), owners=("site",))
 
     written = write(1000).written
-    paths = sorted((tmp_path / "site").glob("index*.html"))
-    assert len(paths) == written > 1
+    site = tmp_path / "site"
+    paths = sorted((*site.glob("index*.html"), *site.glob("studies/*/index*.html")))
+    assert len(paths) == written > 200
     assert max(path.stat().st_size for path in paths) < 400_000
     text = "".join(path.read_text() for path in paths)
-    assert all(
-        f'href="studies/study{number:03}/h200/n0/index.html"' in text for number in range(200)
-    )
+    assert all(f'href="studies/study{number:03}/index.html"' in text for number in range(250))
     assert 'aria-current="page"' in text
     assert write(1000) == PageCount(unchanged=written)
-    assert write(10) == PageCount(written=1, removed=written - 1)
+    # The index anew, the studies of which less is there, and none that is gone.
+    assert write(10) == PageCount(written=2, unchanged=2, removed=written - 4)
     assert [path.name for path in (tmp_path / "site").glob("index*.html")] == ["index.html"]

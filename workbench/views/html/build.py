@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import cache, lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -46,13 +46,11 @@ from workbench.views.html.page import (
     digest,
     ladder_folder,
     step_page,
+    study_page,
 )
 from workbench.views.html.page import CapturedProgram as CapturedProgram
 from workbench.views.html.page import ReportFile as ReportFile
 from workbench.views.html.site import Audience, Site
-
-if TYPE_CHECKING:
-    from workbench.views.html.pages.index import IndexView
 
 # --- what all pages share -------------------------------------------------------------
 
@@ -86,34 +84,57 @@ def copy_assets(site: Site) -> None:
 
 
 def index_pages(site: Site, stamp: str) -> list[Page]:
-    """The index, from the summaries of all pages that the site has: one page, or several."""
+    """The index and the studies' pages, from the summaries of all pages that the site has."""
     ladders = [kept.summary for kept in site.pages(LADDERS).values() if "study" in kept.summary]
     reports, programs = (
         [kept.summary for kept in site.pages(kind).values() if kept.summary]
         for kind in (REPORTS, PROGRAMS)
     )
-    key = digest(stamp, msgspec.json.encode([ladders, reports, programs]))
-    known = {
-        path: kept.key for path, kept in site.pages(SHARED).items() if path.startswith("index")
-    }
 
-    @cache
-    def views() -> dict[str, IndexView]:
+    def planned(key: str, here: str, template: str, views: Callable[[], Views]) -> Iterator[Page]:
+        # How many pages there are is known without a look at the rows where nothing changed.
+        known = {
+            path: kept.key
+            for path, kept in site.pages(SHARED).items()
+            if path.startswith(f"{here}index")
+        }
+        views = cache(views)
+        render = partial(_render_view, template, views)
+        for path in known if set(known.values()) == {key} else views():
+            yield Page(
+                path=path, key=key, owner=SHARED, render=partial(render, path), group=template
+            )
+
+    def index_views() -> Views:
         from workbench.views.html.pages.index import index_view, paged
 
         return dict(paged(index_view(ladders, reports, programs)))
 
-    def render_index(path: str) -> Rendered:
-        from workbench.views.html.render import render
+    def of_study(own: list[dict[str, object]]) -> Views:
+        from workbench.views.html.pages.index import study_views
 
-        return Rendered(html=render("index.html", path, view=views()[path]))
+        return dict(study_views(own))
 
-    # How many pages there are is known without a look at the rows where nothing changed.
-    paths = known if set(known.values()) == {key} else views()
-    return [
-        Page(path=path, key=key, owner=SHARED, render=partial(render_index, path), group="index")
-        for path in paths
-    ]
+    key = digest(stamp, msgspec.json.encode([ladders, reports, programs]))
+    pages = list(planned(key, "", "index.html", index_views))
+    studies: dict[str, list[dict[str, object]]] = {}
+    for summary in ladders:
+        studies.setdefault(str(summary["study"]), []).append(summary)
+    for name, own in studies.items():
+        here = study_page(name).removesuffix("index.html")
+        key = digest(stamp, msgspec.json.encode(own))
+        pages += planned(key, here, "study.html", partial(of_study, own))
+    return pages
+
+
+#: Views of pages by their paths.
+Views = Mapping[str, object]
+
+
+def _render_view(template: str, views: Callable[[], Views], path: str) -> Rendered:
+    from workbench.views.html.render import render
+
+    return Rendered(html=render(template, path, view=views()[path]))
 
 
 def glossary_page(stamp: str) -> Page:

@@ -26,6 +26,7 @@ from workbench.views.html.page import (
     Rendered,
     beside,
     digest,
+    ladder_crumbs,
     ladder_folder,
     neighbours,
     rung_page,
@@ -115,8 +116,9 @@ def version_head(rung: Rung, engine: str, stale: Stale = is_stale) -> Head:
     )
 
 
-def _crumbs(ladder: Ladder) -> tuple[Link, Link]:
-    return Link("Overview", "index.html"), Link(ladder.name, f"{ladder_folder(ladder)}/index.html")
+def _crumbs(ladder: Ladder) -> tuple[Link, ...]:
+    *above, here = ladder_crumbs(ladder)
+    return (*above, Link(here.text, f"{ladder_folder(ladder)}/index.html"))
 
 
 def _stale_chips(rungs: dict[str, Rung], engine: str, stale: Stale) -> tuple[Badge, ...]:
@@ -321,7 +323,8 @@ def _render_ladder(
 
     view = ladder_view(ladder, pairs, strips())
     return Rendered(
-        html=render("ladder.html", path, view=view), summary=msgspec.to_builtins(summarize(ladder))
+        html=render("ladder.html", path, view=view),
+        summary=msgspec.to_builtins(summarize(ladder, (step_page(*pair) for pair in pairs))),
     )
 
 

@@ -211,6 +211,17 @@ def ladder_folder(ladder: Ladder) -> str:
     return "studies/" + "/".join(page_part(part) for part in parts)
 
 
+def study_page(name: str) -> str:
+    """The page of a study, relative to the site."""
+    return f"studies/{page_part(name)}/index.html"
+
+
+def ladder_crumbs(ladder: Ladder) -> tuple[Link, ...]:
+    """The way to a ladder's page, which is the last of it."""
+    where = f"{ladder.device_name} · {ladder.problem}"
+    return Link("Overview", "index.html"), Link(ladder.name, study_page(ladder.name)), Link(where)
+
+
 def beside(ladder: Ladder, device: str, page: str) -> str:
     """A page of a ladder's study and problem on a device (its slug), from a page of the ladder."""
     return f"../../{page_part(device)}/{page_part(ladder.problem)}/{page}"

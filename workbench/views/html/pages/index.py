@@ -1,13 +1,13 @@
-"""The index: of ladders and report files one summary each, kept in the manifest.
+"""The index and the pages of studies: of ladders and report files one summary each is kept.
 
-The index is made from summaries, not from profiles, so that a site of a thousand
+They are made from the manifest's summaries, not from profiles, so that a site of a thousand
 profiles with one new capture decodes that one alone.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -21,20 +21,40 @@ from workbench.capture.records import ProgramCapture
 from workbench.ladder import Ladder, Rung
 from workbench.model import Profile, Record, Timing
 from workbench.store import means_device, natural_key
-from workbench.views.html.page import Badge, ladder_folder, rung_page
+from workbench.views.html.page import (
+    Badge,
+    Head,
+    Link,
+    ladder_folder,
+    rung_page,
+    step_page,
+    study_page,
+)
 from workbench.views.html.pages.ladder import dates
-from workbench.views.html.parts import day, once, parameters, percent, profiled
+from workbench.views.html.parts import day, once, parameters, profiled
 
 #: Width and height of a sparkline's box, and what is left free around it.
 SPARK = (120, 26)
 _MARGIN = 3
-#: Other problems of a study that stand there unasked.
-_UNFOLDED = 5
-#: How much stands on one page, in lines of other problems, some 500 bytes each: a study's own line
-#: is as long as four of them. A page stays below 400 kB.
-_MOST, _STUDY = 600, 4
+#: Rows on one page of the index, and ladders on one of a study: a page stays below 400 kB.
+_MOST = 240
 #: Parameters that can stand for a problem's name.
 _SPOKEN = 3
+
+
+class RungSummary(Record, frozen=True):
+    """What the index says of one version: its page, and that of its step; "" without one.
+
+    `error` is the greatest of its results against the reference, None where none is known.
+    """
+
+    id: str
+    title: str
+    page: str = ""
+    step: str = ""
+    seconds: float = 0.0
+    error: float | None = None
+    library: bool = False
 
 
 class LadderSummary(Record, frozen=True):
@@ -69,6 +89,8 @@ class LadderSummary(Record, frozen=True):
     default: bool = False  # whether its study is the project's default
     own_device: bool = False  # whether it was recorded on the project's default device
     untimed: bool = False  # every duration is one under the profiler
+    rungs: tuple[RungSummary, ...] = ()
+    pairs: tuple[str, ...] = ()  # pages of comparisons besides the steps
 
 
 class ReportSummary(Record, frozen=True):
@@ -110,25 +132,44 @@ class Sparkline(Record, frozen=True):
 
 
 class StudyLine(Record, frozen=True):
-    """A study on one device: the ladder that stands for it, and its speed over all problems.
+    """A study: the ladder that stands for it, its speed over that device's problems, its page."""
 
-    `top` is the greatest speed of the `others`, at least their baseline's, which is 1.
-    """
-
-    number: int
     summary: LadderSummary
+    href: str
     spark: Sparkline | None
-    others: tuple[LadderSummary, ...]
-    top: float
+    devices: tuple[str, ...]
+    problems: int
 
-    @property
-    def folded(self) -> bool:
-        """Whether its other problems are too many to stand there unasked."""
-        return len(self.others) > _UNFOLDED
+
+class Bar(Record, frozen=True):
+    """A version in the small chart of a ladder: its time on a logarithmic scale."""
+
+    rung: RungSummary
+    href: str
+    height: str
+    said: str
+
+
+class LibraryLine(Record, frozen=True):
+    """A library on one device: its time and error, and the fastest version beside it."""
+
+    device: str
+    rung: RungSummary
+    time: str
+    error: str
+    beside: str
+
+
+class StudyRow(Record, frozen=True):
+    """A problem, and its ladder on each device; None where it was not recorded there."""
+
+    problem: str
+    detail: str
+    cells: tuple[LadderSummary | None, ...]
 
 
 class IndexLeaf(Record, frozen=True):
-    """A page of an index that has several: where it is, and the first and last that stand on it."""
+    """A page of several: where it is, and the first and last that stand on it."""
 
     href: str
     first: str
@@ -147,11 +188,27 @@ class IndexView(Record, frozen=True):
     leaves: tuple[IndexLeaf, ...] = ()
 
 
-_Line = TypeVar("_Line", StudyLine, ReportSummary, ProgramSummary)
+class StudyView(Record, frozen=True):
+    """A page of a study, mostly the only one: the ladder that stands for it, all as a matrix.
+
+    `sparks` are of the devices, `said` compares the fastest version with the libraries.
+    """
+
+    head: Head
+    stands: LadderSummary
+    said: str
+    devices: tuple[str, ...]
+    sparks: tuple[Sparkline | None, ...]
+    rows: tuple[StudyRow, ...]
+    bars: tuple[Bar, ...]
+    libraries: tuple[LibraryLine, ...]
+    box: tuple[int, int] = SPARK
+    here: int = 1
+    leaves: tuple[IndexLeaf, ...] = ()
 
 
-def summarize(ladder: Ladder) -> LadderSummary:
-    """The index's words on a ladder."""
+def summarize(ladder: Ladder, pairs: Iterable[str] = ()) -> LadderSummary:
+    """The index's words on a ladder; `pairs`: pages of comparisons besides its steps."""
     known, folder = ladder.study.problems, ladder_folder(ladder)
     own = [rung for rung in ladder.order if not rung.is_baseline and rung.seconds]
     best = min(own, key=lambda rung: rung.seconds or 0.0, default=None)
@@ -159,6 +216,7 @@ def summarize(ladder: Ladder) -> LadderSummary:
     many = len(ladder.parameters) > _SPOKEN
     page = f"{folder}/{rung_page(best)}" if best and best.entries else ""
     limit = limit_of(best.profile) if best and best.profile else None
+    steps = {new: step_page(old, new, engine) for old, new, engine in ladder.steps[::-1]}
     first = own[0] if own and own[0] is not best else None
     return LadderSummary(
         study=ladder.name,
@@ -180,12 +238,27 @@ def summarize(ladder: Ladder) -> LadderSummary:
         fastest=best.id if best else "",
         fastest_href=page,
         fastest_time=units.quantity(best.seconds, "s") if best else "",
-        fastest_share=percent(best.of_baseline) if best and best.of_baseline is not None else "",
+        fastest_share=units.factor(best.of_baseline) if best and best.of_baseline else "",
         fastest_speed=(best.of_baseline or 0.0) if best else 0.0,
         place=known.index(ladder.problem) if ladder.problem in known else len(known),
         default=ladder.study.default,
         own_device=means_device(ladder.study.device, ladder.device),
         untimed=not ladder.timed,
+        rungs=tuple(_rung(rung, steps.get(rung.id, "")) for rung in ladder.order),
+        pairs=tuple(pairs),
+    )
+
+
+def _rung(rung: Rung, step: str) -> RungSummary:
+    checked = rung.timing and rung.timing.verification
+    return RungSummary(
+        id=rung.id,
+        title=rung.title,
+        page=rung_page(rung),
+        step=step,
+        seconds=rung.seconds or 0.0,
+        error=checked.error if checked else None,
+        library=rung.is_baseline,
     )
 
 
@@ -260,13 +333,8 @@ def index_view(
     programs: Iterable[dict[str, object]] = (),
 ) -> IndexView:
     """The index, from the summaries that the manifest holds."""
-    groups: dict[str, list[LadderSummary]] = {}
-    known = (msgspec.convert(raw, LadderSummary) for raw in ladders if is_readable(raw))
-    # The manifest has them in the order in which their pages came to be.
-    for summary in sorted(known, key=_order):
-        groups.setdefault(summary.study, []).append(summary)
-    made = (line for found in groups.values() for line in _lines(found))
-    studies = tuple(replace(line, number=number) for number, line in enumerate(made, 1))
+    groups = _by_study(ladders)
+    studies = tuple(map(_line, groups.values()))
     files = tuple(msgspec.convert(raw, ReportSummary) for raw in reports)
     captured = tuple(msgspec.convert(raw, ProgramSummary) for raw in programs)
     devices = {s.device for found in groups.values() for s in found}
@@ -281,50 +349,42 @@ def index_view(
 
 
 def paged(view: IndexView, most: int = _MOST) -> Iterator[tuple[str, IndexView]]:
-    """The paths and views of the pages that an index takes: studies, then programs, then reports.
+    """The paths and views of the pages of an index: studies, then programs, then reports."""
+    rows = [(kind, row) for kind in _KINDS for row in getattr(view, kind)]
+    pages = [rows[start : start + most] for start in range(0, len(rows), most)] or [[]]
+    leaves = _leaves("index", [[_name(row) for _, row in page] for page in pages])
+    for number, page in enumerate(pages, 1):
+        own = {kind: tuple(row for of, row in page if of == kind) for kind in _KINDS}
+        yield _href("index", number), replace(view, **own, here=number, leaves=leaves)
 
-    A study of so many problems that no page holds them stands on several.
-    """
-    pages: list[IndexView] = []
-    empty = replace(view, studies=(), programs=(), reports=())
-    page, room = empty, most
-    for kind in ("studies", "programs", "reports"):
-        for row in _short(getattr(view, kind), most):
-            cost = _STUDY + len(row.others) if isinstance(row, StudyLine) else _STUDY
-            if cost > room and page != empty:
-                pages.append(page)
-                page, room = empty, most
-            page = replace(page, **{kind: (*getattr(page, kind), row)})
-            room -= cost
-    pages.append(page)
-    leaves = tuple(
-        IndexLeaf(href=_href(number), first=names[0], last=names[-1])
-        for number, names in enumerate(map(_names, pages), 1)
-        if len(pages) > 1
+
+_KINDS = ("studies", "programs", "reports")
+
+
+def _name(row: StudyLine | ReportSummary | ProgramSummary) -> str:
+    return row.summary.study if isinstance(row, StudyLine) else row.name
+
+
+def _leaves(page: str, names: Sequence[Sequence[str]]) -> tuple[IndexLeaf, ...]:
+    if len(names) < 2:
+        return ()
+    return tuple(
+        IndexLeaf(href=_href(page, number), first=own[0], last=own[-1])
+        for number, own in enumerate(names, 1)
     )
-    for number, each in enumerate(pages, 1):
-        yield _href(number), replace(each, here=number, leaves=leaves)
 
 
-def _short(rows: Sequence[_Line], most: int) -> Iterator[_Line]:
-    """The rows, a study with more problems than a page holds as several."""
-    for row in rows:
-        if not isinstance(row, StudyLine) or _STUDY + len(row.others) <= most:
-            yield row
-            continue
-        step = most - _STUDY
-        for start in range(0, len(row.others), step):
-            yield replace(row, others=row.others[start : start + step])
+def _href(page: str, number: int) -> str:
+    return f"{page}.html" if number == 1 else f"{page}-{number}.html"
 
 
-def _names(view: IndexView) -> list[str]:
-    studies = [line.summary.study for line in view.studies]
-    programs = [program.name for program in view.programs]
-    return [*studies, *programs, *(report.name for report in view.reports)]
-
-
-def _href(number: int) -> str:
-    return "index.html" if number == 1 else f"index-{number}.html"
+def _by_study(ladders: Iterable[dict[str, object]]) -> dict[str, list[LadderSummary]]:
+    groups: dict[str, list[LadderSummary]] = {}
+    known = (msgspec.convert(raw, LadderSummary) for raw in ladders if is_readable(raw))
+    # The manifest has them in the order in which their pages came to be.
+    for summary in sorted(known, key=_order):
+        groups.setdefault(summary.study, []).append(summary)
+    return groups
 
 
 def _order(summary: LadderSummary) -> tuple[object, ...]:
@@ -334,18 +394,138 @@ def _order(summary: LadderSummary) -> tuple[object, ...]:
     return (not summary.default, study, *device, summary.place, name)
 
 
-def _lines(found: list[LadderSummary]) -> Iterable[StudyLine]:
-    """A line for each device that a study was recorded on."""
-    for device in dict.fromkeys(summary.device for summary in found):
-        own = [summary for summary in found if summary.device == device]
-        stands = own[
-            representative(
-                [Measured(one.profiled, one.work, place) for place, one in enumerate(own)]
+def _stands(found: Sequence[LadderSummary]) -> LadderSummary:
+    """The ladder that stands for a study: on the first device, the problem that tells most."""
+    own = [summary for summary in found if summary.device == found[0].device]
+    return own[
+        representative([Measured(one.profiled, one.work, place) for place, one in enumerate(own)])
+    ]
+
+
+def _line(found: Sequence[LadderSummary]) -> StudyLine:
+    stands = _stands(found)
+    return StudyLine(
+        summary=stands,
+        href=study_page(stands.study),
+        spark=_spark([one for one in found if one.device == stands.device]),
+        devices=tuple(dict.fromkeys(one.device for one in found)),
+        problems=len({one.problem for one in found}),
+    )
+
+
+# --- a study -----------------------------------------------------------------------------------
+
+
+def study_views(
+    ladders: Iterable[dict[str, object]], most: int = _MOST
+) -> Iterator[tuple[str, StudyView]]:
+    """The paths and views of a study's pages, from the summaries of its ladders."""
+    for name, found in _by_study(ladders).items():
+        stands = _stands(found)
+        devices = tuple(dict.fromkeys(one.device for one in found))
+        of = {(one.problem, one.device): one for one in found}
+        work = {one.problem: (one.work, one.place) for one in found}
+        name_of = {one.problem: one.folder.rpartition("/")[2] for one in found}
+        rows = [
+            StudyRow(
+                problem=name_of[problem],
+                detail=next(one.detail for one in found if one.problem == problem) or problem,
+                cells=tuple(of.get((problem, device)) for device in devices),
             )
+            for problem in sorted(work, key=lambda problem: work[problem])
         ]
-        rest = tuple(summary for summary in own if summary is not stands)
-        top = max([1.0, *(summary.fastest_speed for summary in rest)])
-        yield StudyLine(number=0, summary=stands, spark=_spark(own), others=rest, top=top)
+        step = max(1, most // len(devices))
+        parts = [rows[start : start + step] for start in range(0, len(rows), step)]
+        view = StudyView(
+            head=Head(
+                heading=stands.title,
+                name=name if stands.title != name else "",
+                crumbs=(Link("Overview", "index.html"), Link(name)),
+            ),
+            stands=stands,
+            said=_said(stands),
+            devices=devices,
+            sparks=tuple(_spark([one for one in found if one.device == d]) for d in devices),
+            rows=(),
+            bars=_bars(stands),
+            libraries=tuple(
+                line
+                for device in devices
+                for line in _libraries(_stands([one for one in found if one.device == device]))
+            ),
+        )
+        folder, _, page = study_page(name).removesuffix(".html").rpartition("/")
+        leaves = _leaves(page, [[row.problem for row in part] for part in parts])
+        for number, part in enumerate(parts, 1):
+            own = replace(view, rows=tuple(part), here=number, leaves=leaves)
+            yield f"{folder}/{_href(page, number)}", own
+
+
+def _fastest(summary: LadderSummary) -> RungSummary | None:
+    return next((rung for rung in summary.rungs if rung.id == summary.fastest), None)
+
+
+def _said(summary: LadderSummary) -> str:
+    """``On n1 v15 is 4.30× as fast as cublas (float32), at 0.2× its error; the fastest …``."""
+    libraries = [line.rung for line in _libraries(summary)]
+    own = next((each for each in libraries if each.id == summary.baseline), None)
+    best = _fastest(summary)
+    if best is None or own is None or not summary.fastest_speed:
+        return ""
+    named = f"{own.id} ({own.title})" if own.title else own.id
+    said = f"On {summary.problem} {best.id} is {units.factor(summary.fastest_speed)} as fast as "
+    said += f"{named}{_exact(best, own)}"
+    least = min(libraries, key=lambda each: each.seconds)
+    if least is not own:
+        said += f"; the fastest library, {least.id}, takes {units.quantity(least.seconds, 's')}"
+    return f"{said}."
+
+
+def _exact(best: RungSummary, library: RungSummary) -> str:
+    """How large the one's error is beside the other's, where that is known of both."""
+    if not best.error or not library.error:
+        return ""
+    ratio = best.error / library.error
+    if 0.8 < ratio < 1.25:
+        return ", as exact"
+    return f", at {units.digits3(ratio)}× its error"
+
+
+def _libraries(summary: LadderSummary) -> Iterator[LibraryLine]:
+    best = _fastest(summary)
+    for rung in summary.rungs:
+        if rung.library and rung.seconds:
+            beside = ""
+            if best is not None:
+                # Beside the baseline it was measured, in one run.
+                speed = summary.fastest_speed if rung.id == summary.baseline else 0.0
+                beside = f"{best.id}: {units.factor(speed or rung.seconds / best.seconds)}"
+                beside += _exact(best, rung)
+            yield LibraryLine(
+                device=f"{summary.device}, {summary.problem}",
+                rung=rung,
+                time=units.quantity(rung.seconds, "s"),
+                error="" if rung.error is None else units.digits3(rung.error),
+                beside=beside,
+            )
+
+
+def _bars(summary: LadderSummary) -> tuple[Bar, ...]:
+    """The versions' times, then the libraries'; a tenth of the height is the fastest's."""
+    timed = [rung for rung in summary.rungs if rung.seconds]
+    if not timed:
+        return ()
+    least, most = (of(rung.seconds for rung in timed) for of in (min, max))
+    decades = math.log(most / least) or 1.0
+    return tuple(
+        Bar(
+            rung=rung,
+            href=f"{summary.folder}/{rung.step or rung.page or 'index.html'}",
+            height=f"{10 + 90 * math.log(rung.seconds / least) / decades:.0f}",
+            said=units.quantity(rung.seconds, "s"),
+        )
+        for rung in timed
+    )
 
 
 def _spark(found: list[LadderSummary]) -> Sparkline | None:
@@ -364,12 +544,12 @@ def _spark(found: list[LadderSummary]) -> Sparkline | None:
 
     points = [place(number, speed) for number, speed in enumerate(speeds)]
     library = next((one.baseline for one in compared if one.baseline), "the library")
-    ends = percent(min(speeds)), percent(max(speeds))
+    ends = units.factor(min(speeds)), units.factor(max(speeds))
     over = f" over {len(compared)} problems" if len(compared) > 1 else ""
     return Sparkline(
         path="M" + " L".join(" ".join(point) for point in points),
         par=place(0, 1.0)[1],
-        words=f"{units.span(*ends)} of {library}{over}",
+        words=f"{units.span(*ends)} {library}{over}",
         last=points[-1],
         several=len(compared) > 1,
     )

@@ -26,7 +26,7 @@ from workbench.views.html.charts.several import (
     roof_path,
     stack_stalls,
 )
-from workbench.views.html.page import Badge, Head, Link, rung_page, step_page
+from workbench.views.html.page import Badge, Head, Link, ladder_crumbs, rung_page, step_page
 from workbench.views.html.parts import Phrase, day, interval, parameters, percent, strip_links
 
 # --- times over problems --------------------------------------------------------------
@@ -437,7 +437,7 @@ def ladder_view(
     return LadderView(
         head=Head(
             heading=ladder.study.title,
-            crumbs=(Link("Overview", "index.html"), Link(f"{ladder.name} · {ladder.problem}")),
+            crumbs=ladder_crumbs(ladder),
             chips=tuple(chips),
             notices=tuple(notices),
         ),
