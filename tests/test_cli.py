@@ -41,6 +41,10 @@ def test_an_unknown_command_names_the_nearest() -> None:
     assert "show" in done.stderr
 
 
+def test_what_others_call_it_is_understood() -> None:
+    assert "Did you mean `diff`?" in run("compare", "v1", "v2").stderr
+
+
 def test_an_error_prints_what_and_hint_and_no_traceback(tmp_path: Path) -> None:
     done = run("show", "x.ncu-rep", cwd=tmp_path)
     assert done.returncode == 2

@@ -46,6 +46,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+#: What other tools call them, or people think of first -> what it is called here.
+_MEANT = {"compare": "diff", "ls": "list", "ncu": "profile", "bench": "time", "test": "verify"}
+
+
 class LazyGroup(click.Group):
     """A group that imports a command's module only when the command runs."""
 
@@ -71,7 +75,10 @@ class LazyGroup(click.Group):
         except click.UsageError as error:
             from workbench.errors import did_you_mean
 
-            hint = did_you_mean(args[0], COMMANDS, "commands")
+            meant = _MEANT.get(args[0])
+            hint = (
+                f"Did you mean `{meant}`?" if meant else did_you_mean(args[0], COMMANDS, "commands")
+            )
             raise click.UsageError(f"{error.message} {hint}", ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

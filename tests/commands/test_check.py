@@ -54,6 +54,22 @@ def test_a_limit_that_fails_ends_with_1(project: Path) -> None:
     assert "fail" in result.output and "must be <= 8" in result.output
 
 
+def test_of_a_whole_ladder_the_total_and_what_failed_come_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(REPO)
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run("--all").output.splitlines()
+    failed = int(lines[0].split(", ")[1].removesuffix(" failed"))
+    rows = [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "]
+    assert rows == ["fail"] * failed + ["inconclusive"] * (len(rows) - failed)
+    assert lines[-1] == "--passed lists what passed as well." and len(lines) <= 60
+    every = run("--all", "--passed").output.splitlines()
+    assert every[0] == lines[0] and "--passed" not in every[-1]
+    passed = sum(line.startswith("  pass") for line in every)
+    assert lines[0].startswith(f"{passed} passed")
+
+
 def test_the_way_back_is_a_regression(project: Path) -> None:
     result = run("v3", "v2")
     assert result.exit_code == 1 and "slower than allowed" in result.output

@@ -44,7 +44,7 @@ def run(*arguments: str) -> str:
 
 
 def test_the_terminal_has_a_section_of_its_own(project: Path) -> None:
-    rows = run("diff", "v2", "v3").splitlines()
+    rows = run("diff", "v2", "v3", "--all").splitlines()
     learned = rows.index("Learned")
     assert rows.index("Predicted and measured") < learned
     assert rows[learned + 1] == f"  Shared wavefronts: {LEARNED}"

@@ -67,7 +67,7 @@ def test_what_is_recorded_elsewhere_alone_says_where(project: Path) -> None:
         entry.path.unlink()
     elsewhere = Device(name="Another GPU", slug="another-gpu", compute_capability=(8, 0))
     Store(project / "profiles").save(make_profile(version="v2", device=elsewhere))
-    assert "other device" in run()
+    assert "other device" in run("--study", "demo")
 
 
 def test_json_has_the_documented_shape(project: Path) -> None:
@@ -199,9 +199,17 @@ def test_an_emulated_profile_does_not_hide_the_hardware(project: Path) -> None:
 def test_an_emulated_ladder_shows_what_was_counted(project: Path) -> None:
     """There are no times, steps and shares to be shown, and never will be."""
     emulate_demo(project)
-    text = run()
+    text = run("--study", "demo")
     head = next(line for line in text.splitlines() if line.lstrip().startswith("version"))
-    assert head.split() == ["version", "instr.", "(est.)", "sectors", "wavefronts", "profiled"]
+    assert head.split() == [
+        "version",
+        "from",
+        "instr.",
+        "(est.)",
+        "sectors",
+        "wavefronts",
+        "profiled",
+    ]
     rows = {line.split()[0]: line for line in text.splitlines() if line.startswith("v")}
     assert "1,300" in rows["v2"] and "2,048" in rows["v3"] and rows["v0"].count("—") == 4
     assert "counted by the emulator, which knows no time" in text
@@ -345,6 +353,25 @@ def test_every_version_is_on_one_page() -> None:
         shown = [part for part in parts if part is not None]
         assert [n for part in shown for n in range(size)[part]] == list(range(size))
         assert len(shown) == 1 or size
+
+
+def test_of_every_study_there_are_seven_lines_and_show_has_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(Path(__file__).resolve().parents[2])
+    monkeypatch.setenv("COLUMNS", "80")
+    studies = run().rstrip().split("\n\n")
+    assert len(studies) == 7 and max(len(study.splitlines()) for study in studies) <= 7
+    (sgemm,) = (study for study in studies if study.startswith("sgemm "))
+    rows = [line.split() for line in sgemm.splitlines()]
+    assert rows[2][:2] == ["version", "from"] and "`workbench show sgemm`" in sgemm
+    whole = run("--study", "sgemm")
+    every = [line.split()[0] for line in whole.splitlines() if line.startswith("v")][1:]
+    left = len(every) + 1 - 3  # with the baseline, less those that are listed
+    assert [row[0] for row in rows[3:6]] == ["v0", "v15", "cublas"] and rows[6][0] == str(left)
+    assert rows[4][1] == "v10"  # which it was made from
+    shown = CliRunner().invoke(app, ["show", "sgemm"], catch_exceptions=False)
+    assert (shown.exit_code, shown.output) == (0, whole)
 
 
 def test_no_word_of_a_title_is_cut_for_the_sake_of_bars(monkeypatch: pytest.MonkeyPatch) -> None:

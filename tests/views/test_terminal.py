@@ -238,7 +238,7 @@ def test_long_words_of_an_author_and_long_warnings_leave_the_screen_to_the_hunks
         return render(view).splitlines()
 
     text = lines(notes=notes)
-    assert text[4].endswith(" …") and sum("author" in line for line in text) == 3
+    assert text[3].endswith(" …") and sum("author" in line for line in text) == 2
     assert text.index("HUNKS") < next(n for n, row in enumerate(text) if "found out" in row)
     assert any("1 warning, below the hunks" in row for row in text[: text.index("HUNKS")])
     short = lines(notes=["stale"])

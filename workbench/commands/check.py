@@ -83,6 +83,7 @@ def _keeping(run_name: str, **given: Any) -> Keeping:
     help="Whether to judge durations; --no-time also skips stalls and utilizations that no profile "
     "has.",
 )
+@click.option("--passed", is_flag=True, help="List what passed, too, however much that is.")
 @click.option(
     "--format",
     "format_",
@@ -107,6 +108,7 @@ def command(
     selection: Selection,
     force: bool,
     timed: bool,
+    passed: bool,
     format_: str,
     also: tuple[str, ...],
     run: RunOptions,
@@ -141,7 +143,7 @@ def command(
         whole = path.absolute()
         replace_file(whole.parent, whole.name, _text(past, kind).encode())
     if format_ == "table":
-        print_view(check_view(past.gates))
+        print_view(check_view(past.gates, passed=passed))
     else:
         write(_text(past, format_), commands=format_ == "github")
     if not past.gates:

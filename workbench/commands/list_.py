@@ -41,7 +41,8 @@ def command(
 ) -> None:
     """Studies, versions, and what is recorded of them.
 
-    Files that cannot be read are named below the table; the rest is shown.
+    Of every study a few lines; --study NAME lists all of its versions. Files that cannot be
+    read are named below the table; the rest is shown.
     """
     if page is not None and format_ != "table":
         raise UsageError(
@@ -84,7 +85,7 @@ def command(
         from workbench.views.terminal.console import print_view, width
         from workbench.views.terminal.list import list_view
 
-        print_view(list_view(lists, project.default_study, width(), shown))
+        print_view(list_view(lists, project.default_study, width(), shown, brief=study is None))
     if broken:
         raise together(broken)
 

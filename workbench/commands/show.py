@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from workbench.commands.list_ import command as list_command
 from workbench.commands.options import (
     all_option,
     format_option,
@@ -15,7 +16,14 @@ from workbench.commands.options import (
     source_options,
 )
 from workbench.session.api import Session
-from workbench.session.asked import Places, Selection, is_program, refuse_for_program
+from workbench.session.asked import (
+    Places,
+    Selection,
+    Workspace,
+    is_program,
+    is_report,
+    refuse_for_program,
+)
 from workbench.session.targets import Target, whole_large_report
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.door import write
@@ -31,7 +39,9 @@ if TYPE_CHECKING:
 @all_option
 @memory_option
 @format_option
+@click.pass_context
 def command(
+    ctx: click.Context,
     target: str,
     selection: Selection,
     places: Places,
@@ -41,10 +51,15 @@ def command(
 ) -> None:
     """One version's (or report file's) counters, lines and rules.
 
-    TARGET is a version (v3, sgemm/v3, on one device v3@h100) or a report: x.ncu-rep,
-    x.ncu-rep::kernel, x.ncu-rep::kernel#2 (its second launch); or a capture: @before for
-    the whole program, @before::kernel for what was profiled of it.
+    TARGET is a version (v3, sgemm/v3, on one device v3@h100) or a study (sgemm), whose versions
+    it lists; or a report: x.ncu-rep, x.ncu-rep::kernel, x.ncu-rep::kernel#2 (its second
+    launch); or a capture: @before for the whole program, @before::kernel for what was profiled
+    of it.
     """
+    if not (is_report(target) or all_ or memory) and Workspace().is_study(target):
+        asked = {"study": target, "problem": selection.problem, "device": selection.device}
+        ctx.invoke(list_command, **asked, page=None, format_=format_)
+        return
     session = Session(listener=Progress())
     if is_program(target) and selection.launch is None:
         refuse_for_program(target, memory=memory)

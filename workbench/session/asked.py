@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from workbench.errors import UsageError
 from workbench.model import Record
 from workbench.ncurep.files import SUFFIXES
-from workbench.project import Project, require_project
+from workbench.project import Project, find_project, require_project, studies_in
 from workbench.store import Store
 
 if TYPE_CHECKING:
@@ -59,6 +59,11 @@ class Workspace:
     def store(self) -> Store:
         """What is recorded in the project."""
         return Store.of(self.project)
+
+    def is_study(self, text: str) -> bool:
+        """Whether `text` names a study of the project; False where there is no project."""
+        project = find_project(self.start)
+        return project is not None and text in studies_in(project.kernels)
 
     def say(self, line: str) -> None:
         """Tell whoever listens."""

@@ -29,8 +29,10 @@ from workbench.units import beside, quantity, when
 from workbench.views.text.door import block, inert, visible
 from workbench.views.text.escaping import name_parts
 
+#: Wider rows are hard to read: only tables of many columns take more.
+MOST = 110
 #: Below this width views stack what they otherwise set side by side.
-WIDE = 116
+WIDE = 104
 
 GOOD, BAD, WARN, DIM, HEAD = "green", "red", "yellow", "dim", "bold"
 
@@ -92,18 +94,23 @@ class _Shown:
 
 
 def width() -> int:
-    """Columns of the terminal; 80 where there is none."""
-    return Console().width
+    """Columns of the terminal, `MOST` at most; 80 where there is none."""
+    return min(Console().width, MOST)
 
 
-def print_view(view: RenderableType) -> None:
+def print_view(view: RenderableType, *, whole: bool = False) -> None:
     """Print on standard output, in the terminal's width (80 where there is none).
+
+    Args:
+        view: What to print.
+        whole: In all of the width, not in `MOST` columns: a table has its own.
 
     The text is made first and written in one go: rich would turn a reader that has
     left (``| head``) into exit code 1, and a terminal that cannot show a ``→`` into a
     traceback.
     """
-    console = Console(markup=False, highlight=False, emoji=False)
+    columns = None if whole else width()
+    console = Console(width=columns, markup=False, highlight=False, emoji=False)
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     text = _text(console, view).encode(encoding, "replace").decode(encoding)
     sys.stdout.write("\n".join(line.rstrip() for line in text.split("\n")))

@@ -6,6 +6,8 @@ hunks are shown, and how briefly; ``--all`` and a program's kernels print the sa
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -39,7 +41,7 @@ from workbench.analysis.story import (
     telling,
 )
 from workbench.analysis.weight import TELLING, Scale
-from workbench.analysis.wording import Chapter, LeftOut, Row, Tie, line, silence, title_of
+from workbench.analysis.wording import Chapter, LeftOut, Row, Tie, silence, title_of
 from workbench.counters import catalog
 from workbench.model import Number, Profile
 from workbench.units import (
@@ -49,6 +51,7 @@ from workbench.units import (
     factor,
     faster,
     lines_changed,
+    listed,
     quantity,
     relative,
     several,
@@ -79,12 +82,14 @@ from workbench.views.terminal.console import (
 _STYLE = {"better": GOOD, "worse": BAD, "changed": "cyan", "same": DIM, "missing": DIM}
 #: Widest column head: as wide as the widest number.
 _HEAD = 12
-#: Kernels of several that are shown, those whose time changed most.
-_KERNELS = 12
-#: Rows of a screen: what was edited, what it did and where is told in these.
+#: Kernels of several that are shown, those whose time changed most; on a screen.
+_KERNELS, _FEW_KERNELS = 12, 5
+#: Rows of a screen: what is told where not everything is asked for.
 SCREEN = 40
 #: Rows of the author's words, and of warnings, that stand above the hunks.
-_CHANGE, _NOTES = 3, 4
+_CHANGE, _NOTES = 2, 4
+#: Of a screen: rows that hunks have at least, and counters.
+_HUNK_ROWS, _COUNTER_ROWS = 6, 5
 #: Which rule made one value of several launches: beside a counter, and once above the table.
 _MARKS = "¹²³⁴⁵⁶⁷⁸⁹"
 #: From this width on there are two blanks between columns.
@@ -96,17 +101,18 @@ class Around(NamedTuple):
     """What stands around the counters of a step.
 
     `words` come first; `hunks` makes sections for the rows that are left of the screen; `extras`
-    follow the counters, which are the `telling` ones (None: all that moved).
+    follow the counters. `telling` gives at most so many counters; None: all that moved are shown,
+    by group, and there is no screen to be kept to.
     """
 
     words: Sequence[RenderableType] = ()
     hunks: Callable[[int], Sequence[RenderableType]] = lambda _: ()
     extras: Sequence[RenderableType] = ()
-    telling: Sequence[Delta] | None = None
+    telling: Callable[[int], Sequence[Delta]] | None = None
 
 
 _NOTHING = Around()
-#: Counters in the table, those that weigh most, beside the ones of the strip.
+#: Counters in the table, at most.
 _COUNTERS = 12
 
 
@@ -132,11 +138,17 @@ def step_view(
         width: Columns of the terminal.
     """
     story, sides = step.story, (step.old, step.new)
+    whole = everything or codes is not None
 
     def hunks(rows: int) -> Sequence[RenderableType]:
-        if everything or codes is not None:
+        if whole:
             return hunks_view(*sides, story, width=width, codes=codes or ())
         return brief_view(*sides, story, width=width, rows=rows)
+
+    def heaviest(most: int) -> Sequence[Delta]:
+        weighed = (telling(step.comparison, story, step.scale, n) for n in range(most, -1, -1))
+        found = next((one for one in weighed if len(one) <= most), ())
+        return found or telling(step.comparison, story, step.scale, 0)[:most]
 
     return diff_view(
         step.comparison,
@@ -146,8 +158,8 @@ def step_view(
         around=Around(
             words=words_view(story),
             hunks=hunks,
-            extras=verdicts_view(story),
-            telling=telling(step.comparison, story, step.scale, _COUNTERS),
+            extras=verdicts_view(story) if whole else _verdicts(story),
+            telling=None if whole else heaviest,
         ),
         everything=everything,
         width=width,
@@ -197,17 +209,30 @@ def diff_view(
     else:
         parts += block
     parts += [Text(), _time(comparison), *around.words]
-    parts += around.hunks(SCREEN - sum(height(part, width) for part in parts))
-    parts += block if late else []
-    parts += _kernels(comparison, width)
+    block = block if late else []
     moved = [delta for delta in comparison.counters if delta.moved]
-    shown = list(around.telling) if around.telling is not None else moved
+    shown = moved
     if everything:
         shown = [delta for delta in comparison.counters if delta.verdict != "missing"]
+    brief = around.telling is not None and not everything
+    kernels = _kernels(comparison, width, _FEW_KERNELS if brief else _KERNELS)
+    below = [*around.extras, *_uncounted(comparison, len(moved), everything, brief=brief)]
+
+    def left(*taken: Sequence[RenderableType]) -> int:
+        return SCREEN - sum(height(part, width) for each in taken for part in each)
+
+    # Above the rows of the table: a blank, heads, and what became of several launches.
+    top = 2 + any(delta.rule for delta in moved)
+    room = left(parts, block, kernels, below) - top - min(_COUNTER_ROWS, len(moved))
+    hunks = around.hunks(max(room, _HUNK_ROWS))
+    if around.telling is not None and not everything:
+        rows = left(parts, block, kernels, below, hunks) - top
+        shown = list(around.telling(min(max(rows, 1), _COUNTERS)))
+    parts += [*hunks, *block, *kernels]
     if shown:
-        parts.append(_counters(comparison, shown, width))
+        parts.append(_counters(comparison, shown, width, grouped=not brief))
     parts += around.extras
-    parts += _uncounted(comparison, len(moved) - len(shown), everything)
+    parts += _uncounted(comparison, len(moved) - len(shown), everything, brief=brief)
     return Group(*parts)
 
 
@@ -252,21 +277,23 @@ def _time(comparison: Comparison) -> RenderableType:
     return text.append(f"  {note}", style=DIM)
 
 
-def _kernels(comparison: Comparison, width: int) -> list[RenderableType]:
+def _kernels(comparison: Comparison, width: int, most: int) -> list[RenderableType]:
     """How launches were compared, and what became of each kernel; nothing for one and one."""
-    words = [Text(each, style=DIM) for each in comparison.launch_words]
-    words = [Text(), *words] if words else []
     kernels = comparison.kernels
+    brief = most == _FEW_KERNELS
+    words = [Text(each, style=DIM) for each in comparison.launch_words]
+    words = [Text(), *words] if words and not (brief and len(kernels) > 1) else []
     if len(kernels) <= 1:
         return [*words]
     told = sorted(kernels, key=lambda kernel: (-abs(kernel.change_s or 0.0), -kernel.weight))
     table = Figures("lnnnt", width - 2, longest=60)
     least = TELLING * max(sum(k.old_s or 0 for k in kernels), sum(k.new_s or 0 for k in kernels))
-    for kernel in told[:_KERNELS]:
+    for kernel in told[:most]:
         table.add(*_kernel(kernel, least))
-    below = [Text(text, style=DIM) for k in told[:_KERNELS] if (text := values_words(k))]
-    if len(told) > _KERNELS:
-        below.append(Text(several(len(told) - _KERNELS, "more kernel"), style=DIM))
+    values = () if brief else told[:most]
+    below = [Text(text, style=DIM) for k in values if (text := values_words(k))]
+    if len(told) > most:
+        below.append(Text(several(len(told) - most, "more kernel"), style=DIM))
     return [*words, section("Kernels", Group(table.table(), *below), _KERNEL_NOTE)]
 
 
@@ -290,7 +317,9 @@ def _kernel(kernel: KernelChange, least: float) -> list[Text]:
     ]
 
 
-def _counters(comparison: Comparison, shown: Sequence[Delta], width: int) -> RenderableType:
+def _counters(
+    comparison: Comparison, shown: Sequence[Delta], width: int, *, grouped: bool
+) -> RenderableType:
     wide = width >= 100
     table = Figures(
         "Lnnnntt" if wide else "Lnnnt", width, padding=2 if width >= _ROOMY else 1, longest=40
@@ -309,7 +338,7 @@ def _counters(comparison: Comparison, shown: Sequence[Delta], width: int) -> Ren
     table.head(*(Text(each, style=DIM) for each in heading))
     group = ""
     for delta in shown:
-        if delta.group != group:
+        if grouped and delta.group != group:
             group = delta.group
             table.add(Text(catalog().groups[group], style=HEAD))
         table.add(*_row(delta, marks.get(delta.rule, ""), wide))
@@ -332,7 +361,9 @@ def _row(delta: Delta, mark: str, wide: bool) -> list[Text]:
     return [name, *values, difference, share, Text(beside(delta.unit), style=DIM), verdict]
 
 
-def _uncounted(comparison: Comparison, hidden: int, everything: bool) -> list[RenderableType]:
+def _uncounted(
+    comparison: Comparison, hidden: int, everything: bool, *, brief: bool
+) -> list[RenderableType]:
     """What is not in the table: counted, and named where it is missing."""
     same = [delta for delta in comparison.counters if delta.verdict == "same"]
     gone = [
@@ -343,19 +374,22 @@ def _uncounted(comparison: Comparison, hidden: int, everything: bool) -> list[Re
     lone = sum(delta.reason == NO_PAIR for delta in comparison.counters)
     nowhere = sum(delta.old is None and delta.new is None for delta in comparison.counters) - lone
     parts: list[RenderableType] = []
-    if gone:
+    if gone and not brief:
         table = grid("l", "f")
         for delta in gone:
             known = f"{with_unit(delta.old, delta.unit)} → {with_unit(delta.new, delta.unit)}"
             table.add_row(delta.title, Text(f"{known}  {delta.reason}", style=DIM))
         parts.append(section("Known on one side only", table))
     words = [f"{several(hidden, 'more counter')} moved"] if hidden > 0 and not everything else []
-    words += [] if everything else [several(len(same), "counter") + " did not move"]
-    if lone:
+    words += [] if everything or brief else [several(len(same), "counter") + " did not move"]
+    if lone and not brief:
         words.append(f"{count(lone)} are of one kernel, and no kernel is on both sides")
-    if nowhere:
+    if nowhere and not brief:
         words.append(f"{count(nowhere)} {'is' if nowhere == 1 else 'are'} in neither profile")
-    if words:
+    if brief:
+        text = "; ".join([*words, "--all shows all hunks, counters and predictions."])
+        parts.append(Text(text, style=DIM))
+    elif words:
         text = "; ".join(words) + ("." if everything else "; --all shows all that is there.")
         parts += [Text(), Text(text, style=DIM)]
     return parts
@@ -393,14 +427,15 @@ def brief_view(
         width: Columns of the terminal.
         rows: What is left of the screen.
     """
-    chapters = leading(story)[:_BRIEF_HUNKS]
     inner = width - 2
-    # A heading with a blank above it, and every hunk's own: then words as rich as there is room.
-    left = rows - 2 - len(chapters) * (1 + _LEAST_ROWS)
-    for detail in _ROOMS:
+    # As many hunks as there is room for, and then words as rich.
+    for most, detail in itertools.product(range(_BRIEF_HUNKS, 0, -1), _ROOMS):
+        chapters = leading(story)[:most]
         words = [_words(chapter, story, detail) for chapter in chapters]
         below = _below(story, len(story.chapters) - len(chapters), detail)
-        free = left - sum(height(one, inner) for one in (*words, *below))
+        # A heading with a blank above it, and every hunk's own.
+        free = rows - 2 - len(chapters) * (1 + _LEAST_ROWS)
+        free -= sum(height(one, inner) for one in (*words, *below))
         if free >= 0:
             break
     code = min(_MOST_ROWS, _LEAST_ROWS + max(free, 0) // max(len(chapters), 1))
@@ -487,10 +522,8 @@ _VERDICT = {"confirmed": GOOD, "refuted": BAD, "inconclusive": WARN}
 
 
 def words_view(story: Story) -> list[RenderableType]:
-    """What is told first of a step: the causal strip, and the sentence."""
-    strip = tied(Text(line(story.strip), style="bold"))
-    first = [Text(), strip] if story.strip else []
-    return [*first, Text(), tied(Text(story.sentence))] if story.sentence else []
+    """What is told first of a step: the sentence, which says all that the pages' strip does."""
+    return [Text(), tied(Text(story.sentence))] if story.sentence else []
 
 
 def hunks_view(
@@ -531,6 +564,22 @@ def hunks_view(
     while blocks and isinstance(blocks[-1], Text) and not blocks[-1].plain:
         blocks.pop()
     return [section("What changed, and what it is linked to", Group(*blocks))] if blocks else []
+
+
+def _verdicts(story: Story) -> list[RenderableType]:
+    """Predictions in a sentence: how many held, and which did not."""
+    if not story.expectations:
+        return []
+    tally = Counter[str](judgement.verdict for judgement in story.expectations)
+    said = Text(listed([f"{tally[verdict]} {verdict}" for verdict in _VERDICT if tally[verdict]]))
+    text = Text("Predicted: ", style=HEAD).append_text(said)
+    wrong = [
+        f"{title_of(judgement.counter)} {judgement.expected}, {judgement.observed}"
+        for judgement in story.expectations
+        if judgement.verdict == "refuted"
+    ]
+    text.append(f" ({'; '.join(wrong)})" if wrong else "", style=DIM)
+    return [Text(), tied(text)]
 
 
 def verdicts_view(story: Story) -> list[RenderableType]:

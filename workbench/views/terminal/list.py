@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from workbench.ladder import Rung
 from workbench.ladder.listing import StudyList
 from workbench.ladder.summaries import COUNTED
-from workbench.units import factor, listed, quantity
+from workbench.units import factor, listed, quantity, several
 from workbench.views.sheets.list import MARK_TIME, ListPage, doubted
 from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, Text, bar, grid
 
@@ -15,10 +15,17 @@ from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, Text, b
 _PROBLEMS = 6
 #: The shortest bar.
 _SLOWEST = "▏"
+#: Lines of a study among others: what it is, where it was measured, heads, and so many more.
+_LINES = 4
 
 
 def list_view(
-    lists: list[StudyList], default_study: str, width: int, page: ListPage | None = None
+    lists: list[StudyList],
+    default_study: str,
+    width: int,
+    page: ListPage | None = None,
+    *,
+    brief: bool = False,
 ) -> RenderableType:
     """All studies of a page, one ladder each.
 
@@ -27,12 +34,13 @@ def list_view(
         default_study: Marked as such.
         width: Columns of the terminal.
         page: Which of how many it is; None: all there is.
+        brief: Seven lines a study: where a ladder began, its fastest version, the baseline.
     """
     parts: list[RenderableType] = []
     for each in lists:
         if parts:
             parts.append(Text())
-        parts.append(_study(each, default_study, width))
+        parts.append(_study(each, default_study, width, brief=brief))
     if not lists:
         parts.append(Text("No studies yet. `workbench new --study NAME` starts one."))
     if page and page.pages > 1:
@@ -43,7 +51,7 @@ def list_view(
     return Group(*parts)
 
 
-def _study(found: StudyList, default_study: str, width: int) -> RenderableType:
+def _study(found: StudyList, default_study: str, width: int, *, brief: bool) -> RenderableType:
     name = found.study.name
     head = Text(name, style=HEAD)
     head.append(f"  {found.study.title}", style="not bold")
@@ -57,18 +65,36 @@ def _study(found: StudyList, default_study: str, width: int) -> RenderableType:
             where.append(f"; also recorded: {listed(others, _PROBLEMS)}")
     else:
         where.append("nothing is recorded yet; `workbench profile VERSION` needs no GPU")
+    parts: list[RenderableType] = [head, where]
+    if brief:
+        for said in (head, where):
+            said.truncate(width, overflow="ellipsis")
+    notes = [] if _counted(found) else _notes(found, width if brief else None)
+    rungs = found.rungs[found.part]
+    if brief:
+        rungs = _telling(rungs, _LINES - len(notes))
+        if left := len(found.rungs[found.part]) - len(rungs):
+            more = f"{several(left, 'more version')}: `workbench show {name}`"
+            notes.insert(0, Text(more, style=DIM))
     if _counted(found):
-        return Group(head, where, *_counts(found))
+        return Group(*parts, *_counts(found, rungs, brief=brief), *notes)
     fastest = min((rung.time.time.value for rung in found.rungs if rung.time), default=0.0)
     cells = 12 if width >= 100 else 8
-    rungs = found.rungs[found.part]
     dates = [_profiled(found, rung) for rung in rungs]
     # One date is said once, and leaves its column to the titles.
     dated = len({date.plain for date in dates}) > 1
     if dates and not dated and found.problem:
         where.append(f"; profiled {dates[0].plain}")
-    doubts = {rung.id: doubted([rung]) for rung in found.rungs}
-    header = ["version", "", "time", "step", "of base", "speed", *(["profiled"] if dated else [])]
+    header = [
+        "version",
+        "from",
+        "",
+        "time",
+        "step",
+        "of base",
+        "speed",
+        *(["profiled"] if dated else []),
+    ]
     rows = [[Text(each, style=DIM) for each in header]]
     for rung, date in zip(rungs, dates, strict=True):
         time = rung.time
@@ -78,32 +104,63 @@ def _study(found: StudyList, default_study: str, width: int) -> RenderableType:
         shown = Text(quantity(time.time.value if time else None, "s"))
         if time and time.profiled:
             shown.append("*", style=DIM)
-        shown.append(MARK_TIME if doubts[rung.id] else "", style=BAD)
-        row = [Text(rung.id, style="cyan" if rung.is_baseline else HEAD), title, shown]
+        shown.append(MARK_TIME if doubted([rung]) else "", style=BAD)
+        row = [*_name(rung), title, shown]
         row.append(_step(found, rung))
         share = rung.of_baseline if time else None
         row.append(Text(quantity(100.0 * share if share is not None else None, "%")))
         # The longest bar is the fastest version's; the slowest one still has one to be seen.
         length = bar(fastest / time.time.value, cells) or _SLOWEST if time else ""
         rows.append([*row, Text(length, style="blue"), *([date] if dated else [])])
-    parts: list[RenderableType] = [head, where, _table(rows, width)]
+    return Group(*parts, _table(rows, width, brief=brief), *notes)
+
+
+def _name(rung: Rung) -> list[Text]:
+    """A version, and the one that it was made from."""
+    parent = rung.declared.parent if rung.declared else None
+    style = "cyan" if rung.is_baseline else HEAD
+    return [Text(rung.id, style=style), Text(parent or "", style=DIM)]
+
+
+def _notes(found: StudyList, width: int | None) -> list[Text]:
+    """What is to be said of times; with a `width` in two rows at most."""
+    notes = [Text(f"(!) {text}", style=BAD) for rung in found.rungs for text in doubted([rung])]
     if any(rung.time.profiled for rung in found.rungs if rung.time):
-        note = f"* under the profiler; `workbench sweep {name}` times outside of it"
-        parts.append(Text(note, style=DIM))
-    parts += [Text(f"(!) {text}", style=BAD) for texts in doubts.values() for text in texts]
-    return Group(*parts)
+        note = f"* under the profiler; `workbench sweep {found.study.name}` times outside of it"
+        notes.insert(0, Text(note, style=DIM))
+    if width is None:
+        return notes
+    for line in notes:
+        line.truncate(width, overflow="ellipsis")
+    return notes[:2]
 
 
-def _table(rows: list[list[Text]], width: int) -> RenderableType:
+def _telling(rungs: list[Rung], lines: int) -> list[Rung]:
+    """All in so many lines, or but for one: the first, the fastest and the baseline, the last."""
+    if len(rungs) <= lines:
+        return rungs
+    own = [rung for rung in rungs if not rung.is_baseline]
+    times = {rung.id: rung.time.time.value for rung in own if rung.time}
+    fastest = [rung for rung in own if rung.id == min(times, key=times.__getitem__, default="")]
+    rivals = [rung for rung in rungs if rung.is_baseline]
+    order = [*fastest, *rivals[:1], *own[:1], *own[::-1]]
+    kept = set(list(dict.fromkeys(rung.id for rung in order))[: lines - 1])
+    return [rung for rung in rungs if rung.id in kept]
+
+
+def _table(rows: list[list[Text]], width: int, *, brief: bool) -> RenderableType:
     """The rungs; without bars where these would leave too little room for the words of titles."""
     widths = [max(cell.cell_len for cell in column) + 2 for column in zip(*rows, strict=True)]
-    room = width - sum(widths) + widths[1]
-    longest = max((len(word) for row in rows for word in row[1].plain.split()), default=0)
-    bars = longest <= room - 2
-    table = grid("l", "f", "r", "r", "r", *(["l"] if bars else []), *(["l"] * (len(widths) - 6)))
+    room = width - sum(widths) + widths[2]
+    longest = max((len(word) for row in rows for word in row[2].plain.split()), default=0)
+    bars = longest <= room - 2 and not brief
+    kinds = "llfrrr", "l" * bars, "l" * (len(widths) - 7)
+    table = grid(*"".join(kinds))
     table.expand = True
     for row in rows:
-        table.add_row(*row[:5], *(row[5:6] if bars else []), *row[6:])
+        if brief:
+            row[2].no_wrap, row[2].overflow = True, "ellipsis"
+        table.add_row(*row[:6], *(row[6:7] if bars else []), *row[7:])
     return table
 
 
@@ -115,21 +172,22 @@ def _counted(found: StudyList) -> bool:
     )
 
 
-def _counts(found: StudyList) -> list[RenderableType]:
-    table = grid("l", "f", *("r" for _ in COUNTED), "l")
+def _counts(found: StudyList, rungs: list[Rung], *, brief: bool) -> list[RenderableType]:
+    table = grid("l", "l", "f", *("r" for _ in COUNTED), "l")
     table.expand = True
-    header = ["version", "", *(title for title, _ in COUNTED.values()), "profiled"]
+    header = ["version", "from", "", *(title for title, _ in COUNTED.values()), "profiled"]
     table.add_row(*(Text(each, style=DIM) for each in header))
-    for rung in found.rungs[found.part]:
+    for rung in rungs:
         counts = rung.record.counts if rung.record else {}
         title = Text(rung.title)
         if rung.is_baseline:
             title.append(" (baseline)", style=DIM)
         cells = [Text(quantity(counts.get(name), "inst")) for name in COUNTED]
-        style = "cyan" if rung.is_baseline else HEAD
-        table.add_row(Text(rung.id, style=style), title, *cells, _profiled(found, rung))
+        if brief:
+            title.no_wrap, title.overflow = True, "ellipsis"
+        table.add_row(*_name(rung), title, *cells, _profiled(found, rung))
     note = "counted by the emulator, which knows no time"
-    return [table, Text(note, style=DIM)]
+    return [table] if brief else [table, Text(note, style=DIM)]
 
 
 def _step(found: StudyList, rung: Rung) -> Text:

@@ -45,7 +45,7 @@ _STYLE = {"pass": GOOD, "fail": BAD, "inconclusive": WARN}
 def print_sheet(sheet: Sheet, format_: str) -> None:
     """Print on standard output, as a ``table`` or in one of the forms of `sheet_text`."""
     if format_ == "table":
-        print_view(sheet_view(sheet))
+        print_view(sheet_view(sheet), whole=True)
     else:
         write(sheet_text(sheet, format_))
 
@@ -53,7 +53,7 @@ def print_sheet(sheet: Sheet, format_: str) -> None:
 def print_sweep(table: Sweep, format_: str) -> None:
     """Print on standard output, as a ``table`` or in one of the forms of `sweep_text`."""
     if format_ == "table":
-        print_view(sweep_view(table))
+        print_view(sweep_view(table), whole=True)
     else:
         write(sweep_text(table, format_))
 
@@ -174,19 +174,37 @@ class _Tables:
 # --- check -----------------------------------------------------------------------------
 
 
-def check_view(gates: Sequence[Gate]) -> RenderableType:
-    """One row per gate, by version; the verdict last."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    version = ""
-    for gate in gates:
-        if gate.version != version:
-            version = gate.version
-            table.add_row(Text(version, style=HEAD), "")
-        status = Text(f"  {gate.status}", style=_STYLE[gate.status])
-        text = Text(gate.message)
-        if gate.line and gate.status != "pass":
-            text.append(f"  {gate.file}:{gate.line}", style=DIM)
-        table.add_row(status, text)
-    return Group(table, Text(), Text(check.summary(gates), style=_STYLE[overall(gates)]))
+#: Of so many gates those that passed are listed unasked.
+_GATES = 20
+_WORST_FIRST = ("fail", "inconclusive", "pass")
+
+
+def check_view(gates: Sequence[Gate], *, passed: bool = False) -> RenderableType:
+    """How many passed and failed, then what failed, by version, and what passed last.
+
+    Args:
+        gates: What was checked.
+        passed: List what passed, however much that is.
+    """
+    listed = passed or len(gates) <= _GATES
+    parts: list[RenderableType] = [Text(check.summary(gates), style=_STYLE[overall(gates)])]
+    for status in _WORST_FIRST:
+        own = [gate for gate in gates if gate.status == status]
+        if not own or (status == "pass" and not listed):
+            continue
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        version = ""
+        for gate in own:
+            if gate.version != version:
+                version = gate.version
+                table.add_row(Text(version, style=HEAD), "")
+            text = Text(gate.message)
+            if gate.line and status != "pass":
+                text.append(f"  {gate.file}:{gate.line}", style=DIM)
+            table.add_row(Text(f"  {status}", style=_STYLE[status]), text)
+        parts += [Text(), table]
+    if not listed and any(gate.status == "pass" for gate in gates):
+        parts += [Text(), Text("--passed lists what passed as well.", style=DIM)]
+    return Group(*parts)
