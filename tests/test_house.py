@@ -525,7 +525,7 @@ MAY_START: Mapping[str, str] = {
     "workbench.agents.server": "a command of ours, a call of a client each",
     "workbench.capture.revisions": "git",
     "workbench.capture.taking": "`build` of the user's own settings",
-    "workbench.capture.tracer": "a C compiler",
+    "workbench.compile.host": "a C compiler",
     "workbench.cluster.slurm": "Slurm's commands",
     "workbench.compile.compilers": "nvcc, and the children of the other compilers",
     "workbench.engines.host.doctor": "what a tool says of its version",

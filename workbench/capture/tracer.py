@@ -11,16 +11,16 @@ import importlib.util
 import os
 import platform
 import re
-import subprocess
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
 from workbench.compile.compilers import HOMES, find_nvcc
-from workbench.disk.writing import private_folder, replace_file
+from workbench.compile.host import built
+from workbench.disk.writing import replace_file
 from workbench.errors import MissingError
 from workbench.model import Record
-from workbench.processes.starting import environment, program
+from workbench.processes.starting import program
 from workbench.project import cache_folder
 
 SOURCE = Path(__file__).resolve().parents[1] / "data" / "tracer.c"
@@ -33,7 +33,6 @@ NVTX_INJECTION = "NVTX_INJECTION64_PATH"
 #: Where the library writes.
 OUTPUT = "WORKBENCH_TRACE"
 _VERSION = re.compile(rb"#define\s+CUPTI_API_VERSION\s+(\d+)")
-_TIMEOUT_S = 60.0
 
 
 class Cupti(Record, frozen=True):
@@ -126,28 +125,6 @@ def _built(cupti: Cupti, source: Path) -> bytes:
             f"no C compiler was found to build the {source.stem} with",
             "Install gcc or clang (one file of C, once), or name one in CC.",
         )
-    with private_folder() as holder:
-        out = Path(holder) / f"{source.stem}.so"
-        argv = [compiler, "-O2", "-shared", "-fPIC", f"-I{cupti.include}", str(source)]
-        argv += ["-o", str(out), cupti.library, f"-Wl,-rpath,{Path(cupti.library).parent}"]
-        try:
-            done = subprocess.run(
-                [*argv, "-lpthread"],
-                cwd=holder,
-                env=environment(),
-                capture_output=True,
-                text=True,
-                errors="replace",
-                stdin=subprocess.DEVNULL,
-                timeout=_TIMEOUT_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise MissingError(f"{compiler} does not run: {error}", "Repair it.") from error
-        if done.returncode or not out.is_file():
-            said = "\n  ".join(done.stderr.strip().splitlines()[:6])
-            raise MissingError(
-                f"the {source.stem} cannot be built with {compiler} and {cupti.include}:\n  {said}",
-                "Repair the compiler or the toolkit; CUDA_HOME chooses another toolkit.",
-            )
-        return out.read_bytes()
+    options = (f"-I{cupti.include}", cupti.library, f"-Wl,-rpath,{Path(cupti.library).parent}")
+    hint = f"Repair the compiler or the toolkit ({cupti.include}); CUDA_HOME chooses another one."
+    return built(compiler, source, (*options, "-lpthread"), (MissingError, hint))

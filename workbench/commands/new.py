@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from workbench.errors import UsageError
 from workbench.project import require_project
+from workbench.session.bringing import bring, told
 from workbench.session.lifts import compiles
 from workbench.study.folder import parse_target, view_study
 from workbench.study.scaffold import start_study, start_version
@@ -13,7 +16,8 @@ from workbench.views.text.door import say
 
 
 @click.command(
-    epilog="workbench new v5 --from v4 · workbench new v5_cp_async · workbench new --study conv2d"
+    epilog="workbench new v5 --from v4 · workbench new --study conv2d · "
+    "workbench new --from-cu sgemm.cu"
 )
 @click.argument("version", required=False)
 @click.option(
@@ -21,13 +25,37 @@ from workbench.views.text.door import say
 )
 @click.option("--study", help="The study of the version; without VERSION: the study to start.")
 @click.option("--title", default="", help="Title of the version.")
-def command(version: str | None, parent: str | None, study: str | None, title: str) -> None:
-    """Start a new version (or study) from the one before it.
+@click.option(
+    "--from-cu",
+    "file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="A .cu that exists: its kernels become a study. It is only read.",
+)
+@click.option("--kernel", default="", help="With --from-cu: this kernel alone.")
+def command(
+    version: str | None,
+    parent: str | None,
+    study: str | None,
+    title: str,
+    file: Path | None,
+    kernel: str,
+) -> None:
+    """Start a new version (or study) from the one before it, or from a .cu.
 
     VERSION is v5, v5_some_name or sgemm/v5. The new file holds its parent's code under
     front matter of its own, with the change and the expectations left to you.
     """
     project = require_project()
+    if file is not None:
+        if version is not None or parent is not None or title:
+            raise UsageError(
+                "--from-cu makes a whole study",
+                "Leave out VERSION, --from and --title; --study names it, --kernel chooses.",
+            )
+        for line in told(bring(project, file, study or "", kernel)):
+            say(line)
+        return
     if version is None:
         if study is None or parent is not None or title:
             raise UsageError(

@@ -140,7 +140,8 @@ def start_study(project: Project, name: str) -> list[str]:
 # --- a version --------------------------------------------------------------------
 
 
-def _pair(key: str, value: object, width: int = 0) -> str:
+def pair(key: str, value: object, width: int = 0) -> str:
+    """``key = value`` in TOML."""
     # JSON's strings, numbers and lists are TOML's as well.
     return f"{key:<{width}} = {json.dumps(value, ensure_ascii=False)}\n"
 
@@ -149,55 +150,55 @@ def _inherited(parent: Version) -> str:
     """The parent's launches, buffers, defines and flags, as TOML."""
     text = ""
     if parent.flags:
-        text += _pair("flags", list(parent.flags))
+        text += pair("flags", list(parent.flags))
     if parent.arch_specific:
-        text += _pair("arch_specific", True)
+        text += pair("arch_specific", True)
     if parent.requires:
-        text += _pair("requires", parent.requires)
+        text += pair("requires", parent.requires)
     if parent.requires_why:
-        text += _pair("requires_why", parent.requires_why)
+        text += pair("requires_why", parent.requires_why)
     if parent.defines:
-        text += "\n[defines]\n" + "".join(_pair(*item) for item in parent.defines.items())
+        text += "\n[defines]\n" + "".join(pair(*item) for item in parent.defines.items())
     for buffer in parent.scratch:
-        text += "\n[[scratch]]\n" + _pair("name", buffer.name, 5) + _pair("dtype", buffer.dtype, 5)
-        text += _pair("shape", list(buffer.shape), 5)
+        text += "\n[[scratch]]\n" + pair("name", buffer.name, 5) + pair("dtype", buffer.dtype, 5)
+        text += pair("shape", list(buffer.shape), 5)
     for fill in parent.fills:
-        text += "\n[[fill]]\n" + _pair("name", fill.name, 5)
-        text += _pair("dtype", fill.dtype, 5) if fill.dtype else ""
-        text += _pair("input", fill.input, 5) if fill.input else ""
-        text += _pair("value", list(fill.values), 5) if fill.values else ""
-        text += _pair("restores", True) if fill.restores else ""
+        text += "\n[[fill]]\n" + pair("name", fill.name, 5)
+        text += pair("dtype", fill.dtype, 5) if fill.dtype else ""
+        text += pair("input", fill.input, 5) if fill.input else ""
+        text += pair("value", list(fill.values), 5) if fill.values else ""
+        text += pair("restores", True) if fill.restores else ""
     for spec in parent.tensor_maps:
         text += "\n[[tensor_map]]\n"
         for key, texts in spec.items():
             lists = key in TENSOR_MAP_LISTS
-            text += _pair(key, list(texts) if lists else texts[0], 6) if texts else ""
+            text += pair(key, list(texts) if lists else texts[0], 6) if texts else ""
     for launch in parent.launches:
         kernel = _named(launch.kernel) if parent.image else launch.kernel
-        text += "\n[[launch]]\n" + _pair("kernel", kernel, 6)
+        text += "\n[[launch]]\n" + pair("kernel", kernel, 6)
         triton = parent.kind == "triton"
         for key in ("grid", "args") if triton else ("grid", "block", "args", "cluster"):
             values = [
                 int(each) if isinstance(each, str) and each.isdigit() else each
                 for each in getattr(launch, key)
             ]
-            text += _pair(key, values, 6) if values else ""
+            text += pair(key, values, 6) if values else ""
         if triton:
-            text += _pair("num_warps", int(launch.block[0]) // 32)
-            text += _pair("num_stages", launch.num_stages)
-            text += _pair("divisible_by_16", launch.divisible_by_16)
+            text += pair("num_warps", int(launch.block[0]) // 32)
+            text += pair("num_stages", launch.num_stages)
+            text += pair("divisible_by_16", launch.divisible_by_16)
         if launch.dynamic_shared != "0":
-            text += _pair("dynamic_shared", launch.dynamic_shared)
+            text += pair("dynamic_shared", launch.dynamic_shared)
         if launch.cooperative:
-            text += _pair("cooperative", True)
+            text += pair("cooperative", True)
         if launch.when != "1":
-            text += _pair("when", launch.when)
+            text += pair("when", launch.when)
     return text
 
 
 def version_text(parent: Version, title: str, change: str = "", code: str = "") -> str:
     """The first text of a child: its parent's code (or another) under front matter of its own."""
-    toml = _pair("title", title, 6) + _pair("parent", parent.id, 6) + _pair("change", change, 6)
+    toml = pair("title", title, 6) + pair("parent", parent.id, 6) + pair("change", change, 6)
     toml += _inherited(parent) + "\n" + _EXPECT
     code = code or _code(parent)
     if parent.kind == "cuda":

@@ -30,7 +30,7 @@ from workbench.study.mangling import entries, own_name
 from workbench.study.sources import without_comments
 
 #: NumPy's name of what a pointer of that type points to.
-_ELEMENTS = {
+ELEMENTS = {
     "float": "float32",
     "double": "float64",
     "half": "float16",
@@ -139,7 +139,7 @@ def misread(
 
 def _mistaken(given: str, taken: str) -> bool:
     """Whether that can hardly be meant. Several small integers may well be read as one."""
-    if given not in _ELEMENTS.values() or given == taken:
+    if given not in ELEMENTS.values() or given == taken:
         return False
     floats = given.startswith("float") and taken.startswith("float")
     return floats or _bits(given) > _bits(taken)
@@ -153,4 +153,4 @@ def _pointer(parameter: str) -> tuple[str, str]:
     """NumPy's type of what a parameter points to, and C's; empty where it is not written out."""
     match = _POINTER.match(" ".join(parameter.split()))
     name = match[1] if match else ""
-    return _ELEMENTS.get(name, ""), f"{name}*"
+    return ELEMENTS.get(name, ""), f"{name}*"

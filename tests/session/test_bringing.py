@@ -1,0 +1,141 @@
+"""A ``.cu`` that exists becomes a study, of which nothing was run."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from workbench.cli import app
+from workbench.errors import UsageError
+from workbench.project import Project
+from workbench.session.bringing import Brought, bring
+from workbench.study.folder import Study, load_study, resolve_launches
+
+PROGRAMS = Path(__file__).resolve().parents[1] / "data" / "bring"
+needs_host = pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    root = tmp_path / "project"
+    (root / "kernels").mkdir(parents=True)
+    (root / "workbench.toml").write_text('default_study = ""\n')
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return Project(root=root, default_study="")
+
+
+def brought(project: Project, text: str, kernel: str = "") -> tuple[Brought, Study]:
+    path = project.root.parent / "program.cu"
+    path.write_text(text)
+    made = bring(project, path, kernel=kernel)
+    return made, load_study(project, made.study)
+
+
+def answers(
+    study: Study, problem: str
+) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
+    chosen = study.problem(problem)
+    return study.reference(chosen, study.inputs(chosen, np.random.default_rng(1)))
+
+
+def test_a_program_becomes_a_study(project: Project) -> None:
+    made = bring(project, PROGRAMS / "vector_add.cu")
+    assert (made.study, made.versions, made.notes) == ("vector_add", {"v0": "vectorAdd"}, [])
+    study = load_study(project, "vector_add")
+    assert study.input_names == ("a", "b")
+    assert study.problem().parameters == {"n": 1 << 20}
+    verified = [each.parameters["n"] for each in study.problems_for("verify")]
+    assert max(verified) < 1 << 17 and any(n % 256 for n in verified)
+    (launch,) = resolve_launches(study, study.version("v0"), study.problem())
+    assert (launch.kernel, launch.grid, launch.block) == ("vectorAdd", (4096, 1, 1), (256, 1, 1))
+    assert study.bytes(study.problem()) == 12 << 20
+    # The version is the device's part of the file, with its comment.
+    text = study.version("v0").text
+    assert "// c = a + b, one element a thread." in text and "main" not in text
+
+
+@needs_host
+def test_the_files_own_function_is_the_reference(project: Project) -> None:
+    made = bring(project, PROGRAMS / "vector_add.cu")
+    assert "`addOnHost`" in made.reference
+    study = load_study(project, "vector_add")
+    problem = study.problem("odd")
+    inputs = study.inputs(problem, np.random.default_rng(1))
+    found = study.reference(problem, inputs)["c"]
+    np.testing.assert_array_equal(found, np.add(inputs["a"], inputs["b"]))
+
+
+def test_reading_a_file_runs_nothing_of_it(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = project.root / "ran"
+    (project.root.parent / "secret.h").write_text("#define N 4711\n")
+    inner = project.root.parent / "inner"
+    inner.mkdir()
+    (inner / "own.h").write_text("#define WIDTH 512\n")
+    path = inner / "hostile.cu"
+    path.write_text(
+        f"""#include "../secret.h"
+#include "own.h"
+#include "/dev/zero"
+static int started = system("touch {ran}");
+__attribute__((constructor)) void early() {{ system("touch {ran}"); }}
+__global__ void twice(float* x) {{ x[threadIdx.x] *= 2; }}
+int main() {{
+    float* d;
+    cudaMalloc(&d, WIDTH * sizeof(float));
+    twice<<<1, WIDTH>>>(d);
+    cudaMemcpy(0, d, WIDTH * sizeof(float), cudaMemcpyDeviceToHost);
+    system("touch {ran}");
+}}
+"""
+    )
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a program was started")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "Popen", refuse)
+        result = CliRunner().invoke(app, ["new", "--from-cu", str(path)])
+    assert result.exit_code == 0, result.output
+    assert not ran.exists()
+    made = "".join(each.read_text() for each in (project.kernels / "hostile").iterdir())
+    assert "4711" not in made  # it lies outside of the file's folder
+    assert "512" in made
+    assert "Nothing of the file was run." in result.output
+
+
+def test_what_cannot_be_brought_says_why(project: Project) -> None:
+    with pytest.raises(UsageError, match="holds no kernel"):
+        brought(project, "int main() { return 0; }\n")
+    with pytest.raises(UsageError, match="has no kernel `vectoradd`") as caught:
+        bring(project, PROGRAMS / "vector_add.cu", kernel="vectoradd")
+    assert "vectorAdd" in caught.value.hint
+    bring(project, PROGRAMS / "vector_add.cu")
+    with pytest.raises(UsageError, match="is there already"):
+        bring(project, PROGRAMS / "vector_add.cu")
+
+
+def test_a_file_without_a_reference_leaves_a_to_do(project: Project) -> None:
+    made, study = brought(
+        project,
+        """__global__ void twice(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2 * x[i];
+}
+""",
+    )
+    assert made.reference == ""
+    assert any("reference() in study.py is left to you" in note for note in made.notes)
+    assert any("nothing in the file launches twice" in note for note in made.notes)
+    with pytest.raises(
+        UsageError, match=re.escape("write reference() of kernels/program/study.py")
+    ):
+        answers(study, study.problem().name)

@@ -1,0 +1,348 @@
+"""The host's own answer in a ``.cu``: a function or a loop, made a C++ file that can be called.
+
+Either the host computes the same as the device, or it compares the device's result with what it
+should be: ``if (fabs(a[i] + b[i] - c[i]) > eps)`` is read as ``c[i] = a[i] + b[i]``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from workbench.analysis.source.amounts import Known
+from workbench.analysis.source.hostcode import HostWork, Memory, Value, Variable
+from workbench.analysis.source.kernels import Formal, parameters
+from workbench.analysis.source.pieces import Pieces, inner
+from workbench.analysis.source.symbols import words_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_C_TYPES = {
+    "float32": "float", "float64": "double", "int8": "signed char", "uint8": "unsigned char",
+    "int16": "short", "uint16": "unsigned short", "int32": "int", "uint32": "unsigned int",
+    "int64": "long long", "uint64": "unsigned long long",
+}  # fmt: skip
+_HEAD = """\
+#include <algorithm>
+#include <cassert>
+#include <cfloat>
+#include <climits>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <iostream>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
+#define __host__
+#define __device__
+#define __forceinline__ inline
+using std::max;
+using std::min;
+"""
+_WRAP = ("parenthesized_expression", "cast_expression", "condition_clause")
+
+
+@dataclass(slots=True)
+class HostReference:
+    """A C++ file with one function to call.
+
+    Attributes:
+        code: Its text.
+        arrays: The arrays that the function takes, in order, with the types of their elements:
+            name of the buffer -> (NumPy's type, whether the function fills it).
+        numbers: The expressions that follow, whole numbers of the problem.
+        says: Where it comes from, for people.
+    """
+
+    code: str
+    arrays: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    numbers: list[str] = field(default_factory=list)
+    says: str = ""
+
+
+def host_reference(
+    pieces: Pieces,
+    events: list[HostWork],
+    inputs: Mapping[Memory, str],
+    outputs: Mapping[Memory, str],
+) -> HostReference | None:
+    """The host's answer, where the file has one that gives every output.
+
+    Args:
+        pieces: Of the file.
+        events: The host's work on arrays, in order.
+        inputs: The host's arrays that inputs were copied from -> their names.
+        outputs: The host's arrays that results were copied to -> their names.
+    """
+    names = list(dict.fromkeys(outputs.values()))
+    for event in events:  # what computes the answer
+        fresh = [m for m in event.writes if m not in inputs]
+        if not fresh or not any(m in inputs for m in event.reads):
+            continue
+        paired = _paired(fresh, events, outputs, names)
+        if paired is not None and set(names) <= set(paired.values()):
+            found = _Writer(pieces, event, {**inputs, **paired}, set(paired)).written({})
+            if found is not None:
+                return found
+    for event in events:  # what compares with it
+        results = {m: outputs[m] for m in event.reads if m in outputs}
+        known = {**inputs, **results}
+        others = [m for m in event.reads if m in inputs and m not in results]
+        if set(results.values()) != set(names) or not others or len(names) != 1:
+            continue
+        (result,) = list(results)[:1]
+        changed = _compared(pieces, event, result)
+        if changed:
+            found = _Writer(pieces, event, known, {result}).written(changed)
+            if found is not None:
+                return found
+    return None
+
+
+def _paired(
+    fresh: list[Memory], events: list[HostWork], outputs: Mapping[Memory, str], names: list[str]
+) -> dict[Memory, str] | None:
+    """Which output each array of the host's answer is the answer of."""
+    found = {m: outputs[m] for m in fresh if m in outputs}
+    for event in events:
+        both = [m for m in event.reads if m in fresh and m not in found]
+        results = [outputs[m] for m in event.reads if m in outputs and m not in fresh]
+        if len(both) == 1 and len(set(results)) == 1:
+            found[both[0]] = results[0]
+    if len(names) == 1 and not found and len(fresh) == 1:
+        found[fresh[0]] = names[0]
+    for name in names:
+        if name not in found.values():
+            alike = [m for m in fresh if m not in found and name.lower() in m.name.lower()]
+            if len(alike) == 1:
+                found[alike[0]] = name
+    return found if len(set(found.values())) == len(found) else None
+
+
+def _compared(pieces: Pieces, event: HostWork, result: Memory) -> dict[tuple[int, int], str]:
+    """What to write in place of a comparison: where it stands -> the assignment."""
+    if event.callee:
+        piece = pieces.function(event.callee)
+        if piece is None:
+            return {}
+        names = [
+            each.name
+            for each, value in zip(parameters(piece), event.arguments, strict=False)
+            if isinstance(value, Variable) and value.memory is result
+        ]
+        node, plain = inner(piece.node), piece.plain
+    else:
+        node, plain = event.node, event.plain
+        names = [
+            name
+            for name, value in event.outside.items()
+            if isinstance(value, Variable) and value.memory is result
+        ]
+    for name in names:
+        for statement in _statements(node):
+            found = _assigned(statement, plain, name)
+            if found:
+                return {(statement.start_byte, statement.end_byte): found}
+    return {}
+
+
+def _statements(node: Node) -> Iterator[Node]:
+    """Inner statements before outer ones."""
+    for child in node.named_children:
+        yield from _statements(child)
+    if node.type in ("if_statement", "expression_statement", "declaration"):
+        yield node
+
+
+def _assigned(statement: Node, plain: str, name: str) -> str:
+    """``c[i] = a[i] + b[i];`` of a statement that compares the two; "" of another."""
+    head: Node | None = statement
+    if statement.type == "if_statement":
+        head = statement.child_by_field_name("condition")
+    for node in _operations(head):
+        sides = [node.child_by_field_name(x) for x in ("left", "right")]
+        operator = node.child_by_field_name("operator")
+        sign = plain[operator.start_byte : operator.end_byte] if operator is not None else ""
+        if sign not in ("-", "==", "!=") or None in sides:
+            continue
+        for mine, other in (sides, sides[::-1]):
+            mine, other = _bare(mine), _bare(other)
+            if mine is None or other is None or mine.type != "subscript_expression":
+                continue
+            base = mine.child_by_field_name("argument")
+            texts = [plain[x.start_byte : x.end_byte] for x in (mine, other)]
+            if base is None or plain[base.start_byte : base.end_byte] != name:
+                continue
+            if re.search(rf"\b{name}\b", texts[1]) or (sign == "-" and other is sides[1] and False):
+                continue
+            kept = ""
+            if statement.type == "declaration":
+                declared = statement.child_by_field_name("declarator")
+                inside = declared.child_by_field_name("declarator") if declared else None
+                if inside is None:
+                    continue
+                kept = f"auto {plain[inside.start_byte : inside.end_byte]} = 0.0; (void)" + (
+                    f"{plain[inside.start_byte : inside.end_byte]}; "
+                )
+            return f"{kept}{texts[0]} = {texts[1]};"
+    return ""
+
+
+def _operations(node: Node | None) -> Iterator[Node]:
+    stack = [node] if node is not None else []
+    while stack:
+        found = stack.pop(0)
+        if found.type == "binary_expression":
+            yield found
+        stack.extend(found.named_children)
+
+
+def _bare(node: Node | None) -> Node | None:
+    while node is not None and node.type in _WRAP and node.named_children:
+        node = node.child_by_field_name("value") or node.named_children[-1]
+    return node
+
+
+class _Writer:
+    """Writes the file around a call or a loop."""
+
+    def __init__(
+        self, pieces: Pieces, event: HostWork, known: Mapping[Memory, str], filled: set[Memory]
+    ) -> None:
+        self.pieces, self.event, self.known, self.filled = pieces, event, known, filled
+        self.arrays: dict[str, tuple[str, bool]] = {}
+        self.numbers: list[str] = []
+        self.before: list[str] = []
+        self.after: list[str] = []
+        self.failed = False
+
+    def written(self, changed: Mapping[tuple[int, int], str]) -> HostReference | None:
+        body = self._call() if self.event.callee else self._loop(changed)
+        if self.failed or not any(filled for _, filled in self.arrays.values()):
+            return None
+        words = words_of(self._text(self.event.node, self.event.plain, {}))
+        own = [self.event.callee] if self.event.callee else []
+        kept = self.pieces.needed([*words, *own], host=True)
+        parts = [_HEAD]
+        parts += [p.text for p in self.pieces.pieces if p.kind == "using" and "std" in p.text]
+        for piece in kept:
+            text = piece.text
+            if changed and piece.names[:1] == (self.event.callee,) and piece.kind == "function":
+                start = piece.node.start_byte
+                text = self._text(piece.node, piece.plain, changed)
+                assert start <= piece.node.end_byte
+            ends = (
+                ";"
+                if piece.kind in ("variable", "type") and not text.rstrip().endswith(";")
+                else ""
+            )
+            parts.append(text + ends)
+        taken = [
+            *(f"{_C_TYPES[kind]}* {name}" for name, (kind, _) in self.arrays.items()),
+            *(f"long long number{i}" for i in range(len(self.numbers))),
+        ]
+        lines = [*self.before, *body, *self.after]
+        inside = "\n".join(f"    {line}" for line in lines)
+        parts.append(f'extern "C" void reference({", ".join(taken)}) {{\n{inside}\n}}\n')
+        what = f"`{self.event.callee}`" if self.event.callee else "the loop"
+        verb = "compares with" if changed else "computes"
+        says = f"{what} at {self.event.place}, which {verb} the answer"
+        return HostReference("\n".join(parts), self.arrays, self.numbers, says)
+
+    def _text(self, node: Node, plain: str, changed: Mapping[tuple[int, int], str]) -> str:
+        text, at = "", node.start_byte
+        for (start, end), new in sorted(changed.items()):
+            text += plain[at:start] + new
+            at = end
+        return text + plain[at : node.end_byte]
+
+    def _call(self) -> list[str]:
+        piece = self.pieces.function(self.event.callee)
+        if piece is None:
+            self.failed = True
+            return []
+        listed = parameters(piece)
+        given = [
+            self._given(value, parameter)
+            for parameter, value in zip(listed, self.event.arguments, strict=False)
+        ]
+        return [f"{self.event.callee}({', '.join(given)});"]
+
+    def _given(self, value: Value, parameter: Formal) -> str:
+        if isinstance(value, Variable):
+            memory = value.memory
+            name = self._array(memory)
+            if memory is None or not name:
+                self.failed = True
+                return ""
+            if "vector" in parameter.kind:
+                return self._vector(memory, name)
+            if parameter.stars != 1:
+                self.failed = True
+            return name
+        if isinstance(value, Known):
+            return self._amount(value)
+        self.failed = True
+        return ""
+
+    def _array(self, memory: Memory | None) -> str:
+        """The name of the function's own parameter for an array."""
+        if memory is None or memory not in self.known or memory.dtype not in _C_TYPES:
+            return ""
+        name = self.known[memory]
+        filled = memory in self.filled or self.arrays.get(name, ("", False))[1]
+        self.arrays[name] = memory.dtype, filled
+        return name
+
+    def _vector(self, memory: Memory, name: str) -> str:
+        if memory.count is None:
+            self.failed = True
+            return ""
+        made = f"vector_{name}"
+        kind = memory.kind or _C_TYPES[memory.dtype]
+        self.before.append(
+            f"std::vector<{kind}> {made}({name}, {name} + {self._amount(memory.count)});"
+        )
+        if memory in self.filled:
+            self.after.append(f"std::copy({made}.begin(), {made}.end(), {name});")
+        return made
+
+    def _amount(self, value: Known) -> str:
+        if re.search(r"[A-Za-z]", value.expression) and value.whole is not None:
+            if value.expression not in self.numbers:
+                self.numbers.append(value.expression)
+            return f"number{self.numbers.index(value.expression)}"
+        if value.value is None:
+            self.failed = True
+            return ""
+        return repr(value.value)
+
+    def _loop(self, changed: Mapping[tuple[int, int], str]) -> list[str]:
+        for name, value in self.event.outside.items():
+            if isinstance(value, Variable):
+                memory = value.memory
+                taken = self._array(memory)
+                if memory is None or not taken or memory.kind.endswith("[]"):
+                    self.failed = True
+                    return []
+                if memory.vector:
+                    made = self._vector(memory, taken)
+                    self.before.append(f"auto& {name}_ = {made};")
+                else:
+                    self.before.append(f"auto* {name}_ = {taken};")
+            elif isinstance(value, Known):
+                number = self._amount(value) if value.value is not None else "0"
+                kind = "int" if value.whole is not None or value.value is None else "double"
+                self.before.append(f"{kind} {name}_ = {number};")
+        outside = [n for n, v in self.event.outside.items() if isinstance(v, Variable | Known)]
+        inside = self._text(self.event.node, self.event.plain, changed)
+        opened = "{ " + " ".join(f"auto& {name} = {name}_; (void){name};" for name in outside)
+        return [opened, inside, "}"]

@@ -1,0 +1,572 @@
+"""A ``.cu`` that exists, made a study: read, written down, and nothing of it run.
+
+What the file says of its kernels (`workbench.analysis.source.hostcode`) becomes front matter and a
+``study.py``; what it does not say is guessed, and every guess stands in the study as a note.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from workbench.analysis.source.amounts import Known, element, number, width
+from workbench.analysis.source.hostcode import (
+    CopySeen,
+    HostWork,
+    LaunchSeen,
+    Memory,
+)
+from workbench.analysis.source.hostwork import HostReference, host_reference
+from workbench.analysis.source.kernels import (
+    Formal,
+    guarded,
+    parameters,
+    template_parameters,
+)
+from workbench.analysis.source.pieces import FilePiece, Headers, Pieces, inner
+from workbench.disk.writing import create_files
+from workbench.errors import UsageError, did_you_mean
+from workbench.project import Project
+from workbench.session.rungs import Buffer, NewVersion, StudyPlan, rungs_of
+from workbench.study.scaffold import check_study_name, pair
+from workbench.study.sources import load_versions, read_source
+from workbench.units import several
+
+_CASTS = {"int64": "long", "uint64": "ulong", "uint32": "uint",
+          "int16": "short", "uint16": "ushort",
+          "int8": "char", "uint8": "uchar", "float32": "float", "float64": "double"}  # fmt: skip
+_C_NAMES = {"float32": "float", "float64": "double", "int32": "int", "uint32": "unsigned int",
+            "uint8": "unsigned char", "int8": "char", "float16": "__half",
+            "bfloat16": "__nv_bfloat16", "int64": "long long"}  # fmt: skip
+#: Headers of the device's; and those of the standard library, which nvcc alone has.
+_DEVICE_HEADERS = re.compile(
+    r"cuda|mma\.h|cooperative_groups|cub/|math_constants|curand_kernel|vector_"
+)
+_TYPE_HEADERS = {
+    "__nv_bfloat16": "cuda_bf16.h",
+    "nv_bfloat16": "cuda_bf16.h",
+    "__half": "cuda_fp16.h",
+    "half": "cuda_fp16.h",
+}
+_STANDARD = re.compile(
+    r"c?(?:assert|float|limits|math|stdint|stdio|stdlib|stddef|string)(?:\.h)?|type_traits|"
+    r"utility|algorithm|iostream|vector|functional|numeric|chrono|random"
+)
+_TOLERANCES = {
+    "float16": (1e-2, "float16 keeps three digits"),
+    "bfloat16": (3e-2, "bfloat16 keeps two digits"),
+    "float64": (1e-10, "float64, in another order of sums"),
+}
+
+
+@dataclass(slots=True)
+class Brought:
+    """What was made of a file.
+
+    Attributes:
+        study: The study's name.
+        paths: What was written, relative to the project.
+        versions: The versions with their kernels.
+        notes: What was guessed, and what is left to do.
+        reference: Where the answer comes from; "": it is left to do.
+    """
+
+    study: str
+    paths: list[str]
+    versions: dict[str, str]
+    notes: list[str]
+    reference: str
+
+
+def bring(project: Project, path: Path, name: str = "", kernel: str = "") -> Brought:
+    """Write the study of a ``.cu``; nothing of the file runs, and nothing compiles it.
+
+    Args:
+        project: Where the study is written.
+        path: The file. Headers in quotes that lie beside it are read as well.
+        name: Of the study; "": after the file.
+        kernel: The one kernel that is wanted; "": all that the file launches.
+
+    Raises:
+        UsageError: it cannot be read, holds no such kernel, or there is a study of that name.
+    """
+    study = name or _study_name(path.stem)
+    check_study_name(study)
+    if (project.kernels / study).exists():
+        raise UsageError(
+            f"{project.kernels / study} is there already",
+            f"Nothing was written. Choose another name: --study {study}_2.",
+        )
+    pieces = Pieces()
+    pieces.read(read_source(path), path.name, _headers(path.parent))
+    kernels = pieces.kernels()
+    if not kernels:
+        raise UsageError(f"{path} holds no kernel", "A kernel is a `__global__` function.")
+    if kernel and kernel not in kernels:
+        raise UsageError(
+            f"{path} has no kernel `{kernel}`", did_you_mean(kernel, kernels, "kernels")
+        )
+    writer = _Files(study, path.name, pieces, rungs_of(pieces, kernel))
+    files = writer.files()
+    folder = f"kernels/{study}"
+    create_files(project.root, {f"{folder}/{file}": text.encode() for file, text in files.items()})
+    found = load_versions(project, study)
+    for error in found.broken.values():
+        raise error
+    return Brought(
+        study, [f"{folder}/{file}" for file in files], writer.versions, writer.notes, writer.says
+    )
+
+
+def _study_name(stem: str) -> str:
+    name = re.sub(r"\W+", "_", stem, flags=re.ASCII).strip("_")[:40].lower()
+    return name if name[:1].isalpha() else f"study_{name}".rstrip("_")
+
+
+def _headers(folder: Path) -> Headers:
+    root = folder.resolve()
+
+    def header(name: str) -> str | None:
+        path = (root / name).resolve()
+        if not path.is_relative_to(root) or not path.is_file():
+            return None
+        return read_source(path)
+
+    return header
+
+
+class _Files(StudyPlan):
+    """Writes the files of a study."""
+
+    # --- files -------------------------------------------------------------------------------
+
+    def files(self) -> dict[str, str]:
+        """Name -> text of every file of the study's folder."""
+        reference = self._reference()
+        files: dict[str, str] = {}
+        for index, rung in enumerate(self.rungs):
+            kernels = list(dict.fromkeys(each.kernel for each in rung.launches))
+            stem = re.sub(r"\W+", "_", "_".join(kernels))[:40].rstrip("_").lower()
+            self.versions[f"v{index}"] = ", ".join(kernels)
+            files[f"v{index}_{stem}.cu"] = self._version(index, rung, kernels)
+        if reference is not None:
+            files["reference.cpp"] = reference.code
+            self.says = reference.says
+        else:
+            self.notes.append(
+                "reference() in study.py is left to you: no host code of the file gives the answer"
+            )
+        return {"study.py": self._study(reference), **files}
+
+    def _reference(self) -> HostReference | None:
+        rung = self.rungs[0]
+        inputs: dict[Memory, str] = {}
+        outputs: dict[Memory, str] = {}
+        roles = {each.name: each for each in self.buffers}
+        for event in rung.events:
+            if not isinstance(event, CopySeen):
+                continue
+            source, target = event.source, event.target
+            if source is not None and id(source) in self.names and not source.device:
+                inputs[source] = self.names[id(source)]
+            if source is not None and target is not None:
+                to = self.names.get(id(target), "")
+                if to in roles and roles[to].role == "input" and not source.device:
+                    inputs.setdefault(source, to)
+        for memory in self.used(rung):
+            name = self.names.get(id(memory), "")
+            if memory.host and name in roles:
+                (outputs if roles[name].role == "output" else inputs)[memory] = name
+            for target in self.read_back(rung).get(id(memory), []):
+                if name in roles and roles[name].role == "output":
+                    outputs[target] = name
+        work = [event for event in rung.events if isinstance(event, HostWork)]
+        inputs = self._through(work, inputs)
+        missing = {b.name for b in self.buffers if b.role == "output"} - set(outputs.values())
+        if missing or not outputs:
+            return None
+        return host_reference(self.pieces, work, inputs, outputs)
+
+    def _through(self, work: list[HostWork], inputs: dict[Memory, str]) -> dict[Memory, str]:
+        """Arrays whose elements were copied into what goes to the device are inputs too."""
+        found = dict(inputs)
+        for event in work:
+            if event.callee or len(event.writes) != 1 or len(event.reads) != 1:
+                continue
+            (source,), (target,) = event.reads, event.writes
+            if target in inputs and source not in inputs:
+                found[source] = inputs[target]
+                for buffer in self.buffers:
+                    if buffer.name == inputs[target]:
+                        buffer.filled = source.filled
+        return found
+
+    # --- study.py ------------------------------------------------------------------------------
+
+    def _study(self, reference: HostReference | None) -> str:
+        inputs = [each for each in self.buffers if each.role == "input"]
+        outputs = [each for each in self.buffers if each.role == "output"]
+        tolerance, why = self._tolerance(outputs)
+        kernels = ", ".join(dict.fromkeys(self.versions.values()))
+        notes = "".join(f"* {note}\n" for note in self.notes) or "* nothing\n"
+        text = f'"""Study {self.name}, made of {self.file}: {kernels}.\n\n'
+        text += f"Guessed or left to do:\n\n{notes}"
+        text += '"""\n\n'
+        text += "from pathlib import Path\n\n" if reference else ""
+        text += "import numpy as np\n\n"
+        text += "from workbench.compile.host import call\n\n" if reference else ""
+        text += f'title = "{self.name}: {kernels}"\n\n'
+        text += f"input_names = {_tuple(each.name for each in inputs)}\n\n"
+        text += self._problems()
+        text += f'tolerance = {tolerance!r}\ntolerance_why = "{why}"\n\n\n'
+        text += self._cdiv()
+        text += 'def inputs(problem, rng):\n    """Fresh random inputs."""\n'
+        text += self._unpacked(inputs)
+        text += "    return {\n"
+        for each in inputs:
+            text += f'        "{each.name}": {self._drawn(each)},\n'
+        text += "    }\n\n\n"
+        text += 'def outputs(problem):\n    """Shape and type of every output."""\n'
+        text += self._unpacked(outputs)
+        pairs = (
+            f'"{each.name}": (({self.plain(each.count)},), "{each.dtype}")' for each in outputs
+        )
+        text += "    return {" + ", ".join(pairs) + "}\n\n\n"
+        text += self._answer(reference, outputs)
+        text += self._counts(inputs, outputs)
+        return text
+
+    def _problems(self) -> str:
+        small = self.small()
+        first = ", ".join(f'"{name}": {value}' for name, value in self.parameters.items())
+        text = "# The first problem is the file's own; the others are small, for `verify`.\n"
+        text += "problems = {\n"
+        if small == self.parameters:
+            text += f'    "whole": {{{first}, "uses": ("verify", "profile", "sweep")}},\n'
+        else:
+            text += f'    "whole": {{{first}, "uses": ("profile", "sweep")}},\n'
+            given = ", ".join(f'"{name}": {value}' for name, value in small.items())
+            text += f'    "small": {{{given}, "uses": ("verify", "sweep")}},\n'
+        odd = self._odd(small)
+        if odd is not None:
+            given = ", ".join(f'"{name}": {value}' for name, value in odd.items())
+            text += f'    "odd": {{{given}, "uses": ("verify",)}},\n'
+        return text + "}\n\n"
+
+    def _odd(self, small: Mapping[str, int]) -> dict[str, int] | None:
+        """Sizes that no block divides, where grids are rounded up and every store has its guard."""
+        sizes = " ".join(self.plain(each.count) for each in self.buffers)
+        free = [
+            n
+            for n in small
+            if n not in self.fixed and re.search(rf"\b{n}\b", sizes) and small[n] > 16
+        ]
+        launches = [launch for rung in self.rungs for launch in rung.launches]
+        up = all(
+            "cdiv" in each.text or re.fullmatch(r"\d+", each.text)
+            for launch in launches
+            for each in launch.grid
+        )
+        kernels = self.pieces.kernels()
+        others = any(n not in self.fixed and n not in free for n in small)
+        vector = any(re.search(r"float[24]|int[24]|128", kernels[x.kernel].text) for x in launches)
+        safe = all(guarded(kernels[each.kernel]) for each in launches)
+        if not free or not up or not safe or others or vector:
+            return None
+        return {name: value - 3 if name in free else value for name, value in small.items()}
+
+    def _tolerance(self, outputs: list[Buffer]) -> tuple[float, str]:
+        kinds = {each.dtype for each in (*outputs, *self.buffers)}
+        if all(each.dtype.startswith(("int", "uint")) for each in outputs):
+            return 0, "whole numbers"
+        for kind in ("bfloat16", "float16"):
+            if kind in kinds:
+                return _TOLERANCES[kind][0], f"a guess: {_TOLERANCES[kind][1]}"
+        if all(each.dtype == "float64" for each in outputs):
+            return _TOLERANCES["float64"][0], f"a guess: {_TOLERANCES['float64'][1]}"
+        return 1e-5, "a guess: float32 sums in another order differ by about 1e-6"
+
+    def _cdiv(self) -> str:
+        every = " ".join(self.plain(each) for each in self.every())
+        if "cdiv" not in every:
+            return ""
+        return 'def cdiv(a, b):\n    """a / b, rounded up."""\n    return -(-a // b)\n\n\n'
+
+    def _unpacked(self, buffers: Iterable[Buffer], more: str = "") -> str:
+        words = set(
+            re.findall(r"[A-Za-z_]\w*", " ".join([*(self.plain(b.count) for b in buffers), more]))
+        )
+        return "".join(
+            f'    {name} = problem["{name}"]\n' for name in self.parameters if name in words
+        )
+
+    def _drawn(self, buffer: Buffer) -> str:
+        """Random values of the kind that the file fills the array with."""
+        size, kind = self.plain(buffer.count), buffer.dtype
+        written = " ".join(buffer.filled)
+        if kind.startswith(("int", "uint")):
+            low, high = _integers(written, kind, self.constants)
+            return f'rng.integers({low}, {high}, {size}, dtype="{kind}")'
+        drawn = f'rng.random({size}, dtype="float32")'
+        signed = re.search(r"-\s*(?:0?\.5|1|\(?float\)?|RAND)|uniform|normal|\*\s*2", written)
+        if not written or signed or (not re.search(r"rand|RAND", written) and "-" in written):
+            drawn = f'rng.standard_normal({size}, dtype="float32")'
+        if kind == "float32":
+            return drawn
+        if kind == "bfloat16":
+            return f"{drawn}.astype(__import__('ml_dtypes').bfloat16)"
+        return f'{drawn}.astype("{kind}")'
+
+    def _answer(self, reference: HostReference | None, outputs: list[Buffer]) -> str:
+        if reference is None:
+            names = ", ".join(f'"{each.name}": …' for each in outputs)
+            text = (
+                'def reference(problem, inputs):\n    """TO DO: the right answer, in float64."""\n'
+            )
+            for buffer in self.buffers:
+                if buffer.role == "input":
+                    text += f'    # {buffer.name} = inputs["{buffer.name}"].astype("float64")\n'
+            return text + (
+                f"    # return {{{names}}}\n"
+                '    raise NotImplementedError("write reference() of '
+                f'kernels/{self.name}/study.py")\n'
+                "\n\n"
+            )
+        roles = {each.name: each for each in self.buffers}
+        text = "def reference(problem, inputs):\n"
+        text += f'    """The answer by {reference.says} (reference.cpp)."""\n'
+        taken = [roles[name] for name in reference.arrays]
+        fresh = [each for each in taken if each.role == "output"]
+        text += self._unpacked(fresh, " ".join(reference.numbers))
+        for each in taken:
+            kind = reference.arrays[each.name][0]
+            if each.role == "input":
+                cast = f'inputs["{each.name}"].astype("{kind}")'
+                text += f"    {each.name} = np.ascontiguousarray({cast})\n"
+            elif isinstance(each.start, str):
+                text += f'    {each.name} = inputs["{each.start}"].astype("{kind}")\n'
+            else:
+                text += f'    {each.name} = np.zeros({self.plain(each.count)}, "{kind}")\n'
+        given = ", ".join(
+            [*reference.arrays, *(self.plain(Known(n, None)) for n in reference.numbers)]
+        )
+        text += f'    call(Path(__file__).with_name("reference.cpp"), "reference", {given})\n'
+        answer = ", ".join(f'"{each.name}": {each.name}.astype("float64")' for each in fresh)
+        return text + f"    return {{{answer}}}\n\n\n"
+
+    def _counts(self, inputs: list[Buffer], outputs: list[Buffer]) -> str:
+        work = " + ".join(self.plain(each.count) for each in outputs)
+        text = "def flops(problem):\n"
+        text += '    """TO DO: operations of the job; here one for each element of an output."""\n'
+        text += self._unpacked(outputs) + f"    return {work}\n\n\n"
+        sizes = " + ".join(
+            f"{width(b.dtype)} * ({self.plain(b.count)})" for b in (*inputs, *outputs)
+        )
+        text += 'def bytes(problem):\n    """Every input read once, every output written once."""\n'
+        return text + self._unpacked((*inputs, *outputs)) + f"    return {sizes}\n"
+
+    # --- a version -------------------------------------------------------------------------------
+
+    def _version(self, index: int, rung: NewVersion, kernels: list[str]) -> str:
+        title = " and ".join(kernels)
+        if len(self.rungs) > 1 and rung.label and rung.label != "guessed":
+            title += f" ({rung.label})"
+        toml = pair("title", title, 6)
+        toml += pair("change", f"as {self.file} launches it: {rung.launches[0].place}", 6)
+        used = {self.names.get(id(m)) for m in self.used(rung)}
+        for buffer in (*self.buffers, *self.own[index]):
+            if buffer.role == "scratch" and buffer.name in used:
+                toml += (
+                    "\n[[scratch]]\n"
+                    + pair("name", buffer.name, 5)
+                    + pair("dtype", buffer.dtype, 5)
+                )
+                toml += pair("shape", [self._number(buffer.count, rung)], 5)
+        device = self.device_pieces(
+            [word for x in rung.launches for word in (x.kernel, *x.template)]
+        )
+        names = {name for piece in device for name in piece.names}
+        for buffer in (*self.buffers, *self.own[index]):
+            if buffer.role == "input" and isinstance(buffer.start, str) and buffer.start in names:
+                toml += (
+                    "\n[[fill]]\n" + pair("name", buffer.start, 5) + pair("input", buffer.name, 5)
+                )
+            elif buffer.role != "input" and buffer.start is not None and buffer.name in used:
+                toml += "\n[[fill]]\n" + pair("name", buffer.name, 5)
+                key = "input" if isinstance(buffer.start, str) else "value"
+                start = buffer.start if isinstance(buffer.start, str) else int(buffer.start)
+                toml += pair(key, start, 5)
+        instances: list[str] = []
+        for launch in rung.launches:
+            toml += self._launch(launch, instances, rung)
+        code = self._code(device) + "".join(f"\n{each}\n" for each in dict.fromkeys(instances))
+        return f"/* ---\n{toml}--- */\n{code}"
+
+    def _number(self, amount: Known, rung: NewVersion) -> int | str:
+        text = self.plain(amount, rung)
+        return int(text) if text.isdigit() else text
+
+    def _launch(self, launch: LaunchSeen, instances: list[str], rung: NewVersion) -> str:
+        piece = self.pieces.kernels()[launch.kernel]
+        kernel, arguments = launch.kernel, []
+        template = self._template(piece, launch)
+        bound = dict(zip(template_parameters(piece), template, strict=False))
+        if template:
+            kernel = f"{kernel}<{', '.join(template)}>"
+            instances.append(_instance(piece, kernel, bound))
+        for value, parameter in zip(launch.arguments, parameters(piece), strict=False):
+            arguments.append(self._given(value, parameter, bound, rung))
+        toml = "\n[[launch]]\n" + pair("kernel", kernel, 6)
+        for key, amounts in (("grid", launch.grid), ("block", launch.block)):
+            if any("?" in each.text for each in amounts):
+                self.notes.append(f"the {key} of {launch.kernel} could not be read: 1 is a guess")
+                amounts = [
+                    replace(each, text="1") if "?" in each.text else each for each in amounts
+                ]
+            toml += pair(key, [self._number(each, rung) for each in amounts], 6)
+        toml += pair("args", arguments, 6)
+        if launch.shared is not None and launch.shared.value != 0:
+            toml += pair("dynamic_shared", self._number(launch.shared, rung))
+        if re.search(r"\bthis_grid\s*\(", piece.text):
+            toml += pair("cooperative", True)
+        return toml
+
+    def _template(self, piece: FilePiece, launch: LaunchSeen) -> list[str]:
+        """The arguments of a template, those that its call leaves to the compiler as well."""
+        names = template_parameters(piece)
+        found = list(launch.template)
+        for name in names[len(found) :]:
+            given = next(
+                (
+                    value
+                    for value, parameter in zip(launch.arguments, parameters(piece), strict=False)
+                    if parameter.kind == name
+                ),
+                None,
+            )
+            if isinstance(given, Memory):
+                found.append(given.kind.removesuffix("[]") or _C_NAMES.get(given.dtype, "float"))
+            elif isinstance(given, Known):
+                found.append("float" if isinstance(given.value, float) else "int")
+            else:
+                break
+        return found
+
+    def _given(
+        self,
+        value: Known | Memory | None,
+        parameter: Formal,
+        bound: Mapping[str, str],
+        rung: NewVersion,
+    ) -> str | int | float:
+        if isinstance(value, Memory):
+            return self.names.get(id(value), "") or self.named(value)
+        if value is None or (value.value is None and "?" in value.text):
+            self.notes.append(
+                f"`{parameter.name}` of {rung.launches[0].kernel} could not be read: 1 is a guess"
+            )
+            value = number(1)
+        kind = element(self._resolved(bound.get(parameter.kind, parameter.kind)))
+        dtype = kind[0] if kind else "int32"
+        text = self.plain(value, rung)
+        if (
+            dtype == "float32"
+            and isinstance(value.value, float)
+            and not re.search(r"[A-Za-z]{2}|_", text)
+        ):
+            return float(value.value)
+        if isinstance(value.value, float):
+            return f"{_CASTS.get(dtype, 'float')}({value.value!r})"
+        return text if dtype == "int32" else f"{_CASTS.get(dtype, 'int')}({text})"
+
+    def _resolved(self, kind: str) -> str:
+        for _ in range(4):
+            piece = self.pieces.named(kind)
+            target = inner(piece.node).child_by_field_name("type") if piece is not None else None
+            if piece is None or piece.kind != "type" or target is None:
+                return kind
+            kind = piece.plain[target.start_byte : target.end_byte]
+        return kind
+
+    def _code(self, device: list[FilePiece]) -> str:
+        """The part of the file that the version's kernels need."""
+        kept, standard = [], []
+        words = {word for piece in device for word in piece.words}
+        for piece in self.pieces.pieces:
+            if piece.kind == "include":
+                name = piece.names[0]
+                if _DEVICE_HEADERS.match(name) and not name.startswith("cuda_runtime_api"):
+                    kept.append(piece.text)
+                elif _STANDARD.fullmatch(name):
+                    standard.append(piece.text)
+            elif (
+                piece.kind == "using"
+                and "namespace std" not in piece.text
+                and "std::" not in piece.text
+            ):
+                kept.append(piece.text)
+            elif piece.kind == "using" and words & {"max", "min", "swap", "std"}:
+                standard.append(piece.text)
+        for word, header in _TYPE_HEADERS.items():
+            if any(each.startswith(word) for each in words):
+                kept.append(f"#include <{header}>")
+        head = [*dict.fromkeys(kept)]
+        if standard:
+            lines = "\n".join(dict.fromkeys(standard))
+            head.append(
+                f"#ifndef __CUDACC_RTC__  // NVRTC has no headers of the host\n{lines}\n#endif"
+            )
+        body = []
+        for piece in device:
+            ends = piece.kind in ("type", "variable") and not piece.text.rstrip().endswith(";")
+            body.append(piece.text + (";" if ends else ""))
+        return "\n".join(head) + "\n\n" + "\n\n".join(body) + "\n"
+
+
+def _instance(piece: FilePiece, kernel: str, bound: Mapping[str, str]) -> str:
+    """What asks the compiler for one instance of a template."""
+    node = inner(piece.node)
+    declarator = node.child_by_field_name("declarator")
+    while declarator is not None and declarator.type != "function_declarator":
+        declarator = declarator.child_by_field_name("declarator")
+    listed = declarator.child_by_field_name("parameters") if declarator is not None else None
+    text = piece.plain[listed.start_byte : listed.end_byte] if listed is not None else "()"
+    text = re.sub(r"\s*=\s*[^,)]+", "", text)
+    text = re.sub(r"[A-Za-z_]\w*", lambda word: bound.get(word[0], word[0]), text)
+    return f"template __global__ void {kernel}{' '.join(text.split())};"
+
+
+def _tuple(names: Iterable[str]) -> str:
+    listed = [f'"{name}"' for name in names]
+    return f"({', '.join(listed)}{',' if len(listed) == 1 else ''})"
+
+
+def _integers(written: str, kind: str, constants: Mapping[str, int]) -> tuple[int, int]:
+    """The range of whole numbers that a file fills an array with."""
+    low, high = 0, {"int8": 100, "uint8": 256}.get(kind, 100)
+    bound = re.search(r"%\s*\(?\s*(\w+)", written)
+    if bound is not None:
+        high = int(bound[1]) if bound[1].isdigit() else constants.get(bound[1], high)
+    letter = re.search(r"'(.)'\s*\+", written)
+    if letter is not None:
+        low, high = ord(letter[1]), ord(letter[1]) + high
+    minus = re.search(r"%\s*\(?\s*\w+\s*\)?\s*\)?\s*-\s*(\d+)", written)
+    if minus is not None:
+        low, high = -int(minus[1]), high - int(minus[1])
+    most = {"int8": 128, "uint8": 256, "int16": 1 << 15, "uint16": 1 << 16}.get(kind, 1 << 31)
+    return low, max(low + 1, min(high, most))
+
+
+def told(brought: Brought) -> Iterator[str]:
+    """What was made, and what to do next, a line each."""
+    for path in brought.paths:
+        yield f"wrote {path}"
+    kernels = several(len(brought.versions), "version")
+    yield f"{kernels}: " + "; ".join(f"{v} is {k}" for v, k in brought.versions.items())
+    if brought.reference:
+        yield f"the right answer comes from {brought.reference}"
+    for note in brought.notes:
+        yield f"note: {note}"
+    yield f"Nothing of the file was run. Next: read it, then `workbench verify {brought.study}/v0`"

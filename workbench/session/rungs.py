@@ -1,0 +1,491 @@
+"""What the launches of a ``.cu`` become: versions, their buffers, the sizes of problems.
+
+A file that chooses between kernels, or runs several on the same data, holds a ladder; kernels that
+work one after the other on each other's results are one version.
+"""
+
+from __future__ import annotations
+
+import keyword
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from workbench.analysis.source.amounts import Known, element, number
+from workbench.analysis.source.hostcode import (
+    ClearSeen,
+    CopySeen,
+    Event,
+    Followed,
+    LaunchSeen,
+    Memory,
+    follow,
+)
+from workbench.analysis.source.kernels import (
+    Access,
+    accesses,
+    parameters,
+)
+from workbench.analysis.source.pieces import FilePiece, Pieces
+from workbench.errors import UsageError
+from workbench.study.expressions import FUNCTIONS, evaluate
+
+_PREFIX = re.compile(r"(?:d|h|dev|device|gpu|host)_(?=\w)|(?:d|h)(?=[A-Z]\w*\Z)")
+_SUFFIX = re.compile(r"(?<=\w)_(?:d|dev|device|gpu|h|host)\Z")
+#: Elements of all buffers together that a problem for `verify` has at most, where sizes are free.
+_SMALL = 1 << 17
+
+
+@dataclass(slots=True)
+class NewVersion:
+    """One version: launches that belong together, and the walk that they were met on."""
+
+    launches: list[LaunchSeen]
+    events: list[Event]
+    constants: dict[str, int]
+    notes: list[str] = field(default_factory=list)
+    label: str = ""
+
+
+@dataclass(slots=True)
+class Buffer:
+    """A buffer of the study, or of one version.
+
+    `role` is input, output or scratch; `start` what an output or scratch buffer begins with: the
+    name of an input, or a number.
+    """
+
+    name: str
+    dtype: str
+    count: Known
+    role: str
+    start: str | float | None = None
+    filled: list[str] = field(default_factory=list)
+
+
+# --- which launches are a version ---------------------------------------------------------------
+
+
+def rungs_of(pieces: Pieces, kernel: str) -> list[NewVersion]:
+    """The versions that a file holds, in its order."""
+    first = follow(pieces)
+    walks = [first, *(follow(pieces, i) for i in range(1, len(first.choices)))]
+    found: list[NewVersion] = []
+    for number_, walk in enumerate(walks):
+        for rung in _split(walk, pieces):
+            rung.label = walk.choices[number_] if walk.choices else ""
+            if not kernel or any(each.kernel == kernel for each in rung.launches):
+                found.append(rung)
+    unique: dict[object, NewVersion] = {}
+    for rung in found:
+        unique.setdefault(tuple(map(_key, rung.launches)), rung)
+    wanted = list(unique.values())
+    if not wanted:
+        names = [kernel] if kernel else list(pieces.kernels())
+        wanted = [_guessed(pieces.kernels()[name]) for name in names]
+    return wanted
+
+
+def _key(launch: LaunchSeen) -> object:
+    given = tuple(
+        each.name if isinstance(each, Memory) else each and each.text for each in launch.arguments
+    )
+    shape = tuple(each.text for each in (*launch.grid, *launch.block))
+    return launch.kernel, tuple(launch.template), shape, given
+
+
+def _split(walk: Followed, pieces: Pieces) -> Iterator[NewVersion]:
+    """A program's launches, parted where the next one does the same work anew."""
+    kernels = pieces.kernels()
+    current: list[LaunchSeen] = []
+    seen: set[object] = set()
+    written: set[int] = set()
+    for at, event in enumerate(walk.events):
+        if not isinstance(event, LaunchSeen) or event.kernel not in kernels or _key(event) in seen:
+            continue
+        if any(each is None for each in event.arguments) and any(
+            each.kernel == event.kernel for each in walk.events[:at] if isinstance(each, LaunchSeen)
+        ):
+            continue  # in a template that measures, of which less is known
+        seen.add(_key(event))
+        reads, writes = _touched(event, pieces)
+        again = writes & written or any(isinstance(each, CopySeen) and id(each.source) in written
+                                        for each in _since(walk, current, event))  # fmt: skip
+        if current and again and not reads & written:
+            yield NewVersion(current, walk.events, walk.constants, walk.notes)
+            current, written = [], set()
+        current.append(event)
+        written |= writes
+    if current:
+        yield NewVersion(current, walk.events, walk.constants, walk.notes)
+
+
+def _since(walk: Followed, current: list[LaunchSeen], event: LaunchSeen) -> list[object]:
+    if not current:
+        return []
+    return list(walk.events[walk.events.index(current[-1]) : walk.events.index(event)])
+
+
+def _touched(launch: LaunchSeen, pieces: Pieces) -> tuple[set[int], set[int]]:
+    reads, writes = set[int](), set[int]()
+    for memory, access in _accessed(launch, pieces):
+        if access.read:
+            reads.add(id(memory))
+        if access.written:
+            writes.add(id(memory))
+    return reads, writes
+
+
+def _accessed(launch: LaunchSeen, pieces: Pieces) -> list[tuple[Memory, Access]]:
+    piece = pieces.kernels()[launch.kernel]
+    pairs = zip(launch.arguments, accesses(piece, pieces), strict=False)
+    return [(memory, access) for memory, access in pairs if isinstance(memory, Memory)]
+
+
+def _guessed(piece: FilePiece) -> NewVersion:
+    """A launch of a kernel that nothing in its file launches."""
+    listed = parameters(piece)
+    integers = [p for p in listed if not p.stars and element(p.kind) and "float" not in p.kind]
+    sizes = [Known(p.name, 1024 if len(integers) < 2 else 256) for p in integers[:3]]
+    plane = "blockIdx.y" in piece.text or "threadIdx.y" in piece.text
+    if not sizes:
+        sizes = [Known("N", 1024)]
+    arguments: list[Known | Memory | None] = []
+    pointers = [p for p in listed if p.stars]
+    for parameter in listed:
+        if parameter.stars:
+            known = element(parameter.kind)
+            count = _guessed_count(sizes, pointers.index(parameter), len(pointers), plane)
+            arguments.append(Memory(parameter.name, known[0] if known else "float32", count, True))
+        elif parameter in integers[:3]:
+            arguments.append(sizes[integers.index(parameter)])
+        else:
+            arguments.append(number(1))
+    wide = sizes[1] if len(sizes) > 1 else sizes[0]
+    if plane:
+        grid = [Known(f"cdiv({wide.text}, 16)", 16), Known(f"cdiv({sizes[0].text}, 16)", 16)]
+        block = [number(16), number(16)]
+    else:
+        grid, block = [Known(f"cdiv({sizes[0].text}, 256)", 4)], [number(256)]
+    launch = LaunchSeen(piece.names[0], [], grid, block, None, arguments, piece.place)
+    values = {each.text: each.whole or 1 for each in sizes}
+    why = f"nothing in the file launches {piece.names[0]}: its grid, block and sizes are guesses"
+    return NewVersion([launch], [launch], values, [why])
+
+
+def _guessed_count(sizes: list[Known], index: int, pointers: int, plane: bool) -> Known:
+    names = [each.text for each in sizes]
+    value = sizes[0].whole or 1
+    if len(names) == 3 and pointers >= 3:  # A is M×K, B is K×N, C is M×N
+        m, n, k = names
+        return Known([f"{m} * {k}", f"{k} * {n}", f"{m} * {n}"][min(index, 2)], value * value)
+    if len(names) == 1:
+        return Known(f"{names[0]} * {names[0]}", value * value) if plane else sizes[0]
+    return Known(" * ".join(names), math.prod(each.whole or 1 for each in sizes))
+
+
+# --- the study ------------------------------------------------------------------------------------
+
+
+class StudyPlan:
+    """The buffers and sizes of a study, and of each of its versions.
+
+    Attributes:
+        file: The file's name.
+        pieces: Of the file.
+        rungs: Its versions.
+        notes: What was guessed.
+        buffers: Of the study.
+        own: Of every version, the buffers that it alone has.
+        parameters: Name -> value of what sizes are made of.
+        fixed: Parameters that a kernel was compiled with.
+    """
+
+    def __init__(self, name: str, file: str, pieces: Pieces, rungs: list[NewVersion]) -> None:
+        self.name, self.file, self.pieces, self.rungs = name, file, pieces, rungs
+        self.notes: list[str] = []
+        self.versions: dict[str, str] = {}
+        self.says = ""
+        self.walk = rungs[0].events
+        self.constants = self._constants()
+        self.names: dict[int, str] = {}
+        self.buffers = self._buffers(rungs[0])
+        self.own: list[list[Buffer]] = [
+            [] if i == 0 else self._others(rung) for i, rung in enumerate(rungs)
+        ]
+        self.parameters = self._parameters()
+        self.fixed = self._fixed()
+
+    def _constants(self) -> dict[str, int]:
+        """The programs' constants; of one name with several values that of the first version."""
+        found: dict[str, int] = {}
+        for rung in self.rungs:
+            self.notes += [note for note in rung.notes if note not in self.notes]
+            found = rung.constants | found
+        return found
+
+    # --- buffers -------------------------------------------------------------------------
+
+    def used(self, rung: NewVersion) -> dict[Memory, Access]:
+        """Memory that a version's kernels reach: what all of its launches together do."""
+        found: dict[Memory, Access] = {}
+        for launch in rung.launches:
+            for memory, access in _accessed(launch, self.pieces):
+                old = found.get(memory)
+                if old is None:
+                    found[memory] = access
+                else:
+                    found[memory] = Access(
+                        old.read or (access.read and not old.written),
+                        old.written or access.written,
+                        old.added or (access.added and not old.written),
+                    )
+        return found
+
+    def _beginning(self, memory: Memory, rung: NewVersion) -> Memory | Known | None:
+        """What memory holds before a version's first launch: the host's array, or a number."""
+        end = rung.events.index(rung.launches[0])
+        start: Memory | Known | None = None
+        for event in rung.events[:end]:
+            if isinstance(event, CopySeen) and event.target is memory and event.source is not None:
+                start = event.source
+            elif isinstance(event, ClearSeen) and event.target is memory:
+                start = event.value
+        if start is None and memory.host and memory.filled:
+            return memory
+        return start
+
+    def read_back(self, rung: NewVersion) -> dict[int, list[Memory]]:
+        """By the identity of a device's array, the host's arrays that it is copied to."""
+        found: dict[int, list[Memory]] = {}
+        for event in rung.events:
+            if isinstance(event, CopySeen) and event.source is not None and event.source.device:
+                found.setdefault(id(event.source), [])
+                if event.target is not None:
+                    found[id(event.source)].append(event.target)
+        return found
+
+    def _buffers(self, rung: NewVersion) -> list[Buffer]:
+        used, back = self.used(rung), self.read_back(rung)
+        outputs = [m for m, access in used.items() if access.written and (id(m) in back or m.host)]
+        if not outputs:
+            last = _accessed(rung.launches[-1], self.pieces)
+            outputs = [m for m, access in last if access.written][:4]
+            if outputs:
+                self.notes.append(
+                    f"{outputs[0].name} is taken for an output because the kernel writes it"
+                )
+        if not outputs and used:
+            outputs = [list(used)[-1]]
+            self.notes.append(f"{outputs[0].name} is taken for the output: nothing says what is")
+        found: list[Buffer] = []
+        for memory, access in used.items():
+            name = self.named(memory)
+            begins = self._beginning(memory, rung)
+            size = memory.count or number(1024)
+            if memory.count is None or memory.count.whole is None:
+                self.notes.append(f"the size of {memory.name} could not be read")
+            dtype = memory.dtype or "float32"
+            if not memory.dtype:
+                self.notes.append(
+                    f"the type of {memory.name} could not be read: float32 is a guess"
+                )
+            filled = begins.filled if isinstance(begins, Memory) else []
+            if memory in outputs or access.written:
+                role = "output" if memory in outputs else "scratch"
+                start = self._start(name, begins, access, found, dtype, size)
+                found.append(Buffer(name, dtype, size, role, start))
+            else:
+                if begins is None:
+                    self.notes.append(
+                        f"nothing seems to fill {memory.name}: its values are guesses"
+                    )
+                found.append(Buffer(name, dtype, size, "input", None, filled or memory.filled))
+        for buffer in self._symbols(rung):
+            found.append(buffer)
+        return found
+
+    def _start(
+        self,
+        name: str,
+        begins: Memory | Known | None,
+        access: Access,
+        found: list[Buffer],
+        dtype: str,
+        size: Known,
+    ) -> str | float | None:
+        """What is there before the first launch; an input of its own where that is data."""
+        if isinstance(begins, Known):
+            return float(begins.value or 0)
+        if isinstance(begins, Memory):
+            written = " ".join(begins.filled)
+            if re.fullmatch(r"[{}\s0.f]*", written) and (written or not access.read):
+                return 0.0 if access.read else None
+            if not access.read:
+                return None
+            first = self._free(f"{name}_before")
+            found.append(Buffer(first, dtype, size, "input", None, begins.filled))
+            self.names[id(begins)] = first
+            return first
+        if access.added:
+            self.notes.append(f"{name} is added to, and begins with 0: that is a guess")
+            return 0.0
+        return None
+
+    def _symbols(self, rung: NewVersion) -> Iterator[Buffer]:
+        """Inputs that are copied to variables of the device."""
+        seen = set[str]()
+        for event in rung.events[: rung.events.index(rung.launches[-1])]:
+            if not isinstance(event, CopySeen) or not event.symbol:
+                continue
+            name = self._free(f"{event.symbol}_values")
+            source = event.source
+            if source is None or source.count is None or event.symbol in seen:
+                continue
+            seen.add(event.symbol)
+            self.names[id(source)] = name
+            dtype = source.dtype or "float32"
+            yield Buffer(name, dtype, source.count, "input", event.symbol, source.filled)
+
+    def _others(self, rung: NewVersion) -> list[Buffer]:
+        """Buffers of a later version: those of the study by name, its own beside them."""
+        used, back = self.used(rung), self.read_back(rung)
+        outputs = [each for each in self.buffers if each.role == "output"]
+        mine = [m for m, access in used.items() if access.written and (id(m) in back or m.host)]
+        own: list[Buffer] = []
+        for memory, access in used.items():
+            plain = _plain_name(memory.name)
+            same = next((b for b in self.buffers if b.name in (plain, f"{plain}_")), None)
+            if memory in mine and len(mine) == len(outputs):
+                same = outputs[mine.index(memory)]
+            elif memory not in mine and not access.written and same is None:
+                inputs = [b for b in self.buffers if b.role == "input" and b.dtype == memory.dtype]
+                if len(inputs) == 1:
+                    same = inputs[0]
+            if same is not None:
+                self.names[id(memory)] = same.name
+                continue
+            name = self.named(memory)
+            size = memory.count or number(1024)
+            own.append(
+                Buffer(
+                    name, memory.dtype or "float32", size, "scratch", 0.0 if access.added else None
+                )
+            )
+        return own
+
+    def named(self, memory: Memory) -> str:
+        """The name that an array has in the study."""
+        if id(memory) not in self.names:
+            self.names[id(memory)] = self._free(_plain_name(memory.name))
+        return self.names[id(memory)]
+
+    def _free(self, name: str) -> str:
+        taken = {*self.constants, *self.names.values(), *FUNCTIONS, "problem", "inputs", "rng"}
+        while name in taken or keyword.iskeyword(name):
+            name += "_"
+        return name
+
+    # --- sizes -----------------------------------------------------------------------------
+
+    def every(self) -> Iterator[Known]:
+        """The sizes of all buffers."""
+        for buffer in (*self.buffers, *(each for own in self.own for each in own)):
+            yield buffer.count
+
+    def _parameters(self) -> dict[str, int]:
+        """The constants that sizes are made of, and those that kernels are given."""
+        words: list[str] = []
+        for amount in self.every():
+            words += re.findall(r"[A-Za-z_]\w*", amount.expression)
+        for rung in self.rungs:
+            for launch in rung.launches:
+                for each in (*launch.arguments, *launch.grid):
+                    if isinstance(each, Known):
+                        words += re.findall(r"[A-Za-z_]\w*", each.expression)
+        found = {word: self.constants[word] for word in words if word in self.constants}
+        blocks = " ".join(
+            each.expression for r in self.rungs for launch in r.launches for each in launch.block
+        )
+        sizes = " ".join(each.expression for each in self.every())
+        # A block's width is a number of the launch, unless a size is made of it.
+        return {
+            name: value
+            for name, value in found.items()
+            if re.search(rf"\b{name}\b", sizes) or not re.search(rf"\b{name}\b", blocks)
+        } or {"N": 1}
+
+    def _fixed(self) -> set[str]:
+        """Parameters that a kernel was compiled with, or a block is made of."""
+        words: set[str] = set()
+        for rung in self.rungs:
+            for launch in rung.launches:
+                for piece in self.device_pieces([launch.kernel, *launch.template]):
+                    if piece.kind in ("macro", "variable", "type"):
+                        words |= set(piece.names)
+                    if piece.kind == "macro":
+                        words |= piece.words
+                shapes = [*launch.block, *([launch.shared] if launch.shared else [])]
+                for each in shapes:
+                    words |= set(re.findall(r"[A-Za-z_]\w*", each.expression))
+        return words & set(self.parameters)
+
+    def device_pieces(self, words: Iterable[str]) -> list[FilePiece]:
+        """What of the file kernels need that mention these words."""
+        return self.pieces.needed(words)
+
+    def _elements(self, values: Mapping[str, int]) -> int:
+        return sum(self._evaluated(each.count, values) for each in self.buffers)
+
+    def _evaluated(self, amount: Known, values: Mapping[str, int]) -> int:
+        try:
+            return evaluate(self.plain(amount), dict(values))
+        except UsageError:
+            return amount.whole or 1
+
+    def small(self) -> dict[str, int]:
+        """Sizes that the emulator is quick with, each a half or a quarter … of the file's."""
+        values = dict(self.parameters)
+        sizes = " ".join(self.plain(each.count) for each in self.buffers)
+        free = [n for n in values if n not in self.fixed and re.search(rf"\b{n}\b", sizes)]
+        if any(n not in self.fixed and n not in free for n in values):
+            given = [n for n in values if n not in self.fixed and n not in free]
+            if any(values[n] > 1 for n in given) and self._together(given):
+                return values
+        while self._elements(values) > _SMALL:
+            large = [n for n in free if values[n] > 32 and values[n] % 2 == 0] or [
+                n for n in free if values[n] > 1000
+            ]
+            if not large:
+                break
+            widest = max(large, key=lambda n: values[n])
+            values[widest] //= 2
+        return values
+
+    def _together(self, given: list[str]) -> bool:
+        """Whether numbers that kernels get make up a size, and would not shrink with it."""
+        return math.prod(self.parameters[n] for n in given) > _SMALL
+
+    def plain(self, amount: Known, rung: NewVersion | None = None) -> str:
+        """An expression in which every constant that is no parameter is its number.
+
+        Args:
+            amount: The number.
+            rung: The version that it is of; None: the study.
+        """
+        constants = self.constants | (rung.constants if rung is not None else {})
+        return re.sub(
+            r"[A-Za-z_]\w*",
+            lambda word: (
+                word[0]
+                if word[0] in self.parameters or word[0] in FUNCTIONS or word[0] not in constants
+                else str(constants[word[0]])
+            ),
+            amount.expression,
+        )
+
+
+def _plain_name(name: str) -> str:
+    short = _SUFFIX.sub("", _PREFIX.sub("", name, count=1))
+    return short if short.isidentifier() else name
