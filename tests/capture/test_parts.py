@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import struct
 import subprocess
@@ -12,10 +13,11 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from workbench.capture.detail import LAUNCHES, Seen, Wish, invocations, pick
 from workbench.capture.ranks import union_ns
-from workbench.capture.records import ProgramCapture, State
+from workbench.capture.records import ProgramCapture, State, Survey
 from workbench.capture.shelf import Shelf
 from workbench.capture.trace import (
     QUANTILES,
@@ -234,3 +236,46 @@ def test_a_damaged_capture_is_an_error_with_a_way_out(tmp_path: Path) -> None:
         shelf.load("two")
     with pytest.raises(UsageError, match="cannot be named"):
         shelf.load("../one")
+
+
+#: Kernels of one template, as a demangler has them.
+TEMPLATES = ("void gemm<float, (int)4>(float *)", "void gemm<double, (int)4>(double *)")
+
+
+def templates() -> tuple[Survey, Trace]:
+    every = [launch(f"_Z4gemm{n}", 1000 * n, 1000 * n + 900 - n) for n in range(2)]
+    trace = Trace(launches=tuple(every), processes=1)
+    survey = survey_of([trace], [0.1])
+    works = tuple(
+        replace(work, name="gemm", signature=text)
+        for work, text in zip(survey.works, TEMPLATES, strict=True)
+    )
+    return replace(survey, works=works), trace
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("gemm", (0, 1)),
+        ("gemm<double, (int)4>", (1,)),  # as ncu prints it
+        ("gemm<double, 4>", (1,)),  # as a source has it
+        ("void gemm<float, (int)4>(float *)", (0,)),
+        ("gemm<float", (0,)),
+        ("gemm<.*4>", (0, 1)),
+    ],
+)
+def test_template_arguments_name_a_kernel(asked: str, found: tuple[int, ...]) -> None:
+    """They are text, of which a regular expression would take the brackets for its own."""
+    assert pick(*templates(), Wish(kernel=asked, top=5)).works == found
+
+
+def test_a_hint_names_each_kernel_of_a_template_by_a_pattern_that_finds_it_alone() -> None:
+    survey, trace = templates()
+    with pytest.raises(UsageError, match="no kernel of the program matches") as caught:
+        pick(survey, trace, Wish(kernel="nothing"))
+    hinted = shlex.split(caught.value.hint.partition(": ")[2].rstrip("."))
+    for place, word in enumerate(hinted):
+        assert pick(survey, trace, Wish(kernel=word.rstrip(","), top=5)).works == (place,)
+    assert len(hinted) == 2
+    with pytest.raises(UsageError, match="is no regular expression"):
+        pick(survey, trace, Wish(kernel="gemm<(float"))

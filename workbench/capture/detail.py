@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -46,6 +47,7 @@ from workbench.ncurep.container import RESULT_FUNCTION, RESULT_MANGLED, read_blo
 from workbench.ncurep.files import exported, read_raw
 from workbench.ncurep.read import read_report
 from workbench.ncurep.wire import text as wire_text
+from workbench.study.mangling import spelled
 from workbench.units import listed, several
 
 #: Kernels that are profiled unless told otherwise: so many, or fewer if they make this part.
@@ -241,21 +243,37 @@ def _matching(works: Sequence[Work], wish: Wish) -> list[int]:
     kernels = [place for place, work in enumerate(works) if work.kind == "kernel"]
     if wish.kernel is None:
         return kernels
+    names = {place: works[place].signature or works[place].name for place in kernels}
+    # What is copied from ncu's output or a source is text, in which brackets are no groups.
+    found = [x for x in kernels if spelled(wish.kernel) in spelled(names[x])]
     try:
         pattern = re.compile(wish.kernel)
     except re.error as error:
+        if found:
+            return found
         raise UsageError(
             f"--kernel {wish.kernel!r} is no regular expression: {error}", "Correct it."
         ) from error
-    found = [x for x in kernels if pattern.search(works[x].signature or works[x].name)]
+    found = [x for x in kernels if x in found or pattern.search(names[x])]
     if not found:
         hinted = [works[place] for place in kernels if not work_waits(works[place])][:8]
-        names = ", ".join(dict.fromkeys(work.name[:60] for work in hinted))
+        words = ", ".join(dict.fromkeys(shlex.quote(_pattern(work, works)) for work in hinted))
         raise UsageError(
             f"no kernel of the program matches --kernel {wish.kernel!r}",
-            f"Those that take most time: {names}.",
+            f"Those that take most time: {words}.",
         )
     return found
+
+
+_WORDS = re.compile(r"\w+")
+
+
+def _pattern(work: Work, works: Sequence[Work]) -> str:
+    """What to write for a kernel: its name, and a word of its arguments that others lack."""
+    others = [x for x in works if x.name == work.name and x.signature != work.signature]
+    known = {word for other in others for word in _WORDS.findall(other.signature)}
+    own = [word for word in _WORDS.findall(work.signature) if word not in known]
+    return f"{re.escape(work.name)[:60]}.*{own[0]}" if others and own else work.name[:60]
 
 
 def _kernels(survey: Survey, kernels: Sequence[int], wish: Wish) -> tuple[int, ...]:

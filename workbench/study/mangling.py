@@ -67,8 +67,12 @@ def own_name(kernel: str) -> str:
     return name.partition("<")[0].rpartition("::")[2]
 
 
-def _plain(name: str) -> str:
-    """A name without what may be written in two ways."""
+def spelled(name: str) -> str:
+    """A name without what may be written in two ways: white space, casts, suffixes of numbers.
+
+    Args:
+        name: As a demangler, ncu or a source has it.
+    """
     return re.sub(r"\s+", "", _SUFFIX.sub(r"\1", _CAST.sub("", name)))
 
 
@@ -81,10 +85,10 @@ def entries(kernel: str, names: Collection[str]) -> list[str]:
     """
     if kernel in names:
         return [kernel]
-    asked = _plain(kernel)
+    asked = spelled(kernel)
     found = []
     for name in names:
-        have = _plain(written(name)) if name.startswith("_Z") else ""
+        have = spelled(written(name)) if name.startswith("_Z") else ""
         ways = {have, have.partition("<")[0]}
         ways |= {
             each.partition("<")[0].rpartition("::")[2] + "".join(each.partition("<")[1:])
