@@ -274,6 +274,7 @@ def load(
     *,
     arch: str = "",
     foreign: Foreign = shipped,
+    shapes: Mapping[str, tuple[int, tuple[int, ...]]] | None = None,
 ) -> Module:
     """Read PTX, as ``nvcc -ptx -lineinfo`` or NVRTC write it.
 
@@ -284,6 +285,8 @@ def load(
         arch: What that was made for, like ``sm_90``; "": the PTX's own target.
         foreign: Whether a path is that of a header whose cost is its caller's; by default those
             of a toolkit or the system.
+        shapes: Arrays of shared memory as the source declares them, for messages: by name the
+            bytes of an element, and the extents.
 
     Raises:
         PtxError: this is no PTX; names its line.
@@ -305,7 +308,9 @@ def load(
             functions = functions_of(cubin, target)
         except ValueError:
             functions = None
-    return Module(parse(ptx, functions, foreign))
+    module = parse(ptx, functions, foreign)
+    module.shapes = shapes or {}
+    return Module(module)
 
 
 def _target_of(ptx: str) -> str:

@@ -81,7 +81,10 @@ class Batch:
             rt.order = rt.watcher if compiled.asynchronous else None
         rt.copies, rt.flights, rt.sums = Pipeline(rt), Flights(compiled.ctx), Sums(lanes)
         rt.cluster = ClusterBarrier(lanes)
-        rt.finding = None
+        rt.finding, rt.left = None, []
+        blocks = compiled.graph.blocks
+        #: Blocks in which threads end, where it is of interest who came to them from where.
+        self.ends = {each.index for each in blocks if each.kind == "exit"} if rt.watcher else set()
         self.resting, self.pieces = Resting(rt), LoopPieces(lanes)
         self.moved = False  # did the last `run` get on?
         self.R = compiled.fresh(lanes)
@@ -254,6 +257,8 @@ class Batch:
             if code.negated:
                 condition = invert(condition)
             taken = self.lanes.within(mask, condition)
+            if taken.count and block.targets[0] in self.ends:
+                self.compiled.rt.left.append((block.every[-1], taken))
             site = code.site
             assert site is not None
             site.on, site.taken = site.on + taken.count, site.taken + taken.warps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -27,7 +28,7 @@ from ptxemu.ptx.instructions import (
 )
 from ptxemu.ptx.shapes import check_shapes
 from ptxemu.sass import Assembled
-from ptxemu.state.context import Context, Limits, Placement, Runtime
+from ptxemu.state.context import Context, Limits, Named, Placement, Runtime
 from ptxemu.state.lanes import Dim3, Geometry
 from ptxemu.state.spaces import GLOBAL_BASE, RESERVED, GlobalMemory
 from ptxemu.state.values import Array
@@ -219,18 +220,25 @@ def prepare(
     symbols = dict(kernel.places)
     symbols |= {v.name: (v.space, arena.address(v.name)) for v in every if v.space in _OF_MODULE}
     symbols |= {name: ("param", base + at) for name, at in layout(flat.params)[0].items()}
-    named = [
-        (_plain(v.name), symbols[v.name][1], v.size or launch.dynamic_shared) for v in kernel.shared
-    ]
+    named = tuple(_named(v, symbols[v.name][1], module, launch) for v in kernel.shared)
     ctx = Context(
         flat,
         graph,
         kernel.widths,
-        Placement(symbols, tuple(named), params, base, _environment(launch, arena)),
+        Placement(symbols, named, params, base, _environment(launch, arena)),
         lambda instr: module.where(instr.loc),
         Runtime(arena, shared_bytes, kernel.local_bytes, check=check, origins=origins),
     )
     return CompiledKernel(flat, graph, ctx, launch.limits)
+
+
+def _named(variable: Variable, start: int, module: Ptx, launch: KernelLaunch) -> Named:
+    """A variable of shared memory, with its type where the source's declaration is of this size."""
+    name, size = _plain(variable.name), variable.size or launch.dynamic_shared
+    width, shape = module.shapes.get(name, (0, (0,)))
+    if variable.size and width * math.prod(shape) != size:
+        width = 0
+    return Named(name, start, size, width, shape, not variable.size)
 
 
 def _environment(launch: KernelLaunch, arena: GlobalMemory) -> dict[str, int]:

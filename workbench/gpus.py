@@ -85,6 +85,13 @@ def _limits(capability: tuple[int, int]) -> tuple[dict[str, Any], str] | None:
     return row, "" if nearest == capability else f"{nearest[0]}.{nearest[1]}"
 
 
+def shared_per_block(arch: str) -> int:
+    """Bytes of shared memory that a block of an ``sm_90a`` may have; 0: not known."""
+    number = arch.removeprefix("sm_").rstrip("af")
+    found = _limits((int(number[:-1]), int(number[-1]))) if number[1:].isdigit() else None
+    return int(found[0]["shared_per_block"]) if found else 0
+
+
 def _bandwidth(device: Device) -> tuple[float, str]:
     for product in _table()["product"]:
         # Word boundaries keep "T4" out of "T400" and "L4" out of "L40".

@@ -179,8 +179,8 @@ class OrderWatcher:
                     f"{self.ctx.where(instr)}: mbarrier {place}: {lane} uses it without a barrier "
                     f"after its initialization by warp {agent % self.clocks.each} at "
                     f"{self.ctx.where(init)}",
-                    "Put a __syncthreads() (of a cluster: its barrier) between mbarrier.init and "
-                    "all that uses the mbarrier.",
+                    "Put a __syncthreads() (of a cluster: its barrier) between the initialization "
+                    "and all that uses the mbarrier.",
                 )
 
     def arrived(self, spots: Spots, keys: Ints) -> None:

@@ -306,15 +306,15 @@ class StoreWatcher:
 
     def _array(self, byte: int) -> str:
         array = self.ctx.rt.arena.allocation_of(GLOBAL_BASE + byte)
-        return f"{array.name} + {GLOBAL_BASE + byte - array.start} bytes" if array else "no array"
+        return array.at(GLOBAL_BASE + byte) if array else "no array"
 
     def _note(self, site: CodeSite, space: str, what: str) -> None:
         """The error waits until the batch has ended: what else is wrong is said first."""
         rt = self.ctx.rt
         rt.finding = rt.finding or Fault(
             f"{self.ctx.where(site.instr)}: {space}-memory race: {what}",
-            "Which of the two values remains is undefined: let one thread store the element, put a "
-            "barrier between the stores, or use an atomic.",
+            "Give every thread an element of its own (does the index use all of blockIdx and "
+            "threadIdx?), let one thread store it, or use an atomic.",
         )
 
 

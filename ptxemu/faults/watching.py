@@ -189,8 +189,8 @@ class InFlight:
 
 #: What to do about a copy that is still on its way.
 WAIT = (
-    "First wait for the copy's group (cp.async.wait_group) in the thread that started it, then put "
-    "a __syncthreads() between that wait and the other threads' accesses."
+    "First wait for the copy's group in the thread that started it (`__pipeline_wait_prior(0)`, or "
+    "cp.async.wait_group 0), then put a __syncthreads() between that wait and the accesses."
 )
 _SEVERAL = 255  # a block has at most 32 warps
 
@@ -421,7 +421,10 @@ class SharedWatcher:
         place = rows[index], at[index]
         written = bool(self.mates.writer[place] == marks[index])
         other = self.sites[int((self.writer if written else self.reader).site[place])]
-        raise Fault(
+        # Told at the end of the batch: what warps do to each other is said first, since what
+        # orders them orders lanes as well, and not the other way round.
+        rt = self.ctx.rt
+        rt.finding = rt.finding or Fault(
             f"{self.ctx.where(site.instr)}: shared-memory race in a warp: "
             f"{who(self.lanes, int(rows[index]), int(threads[index]))} {verb} "
             f"{self.ctx.variable_at('shared', int(at[index]) * self.grain)}, which was "
@@ -430,6 +433,7 @@ class SharedWatcher:
             "The lanes of a warp need not run together, and the compiler moves a lane's loads "
             "over its own stores: put a __syncwarp() or __syncthreads() between the two accesses.",
         )
+        self.mates.mark(granules, store=store)
 
     def _check_defined(self, granules: _Granules) -> None:
         """Raise where nobody has written what is read."""
@@ -438,11 +442,22 @@ class SharedWatcher:
         if not unset.any():
             return
         index = int(np.argmax(unset))
-        address = int(at[index]) * self.grain
+        row, where = int(rows[index]), self.ctx.where(site.instr)
+        reads = (
+            f"{who(self.lanes, row, int(threads[index]))} reads "
+            f"{self.ctx.variable_at('shared', int(at[index]) * self.grain)}"
+        )
+        unwritten = "which no thread of its block has written"
+        for branch, mask in self.ctx.rt.left:
+            if count := int(self.lanes.full(mask)[row].sum()):
+                raise Fault(
+                    f"{self.ctx.where(branch)}: uninitialized shared memory: {count} threads of "
+                    f"the block have returned here, and at {where} {reads}, {unwritten}",
+                    "Let all threads of a block load their part of the tile and come to its "
+                    "barriers: guard the last store in place of the early return.",
+                )
         raise Fault(
-            f"{self.ctx.where(site.instr)}: uninitialized shared memory: "
-            f"{who(self.lanes, int(rows[index]), int(threads[index]))} reads "
-            f"{self.ctx.variable_at('shared', address)}, which no thread of its block has written",
+            f"{where}: uninitialized shared memory: {reads}, {unwritten}",
             "Shared memory is undefined when a block starts: write it before it is read.",
         )
 
@@ -502,7 +517,7 @@ def check_written(ctx: Context, site: CodeSite, bad: Array, address: Array) -> N
     row, thread = first_lane(lanes, bad)
     where = int(np.broadcast_to(address, lanes.shape)[row, thread])
     allocation = ctx.rt.arena.allocation_of(where)
-    place = f"{allocation.name} + {where - allocation.start} bytes" if allocation else hex(where)
+    place = allocation.at(where) if allocation else hex(where)
     ctx.rt.finding = ctx.rt.finding or Fault(
         f"{ctx.where(site.instr)}: uninitialized memory: {who(lanes, row, thread)} reads {place}, "
         "which nothing has written",

@@ -12,7 +12,7 @@ import numpy as np
 from ptxemu.errors import Fault, ResourceError, Unsupported
 from ptxemu.ptx.instructions import Instr
 from ptxemu.ptx.shapes import plain
-from ptxemu.state.context import Context, Registers
+from ptxemu.state.context import Context, Named, Registers
 from ptxemu.state.lanes import Dim3, Lanes
 from ptxemu.state.spaces import RESERVED, GlobalMemory, Reach
 from ptxemu.state.values import Array
@@ -64,17 +64,17 @@ def check_access(ctx: Context, instr: Instr, reach: Reach, width: int, space: st
         return
     row, thread = first_lane(lanes, bad)
     address = int(addresses[row, thread])
-    verb = "writes" if instr.op in ("st", "red", "atom") else "reads"
-    does = f"{who(lanes, row, thread)} {verb} {_bytes(width)}"
+    does = f"{who(lanes, row, thread)} {_verb(instr)} "
     if crooked[row, thread]:
         place = ctx.variable_at(space, address)
         if space == "global":
             array = rt.arena.allocation_of(address)
-            place = f"{array.name} + {address - array.start}" if array else hex(address)
+            place = array.at(address) if array else hex(address)
         raise Fault(
-            f"{ctx.where(instr)}: misaligned access: {does} at {place}, which is not a multiple of "
-            f"{width}",
-            "Vector loads and casts to wider types need addresses aligned to their size.",
+            f"{ctx.where(instr)}: misaligned access: {does}{_bytes(width)} at {place}, whose "
+            f"address is no multiple of {width}",
+            f"Use the wide access only where the address is a multiple of {width} (of the index "
+            "and of the length of a row, too), and single elements elsewhere.",
         )
     if space == "global":
         count = int(out.sum())
@@ -82,38 +82,58 @@ def check_access(ctx: Context, instr: Instr, reach: Reach, width: int, space: st
         if count > 1:
             more = "1 more thread" if count == 2 else f"{count - 1:,} more threads"
             place += f"; {more} of the same batch of blocks {'does' if count == 2 else 'do'} so too"
-        hint = "Check the index against the array's size, or guard the access."
     else:
         sign = "" if address >= 0 else "−"
-        place = f" at {space} address {sign}{abs(address)} ({ctx.variable_at(space, address)})"
-        place += f"; the block has {_bytes(max(size - begin, 0))}"
-        hint = "Check the index against the array's size."
-    raise Fault(f"{ctx.where(instr)}: out of bounds: {does}{place}", hint)
+        place = f"{_bytes(width)} at {space} address {sign}{abs(address)} ("
+        place += f"{ctx.variable_at(space, address)}); the block has {_bytes(max(size - begin, 0))}"
+    raise Fault(f"{ctx.where(instr)}: out of bounds: {does}{place}", _GUARD)
 
 
-def check_home(
-    ctx: Context, instr: Instr, reach: Reach, width: int, home: tuple[str, int, int]
-) -> None:
+#: What to do about an index that leaves its array.
+_GUARD = (
+    "Guard the access with the array's extents (`if (row < ROWS && column < COLUMNS)`), or correct "
+    "the index; where it is right, the array is too small."
+)
+
+
+def _verb(instr: Instr) -> str:
+    return "writes" if instr.op in ("st", "red", "atom") else "reads"
+
+
+def check_home(ctx: Context, instr: Instr, reach: Reach, width: int, home: Named) -> None:
     """Raise where a lane leaves the array of shared memory that its address was made from."""
-    lanes, (name, start, size) = ctx.rt.lanes, home
+    lanes, start, end = ctx.rt.lanes, home.start, home.start + home.size
     addresses = np.broadcast_to(reach.pattern.rel + reach.low, lanes.shape)
-    out = (addresses < start) | (addresses + width > start + size)
+    out = (addresses < start) | (addresses + width > end)
     out &= lanes.full(reach.mask)
     if not out.any():
         return
     row, thread = first_lane(lanes, out)
     address = int(addresses[row, thread])
-    gap = start - address if address < start else address - start - size + 1
-    beside = f"{_bytes(gap)} {'before' if address < start else 'past the end of'} {name}"
-    if start <= address < start + size:
-        beside = f"the last {address + width - start - size} of them past the end of {name}"
-    other = ctx.variable_at("shared", max(address, start + size) if address >= start else address)
-    verb = "writes" if instr.op in ("st", "red", "atom") else "reads"
+    does = f"{who(lanes, row, thread)} {_verb(instr)} {_what(home.at(address), width, home.width)}"
+    if home.dynamic and not home.size:
+        need = int(addresses[out].max()) + width - start
+        raise Fault(
+            f"{ctx.where(instr)}: out of bounds: {does}, and the launch gives no dynamic shared "
+            "memory",
+            f"Launch with the bytes that {home.name}[] needs: here at least {need:,}.",
+        )
+    side = "before" if address < start else "past the end of"
+    if start <= address < end:
+        side = f"the last {address + width - end} of them past the end of"
+    other = ctx.variable_at("shared", max(address, end) if address >= start else address)
+    lies = f": there lies {other}"
+    if other.endswith("its end") or address < RESERVED or address + width > ctx.rt.shared_limit:
+        lies = ", where the block has no memory"
     raise Fault(
-        f"{ctx.where(instr)}: out of bounds: {who(lanes, row, thread)} {verb} {_bytes(width)} of "
-        f"shared memory, {beside} ({_bytes(size)}): they lie at {other}",
-        "Check the index against the array's size: what lies behind an array is another one.",
+        f"{ctx.where(instr)}: out of bounds: {does} of shared memory, {side} {home.extent}{lies}",
+        _GUARD,
     )
+
+
+def _what(place: str, width: int, each: int) -> str:
+    """What is accessed: the element, or so many bytes at it."""
+    return place if width == each else f"{_bytes(width)} at {place}"
 
 
 class Pointers(Protocol):
@@ -142,29 +162,27 @@ def check_span(
     for at, (start, stop) in enumerate(zip(low.tolist(), end.tolist(), strict=True)):
         if arena.holds(start, stop - 1):
             continue
-        first = arena.allocation_of(start)
-        where = start if first is None else first.start + first.size
-        place = _missed(arena, where)
         raise Fault(
             f"{ctx.where(instr)}: out of bounds: a copy by "
             f"{who(ctx.rt.lanes, int(lanes.row[at]), int(lanes.thread[at]))} {verb} "
-            f"{_bytes(stop - start)}, the first of them outside{place}",
+            f"{_missed(arena, start, stop - start)}",
             "Check the copy's address and size against the array's size.",
         )
 
 
-def _missed(arena: GlobalMemory, address: int, width: int = 1) -> str:
-    """How far an access to global memory is off, with what parts it from the words before it."""
+def _missed(arena: GlobalMemory, address: int, width: int) -> str:
+    """What an access to global memory would touch, and which array it misses."""
     if address < 4096:
-        return f" at address {hex(address)} (a null pointer?)"
+        return f"{_bytes(width)} at address {hex(address)} (a null pointer?)"
     near = arena.nearest(address)
     if near is None or near[1] > 1 << 40:
-        return f" at address {hex(address)}, which lies in no array"
-    array, gap = near
-    if (last := address + width - array.start - array.size) and 0 < last < width:
-        return f", the last {last} of them past the end of {array.name} ({_bytes(array.size)})"
+        return f"{_bytes(width)} at address {hex(address)}, which lies in no array"
+    array, _ = near
     side = "before" if address < array.start else "past the end of"
-    return f", {_bytes(gap)} {side} {array.name} ({_bytes(array.size)})"
+    if (last := address + width - array.start - array.size) and 0 < last < width:
+        side = f"the last {last} of them {side}"
+    what = _what(array.at(address), width, array.width)
+    return f"{what}, {side} {array.name} ({array.extent})"
 
 
 def endless(kernel: str, where: str, limit: int) -> Fault:

@@ -222,13 +222,13 @@ class Access:
         if shared and reach.high >> RANK:
             return self._of_cluster(reach)
         begin, limit = (RESERVED, rt.shared_limit) if shared else (0, rt.local_limit)
-        if not self._aligned(reach) or reach.low < begin or reach.high + site.width > limit:
+        aligned, home = self._aligned(reach), self.home if shared else None
+        if aligned and home is not None:
+            if reach.low < home.start or reach.high + site.width > home.start + home.size:
+                check_home(self.ctx, self.instr, reach, site.width, home)
+        elif not aligned or reach.low < begin or reach.high + site.width > limit:
             check_access(self.ctx, self.instr, reach, site.width, space)
         if shared:
-            if self.home is not None:
-                _, start, size = self.home
-                if reach.low < start or reach.high + site.width > start + size:
-                    check_home(self.ctx, self.instr, reach, site.width, self.home)
             if self.charged:
                 whole = self._whole(reach)
                 site.charge_shared(cost_of(self.cost, whole, self.charged, rt.lanes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -251,6 +251,8 @@ class Ptx:
     variables: dict[str, Variable] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
     assembled: Assembled = field(default_factory=Assembled)
+    #: Arrays of shared memory as their source declares them: bytes of an element, and extents.
+    shapes: Mapping[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
 
     def address_of(self, function: str) -> int:
         """What a pointer to a function holds."""

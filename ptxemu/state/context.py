@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ptxemu.ptx.flow import ControlFlow, makers, varying, walk
 from ptxemu.ptx.inlining import FlatKernel
 from ptxemu.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Pair, Reg, Sym
 from ptxemu.state.lanes import WARP, Lanes, Mask, select
-from ptxemu.state.spaces import RESERVED, GlobalMemory, Reach
+from ptxemu.state.spaces import RESERVED, GlobalMemory, Reach, element
 from ptxemu.state.values import MASK, Array, Bools, Value
 
 Registers = list[Any]
@@ -200,6 +200,7 @@ class Runtime:
         self.stores: Any = None  # `faults.stores.StoreWatcher`, where all is looked for
         self.origins = origins  # `faults.origins.Origins`, where a wrong result is explained
         self.finding: Fault | None = None  # raised at the end, unless worse comes first
+        self.left: list[tuple[Instr, Mask]] = []  # branches by which lanes went to their end
         self.warnings: set[str] = set()  # what runs, and is likely not meant so
         #: Counts stores and atomics that left memory other than it was, while `probing`.
         self.changes = 0
@@ -250,25 +251,51 @@ class Runtime:
         return found
 
 
+class Named(NamedTuple):
+    """A variable in shared memory, as a user names it; `width` 0: its type is not known."""
+
+    name: str
+    start: int
+    size: int
+    width: int = 0
+    shape: tuple[int, ...] = (0,)
+    dynamic: bool = False  # its size is the launch's
+
+    def at(self, address: int) -> str:
+        """``tile[1][3]``: what lies at an address, which may be outside."""
+        if address == self.start and not self.width and self.size <= _WORD:
+            return self.name
+        return element(self.name, address - self.start, self.width, self.shape)
+
+    @property
+    def extent(self) -> str:
+        """How much it holds: ``tile[18][18]``, or ``tile (1296 bytes)``."""
+        if self.width and not self.dynamic:
+            return self.name + "".join(f"[{extent}]" for extent in self.shape)
+        return f"{self.name} ({self.size} byte{'s' * (self.size != 1)})"
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """Where a launch's variables lie.
 
     Attributes:
         symbols: Name -> state space and address in it.
-        variables: What lies in shared memory, as a user names it: name, start and size.
+        variables: What lies in shared memory.
         params: The kernel's arguments, as bytes.
         param_base: Their address.
         environment: Special registers that the driver sets: ``envreg1``.
     """
 
     symbols: dict[str, tuple[str, int]]
-    variables: tuple[tuple[str, int, int], ...]
+    variables: tuple[Named, ...]
     params: bytes
     param_base: int
     environment: dict[str, int]
 
 
+#: What is no array, by its size in bytes: a number, an mbarrier.
+_WORD = 8
 #: What gives numbers, and no address of shared memory that is known before the kernel runs.
 _UNTRACED = frozenset(("ld", "ldu", "atom", "shfl", "setp"))
 
@@ -384,8 +411,8 @@ class Context:
             raise PtxError(f"kernel {self.kernel}: unknown name {name.name} in the PTX")
         return found
 
-    def home(self, operand: Operand) -> tuple[str, int, int] | None:
-        """The array of shared memory that an address is derived from: name, start and size.
+    def home(self, operand: Operand) -> Named | None:
+        """The array of shared memory that an address is derived from.
 
         None where that cannot be told: there are several, or it comes from memory.
         """
@@ -414,13 +441,13 @@ class Context:
         return places[0] if len(places) == 1 else None
 
     def variable_at(self, space: str, address: int) -> str:
-        """``As + 12``: the variable nearest below an address."""
+        """``As[0][3]``: an address by the variable nearest below it."""
         known = self.placement.variables if space == "shared" else ()
-        best = max((v for v in known if v[1] <= address), key=lambda v: v[1], default=None)
+        best = max((v for v in known if v.start <= address), key=lambda v: v.start, default=None)
         if best is None:
             return "in no variable"
-        past = "" if address < best[1] + best[2] else ", past its end"
-        return f"{best[0]} + {address - best[1]}{past}"
+        past = "" if address < best.start + best.size else ", past its end"
+        return f"{best.at(address)}{past}"
 
 
 def literal(operand: Imm, size: int, kind: str) -> int:

@@ -11,7 +11,7 @@ import bisect
 import contextlib
 import math
 import mmap
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -62,6 +62,38 @@ class Allocation:
     name: str
     start: int
     size: int
+    width: int = 0  # bytes of an element; 0: not known
+
+    def at(self, address: int) -> str:
+        """``x[3]``: what lies at an address, which may be outside."""
+        return element(self.name, address - self.start, self.width)
+
+    @property
+    def extent(self) -> str:
+        """How much it holds: ``1,000 elements``."""
+        count, unit = (self.size // self.width, "element") if self.width else (self.size, "byte")
+        return f"{count:,} {unit}{'s' * (count != 1)}"
+
+
+def element(name: str, offset: int, width: int, shape: Sequence[int] = (0,)) -> str:
+    """``tile[1][3]``: what lies so many bytes behind the beginning of an array.
+
+    Args:
+        name: Of the array.
+        offset: In bytes; may be outside of it.
+        width: Bytes of an element; 0: not known.
+        shape: Its extents, of which the first does not matter; none: it is one value.
+    """
+    if not width:
+        return f"{name} {'+' if offset >= 0 else '-'} {abs(offset)} bytes"
+    index, rest = divmod(offset, width)
+    places: list[int] = []
+    for extent in reversed(shape[1:]):
+        index, at = divmod(index, extent)
+        places.insert(0, at)
+    if shape or index:
+        name += "".join(f"[{at}]" for at in (index, *places))
+    return f"{name} + {rest} bytes" if rest else name
 
 
 class GlobalMemory:
@@ -93,7 +125,8 @@ class GlobalMemory:
         self.allocations: list[Allocation] = []
         at = _ALIGN
         for (name, size), after in zip(sizes.items(), [*list(sizes.values())[1:], 0], strict=True):
-            self.allocations.append(Allocation(name, GLOBAL_BASE + at, size))
+            width = 0 if name in own else self._like[name][0].itemsize
+            self.allocations.append(Allocation(name, GLOBAL_BASE + at, size, width))
             gap = min(max(_GAP, size, after), _WIDEST_GAP)
             at = -(-(at + size + gap) // _ALIGN) * _ALIGN
         self.bytes = self._taken(at + _ALIGN, 1 + bool(unwritten))

@@ -32,31 +32,31 @@ WRONG = {
     "read while a copy is on its way": (
         "s[0][t] = x[i];\n__syncthreads();\ncopy(&s[0][t], x + (i ^ 1)); commit();\n"
         "__syncthreads();\ny[i] = 2 * s[0][t];\nwait(0);",
-        r"k\.cu:11: shared-memory race: thread \(0, 0, 0\) of block \(0, 0, 0\) reads s \+ 0, "
+        r"k\.cu:11: shared-memory race: thread \(0, 0, 0\) of block .* reads s \+ 0 bytes, "
         r"which the copy of thread .* at k\.cu:9.* that thread has not waited for its group",
     ),
     "one group too few": (
         "copy(&s[0][t], x + i); commit();\ncopy(&s[1][t], x + i); commit();\nwait(1);\n"
         "__syncthreads();\ny[i] = s[0][t ^ 1] + s[1][t ^ 1];",
-        r"k\.cu:11: .* reads s \+ 260, which the copy of thread \(1, 0, 0\) at k\.cu:8",
+        r"k\.cu:11: .* reads s \+ 260 bytes, which the copy of thread \(1, 0, 0\) at k\.cu:8",
     ),
     "only one warp waits": (
         "copy(&s[0][t], x + i); commit();\nif (t < 32) wait(0);\n__syncthreads();\n"
         "y[i] = s[0][t ^ 32];",
-        r"k\.cu:10: .* reads s \+ 128, which the copy of thread \(32, 0, 0\) at k\.cu:7",
+        r"k\.cu:10: .* reads s \+ 128 bytes, which the copy of thread \(32, 0, 0\) at k\.cu:7",
     ),
     "waited for, and no barrier": (
         "copy(&s[0][t], x + i); commit();\n__syncthreads();\nwait(0);\ny[i] = s[0][t ^ 32];",
-        r"k\.cu:10: .* reads s \+ 128, which was written by warp 1 at k\.cu:7.* without a barrier",
+        r"k\.cu:10: .* reads s \+ 128 .*, which was written by warp 1 at k\.cu:7.* without",
     ),
     "written over": (
         "copy(&s[0][t], x + i); commit();\n__syncthreads();\ns[0][t] = 1;\nwait(0);\n"
         "__syncthreads();\ny[i] = s[0][t];",
-        r"k\.cu:9: .* writes s \+ 0, which the copy of thread \(0, 0, 0\) at k\.cu:7",
+        r"k\.cu:9: .* writes s \+ 0 bytes, which the copy of thread \(0, 0, 0\) at k\.cu:7",
     ),
     "five stages in four buffers": (
         STAGES.format(ahead=5, barrier="__syncthreads();"),
-        r"k\.cu:7 .* writes s \+ 0, which the copy of thread \(0, 0, 0\) at k\.cu:7",
+        r"k\.cu:7 .* writes s \+ 0 bytes, which the copy of thread \(0, 0, 0\) at k\.cu:7",
     ),
     "a buffer that others still read": (
         STAGES.format(ahead=4, barrier=""),

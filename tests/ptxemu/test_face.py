@@ -95,7 +95,7 @@ def test_a_wrong_index_is_a_fault_with_its_line(module: ptxemu.Module) -> None:
     result = module.kernel("beyond").run(1, 64, {"x": X[:64], "y": Y[:64]})
     (fault,) = result.faults
     assert f"k.cu:{line_of('x[i + 1]')}: out of bounds: thread (63, 0, 0)" in fault.message
-    assert "past the end of x (256 bytes)" in fault.message
+    assert "reads x[64], past the end of x (64 elements)" in fault.message
     assert fault.hint and fault.__notes__ == [fault.hint]
     for look in ("outputs", "counts"):
         with pytest.raises(ptxemu.Fault, match="out of bounds"):

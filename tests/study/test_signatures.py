@@ -22,7 +22,8 @@ LAUNCH = ResolvedLaunch(
 
 
 def said(a: str, b: str, out: str = "float*") -> tuple[str, ...]:
-    return misread(CODE.format(out=out), [LAUNCH, LAUNCH], {"a": a, "b": b})
+    found = misread(CODE.format(out=out), [LAUNCH, LAUNCH], {"a": a, "b": b})
+    return tuple(each.words for each in found)
 
 
 def test_types_that_agree_are_no_matter() -> None:
@@ -33,7 +34,7 @@ def test_types_that_agree_are_no_matter() -> None:
 
 def test_float64_where_float_is_taken_is_said_once() -> None:
     (words,) = said("float64", "float32")
-    assert words == "`a` is float64, and scale takes it as float*: give both one type."
+    assert words == "`a` is float64, and scale takes it as float*"
     assert len(said("float64", "float64")) == 2
     assert said("float32", "float32", "double* const")[0].startswith("`b` is float32, and scale")
     assert "takes it as int*" in said("float32", "int64", "int*")[0]

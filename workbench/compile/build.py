@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import posixpath
 import re
@@ -27,6 +28,7 @@ from workbench.compile import compilers
 from workbench.compile.compilers import Triton
 from workbench.compile.image import load_image
 from workbench.errors import KernelError, MissingError, UsageError, did_you_mean
+from workbench.gpus import shared_per_block
 from workbench.model import Build, KernelResources, Record, SourceFile
 from workbench.processes.bounds import Deadline
 from workbench.project import Project, cache_folder
@@ -34,6 +36,7 @@ from workbench.specs import Version
 from workbench.study.flags import shell_safe
 from workbench.study.frontmatter import place
 from workbench.study.mangling import entries, written
+from workbench.study.signatures import shared_arrays
 from workbench.study.sources import local_sources
 
 # --- what compilers say --------------------------------------------------------------------------
@@ -145,9 +148,39 @@ def compile_error(
         said = warnings(log).splitlines()
         failures = [line for line in said if "error" in line.lower() or "fatal" in line.lower()]
         shown = (failures or said)[:_SHOWN] or ["the compiler failed without a message"]
+        if over := _TOO_MUCH.search("\n".join(failures)):
+            return _too_much(path, over, texts.get(path, []), arch)
     return KernelError(
         f"{path} does not compile for {arch} ({compiler})\n" + "\n".join(shown),
         "Correct the source and run the command again.",
+    )
+
+
+#: What ptxas says of more shared memory than a block may declare, in hexadecimal.
+_TOO_MUCH = re.compile(
+    r"Entry function '(\w+)' uses too much shared data \(0x([0-9a-f]+) bytes, 0x([0-9a-f]+) max"
+)
+
+
+def _too_much(path: str, over: re.Match[str], lines: list[str], arch: str) -> KernelError:
+    """More shared memory than a block may declare: how much, of which array, at which line."""
+    declared, most = int(over[2], 16), int(over[3], 16)
+    arrays = shared_arrays("\n".join(lines), {})
+    sizes = [(width * math.prod(shape), name) for name, (width, shape) in arrays.items()]
+    size, name = max(sizes, default=(0, ""))
+    array = re.compile(rf"__shared__.*\b{name}\b")
+    number = next((at for at, text in enumerate(lines, 1) if size and array.search(text)), 0)
+    dynamic = shared_per_block(arch)
+    hint = "Declare a smaller array"
+    if dynamic:
+        hint += (
+            f"; up to {dynamic:,} are allowed as dynamic shared memory: `extern __shared__ "
+            f"float {name or 'tile'}[];` in the kernel, and `dynamic_shared` bytes in [[launch]]"
+        )
+    return KernelError(
+        f"{path}{f':{number}' * bool(number)}: {declared:,} bytes of shared memory are declared"
+        f"{f' ({name}: {size:,})' * bool(size)}, and {most:,} are allowed",
+        f"{hint}.",
     )
 
 

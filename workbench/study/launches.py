@@ -386,7 +386,7 @@ def resolve_launches(
         if (threads := math.prod(block)) > MAX_THREADS:
             raise block_key.error(
                 f"{threads} threads per block for problem {problem.name}",
-                f"A block has at most {MAX_THREADS} threads.",
+                f"A block has at most {MAX_THREADS} threads, 32 times 32 or 1024 along x.",
             )
         shared = shared_key.value(spec.dynamic_shared, names)
         if shared < 0:

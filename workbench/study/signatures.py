@@ -10,17 +10,22 @@ written out are read; of a name that a typedef or a template gave, nothing is sa
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from struct import calcsize
+from typing import NamedTuple
 
+from workbench.errors import UsageError
 from workbench.specs import Version
-from workbench.study.expressions import Key
+from workbench.study.expressions import Key, evaluate
 from workbench.study.launches import (
+    CTYPES,
     Argument,
     BufferArg,
     ResolvedLaunch,
+    ScalarArg,
     StructArg,
     TensorMapArg,
     format_of,
@@ -46,6 +51,8 @@ ELEMENTS = {
     "int8_t": "int8",
     "uint8_t": "uint8",
 }
+#: What NumPy makes where nothing else is said.
+_DEFAULTS = ("float64", "int64")
 _TENSOR_MAP_BYTES, _WIDEST = 128, 8
 _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.[a-z](\d+)[^\[]*(?:\[(\d+)\])?\s*\Z")
 _POINTER = re.compile(r"(?:(?:const|volatile)\s+)*([\w ]+?)\s*(?:\bconst\s*)?\*[^*\[]*\Z")
@@ -64,17 +71,21 @@ def check_arguments(version: Version, ptx: str, launches: Iterable[ResolvedLaunc
             at the line of `args`.
     """
     for launch in launches:
-        wanted = parameter_bytes(ptx, launch.kernel)
+        wanted, kinds = parameter_bytes(ptx, launch.kernel), _kinds(ptx, launch.kernel)
         given = [_bytes(argument) for argument in launch.args]
-        if wanted is None or given == list(wanted):
+        key = launch_key(version, launch, "args")
+        declared = _declared(version.text, launch)
+        for place, (argument, (taken, _)) in enumerate(zip(launch.args, declared, strict=False)):
+            _check_pointer(key, launch.kernel, place, argument, taken)
+        if wanted is None:
             continue
-        index = next(
-            n for n, spec in enumerate(version.launches) if entries(spec.kernel, [launch.kernel])
-        )
-        key = Key(version, f"launch[{index}].args")
+        if given == list(wanted):
+            for place, (argument, kind) in enumerate(zip(launch.args, kinds, strict=True)):
+                _check_kind(key, launch.kernel, place, argument, kind)
+            continue
         if len(given) != len(wanted):
             raise key.error(
-                f"kernel {launch.kernel} takes {len(wanted)} arguments, not {len(given)}",
+                f"kernel {own_name(launch.kernel)} takes {len(wanted)} arguments, not {len(given)}",
                 "A struct that is passed by value is one argument: a list of its members.",
             )
         place = next(
@@ -82,7 +93,7 @@ def check_arguments(version: Version, ptx: str, launches: Iterable[ResolvedLaunc
         )
         struct = isinstance(launch.args[place], StructArg)
         raise key.error(
-            f"argument {place + 1} of kernel {launch.kernel} has {given[place]} bytes, "
+            f"argument {place + 1} of kernel {own_name(launch.kernel)} has {given[place]} bytes, "
             f"and the kernel takes {wanted[place]}",
             "Give every member of the struct in order, of its type: long(N), float(0.5), short(1)."
             if struct or wanted[place] > _WIDEST
@@ -90,16 +101,75 @@ def check_arguments(version: Version, ptx: str, launches: Iterable[ResolvedLaunc
         )
 
 
+def launch_key(version: Version, launch: ResolvedLaunch, name: str) -> Key:
+    """A key of the launch in the front matter."""
+    found = (n for n, spec in enumerate(version.launches) if entries(spec.kernel, [launch.kernel]))
+    return Key(version, f"launch[{next(found, 0)}].{name}")
+
+
+def _check_pointer(key: Key, kernel: str, place: int, argument: Argument, taken: str) -> None:
+    """Refuse a number for a pointer, and a buffer for a number."""
+    null = isinstance(argument, ScalarArg) and argument == ScalarArg(0, "long")
+    if isinstance(argument, ScalarArg) and taken.endswith("*") and not null:
+        raise key.error(
+            f"argument {place + 1} of kernel {own_name(kernel)} is the number {argument.value}, "
+            f"and the kernel takes a pointer, {taken}",
+            "Name a buffer there: an input, an output or a scratch buffer; long(0) is no buffer.",
+        )
+    if isinstance(argument, BufferArg) and taken in CTYPES:
+        raise key.error(
+            f"argument {place + 1} of kernel {own_name(kernel)} is the buffer `{argument.name}`, "
+            f"and the kernel takes a number, {taken}",
+            "Write a parameter of the problem there, or an expression; or take a pointer in the "
+            "kernel.",
+        )
+
+
+def _check_kind(key: Key, kernel: str, place: int, argument: Argument, kind: str) -> None:
+    """Refuse a number with a point for an integer, and the other way round."""
+    if not isinstance(argument, ScalarArg) or kind not in ("s", "u", "f"):
+        return
+    floating = CTYPES[argument.ctype] is None
+    if floating == (kind == "f"):
+        return
+    is_, wants = ("a floating-point number", "an integer") if floating else (
+        "an integer", "a floating-point number")  # fmt: skip
+    whole = f"{argument.value:.0f}" if floating and argument.value % 1 == 0 else "an integer"
+    raise key.error(
+        f"argument {place + 1} of kernel {own_name(kernel)} is {is_}, {argument.value}, and the "
+        f"kernel takes {wants} of as many bytes",
+        f"Write {whole}." if floating else f"Write float({argument.value}).",
+    )
+
+
+@lru_cache(maxsize=16)
+def _kinds(ptx: str, kernel: str) -> tuple[str, ...]:
+    """The letter of each parameter's type in PTX: ``f``, ``u``, ``s``, ``b``."""
+    return tuple(
+        text.partition(".param")[2].lstrip()[1:2] for text in _parameters(ptx, kernel) or ()
+    )
+
+
 @lru_cache(maxsize=16)
 def parameter_bytes(ptx: str, kernel: str) -> tuple[int, ...] | None:
     """The sizes of a kernel's parameters in its PTX; None: it has no such kernel."""
-    found = re.search(rf"\.entry\s+{re.escape(kernel)}\s*\(([^)]*)\)", ptx)
-    if found is None:
+    declared = _parameters(ptx, kernel)
+    if declared is None:
         return None
-    declared = [text.strip() for text in found[1].split(",") if text.strip()]
     matches = [_PARAMETER.match(text) for text in declared]
     sizes = [int(match[1]) // 8 * int(match[2] or 1) for match in matches if match]
     return tuple(sizes) if len(sizes) == len(declared) else None
+
+
+def entry_text(ptx: str, kernel: str) -> str:
+    """A kernel's own code in its PTX; empty where it has no such kernel."""
+    begin = re.search(rf"\.entry\s+{re.escape(kernel)}\s*\(", ptx)
+    return ptx[begin.start() :].partition("\n}\n")[0] if begin else ""
+
+
+def _parameters(ptx: str, kernel: str) -> list[str] | None:
+    found = re.search(rf"\.entry\s+{re.escape(kernel)}\s*\(([^)]*)\)", ptx)
+    return [text.strip() for text in found[1].split(",") if text.strip()] if found else None
 
 
 def _bytes(argument: Argument) -> int:
@@ -108,33 +178,73 @@ def _bytes(argument: Argument) -> int:
     return calcsize(f"@{format_of([each.ctype for each in members_of(argument)])}")
 
 
+def _declared(code: str, launch: ResolvedLaunch) -> list[tuple[str, str]]:
+    """Each parameter as the source declares it: its type, and NumPy's of what it points to.
+
+    Empty where the source does not say it, or says it of another number of parameters.
+    """
+    name = re.escape(own_name(launch.kernel))
+    found = re.search(rf"\b{name}\s*\(([^()]*)\)", without_comments(code))
+    parameters = found[1].split(",") if found else []
+    if len(parameters) != len(launch.args):
+        return []
+    each = (" ".join(parameter.split()) for parameter in parameters)
+    return [
+        (f"{found[1]}*", ELEMENTS.get(found[1], ""))
+        if (found := _POINTER.match(text))
+        else (re.sub(r"\bconst\b ?|\s*\w+$", "", text), "")
+        for text in each
+    ]
+
+
+class Misread(NamedTuple):
+    """An argument whose elements a kernel takes for another type."""
+
+    launch: ResolvedLaunch
+    name: str
+    given: str  # NumPy's name
+    taken: str  # likewise
+    written: str  # as the source has it
+
+    @property
+    def words(self) -> str:
+        """What is wrong."""
+        kernel = own_name(self.launch.kernel)
+        return f"`{self.name}` is {self.given}, and {kernel} takes it as {self.written}"
+
+    def refuse(self, version: Version) -> None:
+        """Refuse NumPy's own type where it is taken as something narrower: nobody means that.
+
+        Raises:
+            UsageError: it is so; at the line of `args`.
+        """
+        if self.given in _DEFAULTS and _bits(self.taken) < _bits(self.given):
+            raise launch_key(version, self.launch, "args").error(
+                self.words,
+                f"NumPy makes {self.given} where nothing else is said: give `{self.name}` the type "
+                f'of the kernel in study.py (dtype="{self.taken}", .astype("{self.taken}")), or '
+                "take the wide type in the kernel.",
+            )
+
+
 def misread(
     code: str, launches: Iterable[ResolvedLaunch], dtypes: Mapping[str, str]
-) -> tuple[str, ...]:
-    """Sentences on the arguments whose elements the kernels take for another type.
+) -> tuple[Misread, ...]:
+    """The arguments whose elements the kernels take for another type.
 
     Args:
         code: The version's CUDA source.
         launches: Its launches on a problem.
         dtypes: NumPy's name of the type of every buffer.
     """
-    plain = without_comments(code)
-    said = []
+    said: dict[str, Misread] = {}
     for launch in launches:
-        found = re.search(rf"\b{re.escape(own_name(launch.kernel))}\s*\(([^()]*)\)", plain)
-        parameters = found[1].split(",") if found else []
-        if len(parameters) != len(launch.args):
-            continue
-        for parameter, argument in zip(parameters, launch.args, strict=True):
-            if not isinstance(argument, BufferArg):
-                continue
-            given, (taken, written) = dtypes.get(argument.name, ""), _pointer(parameter)
-            if taken and _mistaken(given, taken):
-                said.append(
-                    f"`{argument.name}` is {given}, and {own_name(launch.kernel)} takes it as "
-                    f"{written}: give both one type."
-                )
-    return tuple(dict.fromkeys(said))
+        for argument, (written, taken) in zip(launch.args, _declared(code, launch), strict=False):
+            given = dtypes.get(argument.name, "") if isinstance(argument, BufferArg) else ""
+            if isinstance(argument, BufferArg) and taken and _mistaken(given, taken):
+                each = Misread(launch, argument.name, given, taken, written)
+                said.setdefault(each.words, each)
+    return tuple(said.values())
 
 
 def _mistaken(given: str, taken: str) -> bool:
@@ -149,8 +259,41 @@ def _bits(dtype: str) -> int:
     return int(dtype.lstrip("abcdefghijklmnopqrstuvwxyz"))
 
 
-def _pointer(parameter: str) -> tuple[str, str]:
-    """NumPy's type of what a parameter points to, and C's; empty where it is not written out."""
-    match = _POINTER.match(" ".join(parameter.split()))
-    name = match[1] if match else ""
-    return ELEMENTS.get(name, ""), f"{name}*"
+# --- arrays of shared memory, as they are declared -------------------------------------------
+
+_ARRAY = re.compile(
+    r"__shared__\s+(?:__align__\s*\([^()]*\)\s*)?([\w ]+?)\s+(\w+)((?:\[[^\[\];]*\])+)"
+)
+_DEFINE = re.compile(
+    r"^\s*#\s*define\s+(\w+)[ \t]+(.+?)\s*$|\bconst(?:expr)?\s+(?:static\s+)?(?:unsigned\s+)?"
+    r"(?:int|size_t|unsigned)\s+(\w+)\s*=\s*([^;,]+);",
+    re.MULTILINE,
+)
+
+
+def shared_arrays(code: str, defined: Mapping[str, int]) -> dict[str, tuple[int, tuple[int, ...]]]:
+    """The arrays of shared memory that a source declares: bytes of an element, and extents.
+
+    Only of plain types and of extents that are numbers once constants are put in; of a name that
+    is declared in two ways nothing is said. An extent that is left out is 0.
+
+    Args:
+        code: The version's CUDA source.
+        defined: What the compiler is told beside it.
+    """
+    plain, values = without_comments(code), dict(defined)
+    for match in _DEFINE.finditer(plain):
+        with contextlib.suppress(UsageError):
+            values.setdefault(match[1] or match[3], evaluate(match[2] or match[4], values))
+    found: dict[str, set[tuple[int, tuple[int, ...]]]] = {}
+    for kind, name, extents in _ARRAY.findall(plain):
+        said = found.setdefault(name, set())
+        try:
+            shape = tuple(
+                evaluate(text, values) if text.strip() else 0
+                for text in re.findall(r"\[([^\]]*)\]", extents)
+            )
+        except UsageError:
+            shape = ()
+        said.add((_bits(ELEMENTS[kind]) // 8 if kind in ELEMENTS and shape else 0, shape))
+    return {name: max(said) for name, said in found.items() if len(said) == 1 and max(said)[0]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import struct
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -46,10 +47,12 @@ from workbench.study.launches import (
     ResolvedLaunch,
     ScalarArg,
     TensorMapArg,
+    defined_integers,
     format_of,
     members_of,
 )
-from workbench.study.signatures import misread
+from workbench.study.mangling import own_name
+from workbench.study.signatures import entry_text, launch_key, misread, shared_arrays
 
 #: Outputs are compared in full below this many operations, by `reference_at` above it.
 _FULL_BELOW_FLOPS = 1_000_000_000_000
@@ -59,6 +62,7 @@ _REPEATABLE = (
 #: Wrong results of runs of fewer thread instructions are explained by a second run.
 _EXPLAINED_BELOW = 200_000_000
 Array = NDArray[Any]
+Defined = tuple[tuple[str, int], ...]
 
 
 #: How the emulator's hints name what has an option or a page of ours.
@@ -92,6 +96,29 @@ def in_our_words() -> Iterator[None]:
         raise kind(error.message, hint) from error
 
 
+class Suspect(NamedTuple):
+    """What of a launch is hardly meant so; told where a version does wrong.
+
+    With a `place` it is said first, and its hint alone: what follows from it needs no other.
+    """
+
+    hint: str
+    words: str = ""
+    place: str = ""
+
+
+def suspected(error: KernelError, suspects: Collection[Suspect]) -> KernelError:
+    """An error with what is hardly meant so."""
+    message, hints = error.message, [error.hint]
+    for each in suspects:
+        hints.insert(len(hints) - 1, each.hint)
+        message += f"\n{each.words}" if each.words and not each.place else ""
+    for each in suspects:
+        if each.place:
+            message, hints = f"{each.place}: {each.words}\n{message}", [each.hint]
+    return KernelError(message, " ".join(hints))
+
+
 class Emulation(NamedTuple):
     """One version on one problem, as it ran on the CPU."""
 
@@ -101,8 +128,7 @@ class Emulation(NamedTuple):
     seconds: float  # of its launches; comparing results comes on top
     #: Runs once more to say what made a result wrong; None where that cannot be said.
     explain: Callable[[], Blame | None] = lambda: None
-    #: Arguments whose elements the kernels take for another type.
-    misread: tuple[str, ...] = ()
+    suspects: tuple[Suspect, ...] = ()
 
 
 class Arrays(NamedTuple):
@@ -232,14 +258,15 @@ def memory_of(
 
 
 @lru_cache(maxsize=4)
-def _parsed(text: str, cubin: Path, arch: str) -> ptxemu.Module:
+def _parsed(text: str, cubin: Path, arch: str, code: str, defined: Defined) -> ptxemu.Module:
     """The same PTX is run on one problem after another, with what ptxas made of it.
 
     Raises:
         DataError: it is not PTX as a compiler writes it.
     """
     try:
-        return ptxemu.load(text, cubin, arch=arch, foreign=foreign)
+        shapes = shared_arrays(code, dict(defined))
+        return ptxemu.load(text, cubin, arch=arch, foreign=foreign, shapes=shapes)
     except ptxemu.PtxError as error:
         raise DataError(error.message, error.hint) from error
 
@@ -277,7 +304,9 @@ def emulate(
     limits = ptxemu.Limits.within(limit.left(), instructions)
     limits.seconds = limit.seconds  # as it was asked for
     built = built_of(subject)
-    module = _parsed(built.build.ptx, built.cubin, built.build.arch)
+    version = subject.version
+    defined = tuple(defined_integers(version).items())
+    module = _parsed(built.build.ptx, built.cubin, built.build.arch, version.text, defined)
     arrays = arrays_of(subject, seed)
     with in_our_words():
         unwritten_ = {*arrays.outputs, *arrays.scratch} if watch else set()
@@ -285,7 +314,7 @@ def emulate(
     begin = time.perf_counter()
     counts = []
     dtypes = {name: array.dtype.name for name, array in arrays.all.items()}
-    misread_ = misread(subject.version.text, subject.launches, dtypes)
+    suspects = tuple(_suspects(subject, module, dtypes))
     for resolved in subject.launches:
         try:
             with sharing(memory.bytes.nbytes):
@@ -296,8 +325,7 @@ def emulate(
                     )
                 )  # fmt: skip
         except KernelError as error:
-            error.hint = " ".join((*misread_, error.hint))
-            raise
+            raise suspected(error, suspects) from error
     seconds = time.perf_counter() - begin
     whole = all(each.sampled == 1 for each in counts)
     check = _check(subject, arrays, memory, seed) if whole else None
@@ -310,7 +338,60 @@ def emulate(
         except (KernelError, InconclusiveError, MemoryError):
             return None  # no time is left for it, or no memory
 
-    return Emulation(counts, check, module, seconds, explain, misread_)
+    return Emulation(counts, check, module, seconds, explain, suspects)
+
+
+#: What a kernel can ask for of its place: CUDA's name, and PTX's.
+_PLACES = {"blockIdx": "ctaid", "threadIdx": "tid"}
+
+
+def _suspects(
+    subject: Subject, module: ptxemu.Module, dtypes: Mapping[str, str]
+) -> Iterator[Suspect]:
+    """Arguments, coordinates and constants that a kernel takes for others than they are.
+
+    Raises:
+        UsageError: NumPy's float64 or int64 is taken as something narrower.
+    """
+    version, ptx = subject.version, built_of(subject).build.ptx
+    for each in misread(version.text, subject.launches, dtypes):
+        each.refuse(version)
+        yield Suspect(f"{each.words}: give both one type.")
+    filled = {each.name for each in subject.fills}
+    for launch in subject.launches:
+        body = entry_text(ptx, launch.kernel)
+        name, asked = own_name(launch.kernel), set(re.findall(r"%(n?tid|ctaid)\.([xyz])", body))
+        threads = launch.block[0]
+        if launch.block[1:] == (1, 1) and ("tid", "y") in asked and ("ntid", "y") not in asked:
+            wide = 1 << (threads.bit_length() // 2)
+            yield Suspect(
+                f"Give the block two dimensions, like block = [{wide}, {threads // wide}].",
+                f"the block has one dimension, [{threads}], and {name} asks for threadIdx.y, which "
+                "is 0 in all of its threads",
+                launch_key(version, launch, "block").where,
+            )
+        for (cuda, register), extents in zip(
+            _PLACES.items(), (launch.grid, launch.block), strict=True
+        ):
+            for axis, extent in zip("xyz", extents, strict=True):
+                # What an atomic or a function gives may stand for it.
+                if extent == 1 or (register, axis) in asked or re.search(r"\b(atom|call)\b", body):
+                    continue
+                what = "blocks" if cuda == "blockIdx" else "threads of each block"
+                yield Suspect(
+                    f"Use {cuda}.{axis} in the index.",
+                    f"{extent:,} {what} lie along {axis}, and {name} never asks for {cuda}.{axis}",
+                )
+        for variable in module.ptx.variables.values():
+            found = re.search(rf"__constant__[^;]*\b{re.escape(variable.name)}\b", version.text)
+            empty = variable.space == "const" and not any(variable.init) and not variable.symbols
+            if found and empty and variable.name in body and variable.name not in filled:
+                yield Suspect(
+                    f'Add a [[fill]] with name = "{variable.name}" and input = the buffer that it '
+                    "is a copy of.",
+                    f"nothing fills `{variable.name}`, which is __constant__: it holds zeros",
+                    f"{version.path}:{version.text[: found.end()].count(chr(10)) + 1}",
+                )
 
 
 def _blame(
@@ -357,11 +438,12 @@ def verified(emulation: Emulation, subject: Subject) -> Check:
         found = emulation.explain()
         place = f"{found.place}: " if found and found.place else ""
         words = f"\n{found.words}" if found else ""
-        raise KernelError(
+        error = KernelError(
             f"{place}{subject.version.id} gives a wrong result on {subject.problem.name}: "
             f"{describe_check(check)}{words}",
-            " ".join((*emulation.misread, _REPEATABLE)),
+            " ".join((found.hint, _REPEATABLE)) if found and found.hint else _REPEATABLE,
         )
+        raise suspected(error, emulation.suspects)
     return check
 
 
@@ -380,6 +462,7 @@ class Blame:
 
     place: str
     words: str
+    hint: str = ""
 
 
 def _stores(module: ptxemu.Module, origins: ptxemu.Origins, name: str) -> list[str]:
@@ -434,15 +517,24 @@ def _never_written(
         others = [each for each in stores if each != place]
         where = ", ".join(["this line", *others[: _NAMED - 1]])
         where += f" and {len(others) - _NAMED + 1} more" if len(others) >= _NAMED else ""
-        grid = _too_small(subject, name, left.reshape(got.shape))
+        grid, line = _too_small(subject, name, left.reshape(got.shape))
+        if grid:
+            where = where.replace("this line", place, 1)
+            place = line
         return Blame(
-            place, f"{first}{more} {verb} never written; {name} is stored to by {where}{grid}"
+            place,
+            f"{first}{more} {verb} never written; {name} is stored to by {where}{grid}",
+            f"Round the grid up, cdiv(size, block), so that it covers all of {name}." * bool(grid),
         )
     return None
 
 
-def _too_small(subject: Subject, name: str, left: NDArray[np.bool_]) -> str:
-    """Whether a grid ends before an output does: every thread wrote, and as many elements."""
+def _too_small(subject: Subject, name: str, left: NDArray[np.bool_]) -> tuple[str, str]:
+    """Whether a grid ends before an output does: every thread wrote, and as many elements.
+
+    Returns:
+        The question, and the line of the grid; empty where it is no such case.
+    """
     launches = [
         each
         for each in subject.launches
@@ -450,17 +542,17 @@ def _too_small(subject: Subject, name: str, left: NDArray[np.bool_]) -> str:
     ]
     places = np.argwhere(~left)
     if len(launches) != 1 or not len(places):
-        return ""
+        return "", ""
     blocks, threads = math.prod(launches[0].grid), math.prod(launches[0].block)
     each, rest = divmod(len(places), blocks * threads)
     ends = places.max(axis=0) + 1
     if rest or len(places) != math.prod(ends):  # it is no corner of the output that was written
-        return ""
+        return "", ""
     reached, whole = (", ".join(f":{int(end)}" for end in at) for at in (ends, left.shape))
     return (
         f". Is the grid too small? {blocks:,} block{'s' * (blocks > 1)} of {threads:,} threads "
         f"wrote {each:,} element{'s' * (each > 1)} each: {name}[{reached}] of {name}[{whole}]"
-    )
+    ), launch_key(subject.version, launches[0], "grid").where
 
 
 def _standing_out(
@@ -505,7 +597,7 @@ def _wrong_elements(
         flat, size = int(np.argmax(off)), got.dtype.itemsize
         value, want = got.reshape(-1)[flat], np.asarray(reference[name]).reshape(-1)[flat]
         words = (
-            f"{int(off.sum()):,} of {off.size:,} elements of {name} are off, the first of them "
+            f"{_off(got, reference[name], tolerance, name)}; the first is "
             f"{_shown(name, got.shape, flat)}: {value:.9g}, not {want:.9g}"
         )
         place = ""
@@ -522,5 +614,72 @@ def _wrong_elements(
                 f"; {place} takes part in {bad:,} of {all_bad:,} such elements and in {good:,} "
                 f"of {all_good:,} right ones"
             )
-        return Blame(place, words)
+        like, hint = _likeness(got, np.asarray(reference[name], np.float64), tolerance)
+        return Blame(place, f"{words}\n{name} is {like}" if like else words, hint)
     return None
+
+
+def _off(got: Array, want: Array, tolerance: float, name: str) -> str:
+    """How many elements are off by more than the tolerance, and how many by less."""
+    exact, right = got.astype(np.float64).reshape(-1), np.asarray(want, np.float64).reshape(-1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        distance = np.abs(exact - right)
+    scale = np.maximum(np.abs(right), float(np.sqrt(np.mean(right**2))))
+    over = ~(distance <= tolerance * scale)
+    rounding = 64 * float(np.finfo(got.dtype).eps) if got.dtype.kind == "f" else 0.0
+    less = int((~over & (distance > rounding * scale)).sum())
+    more = f", {less:,} more by less" if less and tolerance > rounding else ""
+    count = int(over.sum())
+    return (
+        f"{count:,} of {exact.size:,} elements of {name} are off by more than the tolerance{more}"
+    )
+
+
+#: Types to which a result may have been rounded on its way.
+_NARROW = ("float16", "bfloat16")
+#: The least share of elements of which that holds; the others lie between two such numbers.
+_ROUNDED = 0.95
+
+
+def _likeness(got: Array, want: NDArray[np.float64], tolerance: float) -> tuple[str, str]:
+    """What a wrong output is after all: the reference in another form; and what to do then."""
+    exact = got.astype(np.float64)
+    rms = max(float(np.sqrt(np.mean(want**2))), np.finfo(np.float64).tiny)
+    near = min(max(10 * tolerance, 1e-5), 1e-2) * rms
+
+    def same(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
+        with np.errstate(invalid="ignore", over="ignore"):
+            return one.size > 1 and bool(np.all(np.abs(one - other) <= near))
+
+    if same(exact, -want):
+        return "the reference with its sign turned", "Turn the sign of what is stored."
+    if want.ndim > 1:
+        turned = np.ascontiguousarray(np.swapaxes(want, -1, -2)).reshape(want.shape)
+        back = np.swapaxes(exact.reshape(*want.shape[:-2], *want.shape[:-3:-1]), -1, -2)
+        if same(exact, turned) or same(back, want):
+            words = "Exchange row and column in the index of the load or of the store."
+            return "the reference transposed", words
+    flat, right = exact.reshape(-1), want.reshape(-1)
+    for one, other, which, load, store in (
+        (flat[:-1], right[1:], "after", "Take one from", "add it to"),
+        (flat[1:], right[:-1], "before", "Add one to", "take it from"),
+    ):
+        if same(one, other):
+            return f"the reference shifted by one: each element is the one {which} it", (
+                f"{load} the index of the load, or {store} that of the store."
+            )
+    large = np.abs(right) > near
+    if large.sum() > 1:
+        factor = float(np.median(flat[large] / right[large]))
+        if np.isfinite(factor) and factor and same(flat, factor * right):
+            return f"{factor:.6g} times the reference", (
+                f"Look for a factor of {factor:.6g} (a sum that is added twice, a missing scale)."
+            )
+    for narrow in _NARROW:
+        rounded = right.astype(dtype_of(narrow)).astype(np.float64)
+        if got.dtype.itemsize > dtype_of(narrow).itemsize and np.mean(flat == rounded) > _ROUNDED:
+            return f"the reference rounded to {narrow}", (
+                f"Keep the value in {got.dtype.name} up to the store, or allow for {narrow} in "
+                "`tolerance`."
+            )
+    return "", ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workbench.engines import Where
 from workbench.engines.host import presence
+from workbench.engines.host.buffers import FAR_OFF
 from workbench.engines.host.job import Check, Failure, Job, Result
 from workbench.engines.host.process import Finished
 from workbench.errors import DataError, KernelError, MissingError, UsageError, WorkbenchError
@@ -149,7 +150,10 @@ def describe_check(check: Check) -> str:
     if check.unwritten:
         lines.append(f"{check.unwritten:,} elements were never written")
     if check.far_off:
-        lines.append(f"{check.far_off:,} of {check.compared:,} elements are far off")
+        lines.append(
+            f"{check.far_off:,} of {check.compared:,} elements are off by more than {FAR_OFF:g} "
+            "times the tolerance"
+        )
     if check.strayed:
         lines.append(f"it wrote outside the buffer {', '.join(check.strayed)}")
     return "\n  ".join(lines)

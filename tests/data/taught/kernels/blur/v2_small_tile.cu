@@ -1,0 +1,28 @@
+/* ---
+title = "Wrong: the tile has no room for its halo"
+[[launch]]
+kernel = "blur"
+grid   = ["cdiv(W, 16)", "cdiv(H, 16)"]
+block  = [18, 18]
+args   = ["image", "weight", "out", "H", "W"]
+--- */
+#define T 16
+
+__global__ void blur(const float *image, const float *weight, float *out, int H, int W) {
+    __shared__ float tile[T][T];
+    __shared__ float taps[9];
+    int tx = threadIdx.x, ty = threadIdx.y;
+    int col = blockIdx.x * T + tx - 1;
+    int row = blockIdx.y * T + ty - 1;
+    bool inside = row >= 0 && row < H && col >= 0 && col < W;
+    if (tx < 9 && ty == 0) taps[tx] = weight[tx];
+    tile[ty][tx] = inside ? image[row * W + col] : 0.0f;  // <- wrong
+    __syncthreads();
+    if (inside && tx >= 1 && tx <= T && ty >= 1 && ty <= T) {
+        float sum = 0.0f;
+        for (int dy = 0; dy < 3; ++dy)
+            for (int dx = 0; dx < 3; ++dx)
+                sum += taps[dy * 3 + dx] * tile[ty + dy - 1][tx + dx - 1];
+        out[row * W + col] = sum;
+    }
+}
