@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from benchmarks.truth.programs import load_programs
 from workbench.analysis.programs.program import KernelStep, ProgramDifference
+from workbench.analysis.story import Step
 from workbench.capture.shelf import Shelf
 from workbench.session.reports import ProgramDiff, Recalled, open_capture
 
@@ -218,3 +219,22 @@ def test_launches_that_nobody_looked_at_are_given_no_reason() -> None:
     )
     step = only_step(old, Recalled(capture=new.capture, detail=wide))
     assert step.story is not None and step.opposed is None
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "layernorm_split",
+            "1 replaced by 3: layernorm_forward1 (5.87 ms in 6 configurations) went, "
+            "mean_kernel (354 µs in 6 configurations), rstd_kernel",
+        ),
+        ("layernorm_fused", "3 replaced by 1: mean_kernel (356 µs in 6 configurations), rstd_"),
+    ],
+)
+def test_reports_say_how_many_kernels_became_how_many(name: str, said: str) -> None:
+    """A kernel is one whatever the configurations that a report has of it."""
+    old, new = (side.detail for side in sides(name))
+    assert old is not None and new is not None
+    sentence = Step(old, new, ("a", "b")).story.sentence
+    assert f"The set of kernels changed, {said}" in sentence

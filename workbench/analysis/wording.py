@@ -479,14 +479,30 @@ def _set_of_kernels(comparison: Comparison) -> str:
     net = total(parts)
     if net is None or net * change <= 0 or abs(net) < _MOSTLY * abs(change):
         return ""
-    gone = [f"{one.name_old} ({quantity(one.old_s, 's')})" for one in apart if one.old_s]
-    come = [f"{one.name_new} ({quantity(one.new_s, 's')})" for one in apart if one.new_s]
+    gone = _functions([(one.name_old, one.old_s) for one in apart if one.old_s])
+    come = _functions([(one.name_new, one.new_s) for one in apart if one.new_s])
     told = [
         f"{listed(names, 3)} {verb}" for names, verb in ((gone, "went"), (come, "came")) if names
     ]
-    some = any(one.matched for one in comparison.kernels)
-    head = "Most of it is in the set of kernels" if some else "The set of kernels changed"
+    if any(one.matched for one in comparison.kernels):
+        head = "Most of it is in the set of kernels"
+    else:
+        head = "The set of kernels changed"
+        if gone and come and len(gone) + len(come) > 2:
+            head += f", {len(gone)} replaced by {len(come)}"
     return f"{head}: {', '.join(told)}."
+
+
+def _functions(kernels: Sequence[tuple[str, float]]) -> list[str]:
+    """Each function once, with the time of all its configurations."""
+    times: dict[str, list[float]] = defaultdict(list)
+    for name, seconds in kernels:
+        times[name.partition(" grid ")[0]].append(seconds)
+    return [
+        f"{name} ({quantity(sum(own), 's')}"
+        + (f" in {len(own)} configurations)" if len(own) > 1 else ")")
+        for name, own in times.items()
+    ]
 
 
 def _taken(kernel: KernelChange, side: int) -> float | None:
