@@ -25,7 +25,7 @@ from workbench import __version__
 
 REPO = Path(__file__).resolve().parent.parent
 REPORT = REPO / "tests" / "data" / "ncurep" / "ladder_focus.ncu-rep.zst"
-#: A source distribution holds no recordings.
+#: A source distribution holds the recordings of one small study.
 MOST_BYTES = 8 << 20
 
 #: Somebody's kernel, tested with the emulator alone.
@@ -76,11 +76,14 @@ def tell(text: str) -> None:
 # --- what is in them -----------------------------------------------------------------------
 
 
-def packages() -> list[str]:
-    """The packages that the wheel is of, as pyproject.toml has them."""
+PACKAGES = ["workbench", "ptxemu"]
+
+
+def beside() -> list[str]:
+    """What else of the checkout the wheel holds, as pyproject.toml has it."""
     settings = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))
-    found: list[str] = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    return found
+    found: list[str] = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
+    return [name for name in found if name not in PACKAGES]
 
 
 def in_git(folders: list[str]) -> set[str]:
@@ -96,10 +99,15 @@ def check_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     meta = {name for name in names if name.startswith(f"workbench-{__version__}.dist-info/")}
-    wanted = in_git(packages())
+    given = {
+        name
+        for name in in_git(beside())
+        if name.endswith((".md", ".cu", "study.py", "pytorch.py", ".json", ".json.zst"))
+    }
+    wanted = in_git(PACKAGES) | {f"workbench/data/shipped/{name}" for name in given}
     expect(sorted(names - meta - wanted), [], "in the wheel and in no package")
     expect(sorted(wanted - names), [], "in a package and not in the wheel")
-    for package in packages():
+    for package in PACKAGES:
         expect(f"{package}/py.typed" in names, True, f"{package} says that it has types")
 
 
@@ -107,7 +115,8 @@ def check_sdist(sdist: Path) -> None:
     """The source distribution is small, and holds what is needed to build and to read."""
     expect(sdist.stat().st_size < MOST_BYTES, True, f"{sdist.name} below {MOST_BYTES:,} bytes")
     with tarfile.open(sdist) as archive:
-        tops = {name.split("/")[1] for name in archive.getnames()}
+        names = [name for name in archive.getnames() if name.count("/") > 0]
+    tops = {name.split("/")[1] for name in names}
     wanted = {
         "pyproject.toml",
         "README.md",
@@ -117,8 +126,10 @@ def check_sdist(sdist: Path) -> None:
         "kernels",
         "examples",
     }
-    expect(sorted({*wanted, *packages()} - tops), [], "not in the source distribution")
-    expect(sorted({"profiles", "tests"} & tops), [], "in the source distribution")
+    expect(sorted({*wanted, *PACKAGES} - tops), [], "not in the source distribution")
+    expect(sorted({"tests"} & tops), [], "in the source distribution")
+    recorded = {name.split("/")[3] for name in names if "/profiles/h" in name}
+    expect(recorded, {"scale_add"}, "recordings in the source distribution")
 
 
 # --- what it does --------------------------------------------------------------------------
@@ -194,6 +205,10 @@ def first_hour(here: Installed) -> None:
     counters = launch["counters"]
     sectors = [counters[f"global_{name}_sectors"]["value"] for name in ("load", "store")]
     expect(sectors, [2 << 21, 1 << 21], "sectors of v0")
+
+    here.workbench("new", "--example")
+    expect("faster" in here.workbench("diff", "scale_add/v0", "scale_add/v1"), True, "the example")
+    expect(here.workbench("docs", "ci").startswith("# A gate"), True, "docs ci")
 
     kernels = [each["kernel"] for each in here.document("show", REPORT)["launches"]]
     expect(kernels, [f"sgemm_v{number}" for number in range(5)], f"show {REPORT.name}")

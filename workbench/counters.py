@@ -170,7 +170,9 @@ class Catalog:
             near = get_close_matches(counter_id, self._by_id, n=3)
             raise UsageError(
                 f"no counter {counter_id!r} in the catalog",
-                f"Did you mean {', '.join(near)}?" if near else "docs/counters.md lists them all.",
+                f"Did you mean {', '.join(near)}?"
+                if near
+                else "`workbench docs counters` lists them all.",
             )
         return counter
 

@@ -27,6 +27,13 @@ _SUDO = "SUDO_UID"
 CLOSED_VARIABLE = "WORKBENCH_CLOSED"
 
 
+def shipped(name: str) -> Path:
+    """A folder of the checkout that a wheel holds as well: ``docs``, ``kernels/scale_add``."""
+    package = Path(__file__).parent
+    inside = package / "data" / "shipped" / name
+    return inside if inside.exists() else package.parent / name
+
+
 class Project(Record, frozen=True):
     """A folder with ``kernels/``, ``profiles/``, ``reports/`` and its settings.
 

@@ -344,7 +344,7 @@ class Context:
         return Unsupported(
             f"{self.where(instr)}: kernel {self.kernel}: the emulator does not support "
             f"`{instr.text}`{f' ({what})' if what else ''}",
-            "docs/ptxemu.md lists what it supports; run it on a GPU.",
+            "`workbench docs ptxemu` lists what it supports; run it on a GPU.",
         )
 
     def size(self, operand: Operand, default: int = 0) -> int:

@@ -41,6 +41,7 @@ GIVEN: dict[str, tuple[str, ...]] = {
     "new": ("v30 --study demo",),
     "init": (".",),
     "schema": ("show",),
+    "docs": ("ci",),
     "jobs": ("",),
     "mcp": ("", "--allow verify"),
     "serve": ("--no-open", ""),

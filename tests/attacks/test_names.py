@@ -63,6 +63,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "init": ("NAME", "out --study NAME"),
     "jobs": ("", "NAME"),
     "schema": ("", "NAME"),
+    "docs": ("ci", "NAME"),
 }  # fmt: skip
 #: Ends with Ctrl-C or with its client alone; what they say is said by commands of this list.
 _LASTING = ("serve", "mcp")

@@ -46,6 +46,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "import": ("import sgemm_v3.ncu-rep --study double --version v0 --force",),
     "report": ("report", "report double"),
     "schema": ("schema list",),
+    "docs": ("docs ci",),
     "new": ("new v{} --study double", "new --study s{}"),
     "init": ("init f{}",),
 }
@@ -149,7 +150,7 @@ FRONT = [(table, key, value) for table, key in KEYS for value in VALUES]
 READING = [
     line
     for name in COMMANDS
-    if name not in ("init", "schema", "jobs", *STAYING)
+    if name not in ("init", "schema", "docs", "jobs", *STAYING)
     for line in lines_of(name)
 ]
 

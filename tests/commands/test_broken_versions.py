@@ -38,6 +38,7 @@ ASKED: dict[str, list[str] | None] = {
     "doctor": None,
     "mcp": None,  # runs the other commands
     "schema": None,
+    "docs": None,
     "new": ["new", "v2"],
     "init": None,
 }

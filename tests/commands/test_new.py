@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from tests.engines.stand_ins import Cli
 from workbench.commands.new import command
 from workbench.compile import compilers
 from workbench.compile.build import build
@@ -242,3 +243,18 @@ def test_outside_of_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(UsageError, match="no workbench project") as caught:
         new("v1")
     assert "workbench init" in caught.value.hint
+
+
+def test_the_example_is_a_ladder_with_all_that_was_recorded(root: Path, cli: Cli) -> None:
+    code, out, _ = cli("new", "--example")
+    assert code == 0 and "wrote kernels/scale_add" in out and "need no GPU" in out
+    loaded = study(root, "scale_add")
+    assert not loaded.broken and [*loaded.versions] == ["v0", "v1", "v2", "v3", "v4", "pytorch"]
+    code, out, err = cli("diff", "scale_add/v0", "scale_add/v1")
+    assert code == 0 and "faster" in out and "stale" not in out + err
+    assert cli("list", "--study", "scale_add")[2] == ""
+    assert not list(root.rglob("*.ncu-rep.zst"))
+    code, _, err = cli("new", "--example")
+    assert code == 2 and "there is a study scale_add already" in err
+    with pytest.raises(UsageError, match="a study of its own"):
+        new("v1", "--example")

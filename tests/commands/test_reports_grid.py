@@ -47,7 +47,7 @@ OTHERS = {
     "sweep": "shows times, and a report has none",
     "mcp": "answers with `show`, `diff` and `check`, each a command of its own",
     **dict.fromkeys(("capture", "lift", "profile", "time", "verify"), "measures"),
-    **dict.fromkeys(("jobs", "doctor", "schema", "new", "init"), "reads no profile"),
+    **dict.fromkeys(("jobs", "doctor", "schema", "docs", "new", "init"), "reads no profile"),
 }
 #: Options that ask for a run or for records of another kind, by their parameter.
 _RUNS = {

@@ -111,7 +111,7 @@ def test_no_text_reaches_a_shell_that_acts_upon_it(before: str, mark: str, after
 ADVICE = [
     ("-ccbin=/tmp/evil", "-ccbin=/tmp/evil", "NVCC_PREPEND_FLAGS in your own environment"),
     ("-Xcompiler=-fplugin=x.so", "-Xcompiler", "device code only"),
-    ("-o/tmp/x", "-o/tmp/x", "docs/front-matter.md"),
+    ("-o/tmp/x", "-o/tmp/x", "workbench docs front-matter"),
     ("--keep-dir=/tmp", "--keep-dir", "workbench decides"),
     ("-arch=sm_80", "-arch", "The architecture is that of"),
     ("-include=/etc/passwd", "-include", "#include"),

@@ -235,8 +235,8 @@ LAUNCH = '[[launch]]\nkernel = "k"\ngrid = [1]\nblock = [32]\n'
             "< 0.1x",
         ),
         ('title = "t"\ntitle = "u"\n' + LAUNCH, 3, "not valid TOML: Cannot overwrite", "docs/"),
-        ('title = "t\n' + LAUNCH, 2, "not valid TOML", "docs/front-matter.md"),
-        ('title = "t"\nflags = ["a"\n', 4, "not valid TOML", "docs/front-matter.md"),
+        ('title = "t\n' + LAUNCH, 2, "not valid TOML", "workbench docs front-matter"),
+        ('title = "t"\nflags = ["a"\n', 4, "not valid TOML", "workbench docs front-matter"),
         ('title = "a */ b"\n' + LAUNCH, 2, "`*/` inside the front matter", "Remove it"),
     ],
 )

@@ -116,7 +116,9 @@ def read_rules(settings: Mapping[str, object]) -> Rules:
     """
     table = settings.get("check", {})
     if not isinstance(table, dict):
-        raise UsageError("[tool.workbench.check] must be a table", "See docs/attribution.md.")
+        raise UsageError(
+            "[tool.workbench.check] must be a table", "`workbench docs how-to/ci` shows one."
+        )
     for key in table:
         if key not in _KEYS:
             raise UsageError(

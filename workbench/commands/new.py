@@ -11,19 +11,20 @@ from workbench.project import require_project
 from workbench.session.bringing import bring, told
 from workbench.session.lifts import compiles
 from workbench.study.folder import parse_target, view_study
-from workbench.study.scaffold import start_study, start_version
+from workbench.study.scaffold import EXAMPLE, start_example, start_study, start_version
 from workbench.views.text.door import say
 
 
 @click.command(
     epilog="workbench new v5 --from v4 · workbench new --study conv2d · "
-    "workbench new --from-cu sgemm.cu"
+    "workbench new --from-cu sgemm.cu · workbench new --example"
 )
 @click.argument("version", required=False)
 @click.option(
     "--from", "parent", metavar="VERSION", help="The version to copy (default: the last)."
 )
 @click.option("--study", help="The study of the version; without VERSION: the study to start.")
+@click.option("--example", is_flag=True, help="Start the ladder that came with workbench.")
 @click.option("--title", default="", help="Title of the version.")
 @click.option(
     "--from-cu",
@@ -37,6 +38,7 @@ def command(
     version: str | None,
     parent: str | None,
     study: str | None,
+    example: bool,
     title: str,
     file: Path | None,
     kernel: str,
@@ -56,11 +58,20 @@ def command(
         for line in told(bring(project, file, study or "", kernel)):
             say(line)
         return
+    if example:
+        if version or parent or study or title or kernel:
+            raise UsageError("--example is a study of its own", "Name nothing beside it.")
+        files = start_example(project)
+        say(f"wrote kernels/{EXAMPLE}, and what an H200 said of it: {len(files)} files")
+        say(f"Next: `workbench list --study {EXAMPLE}`, `workbench show {EXAMPLE}/v1` and")
+        say(f"`workbench diff {EXAMPLE}/v0 {EXAMPLE}/v1`, which need no GPU and no compiler.")
+        return
     if version is None:
         if study is None or parent is not None or title:
             raise UsageError(
                 "nothing to start was named",
-                "A version: workbench new v5 --from v4. A study: workbench new --study NAME.",
+                "A version: workbench new v5 --from v4. A study: workbench new --study NAME. "
+                "A ladder to look at: workbench new --example.",
             )
         for path in start_study(project, study):
             say(f"wrote {path}")
@@ -90,7 +101,7 @@ def _start_version(version: str, parent: str | None, study: str | None, title: s
         if not ladder:
             raise UsageError(
                 f"study {study_name} has no version to start from",
-                f"Write kernels/{study_name}/v0_name.cu; docs/front-matter.md shows one.",
+                f"Write kernels/{study_name}/v0_name.cu; `workbench docs front-matter` shows one.",
             )
         source = ladder[-1]
     else:

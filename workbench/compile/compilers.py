@@ -47,6 +47,11 @@ HOMES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
 FLAG_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 #: What a closed compiler made is kept apart: its words are for whoever asked it to be closed.
 _CLOSED = ("closed",)
+#: Of the extra `emulator`; never our own name, which is somebody else's on PyPI.
+NVRTC_PACKAGES = (
+    "'cuda-bindings>=13.0,<14' 'nvidia-cuda-cccl>=13.0,<13.1' 'nvidia-cuda-crt>=13.0,<13.1' "
+    "'nvidia-cuda-nvrtc>=13.0,<13.1' 'nvidia-cuda-runtime>=13.0,<13.1'"
+)
 _FILE = re.compile(r'^(\s*\.file\s+\d+\s+)"([^"]*)"', re.MULTILINE)
 
 
@@ -383,7 +388,7 @@ class Nvrtc:
         if "missing" in answer:
             raise MissingError(
                 f"NVRTC {self.version} does not run here: {answer['missing']}",
-                "In workbench's checkout: pip install --force-reinstall '.[emulator]'.",
+                f"pip install --force-reinstall {NVRTC_PACKAGES}",
             )
         return answer
 
@@ -479,8 +484,8 @@ def choose(name: str = "auto", closed_to: Path | None = None) -> Nvcc | Nvrtc:
     raise MissingError(
         f"there is {what} on this machine",
         "Install a CUDA toolkit (nvcc on PATH or CUDA_HOME set), or NVRTC alone: "
-        "pip install '.[emulator]' in workbench's checkout. Without one, recorded profiles "
-        "still work: workbench list, show, diff, report.",
+        f"pip install {NVRTC_PACKAGES} (in workbench's checkout: pip install '.[emulator]'). "
+        "Without one, recorded profiles still work: workbench list, show, diff, report.",
     )
 
 
@@ -513,7 +518,7 @@ class Triton:
         except importlib.metadata.PackageNotFoundError:
             raise MissingError(
                 f"{version.path} is a Triton kernel, and Triton is not installed",
-                "In workbench's checkout: pip install '.[triton]' (Linux; no GPU needed).",
+                "pip install triton (Linux; no GPU needed).",
             ) from None
         kernels = [launch.kernel for launch in version.launches]
         if len(kernels) > 1:
@@ -572,7 +577,7 @@ class Triton:
         if "missing" in answer:
             raise MissingError(
                 f"Triton {self.version} does not run here: {answer['missing']}",
-                "In workbench's checkout: pip install --force-reinstall '.[triton]'.",
+                "pip install --force-reinstall triton",
             )
         log = clean(str(answer["log"]), folder)
         if not answer["ok"]:

@@ -40,7 +40,7 @@ class Pointer(Record, frozen=True):
 
 USES = ("verify", "profile", "sweep")
 _FUNCTIONS = ("inputs", "outputs", "reference", "flops", "bytes")
-_DOCS = "docs/front-matter.md shows a whole study.py."
+_DOCS = "`workbench docs front-matter` shows a whole study.py."
 
 
 def compiled(text: str, path: Path, shown: str) -> types.CodeType:

@@ -134,7 +134,7 @@ _ADVICE: dict[str, tuple[str, ...]] = {
         *("arch", "gpu-architecture", "code", "gpu-code", "gencode", "generate-code", "m", "m64"),
     ),
 }
-_LISTED = "docs/front-matter.md lists the flags that a version may have."
+_LISTED = "`workbench docs front-matter` lists the flags that a version may have."
 
 
 def refusal(flags: Sequence[str]) -> tuple[str, str] | None:

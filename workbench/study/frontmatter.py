@@ -390,7 +390,7 @@ def _load(block: _Header, path: str) -> dict[str, object]:
                 column = f" (column {place[2]})"
         raise UsageError(
             f"{path}:{line}: not valid TOML: {message}{column}",
-            "Correct the front matter; docs/front-matter.md shows every key.",
+            "Correct the front matter; `workbench docs front-matter` shows every key.",
         ) from None
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from workbench.disk.opening import refused
 from workbench.disk.writing import create_files, remove_file, replace_file
-from workbench.errors import UsageError
-from workbench.project import Project
+from workbench.errors import MissingError, UsageError
+from workbench.project import Project, shipped
 from workbench.specs import Version
 from workbench.study import frontmatter
 from workbench.study.folder import Study
@@ -20,8 +20,8 @@ from workbench.study.sources import VERSION_NAME, load_versions
 
 _STUDY_NAME = re.compile(r"[A-Za-z]\w*\Z", re.ASCII)
 _EXPECT = """\
-# Predict what your change will move, before you measure it; the ids of all counters
-# are in docs/counters.md. Take the # away and fill in:
+# Predict what your change will move, before you measure it: `workbench docs counters`
+# has the ids of all counters. Take the # away and fill in:
 # [[expect]]
 # counter = "duration"
 # change  = "down"
@@ -135,6 +135,43 @@ def start_study(project: Project, name: str) -> list[str]:
     }
     create_files(project.root, texts)
     return list(texts)
+
+
+#: The ladder that comes with the installation, as it was recorded.
+EXAMPLE = "scale_add"
+_RECORDED = "profiles/h200/scale_add"
+
+
+def start_example(project: Project) -> list[str]:
+    """Write the ladder that came with workbench, with what was recorded of it on an H200.
+
+    Returns:
+        The paths that were written, relative to the project.
+
+    Raises:
+        UsageError: the project has a study of that name.
+        MissingError: the installation holds no example.
+    """
+    if (project.kernels / EXAMPLE).exists():
+        raise UsageError(
+            f"there is a study {EXAMPLE} already, in {project.kernels / EXAMPLE}",
+            f"`workbench list --study {EXAMPLE}` shows it.",
+        )
+    found = {
+        f"{folder}/{path.relative_to(shipped(folder)).as_posix()}": path.read_bytes()
+        for folder in (f"kernels/{EXAMPLE}", _RECORDED)
+        for path in sorted(shipped(folder).rglob("*"))
+        if path.is_file() and path.name.endswith((".cu", ".py", ".json.zst"))
+    }
+    if not found:
+        raise MissingError(
+            "this installation of workbench holds no example",
+            "Install it again from the wheel, or from a checkout.",
+        )
+    facts = f"profiles/.studies/{EXAMPLE}.json"
+    found[facts] = shipped(facts).read_bytes()
+    create_files(project.root, found)
+    return list(found)
 
 
 # --- a version --------------------------------------------------------------------

@@ -71,7 +71,7 @@ _OURS = {
     "or allow the process more memory": f"or allow more with {MEMORY_VARIABLE}=N, in MiB",
     "`Limits.instructions`": "--instruction-limit",
     "run it on a GPU": "use --engine ncu on a machine with a GPU",
-    "docs/ptxemu.md": "docs/emulator.md",
+    "workbench docs ptxemu": "workbench docs emulator",
     "a `TensorArgument`": "the name of a [[tensor_map]]",
 }
 

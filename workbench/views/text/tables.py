@@ -286,7 +286,7 @@ def write_parquet(frames: Iterable[pd.DataFrame], out: BinaryIO) -> int:
     except ImportError as error:
         raise MissingError(
             "Parquet is written by pyarrow, which is not installed",
-            "In workbench's checkout: pip install '.[parquet]'; --format csv needs nothing.",
+            "pip install pyarrow; --format csv needs nothing.",
         ) from error
     kinds = {"float64": pa.float64(), "int64": pa.int64(), "bool": pa.bool_()}
     writer, rows = None, 0

@@ -1,0 +1,67 @@
+"""The documentation that came with the installation, by name: no network, no checkout."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from workbench.errors import MissingError, UsageError, did_you_mean
+from workbench.model import Record
+from workbench.project import shipped
+
+#: What is worth reading before anything else.
+_INDEX = "index"
+
+
+class Topic(Record, frozen=True):
+    """A page of the documentation: its name (``how-to/ci``) and its first heading."""
+
+    name: str
+    title: str
+
+
+def topics() -> list[Topic]:
+    """All pages, those at the top first.
+
+    Raises:
+        MissingError: the installation holds none.
+    """
+    root = shipped("docs")
+    pages = {path.relative_to(root).as_posix()[:-3]: path for path in root.rglob("*.md")}
+    if _INDEX not in pages:
+        raise MissingError(
+            f"this installation of workbench holds no documentation ({root} is not there)",
+            "Install it again from the wheel, or from a checkout.",
+        )
+    found = []
+    for name in sorted(pages, key=lambda name: (name.count("/"), name != _INDEX, name)):
+        lines = pages[name].read_text(encoding="utf-8").splitlines()
+        title = next((line[2:] for line in lines if line.startswith("# ")), name)
+        found.append(Topic(name=name, title=title))
+    return found
+
+
+def page(topic: str) -> str:
+    """The text of a page.
+
+    Args:
+        topic: ``how-to/ci``, ``ci``, or as a hint names it: ``docs/how-to/ci.md``.
+
+    Raises:
+        UsageError: there is no such page, or several.
+        MissingError: the installation holds none.
+    """
+    names = [each.name for each in topics()]
+    wanted = topic.removeprefix("docs/").partition("#")[0].removesuffix(".md")
+    found = [name for name in names if wanted in (name, PurePosixPath(name).name)]
+    if wanted in found:
+        found = [wanted]
+    if not found:
+        raise UsageError(
+            f"there is no page `{topic}` in the documentation",
+            f"{did_you_mean(wanted, names, 'pages')} `workbench docs` lists all of them.",
+        )
+    if len(found) > 1:
+        raise UsageError(
+            f"several pages are called `{wanted}`", f"Name one in full: {', '.join(found)}."
+        )
+    return (shipped("docs") / f"{found[0]}.md").read_text(encoding="utf-8")
