@@ -7,13 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from tests.engines.stand_ins import Cli
 from workbench.cli import main
+from workbench.ncurep.read import read_report
+from workbench.project import require_project
+from workbench.session import importing
 from workbench.store import Store
 from workbench.store.codec import unpack
+from workbench.study.folder import run_study
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "ncurep"
 REPORT = str(DATA / "sgemm_v3.ncu-rep.zst")
+Reports = Callable[[str], Path]
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -81,10 +88,16 @@ def test_a_source_that_is_the_version_s_is_not_stale(run: Run, tmp_path: Path) -
     code, out, err = run(REPORT, "--version", "v99")
     assert code == 0, err
     assert "stale" not in out
-    assert "the code of kernels/sgemm/v99_ladder.cu under another front matter" in out
+    (entry,) = Store(tmp_path / "profiles").find()
+    profile = Store(tmp_path / "profiles").load(entry.path)
+    assert profile.sources[0].path == "kernels/sgemm/v99_ladder.cu"
+    lines = {line for line in profile.launches[0].instructions.line if line}
+    first = path.read_text()[: path.read_text().index("sgemm_v3(")].count("\n") + 1
+    last = path.read_text()[: path.read_text().index("sgemm_v4(")].count("\n")
+    assert first <= min(lines) <= max(lines) <= last
 
 
-def test_kernels_can_be_chosen(run: Run, report: Callable[[str], Path]) -> None:
+def test_kernels_can_be_chosen(run: Run, report: Reports) -> None:
     path = str(report("ladder_focus"))
     code, out, _ = run(path, "--version", "v3", "--kernel", "sgemm_v3")
     assert code == 0
@@ -96,9 +109,7 @@ def test_kernels_can_be_chosen(run: Run, report: Callable[[str], Path]) -> None:
     assert "note: sgemm_v3 ran with" not in out
 
 
-def test_a_launch_that_was_never_measured_is_refused(
-    run: Run, report: Callable[[str], Path]
-) -> None:
+def test_a_launch_that_was_never_measured_is_refused(run: Run, report: Reports) -> None:
     path = str(report("gtx1660s-ncu2021.1-unprofiled-action"))
     code, _, err = run(path, "--version", "v0", "--kernel", "trace")
     assert code == 5
@@ -114,7 +125,14 @@ def test_a_launch_that_was_never_measured_is_refused(
         ((REPORT, "--version", "v3", "--study", "nope"), 2, "no study `nope`"),
         ((REPORT, "--version", "conv/v3", "--study", "sgemm"), 2, "name different studies"),
         ((REPORT, "--version", "v3", "--kernel", "softmax"), 2, "no kernel matches 'softmax'"),
-        ((REPORT,), 2, "--version"),
+        ((REPORT, "--study", "sgemm"), 2, "there is a study sgemm already"),
+        ((REPORT, "--study", "9x"), 2, "cannot be a study's name"),
+        ((REPORT, "--problem", "a b"), 2, "cannot be a problem's name"),
+        (
+            (str(DATA / "ladder_full.ncu-rep.zst"),),
+            2,
+            "holds 5 kernels, and a study is made of one",
+        ),
         (("workbench.toml", "--version", "v3"), 5, "not an Nsight Compute report"),
         (("kernels", "--version", "v3"), 5, "is a folder"),
     ],
@@ -127,6 +145,7 @@ def test_errors_say_what_and_leave_nothing(
     assert words in err
     assert "Traceback" not in err
     assert not list((tmp_path / "profiles").rglob("*.zst"))
+    assert [path.name for path in (tmp_path / "kernels").iterdir()] == ["sgemm"]
 
 
 def test_outside_of_a_project(
@@ -137,3 +156,116 @@ def test_outside_of_a_project(
         main(["import", REPORT, "--version", "v3"])
     assert caught.value.code == 2
     assert "no workbench project" in capsys.readouterr().err
+
+
+def test_without_a_version_the_study_is_made_of_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = cli("import", REPORT)
+    assert code == 0, err
+    assert "wrote workbench.toml" in out and "stale" not in out and "note:" not in out
+    assert "Not in the report: what the arguments were" in out
+    study = run_study(require_project(), "sgemm_v3")
+    version = study.version("v0")
+    (launch,) = version.launches
+    assert (launch.kernel, launch.grid, launch.block) == ("sgemm_v3", ("32", "32"), ("32", "32"))
+    assert launch.args == () and study.input_names == ("A", "B") and study.output_names == ("C",)
+    assert '# args   = ["A", "B", "C", "n"]' in version.text and "int n" in version.text
+    code, out, err = cli("show", "v0")
+    assert (
+        code == 0 and "grid 32×32" in out and "v0_sgemm_v3.cu" in out and "stale" not in out + err
+    )
+    hot = next(line for line in out.splitlines() if "hottest line" in line)
+    number = int(hot.split("line ")[2].split()[0])
+    assert "acc += As[k][ty]" in version.text.splitlines()[number - 1]
+    code, _, err = cli("verify", "v0", "--engine", "emulator")
+    assert code == 2 and "takes 4 arguments, not 0" in err and "in `args`" in err
+    (tmp_path / version.path).write_text(
+        version.text.replace("# args ", "args ").replace('"n"', "8")
+    )
+    code, _, err = cli("verify", "v0", "--engine", "emulator")
+    assert code == 2 and "the report holds no data: write what A, B hold" in err
+
+
+def test_a_study_can_be_made_of_one_kernel_of_many(
+    run: Run, report: Reports, tmp_path: Path
+) -> None:
+    code, out, err = run(f"{report('ladder_focus')}::sgemm_v4", "--study", "fast")
+    assert code == 0, err
+    assert "wrote kernels/fast/v0_sgemm_v4.cu" in out and "workbench.toml" not in out
+    assert "kept fast/v0 captured on" in out and "1 launch: sgemm_v4" in out
+    (entry,) = Store(tmp_path / "profiles").find()
+    assert (entry.study, entry.version, entry.problem) == ("fast", "v0", "captured")
+
+
+def test_of_several_launches_the_longest_is_taken(
+    run: Run, report: Reports, tmp_path: Path
+) -> None:
+    path = report("ladder_focus")
+    ladder = read_report(path)
+    same = tuple(replace(each, kernel="sgemm_v0", signature="") for each in ladder.launches)
+    found, told = importing._one_launch(replace(ladder, launches=same), "x.ncu-rep")
+    times = [each.metrics["gpu__time_duration.sum"].value for each in same]
+    assert found.launches == (same[times.index(max(times))],) and "Of 5 launches" in told
+
+
+def test_a_report_without_source_gives_a_declaration(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = read_report(Path(REPORT))
+    signature = "void norm<float, (int)4>(const float *, float *, int)"
+    launch = replace(bare.launches[0], kernel="norm", signature=signature, dynamic_shared=2048)
+    sources = tuple(replace(each, text=None) for each in bare.sources)
+    bare = replace(bare, launches=(launch,), sources=sources)
+    monkeypatch.setattr(importing, "read_report", lambda _: bare)
+    code, out, err = run(REPORT)
+    assert code == 0, err
+    assert "holds no source" in out
+    study = run_study(require_project(), "norm")
+    version = study.version("v0")
+    assert version.launches[0].kernel == "norm" and version.launches[0].dynamic_shared == "2048"
+    assert "__global__ void norm(/* const float *, float *, int */);" in version.text
+    assert study.input_names == ()  # types have no names
+
+
+def test_a_kernel_of_a_capture_becomes_a_study_too(run: Run, tmp_path: Path, cli: Cli) -> None:
+    shutil.copytree(DATA.parent / "captures" / ".workbench", tmp_path / ".workbench")
+    code, out, err = run("@strided::softmax_rows")
+    assert code == 0 and "note:" not in out, err
+    version = run_study(require_project(), "softmax_rows").version("v0")
+    assert version.title == "softmax_rows, as @strided has it"
+    assert '# args   = ["b_in", "out", "columns"]' in version.text  # `in` is a word of Python
+    code, out, err = run("@numba-plain")  # whose source is Python, which no report can launch
+    assert code == 0 and "stale" not in out, err
+    assert "holds no source of it" in run_study(require_project(), "transpose").version("v0").text
+    code, out, _ = cli("show", "transpose/v0")
+    assert code == 0 and "stale" not in out and "tile_numba.py" in out
+
+
+def test_names_of_a_report_are_text_in_what_is_written(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = tmp_path / "ran"
+    run_it = f"open({str(mark)!r}, 'w')"
+    name = f'k"""\n{run_it}\n"""*/ --- */\n[[launch]]\u202e'
+    bare = read_report(Path(REPORT))
+    launch = replace(bare.launches[0], kernel=name, signature=f"void {name}({name}, \n{name})")
+    hostile = tuple(
+        replace(
+            each, path=f"../../x\n{run_it}/{name}.cu", text=f"__global__ void {name}(int {name})"
+        )
+        for each in bare.sources
+    )
+    for sources in (hostile, tuple(replace(each, text=None) for each in bare.sources)):
+        profile = replace(bare, launches=(launch,), sources=sources)
+        monkeypatch.setattr(importing, "read_report", lambda _, profile=profile: profile)
+        for study in ("made", "made_again"):
+            code, _, err = run(REPORT, "--study", study)
+            assert code in (0, 2) and "internal error" not in err, err
+            shutil.rmtree(tmp_path / "profiles", ignore_errors=True)
+        assert not mark.exists()
+        there = {path.parent.name for path in (tmp_path / "kernels").rglob("*.*")}
+        assert there <= {"kernels", "sgemm", "made", "made_again"}
+        for made in ("made", "made_again"):
+            shutil.rmtree(tmp_path / "kernels" / made, ignore_errors=True)

@@ -77,8 +77,26 @@ def test_another_text_is_stale() -> None:
 def test_the_code_under_another_front_matter() -> None:
     text = '/* ---\ntitle = "Tile"\n--- */\n' + SOURCE
     profile = take(foreign(), version=msgspec.structs.replace(VERSION, text=text))
-    assert profile.source_hash == NOW
-    assert codes(profile) == ["front-matter-differs"]
+    assert profile.source_hash == NOW and codes(profile) == []
+    # The lines are those of the version's file, three further down.
+    assert profile.sources == (SourceFile(path=PATH, text=text),)
+    before = foreign().launches[0].instructions
+    after = profile.launches[0].instructions
+    assert after.line == tuple(line + 3 if line else 0 for line in before.line)
+    assert any(before.line) and after.columns == before.columns
+
+
+def test_code_without_front_matter_finds_its_lines_again() -> None:
+    text = '/* ---\ntitle = "Tile"\n--- */\n\n' + SOURCE
+    there = take(foreign(text), version=VERSION).launches[0].instructions
+    assert there.line == tuple(
+        each and each - 4 for each in foreign().launches[0].instructions.line
+    )
+
+
+def test_an_instance_of_a_template_is_the_reports_kernel() -> None:
+    wanted = ResolvedLaunch(kernel="scale<float>", grid=(32, 1, 1), block=(32, 32, 1))
+    assert codes(take(foreign(), expected=(wanted,))) == []
 
 
 def test_a_report_without_source_cannot_be_judged() -> None:

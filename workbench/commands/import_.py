@@ -15,7 +15,12 @@ from workbench.views.text.door import say
 @click.command("import")
 @click.argument("report")
 @study_option
-@click.option("--version", "version_name", required=True, metavar="NAME", help="Version: v3.")
+@click.option(
+    "--version",
+    "version_name",
+    metavar="NAME",
+    help="Version: v3 (default: a new study, made of the report).",
+)
 @problem_option
 @click.option("--kernel", metavar="NAME", help="Keep only this kernel's launches (default: all).")
 @click.option("--device", metavar="NAME", help="Store it under this device instead of its own.")
@@ -23,7 +28,7 @@ from workbench.views.text.door import say
 def command(
     report: str,
     study: str | None,
-    version_name: str,
+    version_name: str | None,
     problem: str | None,
     kernel: str | None,
     device: str | None,
@@ -31,13 +36,22 @@ def command(
 ) -> None:
     """Keep REPORT (x.ncu-rep, x.ncu-rep::kernel, @before::kernel) as a version's profile.
 
+    Without --version it makes the study as well, of the one kernel that is meant: its launch,
+    and its source where the report holds that. What no report holds stays to be written.
+
     Says where the report's source or launches differ from the version's. Host name and
     network addresses are removed from the copy that is kept.
     """
     session = Session()
     wish = Import(report, version_name, study, problem, kernel, device)
-    profile, path = keep_report(session, wish, force=force)
-    _report(profile, path)
+    kept = keep_report(session, wish, force=force)
+    for path in kept.written:
+        say(f"wrote {path}")
+    _report(kept.profile, kept.path)
+    if kept.written:
+        name = f"{kept.profile.study}/{kept.profile.version}"
+        say(f"Not in the report: {kept.unknown}. study.py says where to write it.")
+        say(f"Next: `workbench show {name}`; `workbench new {kept.profile.study}/v1` to change it.")
 
 
 def _report(profile: Profile, where: str) -> None:

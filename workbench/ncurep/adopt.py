@@ -18,6 +18,7 @@ from workbench.model import Launch, Notice, Profile, SourceFile
 from workbench.specs import Version
 from workbench.study import frontmatter
 from workbench.study.launches import ResolvedLaunch
+from workbench.study.mangling import own_name
 
 
 def adopt(
@@ -47,6 +48,7 @@ def adopt(
         source is the version's code, another one (so that the profile counts as stale)
         where it differs, and empty where the report holds no source.
     """
+    profile = _renumbered(profile, version, sources)
     matched, own_hash, notices = _match(profile.sources, version, sources, source_hash)
     return msgspec.structs.replace(
         profile,
@@ -58,6 +60,38 @@ def adopt(
         source_hash=own_hash,
         notices=(*notices, *_launch_notices(profile.launches, expected, problem), *profile.notices),
     )
+
+
+def _renumbered(profile: Profile, version: Version, sources: Sequence[SourceFile]) -> Profile:
+    """The profile with the lines of the version's file, where that has its code further down."""
+    ours = next((each for each in sources if each.path == version.path), None)
+    if ours is None or version.image:
+        return profile
+    code = _lines(frontmatter.code(ours.text or "", kind=version.kind))
+    for index, theirs in enumerate(profile.sources):
+        text = theirs.text or ""
+        there = _lines(frontmatter.code(text, kind=version.kind))
+        if not text or there != code or _lines(text) == _lines(ours.text or ""):
+            continue
+        down = _first(ours.text or "", code) - _first(text, code)
+        launches = tuple(_moved(launch, index, down) for launch in profile.launches)
+        sources = list(profile.sources)
+        sources[index] = msgspec.structs.replace(theirs, text=ours.text)
+        return msgspec.structs.replace(profile, launches=launches, sources=tuple(sources))
+    return profile
+
+
+def _first(text: str, code: Sequence[str]) -> int:
+    """The line, from 0, at which the code begins that a text ends with."""
+    return len(text.replace("\r\n", "\n").rstrip("\n").split("\n")) - len(code)
+
+
+def _moved(launch: Launch, file: int, down: int) -> Launch:
+    table = launch.instructions
+    at = zip(table.file, table.line, strict=True)
+    lines = tuple(line + down if of == file and line else line for of, line in at)
+    table = msgspec.structs.replace(table, line=lines)
+    return msgspec.structs.replace(launch, instructions=table)
 
 
 def _lines(text: str) -> list[str]:
@@ -94,13 +128,6 @@ def _match(
     )
     if version.path in taken:
         return out, source_hash, []
-    code = _lines(frontmatter.code(version.text, kind=version.kind))
-    if any(_lines(frontmatter.code(s.text or "", kind=version.kind)) == code for s in texts):
-        message = (
-            f"the report's source is the code of {version.path} under another front matter: "
-            "line numbers are those of the report"
-        )
-        return out, source_hash, [Notice(code="front-matter-differs", message=message)]
     nearest = _nearest(texts, version.path)
     digest = hashlib.sha256((nearest.text or "").encode()).hexdigest()
     message = (
@@ -123,8 +150,9 @@ def _launch_notices(
     if not expected:
         return []
     out = []
-    ours = {launch.kernel: launch for launch in expected}
-    theirs = [launch for launch in launches if launch.kernel in ours]
+    # A report has the function's name, a version may name an instance of a template.
+    ours = {own_name(launch.kernel): launch for launch in expected}
+    theirs = [launch for launch in launches if own_name(launch.kernel) in ours]
     if not theirs:
         there = ", ".join(dict.fromkeys(launch.kernel[:60] for launch in launches))
         message = f"the version launches {', '.join(ours)}; the report has {there}"
@@ -132,7 +160,7 @@ def _launch_notices(
     elif len(theirs) > len(ours) and not any(launch.nvtx for launch in theirs):
         message = "no NVTX ranges: which launch of a kernel is the version's own is unknown"
         out.append(Notice(code="no-nvtx", message=message))
-    pairs = [(launch, ours[launch.kernel]) for launch in theirs]
+    pairs = [(launch, ours[own_name(launch.kernel)]) for launch in theirs]
     if not pairs and len(launches) == len(expected):
         pairs = list(zip(launches, expected, strict=True))
     for launch, want in pairs:

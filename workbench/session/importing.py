@@ -1,19 +1,26 @@
-"""A report captured elsewhere, kept as a version's profile."""
+"""A report captured elsewhere, kept as a version's profile; or as a study that is made of it."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import json
+import re
+import textwrap
+from pathlib import Path, PurePosixPath
 
 from msgspec.structs import replace
 
+from workbench.counters import Reading, catalog, read
+from workbench.disk.writing import create_files, remove_file
 from workbench.engines.ncu.report import scrub
 from workbench.errors import DataError, UsageError
-from workbench.model import Problem, Profile, Record
+from workbench.model import Dim3, Launch, Problem, Profile, Record, SourceFile
 from workbench.ncurep.adopt import adopt
 from workbench.ncurep.files import read_raw, split_target
 from workbench.ncurep.read import read_report, select_kernels
-from workbench.project import Project
+from workbench.project import Project, find_project
 from workbench.session.asked import Workspace, is_capture
+from workbench.session.lifting import study_name
+from workbench.session.lifts import PROBLEM, free_name, parameters_of
 from workbench.session.reports import open_capture
 from workbench.specs import Version
 from workbench.store import device_slug
@@ -25,34 +32,58 @@ from workbench.study.folder import (
     run_study,
     source_hash,
 )
+from workbench.study.frontmatter import code
+from workbench.study.mangling import own_name, written
+from workbench.study.scaffold import check_study_name, start_project
+from workbench.study.sources import kernel_names
+
+_CLUSTER = tuple(f"launch__cluster_dim_{axis}" for axis in "xyz")
 
 
 class Import(Record, frozen=True):
-    """Which report is kept as what, as it was typed; `device` stands for the report's own."""
+    """Which report is kept as what, as it was typed; `device` stands for the report's own.
+
+    Without a version the study is made of the report itself.
+    """
 
     report: str
-    version: str
+    version: str | None = None
     study: str | None = None
     problem: str | None = None
     kernel: str | None = None
     device: str | None = None
 
 
-def keep_report(place: Workspace, wish: Import, *, force: bool = False) -> tuple[Profile, str]:
+class Kept(Record, frozen=True):
+    """A profile that was kept, and where; of a study that was made for it, what was written.
+
+    `unknown` says what the report could not tell of that study.
+    """
+
+    profile: Profile
+    path: str
+    written: tuple[str, ...] = ()
+    unknown: str = ""
+
+
+def keep_report(place: Workspace, wish: Import, *, force: bool = False) -> Kept:
     """Keep a report (or kernels of a captured program) as the profile of a version.
 
     Args:
-        place: Where the project is.
+        place: Where the project is; where there is none, the folder becomes one if the study
+            is to be made.
         wish: The report and the version.
         force: Replace a profile that is already recorded.
 
     Returns:
-        The profile as it is kept, with notices where it differs from the version, and its path.
+        The profile as it is kept, with notices where it differs from the version.
 
     Raises:
         UsageError: no such version, problem or kernel; or there is a profile already.
         DataError: a damaged report, or one of launches that were never measured.
     """
+    if wish.version is None:
+        return _keep_as_study(place, wish)
     project = place.project
     study_name, version_id = parse_target(wish.version, wish.study or project.default_study)
     if wish.study and wish.study != study_name:
@@ -63,9 +94,17 @@ def keep_report(place: Workspace, wish: Import, *, force: bool = False) -> tuple
     study = run_study(project, study_name)
     version = study.version(version_id)
     problem = study.problem(wish.problem)
+    return _keep(place, wish, (study, version, problem), _measured(place, wish), force)
+
+
+def _measured(place: Workspace, wish: Import) -> Profile:
+    """The launches that are meant.
+
+    Raises:
+        UsageError, DataError: as `keep_report`.
+    """
     path, inner = split_target(wish.report)
-    captured = is_capture(wish.report)
-    if captured:
+    if is_capture(wish.report):
         profile = select_kernels(open_capture(place.shelf, wish.report).profile, wish.kernel)
     else:
         profile = select_kernels(read_report(path), wish.kernel or inner)
@@ -74,7 +113,23 @@ def keep_report(place: Workspace, wish: Import, *, force: bool = False) -> tuple
         raise DataError(
             f"{path}: {names} is listed, but was never measured", "Choose another --kernel."
         )
+    return profile
+
+
+def _keep(
+    place: Workspace,
+    wish: Import,
+    kept_as: tuple[Study, Version, Problem],
+    profile: Profile,
+    force: bool,
+    *,
+    sourced: bool = True,
+) -> Kept:
+    (study, version, problem), project = kept_as, place.project
     profile = _adopted(profile, project, study, version, problem)
+    if not sourced:  # the version says itself that it is not written yet: it is not stale
+        kept = (each for each in profile.notices if each.code != "source-differs")
+        profile = replace(profile, source_hash="", notices=tuple(kept))
     if wish.device:
         own = replace(profile.device, slug=device_slug(wish.device))
         profile = replace(profile, device=own)
@@ -82,13 +137,15 @@ def keep_report(place: Workspace, wish: Import, *, force: bool = False) -> tuple
     shown = _shown(target, project.root)
     if target.exists() and not force:
         raise UsageError(
-            f"{study_name}/{version.id} already has a profile of {problem.name} on "
+            f"{study.name}/{version.id} already has a profile of {problem.name} on "
             f"{profile.device.slug}: {shown}",
             "Replace it with --force, or keep this one apart with --problem or --device.",
         )
     # Of a capture the profile alone was kept.
-    place.store.save(profile, raw=None if captured else scrub(read_raw(path), path))
-    return profile, shown
+    path = split_target(wish.report)[0]
+    raw = None if is_capture(wish.report) else scrub(read_raw(path), path)
+    place.store.save(profile, raw=raw)
+    return Kept(profile=profile, path=shown)
 
 
 def _adopted(
@@ -109,3 +166,211 @@ def _adopted(
 
 def _shown(path: Path, root: Path) -> str:
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+
+
+# --- the study of a report -------------------------------------------------------------------
+
+
+def _keep_as_study(place: Workspace, wish: Import) -> Kept:
+    """Make a study of the one kernel that is meant, and keep what the report says of it."""
+    profile, more = _one_launch(_measured(place, wish), wish.report)
+    (launch,) = profile.launches
+    name, problem = wish.study or study_name(launch.kernel), wish.problem or PROBLEM
+    check_study_name(name)
+    root = find_project(place.start)
+    project = root or Project(root=(place.start or Path()).resolve())
+    if (project.kernels / name).exists():
+        raise UsageError(
+            f"there is a study {name} already, in {project.kernels / name}",
+            f"--study {name}_2 makes another; --version keeps the report as a version of this one.",
+        )
+    made = _MadeStudy(profile, name, problem, wish.report, more)
+    made_project = [] if root else start_project(project.root)
+    texts = made.files()
+    create_files(project.root, texts)
+    try:
+        study = run_study(place.project, name)
+        chosen = study, study.version("v0"), study.problem(problem)
+        kept = _keep(place, wish, chosen, profile, force=False, sourced=bool(made.source))
+    except BaseException:
+        for path in texts:
+            remove_file(project.root, path)
+        raise
+    return replace(kept, written=(*made_project, *texts), unknown=made.unknown)
+
+
+def _one_launch(profile: Profile, report: str) -> tuple[Profile, str]:
+    """The launch that a version is made of, and what is told of others of its kernel.
+
+    Raises:
+        UsageError: there are several kernels; the hint names them.
+    """
+    launches = [launch for launch in profile.launches if launch.profiled]
+    kernels = list(dict.fromkeys(launch.kernel for launch in launches))
+    if len(kernels) > 1:
+        head = report.partition("::")[0]
+        raise UsageError(
+            f"{report} holds {len(kernels)} kernels, and a study is made of one",
+            f"Name it, such as {head}::{kernels[0]}. Kernels: {', '.join(kernels[:12])}"
+            f"{', …' if kernels[12:] else ''}.",
+        )
+
+    def took(launch: Launch) -> float:
+        found = read(launch, catalog()["duration"])
+        return float(found.value) if isinstance(found, Reading) else 0.0
+
+    longest = max(launches, key=took)
+    several = f"Of {len(launches)} launches it is the longest." if len(launches) > 1 else ""
+    return replace(profile, launches=(longest,)), several
+
+
+def _shape(size: Dim3) -> list[int]:
+    """Without the ones at its end."""
+    x, y, z = size
+    return [x, y, z] if z > 1 else [x, y] if y > 1 else [x]
+
+
+class _MadeStudy:
+    """The files of a study that a report's launch becomes: what is known, and what is not.
+
+    Nothing in them is guessed. Contents and sizes of the arguments are in no report, so what
+    needs them says so when it is asked for, and the study is good for all that only reads.
+    """
+
+    def __init__(self, profile: Profile, study: str, problem: str, report: str, more: str) -> None:
+        self.study, self.problem = study, problem
+        (self.launch,), self.profile = profile.launches, profile
+        self.source = self._source()
+        self.parameters = parameters_of(
+            own_name(self.launch.kernel),
+            self.launch.signature,
+            self.source.text or "" if self.source else "",
+        )
+        taken: set[str] = set()
+        self.names = [each.name and free_name(each.name, taken) for each in self.parameters]
+        self.report = PurePosixPath(split_target(report)[0].as_posix()).name
+        if is_capture(report):
+            self.report = report.partition("::")[0]
+        told = self.launch.signature or self.launch.kernel
+        found = "It holds no source of it."
+        if self.source:
+            found = f"Its source is {PurePosixPath(self.source.path).name}, as it stands there."
+        self.known = (
+            f"Known from {self.report}: the kernel {told}, its grid, block and shared memory on "
+            f"{profile.device.name}. {found} {more}"
+        ).strip()
+        self.unknown = (
+            "what the arguments were, what was in memory, which result is right, and with which "
+            "flags it was compiled"
+        )
+
+    def _source(self) -> SourceFile | None:
+        """The file that the kernel is defined in, of those whose text the report holds."""
+        name = own_name(self.launch.kernel)
+        written = (each for each in self.profile.sources if not each.path.endswith(".py"))
+        return next((each for each in written if name in kernel_names(each.text or "")), None)
+
+    def files(self) -> dict[str, bytes]:
+        """Path in the project -> content."""
+        stem = re.sub(r"\W+", "_", own_name(self.launch.kernel), flags=re.ASCII).strip("_")
+        folder = f"kernels/{self.study}"
+        texts = {
+            f"{folder}/study.py": self._study(),
+            f"{folder}/v0_{stem[:60]}.cu": f"/* ---\n{self._front()}--- */\n{self._code()}",
+        }
+        return {path: text.encode() for path, text in texts.items()}
+
+    def _code(self) -> str:
+        if self.source:
+            return code(self.source.text or "", kind="cuda")
+        types = ", ".join(each.type for each in self.parameters)
+        name = own_name(self.launch.kernel)
+        return (
+            f"// {self.report} holds no source of it: write the kernel here.\n"
+            f"__global__ void {name}({f'/* {types} */' if types else ''});\n"
+        )
+
+    def _front(self) -> str:
+        """Front matter; `args` are a comment, since their values are not known."""
+        launch = self.launch
+        cluster = [launch.metrics.get(name) for name in _CLUSTER]
+        sizes = [int(each.value) for each in cluster if each and not isinstance(each.value, str)]
+        lines = [
+            f"title  = {_quoted(f'{launch.kernel}, as {self.report} has it')}",
+            "",
+            "[[launch]]",
+            f"kernel = {_quoted(self._kernel())}",
+            f"grid   = {_shape(launch.grid)}",
+            f"block  = {_shape(launch.block)}",
+        ]
+        if launch.dynamic_shared:
+            lines.append(f"dynamic_shared = {launch.dynamic_shared}")
+        if len(sizes) == len(_CLUSTER) and max(sizes) > 1:
+            lines.append(f"cluster = {sizes}")
+        lines.append("# The report does not hold the arguments. Name them here before it is run:")
+        lines.append(f"# args   = {_quoted(self.names) if any(self.names) else '[…]'}")
+        for each, name in zip(self.parameters, self.names, strict=True):
+            lines.append(f"#          {' '.join([*each.type.split(), name])}".rstrip())
+        return "\n".join(lines).replace("*/", "* /") + "\n"
+
+    def _kernel(self) -> str:
+        """As a launch names it: an instance of a template with its arguments."""
+        signature = self.launch.signature
+        return written(signature) if self.source and "(" in signature else self.launch.kernel
+
+    def _study(self) -> str:
+        named = [pair for pair in zip(self.names, self.parameters, strict=True) if pair[0]]
+        read = [name for name, of in named if "*" in of.type and not of.writable]
+        outputs = {name: of.element or "float32" for name, of in named if of.writable}
+        head = textwrap.fill(f"{self.launch.kernel}, as {self.report} has it.", 95)
+        told = textwrap.fill(self.known, 95)
+        missing = textwrap.fill(
+            f"Not known: {self.unknown}. Write it below, and `args` in v0, before the first "
+            "`workbench verify v0`. Until then `list`, `show`, `diff`, `check` and `report` have "
+            "what was recorded.",
+            95,
+        )
+        doc = f"{head}\n\n{told}\n\n{missing}".replace("\\", "/").replace('"""', "'''")
+        shapes = [f'"{name}": ((0,), "{dtype}")' for name, dtype in outputs.items()]
+        return f'"""{doc}\n"""\n' + _STUDY_OF_REPORT.format(
+            title=_quoted(f"{self.launch.kernel}, from {self.report}"),
+            names=_quoted(read).replace("[", "(").replace("]", ",)" if read else ")"),
+            read=", ".join(read) or "the inputs",
+            outputs=", ".join(shapes) or '"out": ((0,), "float32")',
+            given=", ".join(outputs) or "the outputs",
+            problem=_quoted(self.problem),
+        )
+
+
+def _quoted(value: str | list[str]) -> str:
+    """As TOML and Python write it."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+_STUDY_OF_REPORT = """
+title = {title}
+input_names = {names}
+problems = {{{problem}: {{"uses": ("verify", "profile")}}}}  # and its sizes, such as "N": 1024
+tolerance = 0
+tolerance_why = "to be written: nothing was compared yet"
+
+
+def inputs(problem, rng):
+    raise NotImplementedError("the report holds no data: write what {read} hold")
+
+
+def outputs(problem):
+    return {{{outputs}}}  # to be written: the shapes
+
+
+def reference(problem, inputs):
+    raise NotImplementedError("write what {given} must be, in float64")
+
+
+def flops(problem):
+    return 0  # not known: write the operations that the job needs
+
+
+def bytes(problem):
+    return 0  # not known: write the least that must move
+"""

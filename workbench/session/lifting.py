@@ -61,7 +61,7 @@ def lift_kernel(
         KeyboardInterrupt: Ctrl-C.
     """
     wanted = choose(survey, wish.kernel, wish.number, wish.limit)
-    study = wish.study or _study_name(wanted.work.name)
+    study = wish.study or study_name(wanted.work.name)
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", study):
         raise UsageError(
             f"{study!r} is no name for a study",
@@ -102,6 +102,7 @@ def _told(lifted: Lifted) -> Iterator[str]:
     )
 
 
-def _study_name(kernel: str) -> str:
+def study_name(kernel: str) -> str:
+    """What a study of a kernel is called, where nobody named it."""
     name = re.sub(r"\W+", "_", kernel, flags=re.ASCII).strip("_")[:60]
     return name if name[:1].isalpha() else f"kernel_{name}".rstrip("_")

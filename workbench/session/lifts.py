@@ -36,6 +36,7 @@ from workbench.study.lifted import (
     lifted_bytes,
     read_lifted,
 )
+from workbench.study.mangling import own_name
 from workbench.study.scaffold import check_study_name
 from workbench.study.sources import read_source, without_comments
 
@@ -90,7 +91,7 @@ class _Role:
 
 
 @dataclass
-class _Parameter:
+class KernelParameter:
     """A kernel's parameter, as the source or the mangled name says it; empty where neither does."""
 
     name: str = ""
@@ -137,7 +138,8 @@ def make_study(folder: Path, name: str) -> list[str]:
     _check_repeatable(lifted)
     cubin = lifted_bytes(held, lifted.image)
     source = find_source(lifted, cubin)
-    parameters = parameters_of(lifted, source.text)
+    base = own_name(_plain(lifted))
+    parameters = parameters_of(base, lifted.demangled, source.text, len(lifted.arguments))
     uses, notes = _uses(held, lifted, parameters)
     notes.append(source.told)
     if lifted.ptx is None and not has_ptx(cubin):
@@ -205,7 +207,7 @@ def find_source(lifted: LiftedLaunch, cubin: bytes) -> _SourceText:
             told="The image has no line table (the program was built without -lineinfo), so its "
             "source is not known and v0 has machine code alone."
         )
-    base = re.split(r"[<(]", _plain(lifted))[0].rpartition("::")[2]
+    base = own_name(_plain(lifted))
     word = re.compile(rf"\b{re.escape(base)}\b")
     for path in named:
         if not Path(path).is_file():
@@ -278,14 +280,23 @@ def _instantiation(lifted: LiftedLaunch) -> str:
     return f"template __global__ {head};"
 
 
-def parameters_of(lifted: LiftedLaunch, text: str) -> list[_Parameter]:
-    """The kernel's parameters: types by its mangled name, names by its source."""
-    count = len(lifted.arguments)
-    base = re.split(r"[<(]", _plain(lifted))[0].rpartition("::")[2]
-    mangled = _list_behind(lifted.demangled)
+def parameters_of(
+    kernel: str, demangled: str, text: str, count: int | None = None
+) -> list[KernelParameter]:
+    """The kernel's parameters: types by its mangled name, names by its source.
+
+    Args:
+        kernel: Its own name.
+        demangled: With its types, or empty.
+        text: Its source, or empty.
+        count: How many there are; None: as many as either says.
+    """
+    mangled = _list_behind(demangled)
     plain = without_comments(text)
-    found = re.search(rf"__global__\b[^;{{}}]*?\b{re.escape(base)}\s*\(", plain)
+    found = re.search(rf"__global__\b[^;{{}}]*?\b{re.escape(kernel)}\s*\(", plain)
     written = _list_behind(plain[found.end() - 1 :]) if found else []
+    if count is None:
+        count = len(written or mangled)
     if len(mangled) != count:
         mangled = [""] * count
     if len(written) != count:
@@ -296,7 +307,7 @@ def parameters_of(lifted: LiftedLaunch, text: str) -> list[_Parameter]:
         name = said[2] if said and said[1].strip() else ""
         own = said[1] if said else ""
         # A template's source says T; its instance says what that is.
-        out.append(_Parameter(name, mangled[place] or own))
+        out.append(KernelParameter(name, mangled[place] or own))
     return out
 
 
@@ -332,27 +343,27 @@ def _list_behind(text: str) -> list[str]:
 
 
 def _uses(
-    folder: Path, lifted: LiftedLaunch, parameters: Sequence[_Parameter]
+    folder: Path, lifted: LiftedLaunch, parameters: Sequence[KernelParameter]
 ) -> tuple[list[_Role], list[str]]:
     """What becomes of each buffer, and what is to be told of it."""
     notes: list[str] = []
     taken: set[str] = set()
     holding = {each.buffer for each in lifted.pointers if each.buffer is not None}
     aimed = {each.target for each in lifted.pointers if each.buffer is not None}
-    leading: dict[str, list[tuple[int, _Parameter]]] = {}
+    leading: dict[str, list[tuple[int, KernelParameter]]] = {}
     for pointer in lifted.pointers:
         if pointer.argument is not None:
             of = parameters[pointer.argument]
             whole = lifted.arguments[pointer.argument].size == POINTER
             leading.setdefault(pointer.target, []).append(
-                (pointer.target_offset, of if whole else _Parameter())
+                (pointer.target_offset, of if whole else KernelParameter())
             )
     changed = [each for each in lifted.buffers if each.after is not None]
     uses = []
     for buffer in lifted.buffers:
         by = sorted(leading.get(buffer.name, ()), key=lambda each: each[0])
         name = next((of.name for offset, of in by if offset == 0 and of.name), "") or buffer.name
-        use = _Role(buffer, _free(name, taken))
+        use = _Role(buffer, free_name(name, taken))
         if buffer.kind == "symbol":
             use.role = "symbol"
             if buffer.after is not None:
@@ -391,13 +402,13 @@ def _uses(
     return uses, notes
 
 
-def _whole(buffer: LiftedBuffer, by: Sequence[tuple[int, _Parameter]]) -> bool:
+def _whole(buffer: LiftedBuffer, by: Sequence[tuple[int, KernelParameter]]) -> bool:
     """Whether a buffer is one array that is only written, as far as can be seen."""
     pool = 2 << 20  # PyTorch's allocator takes memory in such pieces, for many arrays
     return all(of.writable and not offset for offset, of in by) and buffer.size % pool != 0
 
 
-def _free(name: str, taken: set[str]) -> str:
+def free_name(name: str, taken: set[str]) -> str:
     """A name for a buffer that Python, expressions and the other buffers leave free."""
     plain = re.sub(r"\W", "_", name)
     if not plain.isidentifier() or keyword.iskeyword(plain) or plain in FUNCTIONS or plain == "at":
@@ -410,7 +421,9 @@ def _free(name: str, taken: set[str]) -> str:
     return found
 
 
-def _element(buffer: LiftedBuffer, by: Sequence[tuple[int, _Parameter]], content: bytes) -> str:
+def _element(
+    buffer: LiftedBuffer, by: Sequence[tuple[int, KernelParameter]], content: bytes
+) -> str:
     """The type of a buffer's elements, as far as pointers to it say one; else by its content."""
     known = {of.element for _, of in by if of.element}
     dtype = known.pop() if len(known) == 1 else "uint8" if known else _floats(content)
@@ -572,7 +585,7 @@ def _tolerance(lifted: LiftedLaunch, outputs: Sequence[_Role]) -> tuple[float, s
 
 
 def _front_matter(
-    lifted: LiftedLaunch, image: str, uses: Sequence[_Role], parameters: Sequence[_Parameter]
+    lifted: LiftedLaunch, image: str, uses: Sequence[_Role], parameters: Sequence[KernelParameter]
 ) -> str:
     """The TOML of v0: the launch as it was recorded."""
     names = {use.buffer.name: use.name for use in uses}
@@ -607,7 +620,7 @@ def _front_matter(
 
 
 def _argument(
-    lifted: LiftedLaunch, argument: LiftedArgument, of: _Parameter, names: Mapping[str, str]
+    lifted: LiftedLaunch, argument: LiftedArgument, of: KernelParameter, names: Mapping[str, str]
 ) -> str | list[str]:
     """An argument as front matter writes it; of a struct the members, by value, as words."""
     inside = {

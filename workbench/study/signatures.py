@@ -86,7 +86,9 @@ def check_arguments(version: Version, ptx: str, launches: Iterable[ResolvedLaunc
         if len(given) != len(wanted):
             raise key.error(
                 f"kernel {own_name(launch.kernel)} takes {len(wanted)} arguments, not {len(given)}",
-                "A struct that is passed by value is one argument: a list of its members.",
+                "A struct that is passed by value is one argument: a list of its members."
+                if given
+                else "Name them in `args`, in the order of its parameters.",
             )
         place = next(
             n for n, pair in enumerate(zip(given, wanted, strict=True)) if len({*pair}) > 1
