@@ -22,6 +22,7 @@ __version__ = "0.11.0"
 _FACE = {
     "open": ("workbench.session.api", "open_session"),
     "read_report": ("workbench.session.api", "read_report"),
+    "profiled": ("workbench.session.profiled", "profiled"),
     "Session": ("workbench.session.api", "Session"),
     "Diff": ("workbench.session.step", "Diff"),
     "Target": ("workbench.session.targets", "Target"),
@@ -38,6 +39,7 @@ __all__ = [
     "Target",
     "WorkbenchError",
     "open",
+    "profiled",
     "read_report",
 ]
 

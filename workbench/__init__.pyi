@@ -4,6 +4,7 @@ from workbench.session.api import Session as Session
 from workbench.session.api import open_session as open
 from workbench.session.api import read_report as read_report
 from workbench.session.asked import Selection as Selection
+from workbench.session.profiled import profiled as profiled
 from workbench.session.step import Diff as Diff
 from workbench.session.targets import Target as Target
 
@@ -16,5 +17,6 @@ __all__ = [
     "Target",
     "WorkbenchError",
     "open",
+    "profiled",
     "read_report",
 ]
