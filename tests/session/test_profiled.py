@@ -36,7 +36,7 @@ def script(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (place / "bench.py").write_text(SCRIPT)
     inside = "sgemm_v3*40@900!workbench@step sgemm_v1*10@5000"
     monkeypatch.setenv("FAKE_LAUNCHES", inside)
-    monkeypatch.setattr(sys, "orig_argv", ["python", "bench.py"])
+    monkeypatch.setattr(sys, "orig_argv", [sys.executable, "bench.py"])
     monkeypatch.delattr(builtins, "get_ipython", raising=False)
     return place
 

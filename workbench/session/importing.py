@@ -54,7 +54,7 @@ class Import(Record, frozen=True):
     device: str | None = None
 
 
-class Kept(Record, frozen=True):
+class KeptReport(Record, frozen=True):
     """A profile that was kept, and where; of a study that was made for it, what was written.
 
     `unknown` says what the report could not tell of that study.
@@ -66,7 +66,7 @@ class Kept(Record, frozen=True):
     unknown: str = ""
 
 
-def keep_report(place: Workspace, wish: Import, *, force: bool = False) -> Kept:
+def keep_report(place: Workspace, wish: Import, *, force: bool = False) -> KeptReport:
     """Keep a report (or kernels of a captured program) as the profile of a version.
 
     Args:
@@ -124,7 +124,7 @@ def _keep(
     force: bool,
     *,
     sourced: bool = True,
-) -> Kept:
+) -> KeptReport:
     (study, version, problem), project = kept_as, place.project
     profile = _adopted(profile, project, study, version, problem)
     if not sourced:  # the version says itself that it is not written yet: it is not stale
@@ -145,7 +145,7 @@ def _keep(
     path = split_target(wish.report)[0]
     raw = None if is_capture(wish.report) else scrub(read_raw(path), path)
     place.store.save(profile, raw=raw)
-    return Kept(profile=profile, path=shown)
+    return KeptReport(profile=profile, path=shown)
 
 
 def _adopted(
@@ -171,7 +171,7 @@ def _shown(path: Path, root: Path) -> str:
 # --- the study of a report -------------------------------------------------------------------
 
 
-def _keep_as_study(place: Workspace, wish: Import) -> Kept:
+def _keep_as_study(place: Workspace, wish: Import) -> KeptReport:
     """Make a study of the one kernel that is meant, and keep what the report says of it."""
     profile, more = _one_launch(_measured(place, wish), wish.report)
     (launch,) = profile.launches

@@ -93,7 +93,7 @@ def _command_line() -> tuple[str, ...]:
             "Write the block into a file (in a notebook: %%writefile bench.py), and run it: "
             "`python bench.py`; then wb.open().show('@NAME') here has what was captured.",
         )
-    return (sys.executable, *sys.orig_argv[1:])
+    return tuple(sys.orig_argv)
 
 
 def profiled(name: str) -> ProfiledBlock:
