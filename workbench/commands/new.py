@@ -50,10 +50,10 @@ def command(
     """
     project = require_project()
     if file is not None:
-        if version is not None or parent is not None or title:
+        if version is not None or parent is not None or title or example:
             raise UsageError(
                 "--from-cu makes a whole study",
-                "Leave out VERSION, --from and --title; --study names it, --kernel chooses.",
+                "Leave out VERSION, --from, --title, --example; --study names it, --kernel picks.",
             )
         for line in told(bring(project, file, study or "", kernel)):
             say(line)
