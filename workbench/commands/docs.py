@@ -13,8 +13,8 @@ from workbench.views.text.door import say, write
 def command(topic: str | None) -> None:
     """Print a page of the documentation; without TOPIC, which pages there are.
 
-    Works offline and without a checkout. Hints name pages as `docs/front-matter.md`, which
-    may stand here as well.
+    Works offline and without a checkout. A page may be named as a link to it is:
+    docs/how-to/ci.md.
     """
     if topic is not None:
         write(page(topic).rstrip("\n") + "\n")
