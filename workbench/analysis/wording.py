@@ -468,6 +468,10 @@ def _by_kernel(comparison: Comparison) -> str:
 _MOSTLY = 0.5
 
 
+#: Kernels of a side that are named.
+_SEEN = 3
+
+
 def _set_of_kernels(comparison: Comparison) -> str:
     """The kernels that came and went, where most of the change is theirs."""
     change = comparison["duration"].delta
@@ -482,13 +486,16 @@ def _set_of_kernels(comparison: Comparison) -> str:
     gone = _functions([(one.name_old, one.old_s) for one in apart if one.old_s])
     come = _functions([(one.name_new, one.new_s) for one in apart if one.new_s])
     told = [
-        f"{listed(names, 3)} {verb}" for names, verb in ((gone, "went"), (come, "came")) if names
+        f"{listed(names, _SEEN)} {verb}"
+        for names, verb in ((gone, "went"), (come, "came"))
+        if names
     ]
     if any(one.matched for one in comparison.kernels):
         head = "Most of it is in the set of kernels"
     else:
         head = "The set of kernels changed"
-        if gone and come and len(gone) + len(come) > 2:
+        # Of more than are named the words say how many there are.
+        if gone and come and 1 < max(len(gone), len(come)) <= _SEEN:
             head += f", {len(gone)} replaced by {len(come)}"
     return f"{head}: {', '.join(told)}."
 
