@@ -177,18 +177,34 @@ def test_bom_and_line_ends_do_not_matter(maker: Maker, mark: bytes, end: bytes) 
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "line"),
+    ("name", "text", "line", "encoding"),
     [
-        ("v0.cu", VERSION.replace('"c"', '"caf\u00e9"').encode("latin1"), 4),
-        ("v0.cu", VERSION.encode("utf-16"), 1),
-        ("study.py", STUDY.replace("Scale", "\u7f29\u653e").encode("gbk"), 2),
+        ("v0.cu", VERSION.replace('"c"', '"caf\u00e9"').encode("latin1"), 4, "LATIN1"),
+        (
+            "v0.cu",
+            VERSION.replace('"c"', '"\u00e9t\u00e9"').encode("latin1"),
+            4,
+            "LATIN1",
+        ),
+        ("v0.cu", VERSION.encode("utf-16"), 1, "UTF-16"),
+        ("study.py", STUDY.replace("Scale", "\u7f29\u653e").encode("gbk"), 2, "GB18030"),
+        (
+            "v0.cu",
+            VERSION.replace('"c"', '"\u5171\u955e"').encode("gb18030"),
+            4,
+            "GB18030",
+        ),
     ],
 )
 def test_another_encoding_is_named_with_file_and_line(
-    maker: Maker, name: str, text: bytes, line: int
+    maker: Maker, name: str, text: bytes, line: int, encoding: str
 ) -> None:
+    """And the command that the hint gives makes a file of it that is read."""
+    maker.write("v0.cu", VERSION)
     maker.write(name, text)
-    maker.fails(f"kernels/s/{name}:{line}: not UTF-8", "iconv")
+    maker.fails(f"kernels/s/{name}:{line}: not UTF-8", f"iconv -f {encoding} -t UTF-8 kernels/s/")
+    maker.write(name, text.decode(encoding).encode())
+    assert "v0" in maker.load().versions
 
 
 @pytest.mark.parametrize("name", ["v1_pipe.cu", "lib.py", "common.cuh", "study.py"])

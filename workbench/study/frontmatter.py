@@ -388,10 +388,29 @@ def _load(block: _Header, path: str) -> dict[str, object]:
             if place[1]:
                 line = block.first + int(place[1]) - 1
                 column = f" (column {place[2]})"
+        written = block.toml.split("\n")[line - block.first :][:1]
+        quoted = _quoted(written[0]) if written else ""
         raise UsageError(
             f"{path}:{line}: not valid TOML: {message}{column}",
-            "Correct the front matter; `workbench docs front-matter` shows every key.",
+            f"Expressions and names stand in quotes: {quoted}"
+            if quoted
+            else "Correct the front matter; `workbench docs front-matter` shows every key.",
         ) from None
+
+
+def _quoted(line: str) -> str:
+    """A line of front matter with quotes where they were forgotten; "" where that is not it."""
+    key, _, value = (part.strip() for part in line.partition("="))
+    listed = value.startswith("[") and value.endswith("]")
+    items = re.split(r",(?![^()]*\))", value[1:-1] if listed else value)
+    plain = re.compile(r"""-?\d[\w.]*|".*"|'.*'|""")
+    quoted = [each if plain.fullmatch(each) else f'"{each}"' for each in map(str.strip, items)]
+    text = f"{key} = [{', '.join(quoted)}]" if listed else f"{key} = {', '.join(quoted)}"
+    try:
+        read_toml(text)
+    except ValueError:
+        return ""
+    return text if quoted != list(map(str.strip, items)) else ""
 
 
 @lru_cache(maxsize=256)

@@ -116,7 +116,7 @@ def _check_pointer(key: Key, kernel: str, place: int, argument: Argument, taken:
         raise key.error(
             f"argument {place + 1} of kernel {own_name(kernel)} is the number {argument.value}, "
             f"and the kernel takes a pointer, {taken}",
-            "Name a buffer there: an input, an output or a scratch buffer; long(0) is no buffer.",
+            "Name a buffer there (input, output or scratch buffer); long(0) is a null pointer.",
         )
     if isinstance(argument, BufferArg) and taken in CTYPES:
         raise key.error(

@@ -53,11 +53,25 @@ def read_source(path: Path, shown: str = "") -> str:
         line = raw.count(b"\n", 0, error.start) + 1
         raise UsageError(
             f"{name}:{line}: not UTF-8 (byte 0x{raw[error.start]:02x})",
-            f"Save the file as UTF-8, for example: iconv -f LATIN1 -t UTF-8 {name}",
+            f"Save the file as UTF-8, for example: iconv -f {_encoding(raw)} -t UTF-8 {name}",
         ) from error
     # nvcc counts "\r\n" as one line end, as every editor does; text compares and
     # hashes must not depend on which of the two a checkout wrote.
     return text.replace("\r\n", "\n")
+
+
+def _encoding(raw: bytes) -> str:
+    """What a text that is no UTF-8 most likely is: Chinese pairs of bytes, or single ones."""
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "UTF-16"
+    try:
+        raw.decode("gb18030")
+    except UnicodeDecodeError:
+        return "LATIN1"
+    # Letters with accents stand alone, and so before ASCII; Chinese comes in pairs of high bytes.
+    pairs = re.findall(rb"[\x81-\xfe][\x80-\xfe]", raw)
+    alone = re.findall(rb"[\x81-\xfe][\x40-\x7e]", raw)
+    return "GB18030" if 2 * len(pairs) > len(alone) else "LATIN1"
 
 
 def source_file(path: str, text: str) -> SourceFile:

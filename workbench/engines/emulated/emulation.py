@@ -72,6 +72,7 @@ _OURS = {
     "`Limits.instructions`": "--instruction-limit",
     "run it on a GPU": "use --engine ncu on a machine with a GPU",
     "workbench docs ptxemu": "workbench docs emulator",
+    "Launch with the bytes that": "Set dynamic_shared in [[launch]] to the bytes that",
     "a `TensorArgument`": "the name of a [[tensor_map]]",
 }
 
@@ -545,13 +546,15 @@ def _too_small(subject: Subject, name: str, left: NDArray[np.bool_]) -> tuple[st
         return "", ""
     blocks, threads = math.prod(launches[0].grid), math.prod(launches[0].block)
     each, rest = divmod(len(places), blocks * threads)
-    ends = places.max(axis=0) + 1
+    ends, whole = tuple(places.max(axis=0) + 1), left.shape
+    if len(places) != math.prod(ends) and not left.reshape(-1)[: len(places)].any():
+        ends, whole = (len(places),), (left.size,)  # not rows and columns, but one after the other
     if rest or len(places) != math.prod(ends):  # it is no corner of the output that was written
         return "", ""
-    reached, whole = (", ".join(f":{int(end)}" for end in at) for at in (ends, left.shape))
+    reached, all_ = (", ".join(f":{int(end)}" for end in at) for at in (ends, whole))
     return (
         f". Is the grid too small? {blocks:,} block{'s' * (blocks > 1)} of {threads:,} threads "
-        f"wrote {each:,} element{'s' * (each > 1)} each: {name}[{reached}] of {name}[{whole}]"
+        f"wrote {each:,} element{'s' * (each > 1)} each: {name}[{reached}] of {name}[{all_}]"
     ), launch_key(subject.version, launches[0], "grid").where
 
 
@@ -654,9 +657,10 @@ def _likeness(got: Array, want: NDArray[np.float64], tolerance: float) -> tuple[
     if same(exact, -want):
         return "the reference with its sign turned", "Turn the sign of what is stored."
     if want.ndim > 1:
-        turned = np.ascontiguousarray(np.swapaxes(want, -1, -2)).reshape(want.shape)
-        back = np.swapaxes(exact.reshape(*want.shape[:-2], *want.shape[:-3:-1]), -1, -2)
-        if same(exact, turned) or same(back, want):
+        *_, rows, columns = want.shape
+        turned = np.swapaxes(want, -1, -2).reshape(want.shape)
+        back = np.swapaxes(want.reshape(*want.shape[:-2], columns, rows), -1, -2)
+        if same(exact, turned) or same(exact, back):
             words = "Exchange row and column in the index of the load or of the store."
             return "the reference transposed", words
     flat, right = exact.reshape(-1), want.reshape(-1)
