@@ -86,9 +86,20 @@ def test_without_a_compiler_the_emulator_is_limited_to_recorded_ptx(
 
 
 @pytest.mark.usefixtures("no_gpu", "project")
+def test_it_fits_on_20_lines_and_says_where_the_rest_is(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    rows = cli("doctor")[1].splitlines()
+    assert len(rows) <= 20 and sum("how to get it" in row for row in rows) == 1
+    assert rows[-1].startswith("--all says the same of the other ")
+    assert sum("how to get it" in row for row in cli("doctor", "--all")[1].splitlines()) > 2
+
+
+@pytest.mark.usefixtures("no_gpu", "project")
 def test_long_advice_is_indented_as_it_begins(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    rows = cli("doctor")[1].splitlines()
+    rows = cli("doctor", "--all")[1].splitlines()
     starts = [n for n, row in enumerate(rows) if row.startswith("  works without it: ")]
     assert any(len(rows[n]) > 50 for n in starts)
     for n in starts:

@@ -126,6 +126,16 @@ def test_a_time_of_another_state_of_the_source_is_pointed_out(project: Path) -> 
     assert "another state of the source" in " ".join(run("v2").split())
 
 
+@pytest.mark.parametrize("name", ["sgemm/v3", "conv2d/v11", "conv2d_direct/v1"])
+def test_a_recorded_version_fits_on_60_lines(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).resolve().parents[2])
+    rows = run(name).splitlines()
+    assert len(rows) <= 60 and max(map(len, rows)) <= 80 and "--all" in " ".join(rows[-2:])
+    for head in ("Now limited by", "Speed of light", "Memory", "Occupancy", "Scheduler and pipes"):
+        assert any(row.startswith(head) for row in rows), head
+    assert len(run(name, "--all").splitlines()) > 100
+
+
 def test_all_shows_every_counter(project: Path) -> None:
     assert "All counters" in run("v2", "--all") and "All counters" not in run("v2")
     assert "Counted of PTX" not in run("v2", "--all")

@@ -14,9 +14,11 @@ from workbench.project import find_project
 from workbench.views.shapes import shaped
 from workbench.views.shapes.listed import EquipmentFacts, LogLine
 from workbench.views.sheets.machine import doctor_sheet, log_sheet
+from workbench.views.terminal.progress import Progress
 
 
 @click.command()
+@click.option("--all", "all_", is_flag=True, help="Say of all that is missing how to get it.")
 @click.option("--strict", is_flag=True, help="Exit with code 3 if anything is missing.")
 @click.option(
     "--log",
@@ -25,7 +27,7 @@ from workbench.views.sheets.machine import doctor_sheet, log_sheet
     help="Explain what ncu printed: each error, its cause and what to do.",
 )
 @format_option
-def command(strict: bool, log: Path | None, format_: str) -> None:
+def command(all_: bool, strict: bool, log: Path | None, format_: str) -> None:
     """What this machine can do, how to get what it lacks, and what works without it."""
     from workbench.views.terminal.tables import print_sheet
 
@@ -40,8 +42,11 @@ def command(strict: bool, log: Path | None, format_: str) -> None:
         ]
         print_sheet(log_sheet(lines, fits()), format_)
         return
-    rows = survey(find_project())
-    print_sheet(doctor_sheet([shaped(row, EquipmentFacts) for row in rows]), format_)
+    with Progress().slowly("looking at this machine"):
+        rows = survey(find_project())
+    everything = all_ or strict or format_ != "table"
+    facts = [shaped(row, EquipmentFacts) for row in rows]
+    print_sheet(doctor_sheet(facts, everything=everything), format_)
     lacking = [row.what for row in rows if row.state != "ok"]
     if strict and lacking:
         raise MissingError(

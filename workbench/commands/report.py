@@ -10,6 +10,7 @@ from workbench.commands.options import selection_options
 from workbench.errors import UsageError, together
 from workbench.session.asked import Selection, Workspace
 from workbench.session.site import SitePlan, write_page
+from workbench.views.terminal.progress import Progress
 from workbench.views.text.door import say
 
 
@@ -48,14 +49,18 @@ def command(
     """
     place = Workspace()
     if single:
-        say(str(write_page(place, targets, selection, out, force=force)))
+        with Progress().slowly("writing the page"):
+            page = write_page(place, targets, selection, out, force=force)
+        say(str(page))
         return
     if selection != Selection():
         raise UsageError(
             "--study, --problem, --device and --engine choose the page of --single-file",
             "For the pages of one study: `workbench report STUDY`.",
         )
-    result = SitePlan(place, targets, out).build(force=force)
+    plan = SitePlan(place, targets, out)
+    with Progress().slowly(f"writing pages to {plan.folder}"):
+        result = plan.build(force=force)
     say(result.words)
     say(str(result.index))
     for error in result.broken:

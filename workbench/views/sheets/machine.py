@@ -20,22 +20,26 @@ _LEGEND = (
 )
 
 
-def doctor_sheet(rows: Sequence[EquipmentFacts]) -> Sheet:
-    """The table of ``workbench doctor``, and below it how to get what is not here."""
+def doctor_sheet(rows: Sequence[EquipmentFacts], *, everything: bool = True) -> Sheet:
+    """The table of ``workbench doctor``, and below it how to get what is not here.
+
+    Args:
+        rows: What was looked at.
+        everything: How to get all of it, and what works without it; else of the first alone.
+    """
+    lacking = [row for row in rows if row.state != "ok"]
     notes = []
-    for row in rows:
-        if row.state == "ok":
-            continue
+    for row in lacking if everything else lacking[:1]:
         notes.append(f"{row.what}: {row.detail}")
         if row.remedy:
             notes.append(f"  how to get it: {row.remedy}")
         if row.without:
             notes.append(f"  works without it: {row.without}")
+    if len(lacking) > 1 and not everything:
+        notes.append(f"--all says the same of the other {len(lacking) - 1}.")
     return Sheet(
         header=("what", "state", "detail"),
-        shown=tuple(
-            (row.what, row.state, row.detail if row.state == "ok" else "see below") for row in rows
-        ),
+        shown=tuple((row.what, row.state, row.detail) for row in rows),
         raw=tuple(asdict(row) for row in rows),
         document=DoctorDocument(checks=list(rows)).plain(),
         notes=tuple(notes),

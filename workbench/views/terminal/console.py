@@ -19,6 +19,7 @@ from typing import Literal, Self, TypeVar
 import rich.text
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.style import Style
@@ -31,8 +32,6 @@ from workbench.views.text.escaping import name_parts
 
 #: Wider rows are hard to read: only tables of many columns take more.
 MOST = 110
-#: Below this width views stack what they otherwise set side by side.
-WIDE = 104
 
 GOOD, BAD, WARN, DIM, HEAD = "green", "red", "yellow", "dim", "bold"
 
@@ -160,6 +159,12 @@ def height(view: RenderableType, width: int) -> int:
     return len(Console(width=width, file=io.StringIO()).render_lines(view, pad=False))
 
 
+def needed(view: RenderableType) -> int:
+    """Columns that a view takes where there are plenty."""
+    console = Console(width=10 * MOST, file=io.StringIO())
+    return Measurement.get(console, console.options, view).maximum
+
+
 def tied(text: _Texts) -> _Texts:
     """The same text, in which no row ends between a number and its unit."""
     text.plain = _NUMBER.sub(_TIE, text.plain)
@@ -197,18 +202,6 @@ def grid(*justify: str, padding: int = 2) -> Table:
             ratio=1 if letter == "f" else None,
             overflow="ellipsis" if letter != "f" else "fold",
         )
-    return table
-
-
-def columns(views: Sequence[RenderableType], width: int) -> RenderableType:
-    """Views side by side in two columns on a wide terminal, else below each other."""
-    if width < WIDE:
-        return Group(*views)
-    half = (len(views) + 1) // 2
-    table = Table.grid(padding=(0, 4, 0, 0), expand=True)
-    table.add_column(ratio=1)
-    table.add_column(ratio=1)
-    table.add_row(Group(*views[:half]), Group(*views[half:]))
     return table
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 from collections.abc import Iterator
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -48,6 +50,32 @@ class Progress:
         elif sys.stderr.isatty():
             click.echo(f"\r\x1b[K{text}", err=True, nl=False)
             self._open = True
+
+    @contextlib.contextmanager
+    def slowly(self, what: str) -> Iterator[None]:
+        """Say after a second what is being done, and for how long; on a terminal."""
+        seconds = 0
+
+        def tell(*_: object) -> None:
+            nonlocal seconds
+            seconds += 1
+            # It may come while the stream is being written to, and is not worth a failure.
+            with contextlib.suppress(RuntimeError, OSError, ValueError):
+                self.doing(f"{what} … {seconds} s")
+
+        # No thread: what forks (pages are written by processes) must not have one.
+        alone = not hasattr(signal, "setitimer") or current_thread() is not main_thread()
+        if alone or not sys.stderr.isatty():
+            yield
+            return
+        before = signal.signal(signal.SIGALRM, tell)
+        signal.setitimer(signal.ITIMER_REAL, 1.0, 1.0)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, before)
+            self.clear()
 
     @contextlib.contextmanager
     def counting(self, total: int) -> Iterator[None]:

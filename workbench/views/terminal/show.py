@@ -1,12 +1,17 @@
-"""``workbench show`` on a terminal: one profile, the longest launch in detail."""
+"""``workbench show`` on a terminal: one profile, the longest launch in detail.
+
+It is one module because a screen is laid out as one: what a section may take hangs on the others.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
+from rich.table import Table
 
 from workbench.analysis.absent import over, plus, times, total
 from workbench.analysis.aggregate import seconds_of, weights_of
@@ -40,17 +45,47 @@ from workbench.views.terminal.console import (
     GOOD,
     HEAD,
     WARN,
-    WIDE,
     Text,
     bar,
-    columns,
     cut,
     grid,
+    height,
+    needed,
     notes_block,
     provenance,
     section,
     with_unit,
 )
+
+#: Rows of what is shown where not everything is asked for.
+_ROWS = 60
+
+
+class _Fill(NamedTuple):
+    """How much is told: `ways` to a faster kernel, `hot` lines, ncu's `rules`, `launches`.
+
+    Ways have their reasons (`because`), lines their `counts`, rules their `words`.
+    """
+
+    ways: int
+    because: bool
+    hot: int
+    counts: bool
+    rules: int
+    words: bool
+    launches: int
+
+
+_FILLS = (
+    _Fill(3, True, 8, True, 5, True, 24),
+    _Fill(3, True, 8, True, 5, False, 24),
+    _Fill(3, True, 8, False, 5, False, 24),
+    _Fill(3, False, 5, False, 3, False, 12),
+    _Fill(3, False, 4, False, 0, False, 8),
+    _Fill(2, False, 2, False, 0, False, 5),
+    _Fill(2, False, 0, False, 0, False, 5),
+)
+_EVERYTHING = _Fill(99, True, 24, True, 999, True, 99_999)
 
 #: What the table of launches says of each.
 _OVERVIEW = ("sm_throughput", "memory_throughput")
@@ -91,10 +126,15 @@ def show_view(
         return Group(*parts, Text(), Text("No launch of it was profiled."))
     weights, _ = weights_of(profiled)
     longest = profiled[max(range(len(profiled)), key=lambda place: weights[place])]
-    if len(profile.launches) > 1:
-        parts.append(_overview(profile, longest, width))
-    parts += _details(profile, longest, read_all(longest), everything, width)
-    return Group(*parts)
+    readings = read_all(longest)
+    for detail in (_EVERYTHING,) if everything else _FILLS:
+        told = [*parts]
+        if len(profile.launches) > 1:
+            told.append(_overview(profile, longest, width, detail.launches))
+        told += _details(profile, longest, readings, detail, width)
+        if sum(height(part, width) for part in told) <= _ROWS:
+            break
+    return Group(*told)
 
 
 def _time(timing: Timing, baseline: Timing | None) -> Text:
@@ -119,7 +159,7 @@ def _time(timing: Timing, baseline: Timing | None) -> Text:
     return text
 
 
-def _overview(profile: Profile, longest: Launch, width: int) -> RenderableType:
+def _overview(profile: Profile, longest: Launch, width: int, most: int) -> RenderableType:
     """One row per launch; the longest is marked, because its details follow.
 
     Of a report launches of one kernel and configuration are one row, with their mean duration.
@@ -135,9 +175,12 @@ def _overview(profile: Profile, longest: Launch, width: int) -> RenderableType:
     header = ["", "", "kernel", *(["grid", "block"] if wide else [])]
     header += ["duration", "share", "compute", "memory"]
     table.add_row(*(Text(each, style=DIM) for each in header))
-    for own, title, duration in zip(
-        classes, titles([own[0] for own in classes]), sums, strict=True
-    ):
+    named = zip(classes, titles([own[0] for own in classes]), sums, strict=True)
+    # In their order, but of too many those that take most of the time.
+    heaviest = sorted(range(len(classes)), key=lambda place: -(sums[place] or 0.0))[:most]
+    for place, (own, title, duration) in enumerate(named):
+        if place not in heaviest and not any(launch is longest for launch in own):
+            continue
         # The one that is told below, or the first, stands for what is no sum.
         first = next((launch for launch in own if launch is longest), own[0])
         # Of thousands of launches only what stands in the table is read.
@@ -160,12 +203,15 @@ def _overview(profile: Profile, longest: Launch, width: int) -> RenderableType:
             text_of(readings, "sm_throughput"),
             text_of(readings, "memory_throughput"),
         )
-    return section(several(len(profile.launches), "launch", "launches"), table)
+    left = len(classes) - table.row_count + 1
+    note = f"{several(left, 'more row')} with --all" if left > 0 else ""
+    return section(several(len(profile.launches), "launch", "launches"), table, note)
 
 
 def _details(
-    profile: Profile, launch: Launch, readings: Readings, everything: bool, width: int
+    profile: Profile, launch: Launch, readings: Readings, detail: _Fill, width: int
 ) -> list[RenderableType]:
+    everything = detail is _EVERYTHING
     facts = [f"grid {extent(launch.grid)}", f"block {extent(launch.block)}"]
     if launch.dynamic_shared:
         facts.append(f"{quantity(launch.dynamic_shared, 'byte')} dynamic shared memory")
@@ -175,20 +221,29 @@ def _details(
     head = Text(cut(launch.kernel, 120), style=f"{HEAD} underline")
     head.append(f"  {', '.join(facts)}", style="not bold not underline")
     parts: list[RenderableType] = [Text(), head]
-    parts += headroom(profile, panel_of_launch(launch, profile.device), everything)
-    half = (width - 4) // 2 if width >= WIDE else width
+    parts += headroom(profile, panel_of_launch(launch, profile.device), detail)
     told = opinions(launch)
-    left = [*speed_of_light(readings, half), *memory(readings, profile.device, told)]
-    right = [*occupancy(readings, told), *scheduler(readings), *stall_bars(launch, half)]
-    beside = columns([Group(*left), Group(*right)], width)
-    parts += [beside] if width >= WIDE else [*left, *right]
-    parts += hot_lines(profile, launch, width, limit=24 if everything else 8)
-    parts += rules(launch, everything)
+    parts += _bars(launch, readings, width)
+    parts += memory(readings, profile.device, told, short=not detail.counts)
+    parts += [*occupancy(readings, told), *scheduler(readings)]
+    parts += hot_lines(profile, launch, limit=detail.hot, counts=detail.counts)
+    parts += rules(launch, detail)
     if everything:
         parts.append(_every_counter(readings))
         parts += _of_ptx(launch, readings)
-    parts += _missing(readings, everything)
-    return parts
+    return [*parts, *_missing(readings, everything)]
+
+
+def _bars(launch: Launch, readings: Readings, width: int) -> list[RenderableType]:
+    """Throughputs and the states of warps, beside each other where there is room."""
+    narrow = [*speed_of_light(readings, 0), *stall_bars(launch, 0)]
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for _ in narrow:
+        table.add_column(no_wrap=True)
+    table.add_row(*narrow)
+    if len(narrow) == 2 and needed(table) <= width:
+        return [table]
+    return [*speed_of_light(readings, width), *stall_bars(launch, width)]
 
 
 def _every_counter(readings: Readings) -> RenderableType:
@@ -220,30 +275,19 @@ def _of_ptx(launch: Launch, readings: Readings) -> list[RenderableType]:
 
 
 def _missing(readings: Readings, everything: bool) -> list[RenderableType]:
-    """Every counter without a value, with the reason; grouped by kind unless all are wanted."""
+    """Every counter without a value and why; or how many there are, and where the rest is."""
     absent = {name: reading for name, reading in readings.items() if isinstance(reading, Missing)}
-    if not absent:
-        return []
     head = f"{several(len(absent), 'counter')} without a value"
+    if not everything:
+        kinds = Counter(map(_kind, absent.values()))
+        why = listed([f"{number} {kind}" for kind, number in kinds.most_common()])
+        said = f"{head}: {why}; " if absent else ""
+        said += "--all shows all counters, hot lines and rules of ncu."
+        return [Text(), Text(said, style=DIM)]
     table = grid("l", "f")
-    if everything:
-        for name, reading in absent.items():
-            table.add_row(Text(name), Text(reading.reason, style=DIM))
-        return [section(head, table)]
-    kinds: dict[str, list[str]] = defaultdict(list)
-    for group, title in catalog().groups.items():
-        members = [counter.id for counter in catalog().group(group)]
-        own = {name: _kind(absent[name]) for name in members if name in absent}
-        if len(own) == len(members) > 2 and len(set(own.values())) == 1:
-            # A whole group is missing: one section was not captured, and one word says it.
-            kinds[own[members[0]]].append(f"all {len(members)} of {title}")
-            continue
-        for name, kind in own.items():
-            kinds[kind].append(name)
-    for kind, names in kinds.items():
-        table.add_row(Text(kind), Text(", ".join(names), style=DIM))
-    note = "--all names each one with its reason"
-    return [section(head, table, note)]
+    for name, reading in absent.items():
+        table.add_row(Text(name), Text(reading.reason, style=DIM))
+    return [section(head, table)] if absent else []
 
 
 def _kind(reading: Missing) -> str:
@@ -313,18 +357,18 @@ def _color(share: float) -> str:
 
 
 def speed_of_light(readings: Readings, width: int) -> list[RenderableType]:
-    """Throughputs as bars: which unit is busiest, and how close it is to what it can do."""
+    """Throughputs as bars: which unit is busiest; in as few columns as it needs with 0."""
     known = [(title, v) for title, c in _SPEED if (v := value_of(readings, c)) is not None]
     if not known:
         return []
-    cells = max(10, min(40, width - 36))
+    cells = max(8, min(40, width - 36))
     table = grid("l", "r", "l")
     for title, value in known:
         share = float(value) / 100.0
         gauge = Text(bar(share, cells), style=_color(share))
         gauge.append("·" * (cells - len(gauge.plain)), style=DIM)
         table.add_row(title, quantity(value, "%"), gauge)
-    return [section("Speed of light", table, "share of what the chip can sustain")]
+    return [section("Speed of light", table, "share of what the chip can sustain" if width else "")]
 
 
 class _Facts:
@@ -372,9 +416,13 @@ class _Facts:
         return [section(title, self.table)] if self.table.row_count else []
 
 
-def memory(readings: Readings, device: Device, told: Sequence[Opinion]) -> list[RenderableType]:
-    """How accesses use sectors, banks and caches."""
+def memory(
+    readings: Readings, device: Device, told: Sequence[Opinion], *, short: bool
+) -> list[RenderableType]:
+    """How accesses use sectors, banks and caches; `short`: a row each, whatever there is to say."""
     facts = _Facts(readings)
+    if short:
+        facts.table.columns[2].no_wrap, facts.table.columns[2].overflow = True, "ellipsis"
     for kind in ("load", "store"):
         if value_of(readings, f"global_{kind}s") == 0:
             continue
@@ -447,13 +495,13 @@ def scheduler(readings: Readings) -> list[RenderableType]:
 
 
 def stall_bars(launch: Launch, width: int) -> list[RenderableType]:
-    """Where warps spent their time, largest first."""
+    """Where warps spent their time, largest first; in as few columns as it needs with 0."""
     found = breakdown(launch)
     if not found.shares:
         return []
     shown = [share for share in found.shares if share.share >= _SMALL][:_TOP_STALLS]
     timed = any(share.cycles is not None for share in shown)
-    cells = max(8, min(28, width - 52))
+    cells = max(6, min(28, width - 52))
     table = grid("l", "r", *("r" if timed else ""), "l")
     for share in shown:
         gauge = Text(bar(share.share, cells), style="red" if share.stalled else "green")
@@ -463,7 +511,8 @@ def stall_bars(launch: Launch, width: int) -> list[RenderableType]:
     if rest >= 0.0005:
         table.add_row(Text("others", style=DIM), quantity(100.0 * rest, "%"))
     source = f"{quantity(found.samples)} samples" if found.source == "samples" else "cycle counts"
-    note = f"share of time ({source})" + (", cycles/inst" if timed else "")
+    note = f"share of time ({source})" if width else "share of time"
+    note += ", cycles/inst" if timed else ""
     return [section("Warp states", table, note)]
 
 
@@ -475,26 +524,26 @@ _COUNTERS = (
     ("global_sectors", "global_sectors_ideal", "sectors"),
     ("instructions", "", "instructions"),
 )
-_MAX_RULES = 5
-#: From this width on, counters fit beside the code instead of below it.
-_BESIDE = 150
 _TELLING = ("optimization", "warning")
 
 
-def hot_lines(profile: Profile, launch: Launch, width: int, limit: int) -> list[RenderableType]:
+def hot_lines(
+    profile: Profile, launch: Launch, limit: int, *, counts: bool
+) -> list[RenderableType]:
     """The lines with most warp samples, their largest stall, their text and counters."""
+    if not limit:
+        return []
     hot = [line for line in sampled_lines(launch) if line.telling][:limit]
     if not hot:
-        return _without_samples(profile, launch, limit)
+        return _without_samples(profile, launch, limit, counts=counts)
     counters = line_counters(launch)
     many = len({index for index in launch.instructions.file if index >= 0}) > 1
-    wide = width >= _BESIDE
-    table = grid("r", "r", "l", "f", *("l" if wide else ""))
+    table = grid("r", "r", "l", "f")
     table.expand = True
-    header = ["line", "time", "largest stall", "source", *(["counters"] if wide else [])]
+    header = ["line", "time", "largest stall", "source"]
     table.add_row(*(Text(each, style=DIM) for each in header))
     for line in hot:
-        note = _line_note(launch, counters[line.key])
+        note = _line_note(launch, counters[line.key]) if counts else ""
         code = _code(profile, line.key)
         cells: list[RenderableType] = [
             _place(profile, line.key, many),
@@ -502,17 +551,16 @@ def hot_lines(profile: Profile, launch: Launch, width: int, limit: int) -> list[
             _largest_stall(line),
         ]
         code.no_wrap, code.overflow = True, "ellipsis"
-        if wide:
-            table.add_row(*cells, code, Text(note, style=DIM))
-        else:
-            below = Text(note, style=DIM, no_wrap=True, overflow="ellipsis")
-            table.add_row(*cells, Group(code, below) if note else code)
+        below = Text(note, style=DIM, no_wrap=True, overflow="ellipsis")
+        table.add_row(*cells, Group(code, below) if note else code)
     index = hot[0].key[0]
     name = profile.sources[index].path if index >= 0 and not many else ""
     return [section("Hot lines", table, name)]
 
 
-def _without_samples(profile: Profile, launch: Launch, limit: int) -> list[RenderableType]:
+def _without_samples(
+    profile: Profile, launch: Launch, limit: int, *, counts: bool
+) -> list[RenderableType]:
     """Lines by instructions where nothing was sampled (the emulator, some reports)."""
     name = line_metric(launch, catalog()["instructions"])
     if name is None:
@@ -523,9 +571,10 @@ def _without_samples(profile: Profile, launch: Launch, limit: int) -> list[Rende
     table = grid("r", "r", "f")
     for key in order[:limit]:
         code = _code(profile, key)
-        note = Text(_line_note(launch, counters[key]), style=DIM)
+        code.no_wrap, code.overflow = True, "ellipsis"
+        note = [Text(_line_note(launch, counters[key]), style=DIM)] if counts else []
         place = _place(profile, key, many)
-        table.add_row(place, quantity(counters[key].get(name, 0)), Group(code, note))
+        table.add_row(place, quantity(counters[key].get(name, 0)), Group(code, *note))
     return [section("Lines", table, "by instructions executed")] if order else []
 
 
@@ -572,21 +621,22 @@ def _line_note(launch: Launch, counters: dict[str, Number]) -> str:
 # --- rules ------------------------------------------------------------------------------------
 
 
-def rules(launch: Launch, everything: bool) -> list[RenderableType]:
+def rules(launch: Launch, detail: _Fill) -> list[RenderableType]:
     """Ncu's findings, those with the largest estimated speed-up first."""
+    everything = detail is _EVERYTHING
     found = [rule for rule in launch.rules if everything or rule.kind in _TELLING]
     if not found:
         return []
     # A global estimate speaks of the launch, a local one of a part of it only.
     found.sort(key=lambda rule: (rule.scope == "local", -(rule.speedup or 0.0)))
-    shown = found if everything else found[:_MAX_RULES]
+    shown = found[: detail.rules]
     body: list[RenderableType] = []
     for rule in shown:
-        body += _rule(rule, everything)
+        body += _rule(rule, everything)[: 1 + detail.words]
     note = "speed-ups are ncu's estimates"
     if len(shown) < len(found):
         note += f"; --all shows {len(found) - len(shown)} more"
-    return [section("What ncu's rules say", Group(*body), note)]
+    return [section("What ncu's rules say", Group(*body), note)] if shown else []
 
 
 def _rule(rule: Rule, everything: bool) -> list[RenderableType]:
@@ -614,17 +664,14 @@ def _first_sentences(text: str, limit: int = 240) -> str:
 
 # --- what limits it now -----------------------------------------------------------------------
 
-#: Ways that are shown where not all are wanted.
-_WAYS = 3
 
-
-def headroom(profile: Profile, panel: Panel | None, everything: bool) -> list[RenderableType]:
+def headroom(profile: Profile, panel: Panel | None, detail: _Fill) -> list[RenderableType]:
     """The panel; [] where nothing is known.
 
     Args:
         profile: Holds the lines' text.
         panel: What was found of it.
-        everything: All ways instead of the first three.
+        detail: How many ways, and whether with their reasons.
     """
     counted = profile.engine == "emulator"
     if panel is None or not (panel.limit or (counted and panel.ways)):
@@ -636,8 +683,10 @@ def headroom(profile: Profile, panel: Panel | None, everything: bool) -> list[Re
         hot.append(", ".join(filter(None, (share, panel.waited))))
         body += [hot, *_hot_code(profile, panel.hot.key)]
     table = grid("l", "f")
-    for way in panel.ways if everything else panel.ways[:_WAYS]:
-        table.add_row(Text(f"≤ {factor(way.speedup)}", style=HEAD), _way(profile, way))
+    for way in panel.ways[: detail.ways]:
+        elsewhere = panel.hot is None or way.line != panel.hot.key
+        said = _way(profile, way, placed=elsewhere, because=detail.because)
+        table.add_row(Text(f"≤ {factor(way.speedup)}", style=HEAD), said)
     if table.row_count:
         at = ", with every unit at its peak" if counted else ""
         body += [Text(f"to try, each with an upper bound of its speed-up{at}"), table]
@@ -645,11 +694,11 @@ def headroom(profile: Profile, panel: Panel | None, everything: bool) -> list[Re
     return [section(head, Group(*body))]
 
 
-def _way(profile: Profile, way: Way) -> RenderableType:
+def _way(profile: Profile, way: Way, *, placed: bool, because: bool) -> RenderableType:
     text = Text(way.words)
-    if way.line is not None:
+    if way.line is not None and placed:
         text.append(f" ({_line_place(profile, way.line)})", style=DIM)
-    return Group(text, Text(way.because, style=DIM))
+    return Group(text, Text(way.because, style=DIM)) if because else text
 
 
 def _line_place(profile: Profile, key: LineKey) -> str:
