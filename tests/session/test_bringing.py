@@ -6,18 +6,21 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from tests.ladders import needs_compiler
 from workbench.cli import app
 from workbench.errors import UsageError
 from workbench.project import Project
 from workbench.session.bringing import Brought, bring
 from workbench.study.folder import Study, load_study, resolve_launches
 
-PROGRAMS = Path(__file__).resolve().parents[1] / "data" / "bring"
+REPO = Path(__file__).resolve().parents[2]
+PROGRAMS = REPO / "tests" / "data" / "bring"
 needs_host = pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
 
 
@@ -139,3 +142,115 @@ def test_a_file_without_a_reference_leaves_a_to_do(project: Project) -> None:
         UsageError, match=re.escape("write reference() of kernels/program/study.py")
     ):
         answers(study, study.problem().name)
+
+
+LADDERS = {
+    "convolution": (["convNaive", "convConstant", "convTiled"], "`convCPU`"),
+    "gemm": (["sgemm_coalesced", "sgemm_shared"], "`cpu_gemm`"),
+    "reduction": (["reduceInterleaved", "reduceSequential"], "the loop"),
+    "stencil": (["heat"], "the loop"),
+    "histogram": (["histGlobal", "histShared"], "`histHost`"),
+}
+
+
+@pytest.mark.parametrize("program", LADDERS)
+def test_a_students_program_becomes_its_ladder(project: Project, program: str) -> None:
+    kernels, reference = LADDERS[program]
+    made = bring(project, PROGRAMS / f"{program}.cu")
+    assert list(made.versions.values()) == kernels
+    assert made.notes == []
+    assert made.reference.startswith(reference)
+    study = load_study(project, program)
+    for problem in study.problems.values():
+        for version in study.versions.values():
+            assert resolve_launches(study, version, problem)
+
+
+def answer(project: Project, program: str, problem: str) -> tuple[Study, dict[str, Any], Any]:
+    bring(project, PROGRAMS / f"{program}.cu")
+    study = load_study(project, program)
+    chosen = study.problem(problem)
+    inputs = study.inputs(chosen, np.random.default_rng(1))
+    (found,) = study.reference(chosen, inputs).values()
+    return study, inputs, found
+
+
+@needs_host
+def test_a_constant_of_the_device_and_an_array_share_an_input(project: Project) -> None:
+    study, inputs, found = answer(project, "convolution", "small")
+    assert set(inputs) == {"in_", "mask"}
+    assert [fill.input for fill in study.version("v1").fills] == ["mask"]
+    height, width = (study.problem("small").parameters[n] for n in ("height", "width"))
+    padded = np.pad(inputs["in_"].reshape(height, width).astype(float), 2)
+    views = np.lib.stride_tricks.sliding_window_view(padded, (5, 5))
+    wanted = np.einsum("yxij,ij->yx", views, inputs["mask"].reshape(5, 5).astype(float))
+    np.testing.assert_allclose(found, wanted.ravel(), rtol=1e-4, atol=1e-4)
+
+
+@needs_host
+def test_an_output_that_is_read_begins_with_an_input(project: Project) -> None:
+    study, inputs, found = answer(project, "gemm", "small")
+    (fill,) = study.version("v0").fills
+    assert (fill.name, fill.input) == ("C", "C_before")
+    (launch,) = resolve_launches(study, study.version("v0"), study.problem("whole"))
+    assert (launch.kernel, launch.block) == ("sgemm_coalesced<32>", (1024, 1, 1))
+    n = study.problem("small").parameters["n"]
+    a, b, c = (inputs[name].reshape(n, n).astype(float) for name in ("A", "B", "C_before"))
+    np.testing.assert_allclose(found, (0.5 * a @ b + 3 * c).ravel(), rtol=1e-4)
+
+
+@needs_host
+def test_what_is_compared_with_is_the_answer(project: Project) -> None:
+    study, inputs, found = answer(project, "stencil", "whole")
+    assert study.outputs(study.problem()) == {"next": ((256 * 192,), "float64")}
+    now = inputs["now"].reshape(192, 256)
+    wanted = now.copy()
+    inner = now[:-2, 1:-1] + now[2:, 1:-1] + now[1:-1, :-2] + now[1:-1, 2:]
+    wanted[1:-1, 1:-1] += 0.1 * (inner - 4 * now[1:-1, 1:-1])
+    np.testing.assert_allclose(found, wanted.ravel(), rtol=1e-12)
+
+
+@needs_host
+def test_partial_sums_and_counts_are_right(project: Project) -> None:
+    study, inputs, found = answer(project, "reduction", "small")
+    np.testing.assert_allclose(found, inputs["in_"].reshape(-1, 256).sum(axis=1), rtol=1e-5)
+    assert resolve_launches(study, study.version("v1"), study.problem())[0].dynamic_shared == 1024
+    study, inputs, found = answer(project, "histogram", "odd")
+    np.testing.assert_array_equal(found, np.bincount(inputs["data"], minlength=256))
+
+
+def test_a_size_that_is_compiled_in_is_made_small_enough(project: Project) -> None:
+    made, study = brought(
+        project,
+        """#define N 100000000  // large
+__global__ void twice(const float *x, float *y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < N) y[i] = 2 * x[i];
+}
+int main() {
+    float *x, *y;
+    cudaMallocManaged(&x, N * sizeof(float));
+    cudaMallocManaged(&y, N * sizeof(float));
+    for (int i = 0; i < N; i++) x[i] = 1.0f;
+    twice<<<(N + 255) / 256, 256>>>(x, y);
+    cudaDeviceSynchronize();
+}
+""",
+    )
+    (note,) = [each for each in made.notes if "N is larger in the file" in each]
+    size = study.problem().parameters["N"]
+    assert size < 1 << 23 and str(size) in note
+    assert f"#define N {size}  // large" in study.version("v0").text
+
+
+@needs_compiler
+@needs_host
+@pytest.mark.slow
+def test_the_how_to_works_as_it_is_written(project: Project) -> None:
+    page = (REPO / "docs" / "how-to" / "bring.md").read_text()
+    commands = re.findall(r"^\$ workbench (.*)$", page, re.MULTILINE)
+    shutil.copy(PROGRAMS / "vector_add.cu", project.root)
+    (project.root / "workbench.toml").unlink()
+    for command in commands[: commands.index("new vector_add/v1") + 1]:
+        result = CliRunner().invoke(app, command.split())
+        assert result.exit_code == 0, (command, result.output)

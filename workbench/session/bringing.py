@@ -50,6 +50,8 @@ _TYPE_HEADERS = {
     "__half": "cuda_fp16.h",
     "half": "cuda_fp16.h",
 }
+#: Headers of NVIDIA's samples for hosts, of which no kernel has need.
+_HELPERS = ("helper_cuda.h", "helper_functions.h", "helper_string.h", "helper_timer.h")
 _STANDARD = re.compile(
     r"c?(?:assert|float|limits|math|stdint|stdio|stdlib|stddef|string)(?:\.h)?|type_traits|"
     r"utility|algorithm|iostream|vector|functional|numeric|chrono|random"
@@ -99,8 +101,8 @@ def bring(project: Project, path: Path, name: str = "", kernel: str = "") -> Bro
             f"{project.kernels / study} is there already",
             f"Nothing was written. Choose another name: --study {study}_2.",
         )
-    pieces = Pieces()
-    pieces.read(read_source(path), path.name, _headers(path.parent))
+    text = read_source(path)
+    pieces = _pieces(text, path)
     kernels = pieces.kernels()
     if not kernels:
         raise UsageError(f"{path} holds no kernel", "A kernel is a `__global__` function.")
@@ -109,6 +111,21 @@ def bring(project: Project, path: Path, name: str = "", kernel: str = "") -> Bro
             f"{path} has no kernel `{kernel}`", did_you_mean(kernel, kernels, "kernels")
         )
     writer = _Files(study, path.name, pieces, rungs_of(pieces, kernel))
+    if smaller := writer.oversized():
+        for constant, value in smaller.items():
+            text = _with(text, constant, value)
+        pieces = _pieces(text, path)
+        writer = _Files(study, path.name, pieces, rungs_of(pieces, kernel))
+        writer.notes += [
+            f"{constant} is larger in the file, and compiled into a kernel: it is {value} here, so "
+            "that the emulator can run it"
+            for constant, value in smaller.items()
+        ]
+    writer.notes += [
+        f"{header} does not lie beside the file: what it declares is not known"
+        for header in pieces.missing
+        if header not in _HELPERS
+    ]
     files = writer.files()
     folder = f"kernels/{study}"
     create_files(project.root, {f"{folder}/{file}": text.encode() for file, text in files.items()})
@@ -118,6 +135,22 @@ def bring(project: Project, path: Path, name: str = "", kernel: str = "") -> Bro
     return Brought(
         study, [f"{folder}/{file}" for file in files], writer.versions, writer.notes, writer.says
     )
+
+
+def _pieces(text: str, path: Path) -> Pieces:
+    pieces = Pieces()
+    pieces.read(text, path.name, _headers(path.parent))
+    return pieces
+
+
+def _with(text: str, constant: str, value: int) -> str:
+    """A file whose constant has another value."""
+    declared = re.compile(
+        rf"(^[ \t]*#[ \t]*define[ \t]+{constant}[ \t]+|\b{constant}[ \t]*=[ \t]*)"
+        r"(?:(?!//|/\*|;).)+?(?=[ \t]*(?://|/\*|;|$))",
+        re.MULTILINE,
+    )
+    return declared.sub(rf"\g<1>{value}", text, count=1)
 
 
 def _study_name(stem: str) -> str:
@@ -184,10 +217,9 @@ class _Files(StudyPlan):
                     outputs[target] = name
         work = [event for event in rung.events if isinstance(event, HostWork)]
         inputs = self._through(work, inputs)
-        missing = {b.name for b in self.buffers if b.role == "output"} - set(outputs.values())
-        if missing or not outputs:
-            return None
-        return host_reference(self.pieces, work, inputs, outputs)
+        names = [each.name for each in self.buffers if each.role == "output"]
+        begun = {b.start: b.name for b in self.buffers if isinstance(b.start, str)}
+        return host_reference(self.pieces, work, inputs, outputs, names, begun)
 
     def _through(self, work: list[HostWork], inputs: dict[Memory, str]) -> dict[Memory, str]:
         """Arrays whose elements were copied into what goes to the device are inputs too."""
@@ -348,7 +380,10 @@ class _Files(StudyPlan):
             elif isinstance(each.start, str):
                 text += f'    {each.name} = inputs["{each.start}"].astype("{kind}")\n'
             else:
-                text += f'    {each.name} = np.zeros({self.plain(each.count)}, "{kind}")\n'
+                # What the host compares may not be all: NaN is left of the rest, and told.
+                first = "np.nan" if reference.compares and kind.startswith("float") else "0"
+                size = self.plain(each.count)
+                text += f'    {each.name} = np.full({size}, {first}, "{kind}")\n'
         given = ", ".join(
             [*reference.arrays, *(self.plain(Known(n, None)) for n in reference.numbers)]
         )
@@ -388,12 +423,11 @@ class _Files(StudyPlan):
             [word for x in rung.launches for word in (x.kernel, *x.template)]
         )
         names = {name for piece in device for name in piece.names}
+        for symbol, given in self.symbols.items():
+            if symbol in names:
+                toml += "\n[[fill]]\n" + pair("name", symbol, 5) + pair("input", given, 5)
         for buffer in (*self.buffers, *self.own[index]):
-            if buffer.role == "input" and isinstance(buffer.start, str) and buffer.start in names:
-                toml += (
-                    "\n[[fill]]\n" + pair("name", buffer.start, 5) + pair("input", buffer.name, 5)
-                )
-            elif buffer.role != "input" and buffer.start is not None and buffer.name in used:
+            if buffer.role != "input" and buffer.start is not None and buffer.name in used:
                 toml += "\n[[fill]]\n" + pair("name", buffer.name, 5)
                 key = "input" if isinstance(buffer.start, str) else "value"
                 start = buffer.start if isinstance(buffer.start, str) else int(buffer.start)

@@ -34,7 +34,9 @@ from workbench.study.expressions import FUNCTIONS, evaluate
 _PREFIX = re.compile(r"(?:d|h|dev|device|gpu|host)_(?=\w)|(?:d|h)(?=[A-Z]\w*\Z)")
 _SUFFIX = re.compile(r"(?<=\w)_(?:d|dev|device|gpu|h|host)\Z")
 #: Elements of all buffers together that a problem for `verify` has at most, where sizes are free.
-_SMALL = 1 << 17
+_SMALL = 1 << 16
+#: And as many as a kernel may be compiled for.
+_MOST = 1 << 23
 
 
 @dataclass(slots=True)
@@ -100,7 +102,7 @@ def _split(walk: Followed, pieces: Pieces) -> Iterator[NewVersion]:
     kernels = pieces.kernels()
     current: list[LaunchSeen] = []
     seen: set[object] = set()
-    written: set[int] = set()
+    written, all_written = set[int](), set[int]()
     for at, event in enumerate(walk.events):
         if not isinstance(event, LaunchSeen) or event.kernel not in kernels or _key(event) in seen:
             continue
@@ -110,15 +112,31 @@ def _split(walk: Followed, pieces: Pieces) -> Iterator[NewVersion]:
             continue  # in a template that measures, of which less is known
         seen.add(_key(event))
         reads, writes = _touched(event, pieces)
-        again = writes & written or any(isinstance(each, CopySeen) and id(each.source) in written
-                                        for each in _since(walk, current, event))  # fmt: skip
-        if current and again and not reads & written:
+        between = [each for each in _since(walk, current, event) if isinstance(each, CopySeen)]
+        written -= {id(each.target) for each in between}  # filled anew
+        again = writes & written or any(id(each.source) in all_written for each in between)
+        same = bool(current) and _same_work(current[-1], event, pieces)
+        if current and (again or same) and not reads & written:
             yield NewVersion(current, walk.events, walk.constants, walk.notes)
-            current, written = [], set()
+            current, written, all_written = [], set(), set()
         current.append(event)
         written |= writes
+        all_written |= writes
     if current:
         yield NewVersion(current, walk.events, walk.constants, walk.notes)
+
+
+def _same_work(a: LaunchSeen, b: LaunchSeen, pieces: Pieces) -> bool:
+    """Whether two launches read the same arrays, and write others of one type and size."""
+    if a.kernel == b.kernel:
+        return False
+    sides = [_accessed(each, pieces) for each in (a, b)]
+    reads = [{id(m) for m, access in side if not access.written} for side in sides]
+    writes = [
+        [(m.dtype, m.count and m.count.text) for m, access in side if access.written]
+        for side in sides
+    ]
+    return bool(reads[0]) and reads[0] == reads[1] and writes[0] == writes[1]
 
 
 def _since(walk: Followed, current: list[LaunchSeen], event: LaunchSeen) -> list[object]:
@@ -210,11 +228,19 @@ class StudyPlan:
         self.walk = rungs[0].events
         self.constants = self._constants()
         self.names: dict[int, str] = {}
+        self.sources: dict[str, str] = {}  # the host's variables -> inputs
         self.buffers = self._buffers(rungs[0])
+        self.symbols = self._symbols()
         self.own: list[list[Buffer]] = [
             [] if i == 0 else self._others(rung) for i, rung in enumerate(rungs)
         ]
         self.parameters = self._parameters()
+        self.notes = [
+            note
+            for note in self.notes
+            if not (asked := re.match(r"the command line gives `(\w+)`", note))
+            or asked[1] in self.parameters
+        ]
         self.fixed = self._fixed()
 
     def _constants(self) -> dict[str, int]:
@@ -302,8 +328,8 @@ class StudyPlan:
                         f"nothing seems to fill {memory.name}: its values are guesses"
                     )
                 found.append(Buffer(name, dtype, size, "input", None, filled or memory.filled))
-        for buffer in self._symbols(rung):
-            found.append(buffer)
+                if isinstance(begins, Memory):
+                    self.sources[begins.name] = name
         return found
 
     def _start(
@@ -320,33 +346,40 @@ class StudyPlan:
             return float(begins.value or 0)
         if isinstance(begins, Memory):
             written = " ".join(begins.filled)
-            if re.fullmatch(r"[{}\s0.f]*", written) and (written or not access.read):
-                return 0.0 if access.read else None
-            if not access.read:
+            if not access.read and not access.added:
                 return None
+            if re.fullmatch(r"[{}\s0.f]+", written):
+                return 0.0
             first = self._free(f"{name}_before")
             found.append(Buffer(first, dtype, size, "input", None, begins.filled))
             self.names[id(begins)] = first
+            self.sources[begins.name] = first
             return first
         if access.added:
             self.notes.append(f"{name} is added to, and begins with 0: that is a guess")
             return 0.0
         return None
 
-    def _symbols(self, rung: NewVersion) -> Iterator[Buffer]:
-        """Inputs that are copied to variables of the device."""
-        seen = set[str]()
-        for event in rung.events[: rung.events.index(rung.launches[-1])]:
-            if not isinstance(event, CopySeen) or not event.symbol:
-                continue
-            name = self._free(f"{event.symbol}_values")
-            source = event.source
-            if source is None or source.count is None or event.symbol in seen:
-                continue
-            seen.add(event.symbol)
-            self.names[id(source)] = name
-            dtype = source.dtype or "float32"
-            yield Buffer(name, dtype, source.count, "input", event.symbol, source.filled)
+    def _symbols(self) -> dict[str, str]:
+        """Variables of the device -> the inputs that are copied to them."""
+        found: dict[str, str] = {}
+        for rung in self.rungs:
+            for event in rung.events[: rung.events.index(rung.launches[-1])]:
+                if not isinstance(event, CopySeen) or not event.symbol or event.symbol in found:
+                    continue
+                source = event.source
+                if source is None or source.count is None:
+                    continue
+                name = self.sources.get(source.name, "")
+                if not name:
+                    name = self._free(f"{event.symbol}_values")
+                    dtype = source.dtype or "float32"
+                    made = Buffer(name, dtype, source.count, "input", None, source.filled)
+                    self.buffers.append(made)
+                    self.sources[source.name] = name
+                found[event.symbol] = name
+                self.names[id(source)] = name
+        return found
 
     def _others(self, rung: NewVersion) -> list[Buffer]:
         """Buffers of a later version: those of the study by name, its own beside them."""
@@ -360,8 +393,11 @@ class StudyPlan:
             if memory in mine and len(mine) == len(outputs):
                 same = outputs[mine.index(memory)]
             elif memory not in mine and not access.written and same is None:
+                begins = self._beginning(memory, rung)
+                known = self.sources.get(begins.name, "") if isinstance(begins, Memory) else ""
                 inputs = [b for b in self.buffers if b.role == "input" and b.dtype == memory.dtype]
-                if len(inputs) == 1:
+                same = next((b for b in inputs if b.name == known), None)
+                if same is None and len(inputs) == 1:
                     same = inputs[0]
             if same is not None:
                 self.names[id(memory)] = same.name
@@ -443,6 +479,19 @@ class StudyPlan:
             return evaluate(self.plain(amount), dict(values))
         except UsageError:
             return amount.whole or 1
+
+    def oversized(self) -> dict[str, int]:
+        """Constants of kernels that make arrays which no emulator gets through, made smaller."""
+        values = dict(self.parameters)
+        sizes = " ".join(self.plain(each.count) for each in self.buffers)
+        while self._elements(values) > _MOST:
+            large = [n for n in self.fixed if values[n] > 256 and re.search(rf"\b{n}\b", sizes)]
+            if not large:
+                break
+            widest = max(large, key=lambda n: values[n])
+            values[widest] //= 2
+        free = [n for n in values if n not in self.fixed and values[n] > 1 and n in sizes]
+        return {n: values[n] for n in self.fixed if values[n] != self.parameters[n] and not free}
 
     def small(self) -> dict[str, int]:
         """Sizes that the emulator is quick with, each a half or a quarter … of the file's."""

@@ -39,6 +39,16 @@ _COMPARES = re.compile(r"==|!=|[<>]")
 _CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "dim3"})
 #: Of a number that the command line has to give, and what is put in its place.
 _ASKED, _GUESS = "?given", 1024
+#: What a program asks of the device, and what is answered.
+_DEVICE = {
+    "multiProcessorCount": 132,
+    "maxThreadsPerMultiProcessor": 2048,
+    "maxThreadsPerBlock": 1024,
+    "warpSize": 32,
+    "sharedMemPerBlock": 49152,
+    "major": 9,
+}
+_DECLARED = ("struct_specifier", "class_specifier", "union_specifier", "enum_specifier")
 _UNWRAP = ("parenthesized_expression", "condition_clause", "cast_expression")
 
 
@@ -333,7 +343,7 @@ class _HostWalk:
             node = inner(piece.node)
             key = "value" if piece.kind == "macro" else "type"
             target = node.child_by_field_name(key)
-            if target is None or target.type.endswith("_specifier"):
+            if target is None or target.type in _DECLARED:
                 return kind
             kind = piece.plain[target.start_byte : target.end_byte]
         return kind
@@ -375,6 +385,8 @@ class _HostWalk:
                     value.moved,
                 )
         self.frames.append(frame)
+        for parameter in parameters(piece)[len(given) :]:
+            frame.scopes[0][parameter.name] = self._snippet(parameter.default)
         self.statement(body)
         self.frames.pop()
         return frame.result
@@ -433,9 +445,10 @@ class _HostWalk:
             if chosen is not None:
                 self.statement(chosen)
             return
+        launching = [each for each in branches if self._launches(each)]
         for branch in (then, other):
-            if branch is None:
-                continue
+            if branch is None or (len(launching) > 1 and branch is not then):
+                continue  # of two ways to launch the first
             if (
                 self.unit is not None
                 or self.reaches(branch)
@@ -543,7 +556,7 @@ class _HostWalk:
                 self.statement(part)
             self.counting = counted
         if start is not None and node.type == "for_range_loop":
-            self.declare(self.text(name_in(start)), None)
+            self._each(self.text(name_in(start)), node)
         for child in node.named_children:
             if child.type == "comment":
                 continue
@@ -552,6 +565,18 @@ class _HostWalk:
         if alone:
             self._end_unit()
         self.frames[-1].scopes.pop()
+
+    def _each(self, name: str, node: Node) -> None:
+        """``for (auto& x : values)``: what is assigned to `x` fills the array."""
+        self.declare(name, None)
+        values = self.value(node.child_by_field_name("right"))
+        if not isinstance(values, Variable) or values.memory is None:
+            return
+        filled = re.search(rf"\b{name}\s*[-+*/]?=(?!=)\s*([^;]*)", self.text(node))
+        if filled is not None:
+            self._write(values.memory, filled[1])
+        else:
+            self._read(values.memory)
 
     def _calls(self, node: Node) -> bool:
         """Whether code calls a function of the file, and gives it an array."""
@@ -598,7 +623,7 @@ class _HostWalk:
         shape = declarator
         if declarator.type == "init_declarator":
             shape = declarator.child_by_field_name("declarator") or declarator
-        stars = self.text(shape).count("*")
+        stars = self.text(shape).partition("[")[0].count("*")
         plain = self.resolve(kind.rstrip("* ")) if kind != "auto" else ""
         vector = re.match(r"(?:thrust::\w+_|pinned_)?vector\s*<\s*([^<>]+?)\s*(?:,.*)?>", plain)
         if plain == "dim3":
@@ -678,9 +703,12 @@ class _HostWalk:
             made.memory.count = given[0]
             if len(given) > 1 and isinstance(given[1], Known):
                 made.memory.filled.append(given[1].expression)
-        elif given and isinstance(given[0], Variable):
-            self.declare(name, given[0])
-            return
+        elif given and isinstance(given[0], Variable) and given[0].memory is not None:
+            made.memory.count = given[0].memory.count
+            made.memory.filled = list(given[0].memory.filled)
+            self.found.events.append(CopySeen(given[0].memory, made.memory))
+        if not made.memory.filled:
+            made.memory.filled.append("0")  # as the language says
         self.declare(name, made)
 
     def _array(self, name: str, kind: str, shape: Node, value: Node | None) -> None:
@@ -700,7 +728,7 @@ class _HostWalk:
         listed = items if isinstance(items, list) else None
         if count is None and listed:
             count = number(len(listed))
-        if "*" in self.text(shape):  # an array of pointers
+        if "*" in self.text(shape).partition("[")[0]:  # an array of pointers
             self.declare(name, Variable(name, kind))
             return
         made = self._named(name, kind, _Fresh(count, counted=True))
@@ -862,7 +890,25 @@ class _HostWalk:
         name = self.text(node.child_by_field_name("field"))
         if isinstance(base, Extent) and name in ("x", "y", "z"):
             return getattr(base, name)  # type: ignore[no-any-return]
+        if name in _DEVICE and base is None:
+            note = f"{name} of the device is taken for {_DEVICE[name]}, an H100's"
+            if note not in self.found.notes:
+                self.found.notes.append(note)
+            return number(_DEVICE[name])
         return None
+
+    def _member(self, node: Node) -> Value:
+        """``T::size``, a constant of a type."""
+        kind, _, name = self.text(node).rpartition("::")
+        found = re.match(r"(\w+)\s*(?:<(.*)>)?\Z", self.resolve(kind))
+        piece = self.pieces.named(found[1]) if found is not None else None
+        if found is None or piece is None:
+            return self.lookup(name)
+        written = re.search(rf"static\s[^;=]*\b{name}\s*=\s*([^;]+);", piece.text)
+        given = [self.resolve(each) for each in (found[2] or "").split(",")]
+        bound = dict(zip(template_parameters(piece), given, strict=False))
+        self.frames[-1].types |= bound
+        return self._snippet(written[1]) if written is not None else None
 
     def _assignment(self, node: Node) -> Value:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
@@ -893,7 +939,12 @@ class _HostWalk:
         elif isinstance(value, Variable) and isinstance(old, Variable):
             if value.memory is not None and value.name == "return":
                 value.memory.name = name
-            self.assign(name, Variable(name, old.kind or value.kind, value.memory, value.items))
+            memory = value.memory
+            if memory is not None and memory.vector and old.memory is not None:
+                old.memory.count, old.memory.filled = memory.count, list(memory.filled)
+                self.found.events.append(CopySeen(memory, old.memory))
+                return
+            self.assign(name, Variable(name, old.kind or value.kind, memory, value.items))
         elif isinstance(value, Known) and self.counting:
             self.assign(name, value if self.counting == "known" else Known(name, None))
         elif isinstance(value, Known) and value.text == _ASKED:
@@ -926,6 +977,9 @@ class _HostWalk:
     def _update(self, node: Node) -> Value:
         argument = node.child_by_field_name("argument")
         if argument is not None and argument.type != "identifier":
+            indices = argument.child_by_field_name("indices")
+            for each in indices.named_children if indices is not None else ():
+                self.value(each)
             target = self._pointer(argument)
             if isinstance(target, Variable) and target.memory is not None:
                 self._read(target.memory)
@@ -1289,6 +1343,7 @@ _EXPRESSIONS: dict[str, Callable[[_HostWalk, Node], Value]] = {
     "conditional_expression": _HostWalk._conditional,
     "subscript_expression": _HostWalk._subscript,
     "field_expression": _HostWalk._field,
+    "qualified_identifier": _HostWalk._member,
     "assignment_expression": _HostWalk._assignment,
     "update_expression": _HostWalk._update,
     "initializer_list": _HostWalk._list,

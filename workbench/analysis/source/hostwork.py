@@ -60,12 +60,14 @@ class HostReference:
             name of the buffer -> (NumPy's type, whether the function fills it).
         numbers: The expressions that follow, whole numbers of the problem.
         says: Where it comes from, for people.
+        compares: Whether it is what results are compared with, perhaps not all of them.
     """
 
     code: str
     arrays: dict[str, tuple[str, bool]] = field(default_factory=dict)
     numbers: list[str] = field(default_factory=list)
     says: str = ""
+    compares: bool = False
 
 
 def host_reference(
@@ -73,6 +75,8 @@ def host_reference(
     events: list[HostWork],
     inputs: Mapping[Memory, str],
     outputs: Mapping[Memory, str],
+    names: list[str],
+    begun: Mapping[str, str],
 ) -> HostReference | None:
     """The host's answer, where the file has one that gives every output.
 
@@ -81,13 +85,16 @@ def host_reference(
         events: The host's work on arrays, in order.
         inputs: The host's arrays that inputs were copied from -> their names.
         outputs: The host's arrays that results were copied to -> their names.
+        names: Of all outputs.
+        begun: Inputs that an output begins with -> that output; the host may work on them in place.
     """
-    names = list(dict.fromkeys(outputs.values()))
     for event in events:  # what computes the answer
-        fresh = [m for m in event.writes if m not in inputs]
+        others = [m for m in event.reads if m in inputs and m not in event.writes]
+        placed = {m: begun[inputs[m]] for m in event.writes if inputs.get(m) in begun and others}
+        fresh = [m for m in event.writes if m not in inputs or m in placed]
         if not fresh or not any(m in inputs for m in event.reads):
             continue
-        paired = _paired(fresh, events, outputs, names)
+        paired = _paired(fresh, events, {**outputs, **placed}, names)
         if paired is not None and set(names) <= set(paired.values()):
             found = _Writer(pieces, event, {**inputs, **paired}, set(paired)).written({})
             if found is not None:
@@ -246,7 +253,7 @@ class _Writer:
             )
             parts.append(text + ends)
         taken = [
-            *(f"{_C_TYPES[kind]}* {name}" for name, (kind, _) in self.arrays.items()),
+            *(f"{_C_TYPES[kind]}* given_{name}" for name, (kind, _) in self.arrays.items()),
             *(f"long long number{i}" for i in range(len(self.numbers))),
         ]
         lines = [*self.before, *body, *self.after]
@@ -255,7 +262,7 @@ class _Writer:
         what = f"`{self.event.callee}`" if self.event.callee else "the loop"
         verb = "compares with" if changed else "computes"
         says = f"{what} at {self.event.place}, which {verb} the answer"
-        return HostReference("\n".join(parts), self.arrays, self.numbers, says)
+        return HostReference("\n".join(parts), self.arrays, self.numbers, says, bool(changed))
 
     def _text(self, node: Node, plain: str, changed: Mapping[tuple[int, int], str]) -> str:
         text, at = "", node.start_byte
@@ -300,13 +307,13 @@ class _Writer:
         name = self.known[memory]
         filled = memory in self.filled or self.arrays.get(name, ("", False))[1]
         self.arrays[name] = memory.dtype, filled
-        return name
+        return f"given_{name}"
 
     def _vector(self, memory: Memory, name: str) -> str:
         if memory.count is None:
             self.failed = True
             return ""
-        made = f"vector_{name}"
+        made = name.replace("given_", "vector_", 1)
         kind = memory.kind or _C_TYPES[memory.dtype]
         self.before.append(
             f"std::vector<{kind}> {made}({name}, {name} + {self._amount(memory.count)});"

@@ -27,6 +27,7 @@ class Formal:
         stars: How many ``*`` and ``[]`` it has.
         reference: Whether it has an ``&``.
         const: Whether what it points to is.
+        default: Its value where a call gives none, as it is written.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Formal:
     stars: int
     reference: bool
     const: bool
+    default: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ def _parameters(node: Node | None, plain: str) -> Iterator[Formal]:
             stars=written.count("*") + written.count("["),
             reference="&" in written,
             const=bool(re.match(r"[^*]*\bconst\b", whole)),
+            default=whole.partition("=")[2].strip(),
         )
 
 
@@ -116,6 +119,7 @@ class _Accesses:
             for node in nodes:
                 self._alias(node, plain, aliases)
         targets: dict[int, bool] = {}
+        stored: dict[str, int] = {}  # where the first statement ends that stores plainly
         for node in nodes:
             if node.type in ("assignment_expression", "update_expression"):
                 left = node.child_by_field_name("left") or node.child_by_field_name("argument")
@@ -126,17 +130,18 @@ class _Accesses:
                 plainly = operator is not None and plain[operator.start_byte :][:1] == "="
                 targets[base.start_byte] = plainly and node.type != "update_expression"
                 name = aliases[plain[base.start_byte : base.end_byte]]
-                old = found[name]
-                found[name] = Access(
-                    old.read or not targets[base.start_byte],
-                    True,
-                    old.added or not targets[base.start_byte],
-                )
+                old, goes_on = found[name], not targets[base.start_byte]
+                if not goes_on:
+                    stored.setdefault(name, node.end_byte)
+                goes_on = goes_on and name not in stored
+                found[name] = Access(old.read or goes_on, True, old.added or goes_on)
             elif node.type == "call_expression":
                 self._call(node, plain, aliases, found, targets)
         for node in nodes:
             name = plain[node.start_byte : node.end_byte] if node.type == "identifier" else ""
             if name in aliases and node.start_byte not in targets and not _declares(node):
+                if node.start_byte > stored.get(aliases[name], node.start_byte):
+                    continue  # it reads what it has written
                 old = found[aliases[name]]
                 found[aliases[name]] = Access(True, old.written, old.added)
         return found

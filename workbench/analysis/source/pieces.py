@@ -32,6 +32,10 @@ _CONDITIONALS = ("preproc_if", "preproc_ifdef", "preproc_elif", "preproc_elifdef
 #: What the compiler of CUDA says of itself.
 _KNOWN = {"__CUDACC__": 1, "__NVCC__": 1, "__cplusplus": 201703, "__linux__": 1}
 _MOST_HEADERS = 40
+#: Headers that some write in quotes.
+_OF_TOOLKITS = re.compile(
+    r"cuda|c?(?:assert|float|limits|math|std\w+|string)(?:\.h)?\Z|vector_\w+\.h"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +155,7 @@ class Pieces:
                 self._seen.add(name)
                 self.read(inside, name, headers)
             return
-        if found[1][0] == '"':
+        if found[1][0] == '"' and not _OF_TOOLKITS.match(name):
             self.missing.append(name)
         line = text[node.start_byte : node.end_byte].strip()
         place = f"{path}:{node.start_point[0] + 1}"
@@ -192,10 +196,9 @@ class Pieces:
     # --- asked for by name ---------------------------------------------------------
 
     def function(self, name: str) -> FilePiece | None:
-        """The function of that name that has a body; of several the first."""
-        return next(
-            (each for each in self.pieces if each.kind == "function" and name in each.names), None
-        )
+        """The function of that name that has a body; of several the first that is no kernel."""
+        found = [each for each in self.pieces if each.kind == "function" and name in each.names]
+        return next((each for each in found if not each.kernel), found[0] if found else None)
 
     def named(self, name: str) -> FilePiece | None:
         """The first piece that declares a name, functions with a body before others."""
@@ -220,13 +223,16 @@ class Pieces:
             seen.add(word)
             for number, piece in enumerate(self.pieces):
                 if word in piece.names and piece.kind != "include" and number not in kept:
-                    if piece.kind == "function" and (
-                        piece.kernel if host else not self._on_device(piece)
-                    ):
+                    if not self._fits(piece, host=host):
                         continue
                     kept.add(number)
                     todo += piece.words
         return [piece for number, piece in enumerate(self.pieces) if number in kept]
+
+    def _fits(self, piece: FilePiece, *, host: bool) -> bool:
+        if host:
+            return not piece.kernel and not (piece.kind == "variable" and piece.device)
+        return piece.kind != "function" or self._on_device(piece)
 
     def _on_device(self, piece: FilePiece) -> bool:
         return piece.device or "constexpr" in piece.head or "__DEVICE" in piece.head.upper()
