@@ -229,6 +229,34 @@ def test_a_report_without_source_gives_a_declaration(
     assert study.input_names == ()  # types have no names
 
 
+def test_headers_that_a_report_holds_lie_beside_the_version(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = read_report(Path(REPORT))
+    (main,) = found.sources
+    included = ("tile.cuh", "deep/more.h", "../above.h", "/etc/other.h", "study.py", "v1_x.cu")
+    lines = "".join(f'#include "{name}"\n' for name in included)
+    sources = (
+        replace(main, path="/x/ladder.cu", text=lines + (main.text or "")),
+        *(replace(main, path=f"/x/{name}", text=f"// {name}\n") for name in included),
+        replace(main, path="/x/deep/more.h", text='#include "last.h"\n'),
+        replace(main, path="/x/deep/last.h", text="// last\n"),
+        replace(main, path="/x/unused.h", text="// unused\n"),
+    )
+    bare = replace(found, sources=sources)
+    monkeypatch.setattr(importing, "read_report", lambda _: bare)
+    code, out, err = run(REPORT, "--study", "made")
+    assert code == 0, err
+    made = tmp_path / "kernels" / "made"
+    files = {path.relative_to(made).as_posix() for path in made.rglob("*.*")}
+    wanted = {"tile.cuh", "deep/more.h", "deep/last.h"}
+    assert files == {"study.py", "v0_sgemm_v3.cu", *wanted}
+    assert (made / "tile.cuh").read_text() == "// tile.cuh\n"
+    assert (
+        "made of the report" not in out and "NotImplementedError" in (made / "study.py").read_text()
+    )
+
+
 def test_a_kernel_of_a_capture_becomes_a_study_too(run: Run, tmp_path: Path, cli: Cli) -> None:
     shutil.copytree(DATA.parent / "captures" / ".workbench", tmp_path / ".workbench")
     code, out, err = run("@strided::softmax_rows")

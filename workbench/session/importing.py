@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 import textwrap
 from pathlib import Path, PurePosixPath
@@ -35,8 +36,10 @@ from workbench.study.folder import (
 from workbench.study.frontmatter import code
 from workbench.study.mangling import own_name, written
 from workbench.study.scaffold import check_study_name, start_project
-from workbench.study.sources import kernel_names
+from workbench.study.sources import include_directives, kernel_names
 
+#: A header in or below the folder of who includes it, whose name no study's file has.
+_OWN_HEADER = re.compile(r"(?:[\w-]+/)*[\w-][\w.-]*\.(?:h|hh|hpp|cuh|inl|inc)")
 _CLUSTER = tuple(f"launch__cluster_dim_{axis}" for axis in "xyz")
 
 
@@ -270,6 +273,23 @@ class _MadeStudy:
         written = (each for each in self.profile.sources if not each.path.endswith(".py"))
         return next((each for each in written if name in kernel_names(each.text or "")), None)
 
+    def _headers(self) -> dict[str, str]:
+        """Headers of the source's own folder that it includes, as far as the report has them."""
+        source, found = self.source, dict[str, str]()
+        if source is None:
+            return found
+        texts = {each.path: each.text for each in self.profile.sources if each.text}
+        queue = [("", source.text or "")]
+        while queue:
+            folder, text = queue.pop()
+            for _, name, _ in include_directives(text):
+                inside = posixpath.normpath(posixpath.join(folder, name))
+                there = texts.get(posixpath.join(posixpath.dirname(source.path), inside))
+                if there and inside not in found and _OWN_HEADER.fullmatch(inside):
+                    found[inside] = there
+                    queue.append((posixpath.dirname(inside), there))
+        return found
+
     def files(self) -> dict[str, bytes]:
         """Path in the project -> content."""
         stem = re.sub(r"\W+", "_", own_name(self.launch.kernel), flags=re.ASCII).strip("_")
@@ -277,6 +297,7 @@ class _MadeStudy:
         texts = {
             f"{folder}/study.py": self._study(),
             f"{folder}/v0_{stem[:60]}.cu": f"/* ---\n{self._front()}--- */\n{self._code()}",
+            **{f"{folder}/{name}": text for name, text in self._headers().items()},
         }
         return {path: text.encode() for path, text in texts.items()}
 

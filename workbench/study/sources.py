@@ -109,7 +109,7 @@ def local_sources(project: Project, version: Version) -> tuple[SourceFile, ...]:
             is closed, and it is none that a version may include.
     """
     found = {version.path: source_file(version.path, version.text)}
-    queue = [(version.path, _directives(version.text))]
+    queue = [(version.path, include_directives(version.text))]
     folders = include_folders(version.flags)
     looked: dict[str, bool] = {}
 
@@ -181,7 +181,7 @@ def _included(path: Path, shown: str) -> _Included:
         _counted(SOURCES, path, status.st_size, shown)
         return known
     text = read_source(path, shown)
-    made = _Included(state, text, source_file(shown, text).sha256, _directives(text))
+    made = _Included(state, text, source_file(shown, text).sha256, include_directives(text))
     if time.time_ns() - max(state[:2]) > _SETTLED_NS:
         _known[key] = made
         while sum(len(each.text) for each in _known.values()) > _KEPT_BYTES:
@@ -189,7 +189,7 @@ def _included(path: Path, shown: str) -> _Included:
     return made
 
 
-def _directives(text: str) -> tuple[tuple[str, str, int], ...]:
+def include_directives(text: str) -> tuple[tuple[str, str, int], ...]:
     """What a text includes: ``<`` or ``"``, the name, and the first line that names it."""
     found: dict[tuple[str, str], int] = {}
     line, at, behind = 1, 0, 0
