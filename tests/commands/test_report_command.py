@@ -50,6 +50,12 @@ def test_the_last_line_is_the_index(project: Path) -> None:
     assert run().output.startswith("0 pages written")
 
 
+def test_the_pages_of_a_pair_that_was_asked_for_are_named(project: Path) -> None:
+    lines = run("v2..v3").stdout.splitlines()
+    assert Path(lines[-2]).name == "v2..v3.html" and Path(lines[-2]).is_file()
+    assert Path(lines[-1]).name == "index.html"
+
+
 def test_a_study_that_cannot_be_read_is_noted(project: Path) -> None:
     (project / "kernels" / "demo" / "study.py").write_text("title = (\n")
     result = CliRunner().invoke(app, ["report"], catch_exceptions=False)

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.views.site_data import plain
+from workbench.errors import UsageError
 from workbench.model import Device, Estimate
 from workbench.project import require_project
 from workbench.store import Store
@@ -81,3 +82,30 @@ def test_what_is_recorded_elsewhere_renews_the_page_and_no_other(project: Path) 
     assert "3.00× slower" in (folder / "v2.html").read_text(encoding="utf-8")
     new = {path: path.stat().st_mtime_ns for path in folder.glob("*.html")}
     assert [path.name for path in old if old[path] != new[path]] == ["v2.html"]
+
+
+def test_two_devices_have_a_page_that_compares_them_and_one_on_request_is_kept(
+    project: Path,
+) -> None:
+    record(project, "v0", 2.0)
+    record(project, "v2", 2.0)
+    site = project / "reports"
+    built(project)
+    # The last version that both have stands there unasked, and the ladder leads to it.
+    assert [path.name for path in site.rglob("*@*.html")] == ["v2@h200..v2@h100.html"]
+    assert 'href="v2@h200..v2@h100.html">v2@h200 → v2@h100</a>' in page(
+        project, H100.slug, "index.html"
+    )
+    assert built(project).pages.written == 0
+    asked = build_report(
+        site, project=require_project(project), studies=("demo/v0@h200..v2@h100",)
+    ).asked
+    name = "v0@h200..v2@h100.html"
+    assert asked == (site / LADDER.format(H100.slug) / name,) and asked[0].is_file()
+    assert built(project).asked == () and asked[0].is_file()
+    assert built(project).pages.written == 0
+    text = asked[0].read_text(encoding="utf-8")
+    assert "v0@h200 → v2@h100" in text and "on NVIDIA H200 and NVIDIA H100 80GB HBM3" in text
+    assert f"studies/demo/{H100.slug}/n1024" in (site / "site.js").read_text(encoding="utf-8")
+    with pytest.raises(UsageError, match="no profile of demo/v9 is recorded"):
+        build_report(site, project=require_project(project), studies=("demo/v9@h200..v2@h100",))

@@ -34,10 +34,12 @@ MARKS = (*[(f"c{index}", "card") for index in range(1, 33)], ("bar", "card"), ("
 
 def palettes() -> dict[str, dict[str, str]]:
     css = CSS.read_text(encoding="utf-8")
-    blocks = re.findall(r":root \{(.*?)\n\s*\}", css, re.DOTALL)
-    light, dark = (dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", block)) for block in blocks[:2])
-    assert set(dark) == set(light), "a colour that dark mode forgot"
-    return {"light": light, "dark": dark}
+    said = re.findall(r"--(\w+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);", css)
+    assert len(said) == len(re.findall(r"--\w+: [^;]*#", css)) - 1, "a colour without a dark one"
+    return {
+        "light": {name: light for name, light, _ in said},
+        "dark": {name: dark for name, _, dark in said},
+    }
 
 
 def luminance(colour: str) -> float:

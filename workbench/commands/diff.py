@@ -14,8 +14,9 @@ from workbench.commands.options import (
     launch_selection_options,
     two_source_options,
 )
+from workbench.errors import UsageError
 from workbench.session.api import Session
-from workbench.session.asked import Places, Selection, is_program, refuse_for_program
+from workbench.session.asked import Places, Selection, is_program, refuse_for_program, sides
 from workbench.session.step import Diff
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.door import write
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("old")
-@click.argument("new")
+@click.argument("new", required=False, default="")
 @launch_selection_options
 @two_source_options
 @force_option
@@ -44,7 +45,7 @@ def command(
     detail: Detail,
     format_: str,
 ) -> None:
-    """What moved from OLD to NEW, and by how much.
+    """What moved from OLD to NEW, and by how much; v2..v3 names both.
 
     Each is a version (v2, sgemm/v2, v2@h100 on one device); or a report file:
     x.ncu-rep, x.ncu-rep::kernel, x.ncu-rep::kernel#2 (its second launch); or a capture:
@@ -53,6 +54,13 @@ def command(
     First comes what was edited, what that did and where, on one screen; then the
     counters that tell most of it. --all prints every hunk and every counter.
     """
+    if not new:
+        found = sides(old)
+        if len(found) != 2:
+            raise UsageError(
+                f"diff compares two, and {old} is one", f"Name both: `workbench diff {old} NEW`."
+            )
+        old, new = found
     session = Session(listener=Progress())
     if is_program(old) and is_program(new) and selection.launch is None:
         refuse_for_program(new, sass=detail.sass, memory=detail.memory)

@@ -42,10 +42,11 @@ def command(
     """Write the HTML report: a page per ladder and version, readable without a network.
 
     Without arguments, all recorded studies; only pages that have changed are rewritten.
-    v1..v4 adds a page that compares any two versions, two reports a page that compares
-    them, @before @after one that compares two captured programs, kernel by kernel. With
-    --single-file the arguments name one page: v3, sgemm/v3, v2 v3, v3@h100 v3@h200,
-    sgemm, x.ncu-rep, x.ncu-rep y.ncu-rep, @before @after, reports/glossary.html.
+    v1..v4 adds a page that compares any two versions, v4@h100..v4@h200 one of two devices,
+    and their paths are printed; two reports get a page that compares them, @before @after
+    one that compares two captured programs, kernel by kernel. With --single-file the
+    arguments name one page: v3, sgemm/v3, v2 v3, v3@h100 v3@h200, sgemm, x.ncu-rep,
+    x.ncu-rep y.ncu-rep, @before @after, reports/glossary.html.
     """
     place = Workspace()
     if single:
@@ -62,6 +63,8 @@ def command(
     with Progress().slowly(f"writing pages to {plan.folder}"):
         result = plan.build(force=force)
     say(result.words)
+    for page in result.asked:
+        say(str(page))
     say(str(result.index))
     for error in result.broken:
         say(f"note: {error.message}; its pages show what is recorded of it", err=True)

@@ -139,3 +139,12 @@ def _is_file(text: str) -> bool:
         return path.suffix not in ("", *VERSION_SUFFIXES) and path.exists()
     except (OSError, ValueError):
         return False
+
+
+def sides(text: str) -> tuple[str, ...]:
+    """Two versions in one word: ``sgemm/v1..v4`` -> (``sgemm/v1``, ``sgemm/v4``)."""
+    old, mark, new = text.partition("..")
+    if not mark or not old or is_report(text) or text.endswith(".html"):
+        return (text,)
+    study, slash, _ = old.rpartition("/")
+    return (old, new if "/" in new else f"{study}{slash}{new}")

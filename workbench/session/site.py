@@ -17,7 +17,7 @@ from workbench.ladder import Ladder, find_ladders
 from workbench.model import Profile, Record
 from workbench.ncurep.files import split_target, stem
 from workbench.project import Project, find_project
-from workbench.session.asked import Selection, Workspace, is_capture, is_program, is_report
+from workbench.session.asked import Selection, Workspace, is_capture, is_program, is_report, sides
 from workbench.store import Store, means_device
 from workbench.views.html.build import (
     BuiltReport,
@@ -180,7 +180,7 @@ def found_page(
         UsageError: the targets mean no page, or nothing is recorded of them.
         DataError: a stored profile or a report file is damaged.
     """
-    texts = tuple(side for text in targets for side in _sides(text))
+    texts = tuple(side for text in targets for side in sides(text))
     if not 1 <= len(texts) <= 2:
         raise UsageError(f"--single-file writes one page, not {len(texts)}", _USAGE)
     if len(texts) == 1 and Path(texts[0]).suffix == ".html":
@@ -234,15 +234,6 @@ def write_page(
         # The folder was named by the user, wherever it leads.
         replace_file(target.parent.resolve(), target.name, data, durable=True)
     return target
-
-
-def _sides(text: str) -> tuple[str, ...]:
-    """``sgemm/v1..v4`` as the report writes it -> (``sgemm/v1``, ``sgemm/v4``)."""
-    old, mark, new = text.partition("..")
-    if not mark or not old or is_report(text) or text.endswith(".html"):
-        return (text,)
-    study, slash, _ = old.rpartition("/")
-    return (old, new if "/" in new else f"{study}{slash}{new}")
 
 
 def _existing(path: Path) -> FoundPage:

@@ -14,10 +14,12 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, lru_cache, partial
 from importlib.resources import files
+from itertools import permutations
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from workbench import __version__
 from workbench.counters import catalog
@@ -26,7 +28,7 @@ from workbench.errors import DataError, UsageError, WorkbenchError, did_you_mean
 from workbench.ladder import Ladder, Rung, damaged_files, find_ladders
 from workbench.model import Record
 from workbench.project import Project, studies_in
-from workbench.store import Store
+from workbench.store import Store, means_device
 from workbench.study.folder import SeenStudy, StudyInfo, view_study
 from workbench.views.html.ladders import (
     LadderKeys,
@@ -40,11 +42,13 @@ from workbench.views.html.page import (
     PROGRAMS,
     REPORTS,
     SHARED,
+    Link,
     Page,
     PageCount,
     Rendered,
     digest,
     ladder_folder,
+    short_device,
     step_page,
     study_page,
 )
@@ -54,7 +58,7 @@ from workbench.views.html.site import Audience, Site
 
 # --- what all pages share -------------------------------------------------------------
 
-_ASSETS = ("workbench.css", "workbench.js", "plotly-basic.min.js")
+_ASSETS = ("workbench.css", "workbench.js", "around.js", "plotly-basic.min.js")
 
 
 @lru_cache(maxsize=1)
@@ -91,7 +95,13 @@ def index_pages(site: Site, stamp: str) -> list[Page]:
         for kind in (REPORTS, PROGRAMS)
     )
 
-    def planned(key: str, here: str, template: str, views: Callable[[], Views]) -> Iterator[Page]:
+    def planned(
+        key: str,
+        here: str,
+        template: str,
+        views: Callable[[], Views],
+        beside: Callable[[], dict[str, bytes]] = dict,
+    ) -> Iterator[Page]:
         # How many pages there are is known without a look at the rows where nothing changed.
         known = {
             path: kept.key
@@ -99,7 +109,7 @@ def index_pages(site: Site, stamp: str) -> list[Page]:
             if path.startswith(f"{here}index")
         }
         views = cache(views)
-        render = partial(_render_view, template, views)
+        render = partial(_render_view, template, views, beside)
         for path in known if set(known.values()) == {key} else views():
             yield Page(
                 path=path, key=key, owner=SHARED, render=partial(render, path), group=template
@@ -115,8 +125,14 @@ def index_pages(site: Site, stamp: str) -> list[Page]:
 
         return dict(study_views(own))
 
+    def beside() -> dict[str, bytes]:
+        from workbench.views.html.pages.index import site_script
+
+        named = [(str(each["name"]), str(each["href"])) for each in (*reports, *programs)]
+        return {"site.js": site_script(ladders, named)}
+
     key = digest(stamp, msgspec.json.encode([ladders, reports, programs]))
-    pages = list(planned(key, "", "index.html", index_views))
+    pages = list(planned(key, "", "index.html", index_views, beside))
     studies: dict[str, list[dict[str, object]]] = {}
     for summary in ladders:
         studies.setdefault(str(summary["study"]), []).append(summary)
@@ -131,10 +147,16 @@ def index_pages(site: Site, stamp: str) -> list[Page]:
 Views = Mapping[str, object]
 
 
-def _render_view(template: str, views: Callable[[], Views], path: str) -> Rendered:
+def _render_view(
+    template: str,
+    views: Callable[[], Views],
+    beside: Callable[[], dict[str, bytes]],
+    path: str,
+) -> Rendered:
     from workbench.views.html.render import render
 
-    return Rendered(html=render(template, path, view=views()[path]))
+    html = render(template, path, view=views()[path])
+    return Rendered(html=html, beside=beside() if path == "index.html" else {})
 
 
 def glossary_page(stamp: str) -> Page:
@@ -160,12 +182,14 @@ Pair = tuple[str, str, str]
 class BuiltReport(Record, frozen=True):
     """Where the site is and what was done.
 
-    `damaged`: why recorded files were left out; `broken`: why studies could not be read, of which
-    pages show what is recorded; `notes`: what is not known of studies that were not run.
+    `asked` are the pages of pairs that were asked for; `damaged`: why recorded files were left out;
+    `broken`: why studies could not be read, of which pages show what is recorded;
+    `notes`: what is not known of studies that were not run.
     """
 
     index: Path
     pages: PageCount
+    asked: tuple[Path, ...] = ()
     damaged: tuple[DataError, ...] = ()
     broken: tuple[WorkbenchError, ...] = ()
     notes: tuple[str, ...] = ()
@@ -198,7 +222,8 @@ def build_report(
         studies: Only these studies' pages (others stay as they are); none: all,
             unless `reports` or `programs` are given, which then are all that is asked for.
             ``sgemm/v1..v4`` (or ``v1..v4``, of the default study) asks for a page that
-            compares any two versions; the site keeps it from then on.
+            compares any two versions, ``v4@h100..v4@h200`` for one of two devices; the site
+            keeps it from then on.
         reports: Report files; one that is unchanged is not read again. Two of them get a
             page that compares the second with the first.
         programs: Captured programs; two of them are compared, kernel by kernel.
@@ -217,12 +242,13 @@ def build_report(
     with Site(out, force=force, audience=audience) as site:
         copy_assets(site)
         done = PageCount()
+        asked: tuple[str, ...] = ()
         if project is not None and (studies or not (reports or programs)):
             damaged = damaged_files(site.suspects())
             info = cache(partial(_study, site, project, stamp))
             store = store or Store.of(project)
             try:
-                done = _write_ladders(site, project, store, studies, stamp, damaged, info)
+                done, asked = _write_ladders(site, project, store, studies, stamp, damaged, info)
             except DataError:
                 # Only now: whoever's files are whole does not pay for reading them twice.
                 ladders = find_ladders(store, project, _named(project, studies))
@@ -230,7 +256,7 @@ def build_report(
                 if found.keys() <= damaged.keys():
                     raise
                 damaged |= found
-                done = _write_ladders(site, project, store, studies, stamp, damaged, info)
+                done, asked = _write_ladders(site, project, store, studies, stamp, damaged, info)
             site.leave_out(damaged)
             remarks = _look_at_studies(project, studies, info)
         if reports:
@@ -246,6 +272,7 @@ def build_report(
     return BuiltReport(
         index=out / "index.html",
         pages=done,
+        asked=tuple(out / each for each in asked),
         damaged=tuple(damaged.values()),
         broken=tuple(remarks.broken),
         notes=tuple(remarks.notes),
@@ -351,8 +378,12 @@ def _write_ladders(
     stamp: str,
     damaged: Mapping[Path, DataError],
     info: Callable[[str], StudyInfo],
-) -> PageCount:
-    """Bring the ladders' pages up to date, without the files that are known to be damaged."""
+) -> tuple[PageCount, tuple[str, ...]]:
+    """Bring the ladders' pages up to date, without the files that are known to be damaged.
+
+    Returns:
+        How many, and the paths of those of which a pair was asked for.
+    """
     pairs = [_pair(text, project) for text in asked if _PAIR.fullmatch(text)]
     studies = _named(project, asked)
     studies += _outdated(site, store, studies)
@@ -383,6 +414,14 @@ def _write_ladders(
         found = [f"{ladder.problem} {time}" for time in times_of(site, ladder)]
         times.setdefault((ladder.name, ladder.device), []).extend(found)
 
+    # What compares two devices holds no ladder either.
+    again = cache(lambda name: find_ladders(store, project, (name,), without=damaged))
+    devices: list[Page] = []
+    links: dict[str, list[Link]] = {}
+    for folder, link, page in _across_pages(site, ladders, pairs, stamp, again):
+        devices.append(page)
+        links.setdefault(folder, []).append(link)
+
     def pages() -> Iterator[Page]:
         while ladders:
             # Popped: nothing but its pages may hold a ladder, for its profiles to be let go.
@@ -390,9 +429,12 @@ def _write_ladders(
             wanted = _pairs_of(site, ladder, pairs)
             swept = tuple(times[ladder.name, ladder.device])
             own = LadderKeys(site, ladder, stamp, swept)
-            yield from ladder_pages(site, ladder, wanted, own)
+            beside = links.get(ladder_folder(ladder), ())
+            yield from ladder_pages(site, ladder, wanted, own, beside)
+        yield from devices
 
-    return site.write(pages(), owners=owned)
+    done = site.write(pages(), owners=owned)
+    return done, tuple(dict.fromkeys(_asked_pages(site, pairs)))
 
 
 class _Remarks(NamedTuple):
@@ -481,11 +523,135 @@ def _pair(text: str, project: Project) -> Pair:
     return match["study"] or project.default_study, match["old"], match["new"]
 
 
+class _Across(NamedTuple):
+    """A page that compares what is recorded on two devices, of one problem."""
+
+    before: Rung
+    after: Rung
+    labels: tuple[str, str]
+
+    @property
+    def folder(self) -> str:
+        """Where it lies: beside the pages of the second device."""
+        return ladder_folder(self.after.ladder)
+
+    @property
+    def link(self) -> Link:
+        """To it, from those pages."""
+        return Link(" → ".join(self.labels), step_page(*self.labels, "ncu"))
+
+    def page(self, site: Site, stamp: str, again: Callable[[str], list[Ladder]]) -> Page:
+        """The page; it holds no ladder, and finds those of its study `again` to be rendered."""
+        rungs = self.before, self.after
+        name = self.after.ladder.name
+        said = [
+            (rung.title, rung.ladder.study.source_hash(rung.id), rung.ladder.device_name)
+            for rung in rungs
+        ]
+        contents = [
+            site.content(file)
+            for rung in rungs
+            for kind in ("ncu", "time")
+            if (file := rung.ladder.files.get((rung.id, kind)))
+        ]
+        sides = [(rung.ladder.device, rung.ladder.problem, rung.id) for rung in rungs]
+        path = f"{self.folder}/{self.link.href}"
+
+        labels = self.labels
+
+        def render() -> Rendered:
+            known = {(each.device, each.problem): each for each in again(name)}
+            old, new = (known[device, problem].rungs[version] for device, problem, version in sides)
+            page = render_devices((old, new), labels, "ncu", path)
+            return replace(page, summary={"pair": list(labels)})
+
+        key = digest(stamp, msgspec.json.encode([sides, said, contents, labels]))
+        return Page(path=path, key=key, owner=f"{LADDERS}:{name}", render=render)
+
+
+def _across_pages(
+    site: Site,
+    ladders: list[Ladder],
+    asked: list[Pair],
+    stamp: str,
+    again: Callable[[str], list[Ladder]],
+) -> list[tuple[str, Link, Page]]:
+    every = _across(site, ladders, asked)
+    return [(each.folder, each.link, each.page(site, stamp, again)) for each in every]
+
+
+def _across(site: Site, ladders: list[Ladder], asked: list[Pair]) -> Iterator[_Across]:
+    """Two devices compared: as asked for, as the site has it, and the last version of a study."""
+    seen: set[tuple[str, str]] = set()
+    for name in dict.fromkeys(ladder.name for ladder in ladders):
+        own = [ladder for ladder in ladders if ladder.name == name]
+        wanted = [pair for pair in asked if pair[0] == name and "@" in pair[1]]
+        found = [one for pair in wanted for one in _on_devices(pair, own)]
+        for path, page in site.pages(f"{LADDERS}:{name}").items():
+            kept = page.summary.get("pair")
+            if isinstance(kept, list) and "@" in kept[0]:
+                again = _on_devices((name, kept[0], kept[1]), own)
+                found += [one for one in again if path == f"{one.folder}/{one.link.href}"]
+        for each in (*found, *_usual(own)):
+            place = each.folder, each.link.href
+            if place not in seen:
+                seen.add(place)
+                yield each
+
+
+def _on_devices(pair: Pair, ladders: list[Ladder]) -> Iterator[_Across]:
+    """What ``v3@h100..v3@h200`` means, on every problem that both are profiled for."""
+    (old, _, before), (new, _, after) = (side.partition("@") for side in pair[1:])
+    known = {ladder.device for ladder in ladders}
+    for first, second in permutations(ladders, 2):
+        sides = (first, old, before), (second, new, after)
+        if first.problem == second.problem and all(
+            means_device(device, ladder.device) and "ncu" in _entries(ladder, version)
+            for ladder, version, device in sides
+        ):
+            a, b = (f"{version}@{short_device(at.device, known)}" for at, version, _ in sides)
+            yield _Across(first.rungs[old], second.rungs[new], (a, b))
+
+
+def _entries(ladder: Ladder, version: str) -> set[str]:
+    return {*ladder.rungs[version].entries} if version in ladder.rungs else set()
+
+
+def _usual(ladders: list[Ladder]) -> list[_Across]:
+    """The last version that both devices of a study have, on the first such problem."""
+    main = next((each for each in ladders if means_device(each.study.device, each.device)), None)
+    for ladder in [main] if main else ladders:
+        for other in ladders:
+            both = [
+                rung.id
+                for rung in ladder.order
+                if not rung.is_baseline
+                and "ncu" in _entries(ladder, rung.id) & _entries(other, rung.id)
+            ]
+            if other.device != ladder.device and other.problem == ladder.problem and both:
+                return list(
+                    _on_devices(
+                        (ladder.name, f"{both[-1]}@{other.device}", f"{both[-1]}@{ladder.device}"),
+                        [other, ladder],
+                    )
+                )
+    return []
+
+
+def _asked_pages(site: Site, pairs: list[Pair]) -> Iterator[str]:
+    for name, old, new in pairs:
+        for path, kept in site.pages(f"{LADDERS}:{name}").items():
+            file = path.rpartition("/")[2]
+            if kept.summary.get("pair") == [old, new] or file == step_page(old, new, "ncu"):
+                yield path
+
+
 def _check_pair(pair: Pair, ladders: list[Ladder]) -> None:
     """Both versions must be recorded on one ladder, by one engine."""
     name, *versions = pair
-    if any(ladder.engines(*versions) for ladder in ladders):
+    if any(ladder.engines(*versions) for ladder in ladders) or any(_on_devices(pair, ladders)):
         return
+    versions = [version.partition("@")[0] for version in versions]
     known = list(
         dict.fromkeys(
             rung.id for ladder in ladders for rung in ladder.rungs.values() if rung.entries

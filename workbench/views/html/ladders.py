@@ -6,7 +6,7 @@ makes its study's folder another one, makes few pages others. Heads are both sho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -188,8 +188,8 @@ class LadderKeys:
         sides = [self._contents(side, engine, "time") for side in (old, new)]
         return [step, sides, self._ladder.expected(old, new)]
 
-    def of_ladder(self, pairs: list[StepName]) -> str:
-        """Over all files of the ladder, and all that the study says."""
+    def of_ladder(self, pairs: Sequence[Link]) -> str:
+        """Over all files of the ladder, and all that the study says; `pairs`: as its page has."""
         ladder, study = self._ladder, self._ladder.study
         said = [
             (v.id, v.title, v.parent, v.change, v.baseline, v.expectations)
@@ -238,9 +238,16 @@ def times_of(site: Site, ladder: Ladder) -> list[str]:
 
 
 def ladder_pages(
-    site: Site, ladder: Ladder, pairs: list[StepName], keys: LadderKeys
+    site: Site,
+    ladder: Ladder,
+    pairs: list[StepName],
+    keys: LadderKeys,
+    devices: Sequence[Link] = (),
 ) -> Iterator[Page]:
-    """The ladder's own page, one a step and pair that was asked for, one a version and engine."""
+    """The ladder's own page, one a step and pair that was asked for, one a version and engine.
+
+    `devices` are pages beside these that compare two devices.
+    """
     owner, folder = f"{LADDERS}:{ladder.name}", ladder_folder(ladder)
 
     def page(name: str, key: Callable[[], str], render: Callable[[str], Rendered]) -> Page:
@@ -248,8 +255,9 @@ def ladder_pages(
         return Page(path=path, key=key, owner=owner, group=folder, render=partial(render, path))
 
     strips = cache(partial(_kept_strips, site, ladder, keys))
-    whole = partial(keys.of_ladder, pairs)
-    yield page("index.html", whole, partial(_render_ladder, ladder, pairs, strips))
+    linked = [*(Link(f"{old} → {new}", step_page(old, new, e)) for old, new, e in pairs), *devices]
+    whole = partial(keys.of_ladder, linked)
+    yield page("index.html", whole, partial(_render_ladder, ladder, linked, strips))
     for step in dict.fromkeys([*ladder.steps, *pairs]):
         render = partial(_render_step, ladder, step, keys)
         yield page(step_page(*step), partial(keys.of_step, step), render)
@@ -315,7 +323,7 @@ def render_devices(
 
 
 def _render_ladder(
-    ladder: Ladder, pairs: list[StepName], strips: Callable[[], Mapping[StepName, Strip]], path: str
+    ladder: Ladder, pairs: list[Link], strips: Callable[[], Mapping[StepName, Strip]], path: str
 ) -> Rendered:
     from workbench.views.html.pages.index import summarize
     from workbench.views.html.pages.ladder import ladder_view
@@ -324,7 +332,7 @@ def _render_ladder(
     view = ladder_view(ladder, pairs, strips())
     return Rendered(
         html=render("ladder.html", path, view=view),
-        summary=msgspec.to_builtins(summarize(ladder, (step_page(*pair) for pair in pairs))),
+        summary=msgspec.to_builtins(summarize(ladder, (link.href for link in pairs))),
     )
 
 

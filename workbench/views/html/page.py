@@ -7,7 +7,7 @@ before anything that renders it is loaded.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
@@ -186,7 +186,7 @@ def digest(*parts: str | bytes) -> str:
 # Planning a site needs its addresses and no template: whether a page is up to date is known
 # before anything that renders it is loaded.
 
-_UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+@-]")
 
 
 def to_root(path: str) -> str:
@@ -243,6 +243,13 @@ def step_page(old: str, new: str, engine: str) -> str:
     """File name of the page of a step: ``v2..v3.html``."""
     name = f"{page_part(old)}..{page_part(new)}"
     return f"{name}.html" if engine == "ncu" else f"{name}.{page_part(engine)}.html"
+
+
+def short_device(device: str, others: Iterable[str]) -> str:
+    """A device's slug as it is typed: its first word, where no other device begins so."""
+    word = device.partition("-")[0]
+    alike = [other for other in others if other != device and other.partition("-")[0] == word]
+    return device if alike else word
 
 
 def launch_page(index: int) -> str:

@@ -568,9 +568,15 @@
 
   // --- charts ------------------------------------------------------------------------
   // Figures name colours by token ("@c1"), so that one figure serves light and dark.
-  const style = () => getComputedStyle(document.documentElement);
+  const probe = part("span");
+  probe.hidden = true;
+  document.body.append(probe);
+  const style = () => getComputedStyle(probe);
   function paint(value, css) {
-    if (typeof value === "string") return value.startsWith("@") ? css.getPropertyValue(`--${value.slice(1)}`).trim() : value;
+    if (typeof value === "string" && value.startsWith("@")) {
+      probe.style.color = `var(--${value.slice(1)})`;
+      return css.color;
+    }
     if (Array.isArray(value)) return value.map((item) => paint(item, css));
     if (value && typeof value === "object") {
       return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, paint(item, css)]));
@@ -639,6 +645,7 @@
     document.addEventListener("toggle", (event) => event.target.open && enqueue(event.target), true);
     document.addEventListener("shown", (event) => enqueue(event.target));
     // Paper is always light, so printing repaints as well; and all of it is printed.
+    document.addEventListener("theme", () => all("[data-drawn]").forEach(draw));
     for (const query of ["(prefers-color-scheme: dark)", "print"]) {
       matchMedia(query).addEventListener("change", () => all("[data-drawn]").forEach(draw));
     }

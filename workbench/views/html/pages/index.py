@@ -13,11 +13,12 @@ import msgspec
 from msgspec.structs import replace
 
 from workbench import units
-from workbench.analysis.aggregate import kernel_seconds
+from workbench.analysis.aggregate import kernel_seconds, main_launch
 from workbench.analysis.growth import Measured, representative
 from workbench.analysis.limits.limit import limit_of
 from workbench.analysis.programs.program import ProgramDifference, total
 from workbench.capture.records import ProgramCapture
+from workbench.counters import catalog
 from workbench.ladder import Ladder, Rung
 from workbench.model import Profile, Record, Timing
 from workbench.store import means_device, natural_key
@@ -27,6 +28,7 @@ from workbench.views.html.page import (
     Link,
     ladder_folder,
     rung_page,
+    short_device,
     step_page,
     study_page,
 )
@@ -38,6 +40,8 @@ SPARK = (120, 26)
 _MARGIN = 3
 #: Rows on one page of the index, and ladders on one of a study: a page stays below 400 kB.
 _MOST = 240
+#: Characters of a kernel's name that a search looks at.
+_KERNEL = 60
 #: Parameters that can stand for a problem's name.
 _SPOKEN = 3
 
@@ -55,6 +59,7 @@ class RungSummary(Record, frozen=True):
     seconds: float = 0.0
     error: float | None = None
     library: bool = False
+    kernel: str = ""  # that of its longest launch
 
 
 class LadderSummary(Record, frozen=True):
@@ -86,6 +91,7 @@ class LadderSummary(Record, frozen=True):
     fastest_share: str = ""
     fastest_speed: float = 0.0  # the baseline's is 1; 0: not compared
     place: int = 0  # of the problem among its study's
+    slug: str = ""  # of the device
     default: bool = False  # whether its study is the project's default
     own_device: bool = False  # whether it was recorded on the project's default device
     untimed: bool = False  # every duration is one under the profiler
@@ -241,6 +247,7 @@ def summarize(ladder: Ladder, pairs: Iterable[str] = ()) -> LadderSummary:
         fastest_share=units.factor(best.of_baseline) if best and best.of_baseline else "",
         fastest_speed=(best.of_baseline or 0.0) if best else 0.0,
         place=known.index(ladder.problem) if ladder.problem in known else len(known),
+        slug=ladder.device,
         default=ladder.study.default,
         own_device=means_device(ladder.study.device, ladder.device),
         untimed=not ladder.timed,
@@ -251,6 +258,7 @@ def summarize(ladder: Ladder, pairs: Iterable[str] = ()) -> LadderSummary:
 
 def _rung(rung: Rung, step: str) -> RungSummary:
     checked = rung.timing and rung.timing.verification
+    launch = main_launch(rung.profile) if rung.profile else None
     return RungSummary(
         id=rung.id,
         title=rung.title,
@@ -259,6 +267,7 @@ def _rung(rung: Rung, step: str) -> RungSummary:
         seconds=rung.seconds or 0.0,
         error=checked.error if checked else None,
         library=rung.is_baseline,
+        kernel=launch.kernel[:_KERNEL] if launch else "",
     )
 
 
@@ -459,6 +468,37 @@ def study_views(
         for number, part in enumerate(parts, 1):
             own = replace(view, rows=tuple(part), here=number, leaves=leaves)
             yield f"{folder}/{_href(page, number)}", own
+
+
+def site_script(ladders: Iterable[dict[str, object]], files: Iterable[tuple[str, str]]) -> bytes:
+    """What pages there are, for `around.js`; `files`: names and addresses of other pages."""
+    groups = _by_study(ladders)
+    every = [one for found in groups.values() for one in found]
+    said = {
+        "studies": [
+            {"n": name, "t": own[0].title, "h": study_page(name)} for name, own in groups.items()
+        ],
+        "titles": {
+            name: {rung.id: rung.title for one in own for rung in one.rungs}
+            for name, own in groups.items()
+        },
+        "ladders": [
+            {
+                "s": one.study,
+                "d": one.device,
+                "g": short_device(one.slug, (other.slug for other in every)),
+                "p": one.folder.rpartition("/")[2],
+                "f": one.folder,
+                "r": [(rung.id, rung.page, rung.step) for rung in one.rungs],
+                "x": one.pairs,
+                "k": [(rung.kernel, rung.page) for rung in one.rungs if rung.kernel],
+            }
+            for one in every
+        ],
+        "files": list(files),
+        "counters": [(counter.id, counter.title) for counter in catalog()],
+    }
+    return b"window.workbenchSite=" + msgspec.json.encode(said) + b";\n"
 
 
 def _fastest(summary: LadderSummary) -> RungSummary | None:

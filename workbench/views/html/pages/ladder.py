@@ -407,7 +407,7 @@ def _row(rung: Rung, strips: Mapping[tuple[str, str, str], tuple[Phrase, ...]]) 
 
 def ladder_view(
     ladder: Ladder,
-    pairs: Sequence[tuple[str, str, str]] = (),
+    pairs: Sequence[Link] = (),
     strips: Mapping[tuple[str, str, str], tuple[Phrase, ...]] = {},
 ) -> LadderView:
     """The page of one ladder.
@@ -443,7 +443,7 @@ def ladder_view(
         ),
         rows=tuple(_row(rung, strips) for rung in ladder.order),
         ladder=ladder,
-        pairs=tuple(Link(f"{old} → {new}", step_page(old, new, e)) for old, new, e in pairs),
+        pairs=tuple(pairs),
         sweep=sweep(
             ladder.family.timings,
             [rung.id for rung in ladder.order],

@@ -1,0 +1,118 @@
+"""The way around a site: search, switchers, keys, theme, copies, downloads, any two."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.views import site_data
+from workbench.model import Device
+from workbench.project import find_project
+from workbench.store import Store
+from workbench.views.html.build import build_report
+
+pytestmark = pytest.mark.browser
+
+Open = Callable[..., Any]
+OTHER = Device(name="NVIDIA H100 80GB HBM3", slug="h100-80gb-hbm3")
+STEP = "studies/demo/h200/n1024/v0..v2.html"
+
+
+@pytest.fixture(scope="module")
+def devices(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of the hand-made project, as it would be with all of it on two devices."""
+    root = site_data.plain(tmp_path_factory.mktemp("devices"))
+    store = Store(root / "profiles")
+    for entry in store.find(study="demo"):
+        store.save(msgspec.structs.replace(store.load(entry.path), device=OTHER))
+    build_report(root / "reports", project=find_project(root))
+    return root / "reports"
+
+
+def menu(page: Any) -> list[str]:
+    page.locator(".menu a").first.wait_for()
+    return [text.strip() for text in page.locator(".menu a").all_inner_texts()]
+
+
+def test_a_search_finds_versions_counters_and_kernels_by_keys_alone(
+    devices: Path, open_page: Open
+) -> None:
+    page = open_page(devices / STEP)
+    page.keyboard.press("/")
+    page.locator(".menu input").wait_for()
+    page.keyboard.type("bank conf")
+    assert "Shared bank conflicts (counter)" in menu(page)
+    page.locator(".menu input").fill("kernel of demo")
+    assert menu(page)[0].startswith("scale")
+    page.locator(".menu input").fill("demo/v2")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/h200/n1024/v2.html")
+
+
+def test_the_same_page_of_another_device_is_two_clicks_away(devices: Path, open_page: Open) -> None:
+    page = open_page(devices / STEP)
+    page.get_by_role("button", name="Switch device").click()
+    assert sorted(menu(page)) == ["NVIDIA H100 80GB HBM3", "NVIDIA H200"]
+    assert page.locator(".menu a[aria-current]").inner_text() == "NVIDIA H200"
+    page.get_by_role("link", name="NVIDIA H100 80GB HBM3").click()
+    page.wait_for_url("**/h100-80gb-hbm3/n1024/v0..v2.html")
+    page.get_by_role("button", name="Switch version").click()
+    assert [line.split()[0] for line in menu(page)] == ["v0", "v2"]
+
+
+def test_keys_go_from_section_to_section_and_say_themselves(devices: Path, open_page: Open) -> None:
+    page = open_page(devices / STEP)
+    page.keyboard.press("j")
+    page.wait_for_function("() => scrollY > 50")
+    page.keyboard.press("?")
+    assert "next and previous section" in page.locator(".menu").inner_text()
+    page.keyboard.press("Escape")
+    page = open_page(devices / "studies/demo/h200/n1024/v0.html")
+    page.keyboard.press("n")
+    page.wait_for_url("**/v2.html")
+
+
+def test_the_theme_is_switched_and_kept(devices: Path, open_page: Open) -> None:
+    page = open_page(devices / STEP, scheme="light")
+    ground = "() => getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(ground) == "rgb(251, 251, 250)"
+    page.get_by_role("button", name="Theme: system").click()
+    assert page.evaluate(ground) == "rgb(21, 23, 26)"
+    page.reload()
+    page.get_by_role("button", name="Theme: dark").wait_for()
+    assert page.evaluate(ground) == "rgb(21, 23, 26)"
+
+
+def test_tables_leave_as_they_stand(devices: Path, open_page: Open) -> None:
+    page = open_page(devices / "studies/demo/h200/n1024/index.html")
+    with page.expect_download() as waited:
+        page.get_by_role("button", name="Data and link of this page").click()
+        page.get_by_role("button", name="Tables as JSON").click()
+    tables = json.loads(Path(waited.value.path()).read_text(encoding="utf-8"))["tables"]
+    assert tables[0]["title"] == "Versions"
+    assert [row[0] for row in tables[0]["rows"]] == ["Version", "v0", "v2", "cublas"]
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy Markdown").first.click()
+    page.get_by_role("button", name="Copied").wait_for()
+    text = page.evaluate("() => navigator.clipboard.readText()")
+    assert text.startswith("| Version |") and "\n| v0 |" in text
+
+
+def test_any_two_lead_to_their_page_or_say_how_to_write_it(devices: Path, open_page: Open) -> None:
+    page = open_page(devices / "studies/demo/h200/n1024/index.html")
+    page.get_by_role("button", name="Compare any two").click()
+    old, new = page.get_by_label("Old", exact=True), page.get_by_label("New", exact=True)
+    assert menu(page) == ["v0 → v2"]
+    old.select_option(label="v2 · NVIDIA H200 · n1024")
+    new.select_option(label="v0 · NVIDIA H200 · n1024")
+    assert "workbench report demo/v2..v0" in page.locator(".menu").inner_text()
+    old.select_option(label="v2 · NVIDIA H200 · n1024")
+    new.select_option(label="v2 · NVIDIA H100 80GB HBM3 · n1024")
+    assert menu(page) == ["v2@h200 → v2@h100"]
+    page.locator(".menu a").click()
+    page.wait_for_url("**/h100-80gb-hbm3/n1024/v2@h200..v2@h100.html")

@@ -1,0 +1,247 @@
+// The way around a site: search, switchers, keys, theme, copies and downloads. What pages there
+// are is read from site.js, beside the index, when somebody asks for it. Every page reads without.
+"use strict";
+(() => {
+  const all = (selector, root = document) => Array.from(root.querySelectorAll(selector));
+  const make = (name, text, more = {}) => Object.assign(document.createElement(name), { textContent: text }, more);
+  const button = (text, label, act) => {
+    const node = make("button", text, { type: "button", onclick: act });
+    if (label) node.setAttribute("aria-label", label);
+    return node;
+  };
+  const memory = (key, value) => {
+    try {
+      if (value !== undefined) localStorage.setItem(key, value);
+      return localStorage.getItem(key) || "";
+    } catch {
+      return ""; // pages from a disk may be denied a memory
+    }
+  };
+  // A page that stands alone has no stylesheet beside it, and nothing to lead to.
+  const sheet = document.querySelector("link[rel=stylesheet]");
+  const root = sheet && sheet.getAttribute("href").replace(/assets\/.*$/, "");
+  let asked = null;
+  const site = () => (asked ||= new Promise((done, failed) => {
+    const script = make("script", "", { src: `${root}site.js` });
+    script.onload = () => done(window.workbenchSite);
+    script.onerror = () => failed(new Error("site.js is not beside the index"));
+    document.head.append(script);
+  }));
+
+  // --- a panel over the page: a menu, the search, the keys -------------------------------
+  function panel(title, ...content) {
+    for (const old of all(".menu")) old.remove();
+    const node = make("div", "", { className: "menu", popover: "auto" });
+    node.setAttribute("role", "dialog");
+    node.setAttribute("aria-label", title);
+    node.append(make("h2", title), ...content);
+    document.body.append(node);
+    node.showPopover();
+    const first = node.querySelector("input, select, a, button");
+    if (first) first.focus();
+    return node;
+  }
+  const links = (items) => {
+    const list = make("ul", "");
+    list.append(...items.map(([text, href, here]) => {
+      const link = make("a", text, { href });
+      if (here) link.setAttribute("aria-current", "page");
+      const item = make("li", "");
+      item.append(link);
+      return item;
+    }));
+    return list;
+  };
+  const command = (text) => {
+    const line = make("p", "");
+    line.append(make("code", text), " ", copier(text));
+    return line;
+  };
+
+  // --- copies ------------------------------------------------------------------------------
+  function copy(text, from) {
+    const said = from.textContent;
+    const done = () => {
+      from.textContent = "Copied";
+      setTimeout(() => { from.textContent = said; }, 1200);
+    };
+    if (navigator.clipboard) navigator.clipboard.writeText(text).then(done, () => {});
+  }
+  const copier = (text, words = "Copy") => button(words, "", (event) => copy(typeof text === "string" ? text : text(), event.target));
+  const cells = (row) => all("th, td", row).map((cell) => cell.innerText.replace(/\s*#?\s*\n\s*/g, " ").trim());
+  const rows = (table) => Array.from(table.rows).filter((row) => row.getClientRects().length || row.parentElement.tagName === "THEAD").map(cells);
+  const csv = (table) => rows(table).map((row) => row.map((text) => (/[",\n]/.test(text) ? `"${text.replaceAll("\"", "\"\"")}"` : text)).join(",")).join("\r\n");
+  const markdown = (table) => rows(table).map((row, n) => `| ${row.map((text) => text.replaceAll("|", "\\|")).join(" | ")} |${n ? "" : `\n|${" --- |".repeat(row.length)}`}`).join("\n");
+  const tables = all("table.tbl").filter((table) => table.rows.length > 2);
+  for (const table of tables) {
+    const bar = make("div", "", { className: "copies" });
+    bar.append(copier(() => csv(table), "Copy CSV"), copier(() => markdown(table), "Copy Markdown"));
+    (table.closest(".scroll") || table).after(bar);
+  }
+  for (const code of all("pre.cmd")) code.after(copier(() => code.textContent));
+  function save(name, kind, text) {
+    const link = make("a", "", { href: URL.createObjectURL(new Blob([text], { type: kind })), download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+  const named = (table) => {
+    const box = table.closest("[aria-label]");
+    return box ? box.getAttribute("aria-label") : table.caption ? table.caption.textContent : "table";
+  };
+  function download() {
+    const name = document.title.replace(/[^\w.-]+/g, "-");
+    const page = () => JSON.stringify({ title: document.title, tables: tables.map((table) => ({ title: named(table), rows: rows(table) })) }, null, 1);
+    panel(
+      "This page",
+      button("Tables as JSON", "", () => save(`${name}.json`, "application/json", page())), " ",
+      button("Tables as CSV", "", () => save(`${name}.csv`, "text/csv", tables.map((table) => `${named(table)}\r\n${csv(table)}`).join("\r\n\r\n"))), " ",
+      copier(() => location.href, "Copy link"),
+    );
+  }
+
+  // --- theme ---------------------------------------------------------------------------------
+  const THEMES = { "": "Theme: system", dark: "Theme: dark", light: "Theme: light" };
+  function theme(name) {
+    document.documentElement.style.colorScheme = name;
+    document.dispatchEvent(new Event("theme"));
+    return name;
+  }
+  let chosen = theme(memory("workbench-theme"));
+
+  // --- from this page to the same of another study, device, problem or version ---------------
+  const here = /(?:^|\/)(studies\/[^/]+\/[^/]+\/[^/]+)\/([^/]*)$/.exec(decodeURI(location.pathname));
+  const pages = (ladder) => [...ladder.r.flatMap(([, page, step]) => [page, step]), ...ladder.x];
+  const same = (ladder) => `${root}${ladder.f}/${pages(ladder).includes(here[2]) ? here[2] : "index.html"}`;
+  const unique = (items, key) => items.filter((item, n) => items.findIndex((other) => key(other) === key(item)) === n);
+  const ways = {
+    study: (map) => map.studies.map((study) => [`${study.n}: ${study.t}`, `${root}${study.h}`, here && here[1].startsWith(study.h.replace(/index\.html$/, ""))]),
+    device: (map, own) => map.ladders.filter((each) => each.s === own.s && each.p === own.p).map((each) => [each.d, same(each), each === own]),
+    problem: (map, own) => map.ladders.filter((each) => each.s === own.s && each.d === own.d).map((each) => [each.p, same(each), each === own]),
+    version: (map, own) => own.r.map(([id, page, step]) => {
+      const target = here[2].includes("..") && step ? step : page;
+      return [`${id}  ${map.titles[own.s][id] || ""}`, target ? `${root}${own.f}/${target}` : `${root}${own.f}/index.html#${id}`, target === here[2]];
+    }),
+  };
+  const failed = (error) => panel("Not here", make("p", error.message));
+  const own = (map) => map.ladders.find((ladder) => here && ladder.f === here[1]);
+  const crumbs = document.querySelector(".crumbs ol");
+  if (root !== null && crumbs && /(^|\/)studies\//.test(location.pathname)) {
+    const bar = make("span", "", { className: "ways-to" });
+    for (const kind of here ? Object.keys(ways) : ["study"]) {
+      bar.append(button(`${kind} ▾`, `Switch ${kind}`, () => site().then((map) => panel(`Another ${kind}`, links(ways[kind](map, own(map)))), failed)));
+    }
+    crumbs.after(bar);
+  }
+
+  // --- any two ---------------------------------------------------------------------------------
+  function compare() {
+    site().then((map) => {
+      const mine = own(map);
+      const near = map.ladders.filter((each) => each.s === mine.s);
+      const sides = ["Old", "New"].map((label) => {
+        const select = make("select", "");
+        select.setAttribute("aria-label", label);
+        for (const each of near) {
+          for (const [id, page] of each.r.filter((row) => row[1])) {
+            select.append(make("option", `${id} · ${each.d} · ${each.p}`, { value: `${near.indexOf(each)} ${id} ${page}` }));
+          }
+        }
+        const first = all("option", select).filter((option) => near[parseInt(option.value, 10)] === mine);
+        if (first.length) first[label === "Old" ? 0 : first.length - 1].selected = true;
+        return select;
+      });
+      const said = make("div", "");
+      const tell = () => {
+        const [[a, old], [b, fresh]] = sides.map((select) => select.value.split(" ")).map(([n, id]) => [near[Number(n)], id]);
+        const across = a.d !== b.d;
+        const label = (each, id) => (across ? `${id}@${each.g}` : id);
+        const page = b.x.find((name) => name === `${label(a, old)}..${label(b, fresh)}.html`) || pages(b).find((name) => name === `${old}..${fresh}.html`);
+        said.replaceChildren();
+        if (a.p !== b.p) said.append(make("p", "Two problems are two jobs: nothing of them compares. Choose one problem."));
+        else if (a === b && old === fresh) said.append(make("p", "Choose two."));
+        else if (page && (!across || page.includes("@"))) said.append(links([[`${label(a, old)} → ${label(b, fresh)}`, `${root}${b.f}/${page}`]]));
+        else said.append(make("p", "No page compares these two yet. Write it with"), command(`workbench report ${b.s}/${label(a, old)}..${label(b, fresh)}`));
+      };
+      for (const select of sides) select.onchange = tell;
+      panel("Compare any two", ...sides, said);
+      tell();
+    }).catch(failed);
+  }
+  for (const place of all("[data-compare]")) place.append(button("Compare any two", "", compare));
+
+  // --- search ----------------------------------------------------------------------------------
+  function entries(map) {
+    const mine = here ? here[1] : "";
+    const nearest = unique([...map.ladders].sort((a, b) => (b.f === mine) - (a.f === mine)), (each) => each.s);
+    const versions = nearest.flatMap((each) => each.r.map(([id, page]) => [`${each.s}/${id}  ${map.titles[each.s][id] || ""}`, `${each.f}/${page || `index.html#${id}`}`]));
+    return [
+      ...map.studies.map((study) => [`${study.n}: ${study.t}`, study.h]),
+      ...versions,
+      ...map.ladders.map((each) => [`${each.s} · ${each.d} · ${each.p}`, `${each.f}/index.html`]),
+      ...map.files,
+      ...map.counters.map(([id, title]) => [`${title} (counter)`, `glossary.html#${id}`]),
+      ...nearest.flatMap((each) => each.k.map(([kernel, page]) => [`${kernel} (kernel of ${each.s})`, `${each.f}/${page}`])),
+    ];
+  }
+  function search() {
+    site().then((map) => {
+      const known = entries(map).map(([text, href]) => [text, `${root}${href}`]);
+      const input = make("input", "", { type: "search", placeholder: "Study, version, counter, kernel" });
+      input.setAttribute("aria-label", "Search");
+      const found = make("div", "");
+      found.setAttribute("aria-live", "polite");
+      const tell = () => {
+        const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+        const hits = known.filter(([text]) => words.every((word) => text.toLowerCase().includes(word)));
+        found.replaceChildren(hits.length ? links(hits.slice(0, 12)) : make("p", "Nothing of that name."));
+      };
+      input.oninput = tell;
+      input.onkeydown = (event) => {
+        const first = found.querySelector("a");
+        if (event.key === "Enter" && first) first.click();
+      };
+      tell();
+      panel("Search", input, found);
+    }).catch(failed);
+  }
+
+  // --- keys ------------------------------------------------------------------------------------
+  const KEYS = [["/", "search"], ["j k", "next and previous section"], ["n p", "next and previous step or version"], ["?", "these keys"]];
+  function help() {
+    const list = make("ul", "");
+    list.append(...KEYS.map(([key, what]) => {
+      const item = make("li", "");
+      item.append(make("kbd", key), ` ${what}`);
+      return item;
+    }));
+    panel("Keys", list);
+  }
+  function section(step) {
+    const heads = all("h1, main h2[id], main h3[id]").filter((head) => head.getClientRects().length);
+    const at = heads.map((head) => head.getBoundingClientRect().top - 60);
+    const next = step > 0 ? heads.find((_, n) => at[n] > 4) : heads.filter((_, n) => at[n] < -4).pop();
+    if (next) next.scrollIntoView();
+  }
+  const neighbour = (word) => {
+    const link = document.querySelector(`.steps a[aria-label^="${word}"]`);
+    if (link && link.href) link.click();
+  };
+  const acts = { "/": () => root !== null && search(), "?": help, j: () => section(1), k: () => section(-1), n: () => neighbour("Next"), p: () => neighbour("Previous") };
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=radio]), select, textarea, .menu")) return;
+    const act = acts[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  });
+
+  const tools = make("div", "", { className: "tools" });
+  if (root !== null) tools.append(button("Search /", "Search", search));
+  tools.append(button("Data", "Data and link of this page", download), button(THEMES[chosen], "", (event) => {
+    const names = Object.keys(THEMES);
+    chosen = theme(names[(names.indexOf(chosen) + 1) % names.length]);
+    memory("workbench-theme", chosen);
+    event.target.textContent = THEMES[chosen];
+  }), button("?", "Keys", help));
+  document.querySelector("main").prepend(tools);
+})();
