@@ -65,8 +65,30 @@ def test_the_sweep_draws_each_version_over_the_size() -> None:
     assert rate["data"][0]["y"][0] == pytest.approx(2 * 256**3 / (256 * 2e-6))
     assert rate["layout"]["xaxis"]["title"]["text"] == "M = N = K"
     assert rate["data"][0]["error_y"]["array"][0] > 0
-    assert [row[0] for row in found.rows] == ["n256", "n1024"]
-    assert "50.0%" in found.rows[0][1]
+    # The same as a table: v1 is the fastest, and v0 takes twice its time.
+    assert found.charts[0].problems == ("n256", "n1024")
+    shares = [(name, [cell and cell.share for cell in row]) for name, row in found.charts[0].rows]
+    assert shares == [("v0", [50, 50]), ("v1", [100, 100])]
+    told = {chart.parts: chart.rows[0][1][0] for chart in found.charts}
+    assert told["time family0"] and told["time family0"].text == "512 µs"
+    assert told["ratio family0"] and told["ratio family0"].text == "0.500×"
+
+
+def test_of_many_versions_those_that_are_fastest_nowhere_are_grey() -> None:
+    seconds = {"v0": (9.0, 9.0), "v1": (8.0, 8.0), "v2": (1.0, 7.0), "v3": (6.0, 2.0),
+               "v4": (5.0, 5.0), "v5": (4.0, 4.0), "lib": (0.5, 0.5)}  # fmt: skip
+    timings = [
+        timing(version, n, factor * 1e-3)
+        for version, both in seconds.items()
+        for n, factor in zip((256, 1024), both, strict=True)
+    ]
+    found = sweep(timings, list(seconds), {"lib"})
+    assert found is not None
+    data = found.charts[0].figure.spec["data"]
+    grey = {trace["name"] for trace in data if trace["line"]["color"] == "@line"}
+    assert grey == {"v0", "v1", "v4", "v5"}
+    assert [trace["name"] for trace in data][-3:] == ["v2", "v3", "lib"]  # above the others
+    assert all(trace["meta"].startswith("@c") for trace in data if trace["name"] in grey)
 
 
 def test_one_problem_is_no_sweep() -> None:
@@ -89,8 +111,8 @@ def test_unlike_problems_are_told_apart_by_their_work_or_name() -> None:
 def test_a_wide_sweep_is_thinned_evenly() -> None:
     found = sweep([timing("v0", n, 1e-3) for n in range(100, 140)], ["v0"], set())
     assert found is not None
-    assert len(found.rows) == 32
-    assert (found.rows[0][0], found.rows[-1][0]) == ("n100", "n139")
+    problems = found.charts[0].problems
+    assert (len(problems), problems[0], problems[-1]) == (32, "n100", "n139")
     assert found.note == "Of 40 problems 32 are drawn."
 
 
@@ -224,8 +246,8 @@ def test_a_sweep_of_two_sizes_is_shown_by_families() -> None:
     second = figures["rate family1"].spec["data"]
     assert [len(line["x"]) for line in second] == [3, 2]  # v1 refuses one of them
     assert figures["rate family1"].spec["layout"]["xaxis"]["title"]["text"] == "H = W"
-    assert len(found.rows) == 9
-    assert sum("—" in row for row in found.rows) == 1
+    rows = {chart.parts: dict(chart.rows) for chart in found.charts}
+    assert [cell is None for cell in rows["time family1"]["v1"]] == [False, True, False]
 
 
 def test_an_outputs_size_that_follows_from_the_others_is_no_axis() -> None:
@@ -277,7 +299,8 @@ def test_problems_that_differ_in_everything_stand_in_the_order_of_their_work() -
     assert axis["ticktext"] == ["c", "a", "b"]
     assert "type" not in axis  # an order, no amount
     assert found.ways[0] == ("rate", "OP/s")
-    assert "OP/s" in found.rows[0][1]
+    (cell, *_) = found.charts[0].rows[0][1]
+    assert cell is not None and "OP/s" in cell.text
 
 
 def test_a_time_that_does_not_grow_is_warned_of() -> None:

@@ -16,6 +16,7 @@ from functools import cache, lru_cache, partial
 from importlib.resources import files
 from itertools import permutations
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 import msgspec
@@ -116,20 +117,15 @@ def index_pages(site: Site, stamp: str) -> list[Page]:
             )
 
     def index_views() -> Views:
-        from workbench.views.html.pages.index import index_view, paged
-
-        return dict(paged(index_view(ladders, reports, programs)))
+        made = _index()
+        return dict(made.paged(made.index_view(ladders, reports, programs)))
 
     def of_study(own: list[dict[str, object]]) -> Views:
-        from workbench.views.html.pages.index import study_views
-
-        return dict(study_views(own))
+        return dict(_index().study_views(own))
 
     def beside() -> dict[str, bytes]:
-        from workbench.views.html.pages.index import site_script
-
         named = [(str(each["name"]), str(each["href"])) for each in (*reports, *programs)]
-        return {"site.js": site_script(ladders, named)}
+        return {"site.js": _index().site_script(ladders, named)}
 
     key = digest(stamp, msgspec.json.encode([ladders, reports, programs]))
     pages = list(planned(key, "", "index.html", index_views, beside))
@@ -141,6 +137,12 @@ def index_pages(site: Site, stamp: str) -> list[Page]:
         key = digest(stamp, msgspec.json.encode(own))
         pages += planned(key, here, "study.html", partial(of_study, own))
     return pages
+
+
+def _index() -> ModuleType:
+    from workbench.views.html.pages import index  # not loaded where nothing changed
+
+    return index
 
 
 #: Views of pages by their paths.
@@ -501,12 +503,10 @@ def _outdated(site: Site, store: Store, studies: tuple[str, ...]) -> tuple[str, 
     """Studies besides those asked for of which an earlier release wrote what no index can read."""
     if not studies:
         return ()
-    from workbench.views.html.pages.index import is_readable
-
     names = {
         str(kept.summary["study"])
         for kept in site.pages(LADDERS).values()
-        if "study" in kept.summary and not is_readable(kept.summary)
+        if "study" in kept.summary and not _index().is_readable(kept.summary)
     }
     return tuple(name for name in sorted(names - set(studies)) if store.find(study=name))
 

@@ -590,6 +590,17 @@
     const href = Array.isArray(data) ? data[1] : "";
     if (href && href.startsWith("#")) location.hash = href;
   }
+  // A version's name in the table of a sweep gives its line a colour, or takes it away.
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button[data-line]");
+    if (!button) return;
+    const { line } = button.dataset;
+    const on = button.getAttribute("aria-pressed") !== "true";
+    for (const other of all(`button[data-line="${CSS.escape(line)}"]`)) other.setAttribute("aria-pressed", String(on));
+    all("#sweep [data-drawn]").forEach(draw);
+  });
+  const chosen = (trace) => document.querySelector(`button[data-line="${CSS.escape(trace.name)}"][aria-pressed=true]`);
+  const coloured = (trace) => (trace.meta && chosen(trace) ? { ...trace, showlegend: true, line: { color: trace.meta, width: 3 } } : trace);
   const paper = matchMedia("print");
   const SHEET = 690; // A4 within its margins
   function draw(node) {
@@ -600,7 +611,7 @@
     const small = (width || node.clientWidth) < 520;
     const layout = { ...figure.layout, ...(small ? figure.narrow || {} : {}), ...(width ? { width } : {}) };
     const data = small && figure.traces ? figure.data.map((trace, n) => ({ ...trace, ...figure.traces[n] })) : figure.data;
-    return window.Plotly.react(node, paint(data, css), paint(layout, css), config).then(() => {
+    return window.Plotly.react(node, paint(data.map(coloured), css), paint(layout, css), config).then(() => {
       if (!node.dataset.drawn) node.on("plotly_click", follow);
       node.dataset.drawn = "yes";
     });

@@ -55,7 +55,7 @@ class Point(Record, frozen=True):
 
 
 class Series(Record, frozen=True):
-    """A line; a reference (a baseline) is dashed and grey.
+    """A line; a reference (a baseline) is dashed and grey, one of many that is `quiet` thin.
 
     `place` keeps colour and symbol of a version the same in all charts; -1: its own order.
     """
@@ -64,6 +64,7 @@ class Series(Record, frozen=True):
     points: tuple[Point, ...]
     reference: bool = False
     place: int = -1
+    quiet: bool = False
 
 
 class Axis(Record, frozen=True):
@@ -125,7 +126,11 @@ def _ends(series: Sequence[Series], scale: Json, height: float) -> list[str]:
     order = sorted(range(len(series)), key=lambda n: (series[n].reference, -n))
     for n in order:
         at = place(series[n])
-        if series[n].points[-1].x == right and all(abs(at - other) >= _LINE for other in taken):
+        if (
+            not series[n].quiet
+            and series[n].points[-1].x == right
+            and all(abs(at - other) >= _LINE for other in taken)
+        ):
             names[n] = series[n].name
             taken.append(at)
     return names
@@ -176,11 +181,12 @@ def lines(
         },
     )
     # A phone has room for one or two names a row; the plot keeps its height all the same.
-    columns = 2 if max(len(line.name) for line in series) <= _SHORT else 1
-    rows = math.ceil(len(series) / columns) if several else 0
+    named = [line.name for line in series if not line.quiet]
+    columns = 2 if max(map(len, named), default=0) <= _SHORT else 1
+    rows = math.ceil(len(named) / columns) if several else 0
     spec: Json = {"data": data, "layout": layout, "narrow": _narrow(layout, columns, rows)}
     if ends:
-        spec["traces"] = [{"mode": "lines+markers"}] * len(data)
+        spec["traces"] = [{"mode": "lines" if line.quiet else "lines+markers"} for line in series]
     tall = max(height, _PLOT + _LEGEND_ROW * rows) if several else height
     return Figure(id=identity, label=label, height=height, tall=tall, spec=spec)
 
@@ -188,6 +194,19 @@ def lines(
 def _trace(line: Series, order: int, *, stepped: bool) -> Json:
     place = line.place if line.place >= 0 else order
     colour = "@soft" if line.reference else COLORS[place % len(COLORS)]
+    if line.quiet:
+        return {
+            "type": "scatter",
+            "mode": "lines",
+            "name": plain(line.name),
+            "showlegend": False,
+            "x": [point.x for point in line.points],
+            "y": [point.y for point in line.points],
+            "customdata": [plain(point.hover) for point in line.points],
+            "hovertemplate": "%{customdata}<extra></extra>",
+            "line": {"color": "@line", "width": 1.5},
+            "meta": colour,
+        }
     return {
         "type": "scatter",
         "mode": "lines" if stepped else "lines+markers",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 from workbench import units
 from workbench.analysis.aggregate import main_launch
@@ -35,27 +36,39 @@ from workbench.views.html.parts import Phrase, day, interval, parameters, percen
 _PROBLEMS = 32
 #: Families of problems that get charts of their own; of more, the work tells problems apart.
 _FAMILIES = 4
+#: Of more versions, those that are fastest nowhere are grey lines.
+_COLOURED = 6
 #: Problems that an axis can name.
 _NAMED = 12
 #: From this factor between the slowest and the fastest on, a rate's axis is logarithmic.
 _DECADES = 20.0
 
 
+class HeatCell(Record, frozen=True):
+    """A version on a problem: its number, and its speed in percent of the fastest one's there."""
+
+    text: str
+    share: int
+
+
 class SweepChart(Record, frozen=True):
-    """One way to look at one family of problems; `parts` are the choices that show it."""
+    """One way to look at one family of problems; `parts` are the choices that show it.
+
+    `rows` are the versions over the same `problems`.
+    """
 
     parts: str
     figure: charts.Figure
+    problems: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[HeatCell | None, ...]], ...]
 
 
 class SweepSection(Record, frozen=True):
-    """The section: charts, and one table behind all of them."""
+    """The section: charts with their tables, and the choices among them."""
 
     charts: tuple[SweepChart, ...]
     ways: tuple[tuple[str, str], ...]
     families: tuple[tuple[str, str], ...]
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
     note: str
     warnings: tuple[str, ...] = ()
 
@@ -173,7 +186,14 @@ def sweep(
             if not series:
                 continue
             figure = _figure(identity, number, title, unit, series, sizes, shown)
-            out.append(SweepChart(parts=f"{identity} family{number}", figure=figure))
+            out.append(
+                SweepChart(
+                    parts=f"{identity} family{number}",
+                    figure=figure,
+                    problems=tuple(shown),
+                    rows=tuple(_heat(found, versions, shown, unit)),
+                )
+            )
             ways.setdefault(identity, title)
     note = f"Of {len(every)} problems {len(drawn)} are drawn." if len(drawn) < len(every) else ""
     return SweepSection(
@@ -181,11 +201,6 @@ def sweep(
         ways=tuple(ways.items()),
         families=tuple(
             (f"family{n}", sizes.name) for n, sizes in enumerate(families) if sizes.name
-        ),
-        head=("Problem", *versions),
-        rows=tuple(
-            (problem, *(_cell(found.get((version, problem)), work) for version in versions))
-            for problem in drawn
         ),
         note=note,
         warnings=tuple(units.capital(said) for said in warnings(timings)),
@@ -211,6 +226,11 @@ def _series(
     unit: str,
 ) -> list[Series]:
     series = []
+    best = _fastest(found, [version for version in versions if version not in baselines])
+    lead = {
+        v for (v, p), timing in found.items() if p in shown and timing.time.value == best.get(p)
+    }
+    many = len(versions) > _COLOURED
     for place, version in enumerate(versions):
         points = [
             point
@@ -220,10 +240,10 @@ def _series(
         ]
         if points:
             reference = version in baselines
-            series.append(
-                Series(name=version, points=tuple(points), reference=reference, place=place)
-            )
-    return series
+            quiet = many and not reference and version not in lead
+            series.append(Series(version, tuple(points), reference, place, quiet))
+    # What is told apart lies above what is not.
+    return sorted(series, key=lambda line: not line.quiet)
 
 
 def _figure(
@@ -273,13 +293,34 @@ def _point(timing: Timing, x: float, unit: str) -> Point | None:
     return Point(x=x, y=middle, hover=hover, below=middle - low, above=high - middle)
 
 
-def _cell(timing: Timing | None, work: str) -> str:
-    if timing is None:
-        return units.quantity(None)
-    text = units.quantity(timing.time.value, "s")
-    if timing.flops:
-        text += f" · {units.quantity(timing.flops / timing.time.value, f'{work}/s')}"
-    return f"{text} · {percent(timing.ratio.value)}" if timing.ratio else text
+def _fastest(found: Mapping[tuple[str, str], Timing], versions: Sequence[str]) -> dict[str, float]:
+    """Problem -> the shortest time that any of the versions takes."""
+    out: dict[str, float] = {}
+    for (version, problem), timing in found.items():
+        if version in versions:
+            out[problem] = min(out.get(problem, math.inf), timing.time.value)
+    return out
+
+
+def _heat(
+    found: Mapping[tuple[str, str], Timing],
+    versions: Sequence[str],
+    shown: Sequence[str],
+    unit: str,
+) -> Iterator[tuple[str, tuple[HeatCell | None, ...]]]:
+    best = _fastest(found, versions)
+    for version in versions:
+        cells: list[HeatCell | None] = []
+        for problem in shown:
+            timing = found.get((version, problem))
+            point = _point(timing, 0.0, unit) if timing else None
+            if timing is None or point is None:
+                cells.append(None)
+                continue
+            text = units.factor(point.y / 100) if unit == "%" else units.quantity(point.y, unit)
+            cells.append(HeatCell(text, int(100 * best[problem] / timing.time.value)))
+        if any(cells):
+            yield version, tuple(cells)
 
 
 # --- speed ----------------------------------------------------------------------------
