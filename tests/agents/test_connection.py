@@ -161,8 +161,29 @@ def test_a_version_is_started_found_wrong_and_mended(tmp_path: Path) -> None:
         assert not result.is_error and any("v40" in line for line in seen), (result, seen)
         hot = await client.ask("hot_lines", target="broken/v40", engine="emulator")
         assert hot["answer"]["hot_lines"]["by"] == "instructions"
+        stores = [line for line in hot["answer"]["hot_lines"]["lines"] if "y[i] =" in line["text"]]
+        assert stores and all(line["sectors"] > 0 for line in stores)
+        assert all(line["sectors_excess"] == 0 for line in stores)
+        # Front matter of the text's own overrules the call, which says so.
+        again = await client.ask(
+            "new_version", version="broken/v41", parent="v0", title="Mine", text=wrong
+        )
+        assert again["answer"]["dropped"] == ["title", "parent"]
+        assert "title, parent of this call went nowhere" in again["answer"]["note"]
+        assert "dropped" not in started["answer"]
 
     talk(root, job, "--allow", "verify,profile,write")
+
+
+def test_a_plain_diff_begins_with_what_moved() -> None:
+    async def job(client: Client) -> None:
+        said = (await client.ask("diff", old="sgemm/v2", new="sgemm/v3"))["answer"]
+        keys = list(said)
+        assert keys.index("sentence") < keys.index("hunks") < keys.index("counters")
+        moved = [each["moved"] for each in said["counters"]]
+        assert moved[0] and moved == sorted(moved, reverse=True)
+
+    talk(REPO, job)
 
 
 def children(pid: int) -> set[int]:

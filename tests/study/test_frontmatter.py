@@ -234,7 +234,12 @@ LAUNCH = '[[launch]]\nkernel = "k"\ngrid = [1]\nblock = [32]\n'
             "cannot read the expected change '< 0.8y'",
             "< 0.1x",
         ),
-        ('title = "t"\ntitle = "u"\n' + LAUNCH, 3, "not valid TOML: Cannot overwrite", "docs/"),
+        (
+            'title = "t"\ntitle = "u"\n' + LAUNCH,
+            3,
+            "not valid TOML: Cannot overwrite",
+            "workbench docs front",
+        ),
         ('title = "t\n' + LAUNCH, 2, "not valid TOML", "workbench docs front-matter"),
         ('title = "t"\nflags = ["a"\n', 4, "not valid TOML", "workbench docs front-matter"),
         ('title = "a */ b"\n' + LAUNCH, 2, "`*/` inside the front matter", "Remove it"),

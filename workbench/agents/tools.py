@@ -180,6 +180,13 @@ def answer_of(tool: str, document: Any) -> Any:
             # Nothing is known of the time, as without a GPU: what each hunk moved is.
             return _part(document, (*_STRIP, *_CAUSE, "story", "hunks"))
         return {**_part(document, (*_STRIP, *_CAUSE)), "hunks": _named(document)}
+    if tool == "diff" and "story" in document:
+        # What moved comes first: an answer is read from its beginning.
+        first = (*_STRIP, *_CAUSE, "story", "hunks")
+        counters = sorted(
+            document["counters"], key=lambda each: (each["verdict"] == "missing", not each["moved"])
+        )
+        return {**_part(document, first), **document, "counters": counters}
     return document
 
 

@@ -108,7 +108,17 @@ class Workshop:
         )
         self._started.add(path)
         number = stem.partition("_")[0]
-        return {"written": path, "version": f"{name}/{number}", "parent": source.id}
+        written = view_study(project, name).version(number)
+        given = {"title": title, "change": change, "parent": parent and source.id}
+        dropped = [key for key, said in given.items() if said and said != getattr(written, key)]
+        answer: Json = {"written": path, "version": f"{name}/{number}", "parent": written.parent}
+        if dropped:
+            answer["dropped"] = dropped
+            answer["note"] = (
+                f"The text has front matter of its own, which counts: {', '.join(dropped)} of this "
+                "call went nowhere. Write it there, or leave the front matter out."
+            )
+        return answer
 
     def write(self, version: str, study: str, text: str) -> Json:
         """Write the text of a version anew that was started over this connection.

@@ -174,10 +174,16 @@ class StallShare(Document, frozen=True):
 
 
 class HotSource(SourcePlace, frozen=True):
-    """A line with its part (in %) of the time, or of the instructions where nothing was sampled."""
+    """A line with its part (in %) of the time, or of the instructions where nothing was sampled.
+
+    `sectors` are those of global memory, all and what coalesced accesses would not need; null
+    where they were not counted.
+    """
 
     share: float
     stalls: list[StallShare]
+    sectors: Number | None
+    sectors_excess: Number | None
 
 
 class HotLines(Document, frozen=True):

@@ -6,7 +6,7 @@ and a value that is not known is null, an empty list or an entry in ``missing``,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from workbench.analysis.aggregate import main_launch
@@ -85,24 +85,37 @@ def _hot_lines(profile: Profile) -> show.HotLines | None:
     if launch is None:
         return None
     hot = [line for line in sampled_lines(launch) if line.telling][:_HOT_LINES]
+    counters = line_counters(launch)
     if hot:
-        return show.HotLines(by="samples", lines=[_hot_line(profile, line) for line in hot])
+        lines = [_hot_line(profile, launch, counters, line) for line in hot]
+        return show.HotLines(by="samples", lines=lines)
     name = line_metric(launch, catalog()["instructions"]) or ""
-    counted = {key: own.get(name, 0) for key, own in line_counters(launch).items()}
+    counted = {key: own.get(name, 0) for key, own in counters.items()}
     whole = sum(counted.values())
     known = [key for key in counted if key[1] > 0 and counted[key]]
     lines = [
-        _hot_line(profile, HotLine(key=key, samples=0, share=counted[key] / whole))
+        _hot_line(profile, launch, counters, HotLine(key, 0, counted[key] / whole))
         for key in sorted(known, key=lambda key: -counted[key])[:_HOT_LINES]
     ]
     return show.HotLines(by="instructions", lines=lines)
 
 
-def _hot_line(profile: Profile, line: HotLine) -> show.HotSource:
+def _hot_line(
+    profile: Profile,
+    launch: Launch,
+    counters: Mapping[LineKey, Mapping[str, Number]],
+    line: HotLine,
+) -> show.HotSource:
+    names = [line_metric(launch, catalog()[f"global_sectors{part}"]) for part in ("", "_ideal")]
+    own = counters.get(line.key, {})
+    # What a launch counts of its lines is 0 where a line has no entry.
+    sectors, ideal = (None if name is None else own.get(name, 0) for name in names)
     return show.HotSource(
         **_place(profile, line.key),
         share=100.0 * line.share,
         stalls=[show.StallShare(id=state.id, share=100.0 * share) for state, share in line.stalls],
+        sectors=sectors,
+        sectors_excess=None if sectors is None or ideal is None else sectors - ideal,
     )
 
 
