@@ -115,19 +115,16 @@ def test_libraries_stand_with_their_errors_beside_the_fastest_version() -> None:
         "On n1 v1 is 4.31× as fast as cublas (cuBLAS, float32), at 0.200× its error; "
         "the fastest library, cublas_tf32, takes 900 µs."
     )
-    told = [(line.rung.id, line.time, line.beside) for line in view.libraries]
-    assert told == [
-        ("cublas", "4.30 ms", "v1: 4.31×, at 0.200× its error"),
-        ("cublas_tf32", "900 µs", "v1: 0.900×, at 0.000667× its error"),
+    assert [(line.rung.id, line.beside) for line in view.libraries] == [
+        ("cublas", "v1: 4.31×, at 0.200× its error"),
+        ("cublas_tf32", "v1: 0.900×, at 0.000667× its error"),
     ]
     # A bar leads to the step that made it, or to the version; the slowest is the highest.
-    assert [(bar.href.rpartition("/")[2], bar.said) for bar in view.bars][:2] == [
-        ("v0.html", "4.00 ms"),
-        ("v0..v1.html", "1.00 ms"),
-    ]
+    assert [bar.href.rpartition("/")[2] for bar in view.bars][:2] == ["v0.html", "v0..v1.html"]
     heights = [float(bar.height) for bar in view.bars]
     assert max(heights) == heights[2] == 100 and min(heights) == heights[3] == 10
-    assert 'title="Fast"' in render("study.html", path, view=view)
+    text = render("study.html", path, view=view)
+    assert 'title="Fast"><span>1.00 ms</span>' in text and '<td class="num">1e−06' in text
 
 
 def test_a_sparkline_goes_over_the_problems_in_the_order_of_their_work() -> None:

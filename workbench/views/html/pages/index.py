@@ -153,16 +153,13 @@ class Bar(Record, frozen=True):
     rung: RungSummary
     href: str
     height: str
-    said: str
 
 
 class LibraryLine(Record, frozen=True):
-    """A library on one device: its time and error, and the fastest version beside it."""
+    """A library on one device, and the fastest version beside it."""
 
     device: str
     rung: RungSummary
-    time: str
-    error: str
     beside: str
 
 
@@ -544,8 +541,6 @@ def _libraries(summary: LadderSummary) -> Iterator[LibraryLine]:
             yield LibraryLine(
                 device=f"{summary.device}, {summary.problem}",
                 rung=rung,
-                time=units.quantity(rung.seconds, "s"),
-                error="" if rung.error is None else units.digits3(rung.error),
                 beside=beside,
             )
 
@@ -562,7 +557,6 @@ def _bars(summary: LadderSummary) -> tuple[Bar, ...]:
             rung=rung,
             href=f"{summary.folder}/{rung.step or rung.page or 'index.html'}",
             height=f"{10 + 90 * math.log(rung.seconds / least) / decades:.0f}",
-            said=units.quantity(rung.seconds, "s"),
         )
         for rung in timed
     )

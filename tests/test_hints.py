@@ -1,0 +1,270 @@
+"""Every hint of the code: the commands, options and pages that it names are there, and it helps.
+
+Hints are what an error says after its message. Here all of them are read from the code; those
+of the emulator's faults are followed, an edit each, or it is said where else they are.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import numpy as np
+import pytest
+
+import ptxemu
+from tests.conftest import REPO
+from tests.ptxemu.conftest import Compile, execute
+from tests.test_documentation import parsed, words
+from workbench import cli
+from workbench.session.manual import page
+
+pytest_plugins = ["tests.ptxemu.conftest"]
+#: What stands in the place of a value, so that click accepts it.
+_VALUE = "1"
+
+
+class Hint(NamedTuple):
+    """Where it stands, and its words; `{}` where a value comes in."""
+
+    place: str
+    text: str
+
+
+def _text(node: ast.AST) -> Iterator[str]:
+    """The texts that an expression may give."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.JoinedStr):
+        yield "".join(next(_text(part), "{}") for part in node.values)
+    elif isinstance(node, ast.BinOp):
+        yield "".join(next(_text(part), "{}") for part in (node.left, node.right))
+    elif isinstance(node, ast.IfExp):
+        yield from _text(node.body)
+        yield from _text(node.orelse)
+
+
+def _called(call: ast.Call) -> str:
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
+
+
+def hints(package: str) -> list[Hint]:
+    """The hints of a package: what an error or a fault is given after its message."""
+    found = []
+    for path in sorted((REPO / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or len(node.args) < 2:
+                continue
+            name = _called(node)
+            if name.endswith(("Error", "error")) or name in ("Fault", "Unsupported", "fail"):
+                place = f"{path.relative_to(REPO).as_posix()}:{node.lineno}"
+                found += [Hint(place, text) for text in _text(node.args[-1]) if " " in text]
+    return found
+
+
+HINTS = [*hints("workbench"), *hints("ptxemu")]
+#: Options of other programs that hints name: ncu's, a container's, pip's, a queue's.
+FOREIGN = {
+    "--cap-add", "--force-reinstall", "--gres", "--kernel-name", "--launch", "--launch-count",
+    "--launch-skip", "--nvtx", "--nvtx-include", "--set", "--section", "--metrics", "--page",
+    "--host", "--format", "--mode", "--help", "--kernel-id", "--import", "--unified",
+}  # fmt: skip
+
+
+def test_there_are_hints_to_check() -> None:
+    assert len(HINTS) > 400
+    assert sum("workbench " in hint.text for hint in HINTS) > 30
+
+
+def _commands(text: str) -> list[str]:
+    return [each for each in re.findall(r"`(workbench [^`]+)`", text) if "…" not in each]
+
+
+COMMANDS = [Hint(hint.place, each) for hint in HINTS for each in _commands(hint.text)]
+
+
+@pytest.mark.parametrize("hint", COMMANDS, ids=lambda hint: f"{hint.place} {hint.text}"[:80])
+def test_a_command_that_a_hint_names_is_one(hint: Hint) -> None:
+    text = hint.text.replace("{}/{}", "s/v1").replace("{}", _VALUE)
+    arguments = (words(text) or [])[1:]
+    assert arguments and (arguments[0] in cli.COMMANDS or arguments[0].startswith("-")), text
+    if arguments[0] == "docs" and len(arguments) > 1 and "{}" not in hint.text:
+        assert page(arguments[1]).startswith(("#", "---"))
+    try:
+        parsed(arguments)
+    except click.MissingParameter:  # a mention of a command, whose arguments are another matter
+        assert len(arguments) == 1 or "{}" in hint.text, text
+    except click.BadParameter:  # of a value that stands for another one
+        assert "{}" in hint.text, text
+
+
+def test_an_option_that_a_hint_names_is_one() -> None:
+    ours = {"--debug", "--json-errors", "--version"}
+    for name in cli.COMMANDS:
+        command = cli.app.get_command(click.Context(cli.app), name)
+        assert command is not None
+        ours |= {
+            each for option in command.params for each in (*option.opts, *option.secondary_opts)
+        }
+    named = {
+        option: hint.place
+        for hint in HINTS
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", hint.text)
+    }
+    assert len(named) > 30
+    assert {each: at for each, at in named.items() if each not in ours | FOREIGN} == {}
+
+
+# --- the emulator's faults, followed ---------------------------------------------------------
+
+
+class Followed(NamedTuple):
+    """A wrong body of a kernel `k(x, y, n)`, part of the hint, and the body that follows it."""
+
+    wrong: str
+    hint: str
+    right: str
+    shared: int = 0
+
+
+TILE = "__shared__ float tile[64];\n"
+FOLLOWED = {
+    "a barrier in a branch": Followed(
+        TILE + "tile[t] = 1;\nif (t % 2) { __syncthreads(); }\ny[t] = tile[t];",
+        "move it out of the branch",
+        TILE + "tile[t] = 1;\nif (t % 2) { }\n__syncthreads();\ny[t] = tile[t];",
+    ),
+    "a counted barrier": Followed(
+        'if (t < 32) asm volatile("bar.sync 1, 64;");\ny[t] = 1;',
+        "Check the barrier's number and count",
+        'if (t < 32) asm volatile("bar.sync 1, 32;");\ny[t] = 1;',
+    ),
+    "nothing written": Followed(
+        TILE + "if (t < 63) tile[t] = 1;\n__syncthreads();\ny[t] = tile[t];",
+        "write it before it is read",
+        TILE + "tile[t] = 1;\n__syncthreads();\ny[t] = tile[t];",
+    ),
+    "an output that is read": Followed(
+        "y[t] = y[t] + 1;", "write them before they are read", "y[t] = 0;\ny[t] = y[t] + 1;"
+    ),
+    "warps": Followed(
+        TILE + "tile[t] = 1;\ny[t] = tile[63 - t];",
+        "Put a __syncthreads() between the two accesses",
+        TILE + "tile[t] = 1;\n__syncthreads();\ny[t] = tile[63 - t];",
+    ),
+    "several warps add": Followed(
+        TILE + "if (t == 0) tile[0] = 0;\n__syncthreads();\ntile[0] += x[t];\n__syncthreads();\n"
+        "y[t] = tile[0];",
+        "or use an atomic",
+        TILE + "if (t == 0) tile[0] = 0;\n__syncthreads();\natomicAdd(&tile[0], x[t]);\n"
+        "__syncthreads();\ny[t] = tile[0];",
+    ),
+    "lanes": Followed(
+        TILE + "tile[t] = 1;\ny[t] = tile[t ^ 1];",
+        "put a __syncwarp()",
+        TILE + "tile[t] = 1;\n__syncwarp();\ny[t] = tile[t ^ 1];",
+    ),
+    "one element of many": Followed(
+        "y[0] = t;\ny[t] = 1;", "let one thread store it", "if (t == 0) y[0] = t;\ny[t] = 1;"
+    ),
+    "many elements": Followed(
+        "y[t / 2] = t;\ny[t] = t;", "Give every thread an element of its own", "y[t] = t;"
+    ),
+    "past the end": Followed(
+        "y[t + 60] = 1;", "Guard the access", "if (t + 60 < n) y[t + 60] = 1;"
+    ),
+    "a small array": Followed(
+        "__shared__ float s[32];\ns[t] = 1;\n__syncthreads();\ny[t] = s[t];",
+        "where it is right, the array is too small",
+        "__shared__ float s[64];\ns[t] = 1;\n__syncthreads();\ny[t] = s[t];",
+    ),
+    "no dynamic memory": Followed(
+        "extern __shared__ float d[];\nd[t] = x[0];\n__syncthreads();\ny[t] = d[t];",
+        "Launch with the bytes that",
+        "extern __shared__ float d[];\nd[t] = x[0];\n__syncthreads();\ny[t] = d[t];",
+        256,
+    ),
+    "a vector": Followed(
+        "float4 v = *(const float4*)(x + t);\ny[t] = v.x + v.w;",
+        "only where the address is a multiple of",
+        "float4 v = {x[t]};\nif (t % 4 == 0) v = *(const float4*)(x + t);\ny[t] = v.x + v.w;",
+    ),
+    "an endless loop": Followed(
+        "volatile float* p = y;\ny[t] = 0;\nwhile (p[t] != 3.5f) p[t] = 1.0f - p[t];",
+        "Check the loop's end condition",
+        "volatile float* p = y;\ny[t] = 0;\nwhile (p[t] < 0.5f) p[t] = 1.0f - p[t];",
+    ),
+    "a wait for nobody": Followed(
+        "volatile float* p = y;\ny[t] = 0;\nwhile (p[t] != 3.0f) { }",
+        "that it writes before it waits",
+        "volatile float* p = y;\ny[t] = 0;\np[t] = 3.0f;\nwhile (p[t] != 3.0f) { }",
+    ),
+    "a mask that lacks its lane": Followed(
+        "y[t] = __shfl_sync(0x0000ffffu, x[t], 0);",
+        "must name every lane that calls it",
+        "y[t] = __shfl_sync(0xffffffffu, x[t], 0);",
+    ),
+    "an early return": Followed(
+        TILE + "if (t >= 40) return;\ntile[t] = x[t];\n__syncthreads();\ny[t] = tile[63 - t];",
+        "guard the last store in place of the early return",
+        TILE + "tile[t] = x[t];\n__syncthreads();\nif (t < 40) y[t] = tile[63 - t];",
+    ),
+}  # fmt: skip
+#: Faults whose hints are followed elsewhere: by the right version beside the wrong ones.
+ELSEWHERE = {
+    "ptxemu/faults/asynchrony.py": "tests/data/broken/kernels/hopper/v0_right.cu",
+    "ptxemu/ops/mbarrier.py": "tests/data/broken/kernels/hopper/v0_right.cu",
+    "ptxemu/ops/wgmma.py": "tests/data/broken/kernels/hopper/v0_right.cu",
+    "ptxemu/ops/copies.py": "tests/data/broken/kernels/windows/v0_right.cu",
+    "ptxemu/ops/tensors.py": "tests/data/broken/kernels/windows/v0_right.cu",
+    "ptxemu/ops/cluster.py": "tests/ptxemu/test_cluster.py",
+    "ptxemu/ops/wmma.py": "tests/ptxemu/test_wmma.py",
+}
+#: What no edit of a kernel brings about, or what is a limit and no advice.
+LIMITS = (
+    "A block has at most {} bytes.", "A thread has at most {} bytes.",
+    "A variable has no value on some path", "Check the copy's address and size",
+    "All threads that the mask of a `_sync` function names",
+)  # fmt: skip
+
+
+def judged(cuda: Compile, body: str, shared: int) -> ptxemu.Fault | None:
+    head = 'extern "C" __global__ void k(const float* x, float* y, int n) {\nint t = threadIdx.x;'
+    buffers = {"x": np.ones(100, "f4"), "y": np.zeros(100, "f4")}
+    try:
+        execute(
+            cuda(f"{head}\n{body}\n}}"), "k", buffers, ["x", "y", 100],
+            block=64, shared=shared, check=True, unwritten=["y"],
+        )  # fmt: skip
+    except ptxemu.Fault as fault:
+        return fault
+    return None
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_a_faults_hint_is_followed_and_helps(cuda: Compile, name: str) -> None:
+    case = FOLLOWED[name]
+    fault = judged(cuda, case.wrong, 0)
+    assert fault is not None and case.hint in fault.hint, fault
+    after = judged(cuda, case.right, case.shared)
+    assert after is None, after
+
+
+def test_every_hint_of_a_fault_is_followed_somewhere() -> None:
+    left = []
+    for path in sorted((REPO / "ptxemu").rglob("*.py")):
+        name = path.relative_to(REPO).as_posix()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or _called(node) != "Fault" or len(node.args) < 2:
+                continue
+            for text in _text(node.args[-1]):
+                here = any(case.hint in text for case in FOLLOWED.values())
+                if not (here or name in ELSEWHERE or text.startswith(LIMITS)):
+                    left.append((f"{name}:{node.lineno}", text))
+    assert left == []
+    assert all((REPO / Path(other)).is_file() for other in ELSEWHERE.values())
