@@ -102,7 +102,7 @@ dist: $(VENV)/.dev ## Build wheel and sdist into dist/, and try the wheel in an 
 # said in pyproject.toml: a constraint installs nothing by itself.
 lock: | $(BIN)/python ## The newest versions that fit pyproject.toml, into constraints.txt; run the tests with them
 	mkdir -p build
-	$(PIP) --dry-run --ignore-installed --report build/resolved.json '.[dev,emulator,triton,parquet,mcp,gpu,cluster]'
+	$(PIP) --dry-run --ignore-installed --report build/resolved.json '.[dev,emulator,triton,parquet,plot,mcp,gpu,cluster]'
 	$(BIN)/python docs/lock.py build/resolved.json > constraints.txt
 
 changelog: $(VENV)/.dev ## The changelog's next section, from the files in changes/

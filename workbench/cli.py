@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "diff": ("diff", "What moved between two versions, and the code that moved it."),
     "check": ("check", "Expectations, regressions and limits, for continuous integration."),
     "report": ("report", "Write the HTML site to reports/."),
+    "plot": ("plot", "A figure of the report as SVG, PNG or PDF."),
     "serve": ("serve", "Serve the HTML site on this machine, and keep it up to date."),
     "capture": ("capture", "Capture any program: its kernels, and counters of the slowest."),
     "lift": ("lift", "Keep one launch of a program's kernel, with its data, as a study."),
