@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("check", "Expectations, regressions and limits, for continuous integration."),
     "report": ("report", "Write the HTML site to reports/."),
     "plot": ("plot", "A figure of the report as SVG, PNG or PDF."),
+    "publish": ("publish", "Write a ladder's table and chart into a README, in place."),
     "serve": ("serve", "Serve the HTML site on this machine, and keep it up to date."),
     "capture": ("capture", "Capture any program: its kernels, and counters of the slowest."),
     "lift": ("lift", "Keep one launch of a program's kernel, with its data, as a study."),

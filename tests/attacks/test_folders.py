@@ -38,6 +38,7 @@ GIVEN: dict[str, tuple[str, ...]] = {
     "sweep": (f"double {' '.join(THERE)}",),
     "capture": ("--timeout 20 -- /bin/true", "--at HEAD -- /bin/true"),
     "export": ("counters", "lines --out exported"),
+    "publish": ("demo", "demo --chart x.svg"),
     "plot": ("ladder demo --out x.svg", "step v2 v3 --out x.png"),
     "new": ("v30 --study demo",),
     "init": (".",),

@@ -52,6 +52,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "check": ("v2 v3", "--all", "@before @after", "--baseline=NAME --keep", "--against NAME"),
     "report": ("demo", "--force", "v2 --single-file page.html", "@before @after"),
     "export": ("counters", "lines", "launches", "times", "counters --metric NAME"),
+    "publish": ("demo", "demo --chart x.svg", "NAME"),
     "plot": ("ladder demo --out x.svg", "step v2 v3 --out x.svg", "ladder NAME"),
     "import": ("NAME.ncu-rep --study double --version v0 --force", "NAME.ncu-rep --version NAME"),
     "sweep": ("demo --recorded", "demo --recorded --device NAME"),

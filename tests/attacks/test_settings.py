@@ -45,6 +45,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "export": ("export launches", "export times"),
     "import": ("import sgemm_v3.ncu-rep --study double --version v0 --force",),
     "report": ("report", "report double"),
+    "publish": ("publish double --chart x.svg",),
     "plot": ("plot ladder double --out x.svg", "plot step v2 v3 --out x.svg"),
     "schema": ("schema list",),
     "docs": ("docs ci",),

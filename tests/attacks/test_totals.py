@@ -45,6 +45,7 @@ LINES = {
     "verify": "verify v2 --engine emulator",
     "export": "export counters --out x.csv",
     "import": "import sgemm_v3.ncu-rep --study double --version v0 --force",
+    "publish": "publish --chart x.svg",
     "plot": "plot ladder --out x.svg",
     "schema": "schema show",
     "new": "new v900",

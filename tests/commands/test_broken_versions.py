@@ -34,6 +34,7 @@ ASKED: dict[str, list[str] | None] = {
     "verify": ["verify", "v0", "v1", "--engine", "emulator", "--seed", "5"],
     "jobs": ["jobs"],
     "export": ["export"],
+    "publish": ["publish"],
     "plot": ["plot", "step", "v1", "v2"],
     "import": ["import", "nothing.ncu-rep", "v1"],
     "doctor": None,

@@ -45,6 +45,7 @@ RECORDED: dict[str, tuple[str, ...]] = {
 OTHERS = {
     "serve": "builds what `report` builds, and ends by Ctrl-C alone",
     "sweep": "shows times, and a report has none",
+    "publish": "writes what `list` shows, and a report has no time",
     "plot": "draws what `report` draws, of versions alone",
     "mcp": "answers with `show`, `diff` and `check`, each a command of its own",
     **dict.fromkeys(("capture", "lift", "profile", "time", "verify"), "measures"),

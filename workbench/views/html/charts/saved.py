@@ -68,8 +68,8 @@ def picture(figure: Figure, format_: str) -> bytes:
 
 def _palette() -> dict[str, str]:
     css = files("workbench.views.html").joinpath("assets", "workbench.css").read_text("utf-8")
-    day = css[: css.index("@media")]
-    return {f"@{name}": colour for name, colour in re.findall(r"--(\w+): (#\w{6})", day)}
+    tokens = re.findall(r"--(\w+): (?:light-dark\()?(#\w{6})", css[: css.index("}")])
+    return {f"@{name}": colour for name, colour in tokens}
 
 
 def _coloured(value: Any, palette: dict[str, str]) -> Any:
