@@ -133,8 +133,15 @@ def apart(speedup: Estimate) -> str:
 
 
 def bounds(speedup: Estimate) -> str:
-    """The bounds of a ratio of two times."""
+    """The bounds of a ratio of two times; of a slow-down, how many times as long it takes."""
+    if speedup.value < 1:
+        return range_of(1 / speedup.high, 1 / speedup.value, 1 / speedup.low)
     return range_of(speedup.low, speedup.value, speedup.high)
+
+
+def step_ratio(speedup: Estimate) -> str:
+    """``1.38×`` where it is faster, ``1.22× slower`` where it is not."""
+    return units.factor(speedup.value) if speedup.value >= 1 else units.faster(speedup.value)
 
 
 def floor(counter: Counter) -> str:
@@ -245,6 +252,7 @@ _FILTERS = {
     "symbol": units.symbol,
     "term": term,
     "spills": spills,
+    "step_ratio": step_ratio,
     "stall": stall,
     "side": tone_of,
     "tone": tone,

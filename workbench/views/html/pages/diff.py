@@ -103,11 +103,16 @@ def _time_tile(comparison: Comparison) -> Tile | None:
     if speed is None:
         return None
     faster = time.speedup if time else speed.old_s / speed.new_s
-    bounds = f"; speed-up {range_of(time.low, faster, time.high)}" if time else ""
+    bounds = ""
+    if time:
+        ratios = (time.low, faster, time.high)
+        if faster < 1:
+            ratios = (1 / time.high, 1 / faster, 1 / time.low)
+        bounds = f"; {'slow-down' if faster < 1 else 'speed-up'} {range_of(*ratios)}"
     return Tile(
         label="Time" if time else "Duration",
         value=units.quantity(speed.new_s, "s"),
-        change=f"{units.signed(speed.new_s - speed.old_s, 's')} · {units.factor(faster)}",
+        change=f"{units.signed(speed.new_s - speed.old_s, 's')} · {units.faster(faster)}",
         note=f"from {units.quantity(speed.old_s, 's')}{bounds or ', under the profiler'}",
         tone=("good" if faster > 1 else "bad") if speed.moved else "",
     )
@@ -152,14 +157,17 @@ def diff_view(step: Step, head: Head) -> DiffView:
     unforeseen = [] if step.across else _effects(step)
     labels = step.labels
     notices = [*comparison.warnings, *story.attribution.words]
+    origin = [*comparison.provenance]
     if step.across:
-        notices.append("Shares of peak are of each side’s own device")
+        # That the code is the same is what the page is about.
+        origin += [*story.attribution.words, "Shares of peak are of each side’s own device"]
+        notices.append(origin[-1])
     if step.unread:
         notices.append(f"The expectations could not be read: {step.unread}")
     return DiffView(
         step=step,
         head=replace(head, chips=(*facts_of(step.old, step.new), *head.chips)).told(
-            notices, comparison.provenance
+            notices, origin
         ),
         lede=sentence(story.sentence),
         strip=strip_links(story.strip),
