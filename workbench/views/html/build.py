@@ -417,7 +417,7 @@ def _write_ladders(
         times.setdefault((ladder.name, ladder.device), []).extend(found)
 
     # What compares two devices holds no ladder either.
-    again = cache(lambda name: find_ladders(store, project, (name,), without=damaged))
+    again = cache(lambda name: find_ladders(store, project, (name,), without=damaged, info=info))
     devices: list[Page] = []
     links: dict[str, list[Link]] = {}
     for folder, link, page in _across_pages(site, ladders, pairs, stamp, again):
