@@ -21,7 +21,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 from msgspec import structs
 
 from workbench.counters import Counter, Missing, Reading, catalog, read, read_all, spread
-from workbench.model import Launch, Number, Profile, Record, Spread
+from workbench.model import Dim3, Launch, Number, Profile, Record, Spread
 
 How = Literal["signature", "name", "renamed", "order", "added", "removed"]
 
@@ -33,6 +33,8 @@ _SAMPLED = "pcsamp"
 _ALIKE = 0.6
 #: From so many letters on, a name inside of another is no accident.
 _WORD = 4
+#: Grids whose numbers of blocks lie within this part of each other are one class.
+_NEAR = 0.02
 
 
 class LaunchPair(Record, frozen=True):
@@ -353,6 +355,11 @@ _NUMBERS = re.compile(
     r"\b(?:(?:unsigned )?(?:long long|long|int|short|char)|u?int\d+_t|(?:float|double|half|int)\d?"
     r"|__half2?|(?:__)?nv_bfloat16\d?|BFloat16|Half)\b|\b\d+u?l?l?\b"
 )
+
+
+def near(grid: Dim3, other: Dim3) -> bool:
+    """Whether launches in two grids are of one class."""
+    return abs(math.prod(grid) - math.prod(other)) <= _NEAR * math.prod(other)
 
 
 def typeless(signature: str) -> str:

@@ -19,13 +19,13 @@ from workbench.analysis.aggregate import (
     How,
     LaunchPair,
     Recent,
+    near,
     pair_launches,
     seconds_of,
     weights_of,
 )
 from workbench.analysis.naming import distinctions, titles
 from workbench.analysis.noise import left_noise
-from workbench.analysis.programs.counterparts import near
 from workbench.counters import Missing, Reading, catalog, read, spread
 from workbench.model import (
     Column,

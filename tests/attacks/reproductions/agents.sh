@@ -1,10 +1,6 @@
 #!/usr/bin/env bash
 # `mcp` reads nothing outside of the project; a command has totals. Started by run.sh: WB.
-set -u
-scratch=${1:?scratch folder}; : "${WB:?the workbench command}"
-mkdir -p "$scratch"; scratch=$(cd "$scratch" && pwd)
-PY=$(dirname "$(readlink -f "$(command -v "$WB")")")/python; [ -x "$PY" ] || PY=python3
-PY_WB=$(dirname "$(command -v "$WB")")/python; [ -x "$PY_WB" ] && PY=$PY_WB
+. "$(dirname "${BASH_SOURCE[0]}")/head.sh"
 ulimit -v 6000000
 cat > "$scratch/make.py" <<'P'
 import pathlib, sys
@@ -80,14 +76,13 @@ for name, given in (("new_version", {"version": "v9", "parent": "v0", "text": fu
 p.stdin.close(); p.wait()
 print("LEAK" if "Xq7Canary" in out or not out else "closed")
 P
-tell() { if [ "$2" = 1 ]; then echo "ok $1"; else echo "FAIL $1"; fi; }
 mcp() { # NAME, front matter, text: @O is the folder outside
   local root="$scratch/p"; rm -rf "$root" "$scratch/outside"; mkdir -p "$scratch/outside"
-  "$PY" "$scratch/make.py" plain "$root"; mkdir "$root/.git"
+  "$WBPY" -P "$scratch/make.py" plain "$root"; mkdir "$root/.git"
   echo 'int Xq7Canary = Xq7Canary1; Xq7Canary other;' | tee "$scratch/outside/secret" > "$root/.git/config"
   ln -s "$scratch/outside" "$root/data_link"
-  local said; said=$(cd "$root" && XDG_CACHE_HOME="$scratch/cache" timeout 60 "$PY" "$scratch/ask.py" "$WB" "$root" "$2" "${3//@O/$scratch/outside}")
-  tell "mcp: $1" "$([ "$said" = closed ] && echo 1)"
+  local said; said=$(cd "$root" && timeout 60 "$WBPY" -P "$scratch/ask.py" "$WB" "$root" "$2" "${3//@O/$scratch/outside}")
+  [ "$said" = closed ]; say "mcp: $1" $?
 }
 mcp "link in the root" 'flags = ["-Idata_link"]' '#include "secret"'
 mcp "link, climbing" '' '#include "../../data_link/secret"'
@@ -102,8 +97,8 @@ mcp "made directive" '' '#define H #\nH include "@O/secret"'
 mcp "comment within" '' '#/**/include/**/<@O/secret>'
 total() { # KIND COMMAND...
   local root="$scratch/t$1"; local kind=$1; shift
-  [ -d "$root" ] || "$PY" "$scratch/make.py" "$kind" "$root"
-  (cd "$root" && XDG_CACHE_HOME="$scratch/c$kind$1" "$PY" - "$WB" "$@" <<'P'
+  [ -d "$root" ] || "$WBPY" -P "$scratch/make.py" "$kind" "$root"
+  (cd "$root" && XDG_CACHE_HOME="$scratch/c$kind$1" "$WBPY" -P - "$WB" "$@" <<'P'
 import os, resource, signal, sys
 pid = os.fork()
 if pid == 0:
@@ -114,8 +109,8 @@ _, status, used = os.wait4(pid, 0)
 code = os.waitstatus_to_exitcode(status)
 sys.exit(not (0 <= code <= 6 and used.ru_maxrss < 1_000_000))
 P
-  ) && tell "totals: $kind, $*" 1 || tell "totals: $kind, $*" 0
+  ); say "totals: $kind, $*" $?
 }
-command -v "$WB" >/dev/null && WB=$(command -v "$WB")
 total links list; total links show v0; CPU_S=3 total lines show v0; CPU_S=3 total lines list
 total ptx report; total ptx export counters --out x.csv
+exit $failed

@@ -1,10 +1,7 @@
 #!/usr/bin/env bash
 # The emulator and the compilers have a ceiling of time and memory. Started by run.sh: WB.
-set -u
-WB=${WB:?the workbench command}
-S=${1:?a scratch folder}/ceil
-rm -rf "$S"; mkdir -p "$S/p/kernels/s" "$S/cache"; cd "$S/p" || exit 1
-export XDG_CACHE_HOME=$S/cache
+. "$(dirname "${BASH_SOURCE[0]}")/head.sh"
+mkdir -p p/kernels/s && cd p || exit 2
 touch workbench.toml
 cat > kernels/s/study.py <<'P'
 title = "y = 2x"
@@ -36,36 +33,37 @@ version v4 '#include <cstdio>' 'if (i == 0) printf("[%%.*d|%%*d|]", -1, 3, -4, 5
 version v5 '__device__ char big[4000000000u];' 'if (n < 0) big[i] = 1;'
 version v6 '__device__ char big[1ull << 46];' 'if (n < 0) big[i] = 1;'
 sed -i 's/%%/%/g' kernels/s/v*.cu
-failed=0
-said() { if [ "$2" = 0 ]; then echo "ok $1"; else echo "FAIL $1"; failed=1; tail -3 "$S/out" >&2; echo "code $code" >&2; fi; }
-run() { # KiB SECONDS COMMAND…: output in $S/out, code in $code
+told() { # NAME CODE, and what was printed where it is not 0
+  say "$@"; [ "$2" = 0 ] || { tail -3 "$scratch/out"; echo "code $code"; } >&2
+}
+run() { # KiB SECONDS COMMAND…: output in $scratch/out, code in $code
   local kib=$1 s=$2; shift 2
-  ( ulimit -c 0; ulimit -v "$kib"; exec timeout -k 5 "$s" "$@" ) > "$S/out" 2>&1; code=$?
+  ( ulimit -c 0; ulimit -v "$kib"; exec timeout -k 5 "$s" "$@" ) > "$scratch/out" 2>&1; code=$?
 }
 emu="--engine emulator --seed 1"
 # 1: --timeout bounds compiling (before: the compiler's own 600 s, or all of the memory)
 run 8000000 60 "$WB" verify s/v1 $emu --timeout 5
-[ $code = 4 ] && grep -q "takes longer than 5 s" "$S/out"; said "an exponential template ends at --timeout" $?
+[ $code = 4 ] && grep -q "takes longer than 5 s" "$scratch/out"; told "an exponential template ends at --timeout" $?
 # 2: a compiler's memory has a limit, which is told
 WORKBENCH_MEMORY_MIB=500 run 8000000 120 "$WB" verify s/v1 $emu --timeout 100
-[ $code = 4 ] && grep -q "needs more memory than the 500 MiB that a compiler may take" "$S/out"; said "a compiler's memory is limited and told" $?
+[ $code = 4 ] && grep -q "needs more memory than the 500 MiB that a compiler may take" "$scratch/out"; told "a compiler's memory is limited and told" $?
 # 3, 4: text is counted before it is formatted (before: 4.6 GB, or no end)
 run 3500000 90 "$WB" verify s/v2 $emu --timeout 40 # compiles it
 run 1500000 90 "$WB" verify s/v2 $emu --timeout 40
-[ $code = 0 ] && grep -q "more was printed than 1,048,576 bytes" "$S/out"; said "printf of a width of 2 GB" $?
+[ $code = 0 ] && grep -q "more was printed than 1,048,576 bytes" "$scratch/out"; told "printf of a width of 2 GB" $?
 run 3500000 90 "$WB" verify s/v3 $emu --timeout 40 # compiles it
 run 1500000 90 "$WB" verify s/v3 $emu --timeout 40
-[ $code = 0 ] && grep -q "more was printed than 1,048,576 bytes" "$S/out"; said "printf of a precision of 2 GB" $?
+[ $code = 0 ] && grep -q "more was printed than 1,048,576 bytes" "$scratch/out"; told "printf of a precision of 2 GB" $?
 # 5: a negative precision is none, a negative width a flag
 run 3500000 60 "$WB" verify s/v4 $emu --timeout 40
-[ $code = 0 ] && grep -qF "[3|5   |]" "$S/out"; said "printf of a negative precision" $?
+[ $code = 0 ] && grep -qF "[3|5   |]" "$scratch/out"; told "printf of a negative precision" $?
 # 6: an array of 4 GB under a limit is refused by its size (before: 70)
 run 3500000 60 "$WB" verify s/v5 $emu --timeout 40
-[ $code = 4 ] && grep -q "big has 4,000,000,000" "$S/out"; said "a __device__ array of 4 GB under ulimit -v" $?
+[ $code = 4 ] && grep -q "big has 4,000,000,000" "$scratch/out"; told "a __device__ array of 4 GB under ulimit -v" $?
 run 3500000 60 "$WB" verify s/v6 $emu --timeout 40
-[ $code = 4 ]; said "a __device__ array of 64 TB" $?
+[ $code = 4 ]; told "a __device__ array of 64 TB" $?
 # 7: what study.py computes ends as well
 sed -i 's/^def inputs(problem, rng):/def inputs(problem, rng):\n    while True:\n        pass/' kernels/s/study.py
 run 3500000 40 "$WB" verify s/v4 $emu --timeout 3
-[ $code = 4 ] && grep -q "did not end within 3 s" "$S/out"; said "endless inputs end at --timeout" $?
+[ $code = 4 ] && grep -q "did not end within 3 s" "$scratch/out"; told "endless inputs end at --timeout" $?
 exit $failed

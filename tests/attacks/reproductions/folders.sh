@@ -1,21 +1,16 @@
 #!/usr/bin/env bash
 # Children import nothing of the working folder, git runs nothing that a repository names, a dry run no file
 # of a stranger's, the action's judge nothing of a pull request's folder. Started by run.sh: WB, WBPY, REPORT, JUDGE.
-set -u
-: "${WB:?the workbench command}" "${1:?a scratch folder}"
-mkdir -p "$1" && scratch="$(cd "$1" && pwd)" || exit 2
+. "$(dirname "${BASH_SOURCE[0]}")/head.sh"
 mark="$scratch/pwned"
-failed=0
-unset PYTHONPATH PYTHONSAFEPATH
 
 fresh() { # an empty folder, which becomes the working folder, and an empty cache
   rm -rf "$scratch/case" "$scratch/cache" "$mark"
   mkdir -p "$scratch/case" "$scratch/cache"
   cd "$scratch/case" || exit 2
-  export XDG_CACHE_HOME="$scratch/cache"
 }
 verdict() { # NAME: nothing of the folder may have run
-  if [[ -e "$mark" ]]; then echo "FAIL $1"; failed=1; else echo "ok $1"; fi
+  [[ ! -e "$mark" ]]; say "$1" $?
 }
 evil_py() { printf 'open(%s, "a").write(__name__)\nraise SystemExit(9)\n' "'$mark'" > "$1"; }
 evil_sh() { printf '#!/bin/sh\necho x >> "%s"\nexit 1\n' "$mark" > "$1"; chmod +x "$1"; }
@@ -132,7 +127,7 @@ attack() { # NAME: every command that takes a revision
   # The end of its input would end it: that comes when both calls are answered.
   { cat calls.txt; for _ in $(seq 600); do grep -q '"id":3' out.txt && break; sleep 0.1; done; } \
     | timeout 90 $WB mcp > out.txt 2>&1
-  grep -q '"id":3' out.txt || { echo "FAIL $1/mcp (no answer)"; failed=1; }
+  grep -q '"id":3' out.txt || say "$1/mcp" 1 "no answer"
   verdict "$1/mcp"
 }
 fresh

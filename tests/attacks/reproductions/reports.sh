@@ -1,17 +1,10 @@
 #!/usr/bin/env bash
 # Reports without machine code, and visitors of `serve`. Started by run.sh: WB, REPO.
-set -u
-: "${WB:?the workbench command}" "${REPO:?a checkout}"
-SCRATCH=$(mkdir -p "$1" && cd "$1" && pwd)
-failed=0
-say() { if [ "$2" = 0 ]; then echo "ok $1"; else echo "FAIL $1"; failed=1; fi; }
-cd "$SCRATCH" || exit 2
-export XDG_CACHE_HOME="$SCRATCH/cache"
+. "$(dirname "${BASH_SOURCE[0]}")/head.sh"
 
 # --- two reports of ncu's set basic, as a real full one is without the rest of its metrics
 DATA=$REPO/tests/data/ncurep/ladder_full.ncu-rep.zst
-PY=${PYTHON:-$(head -1 "$(command -v ${WB%% *})" | sed 's/^#!//; s/ .*//')}
-"$PY" -P - "$DATA" <<'P' || exit 2
+"$WBPY" -P - "$DATA" <<'P' || exit 2
 import struct, sys, zstandard
 raw = zstandard.ZstdDecompressor().stream_reader(open(sys.argv[1], "rb")).read()
 SIZE = struct.Struct("<I")
@@ -90,8 +83,8 @@ $WB serve --port 0 --no-watch --out served before.ncu-rep > serve.txt 2>&1 &
 pid=$!
 trap 'kill $pid 2>/dev/null' EXIT
 for _ in $(seq 300); do port=$(sed -n 's|^http://127.0.0.1:\([0-9]*\)/.*|\1|p' serve.txt); [ -n "$port" ] && break; sleep 0.1; done
-[ -n "$port" ] || { echo "FAIL serve did not start"; exit 1; }
-"$PY" -P - "$port" <<'P'
+[ -n "$port" ] || { say "serve" 1 "did not start"; exit 1; }
+"$WBPY" -P - "$port" <<'P'
 import socket, sys
 port, bad = int(sys.argv[1]), False
 def said(words, end=True):

@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Literal, NamedTuple
 
 from workbench.analysis.absent import plus
-from workbench.analysis.aggregate import Recent, value_of
-from workbench.analysis.programs.counterparts import near
+from workbench.analysis.aggregate import Recent, near, value_of
 from workbench.counters import Missing, Reading, read
 from workbench.gpus import SECTOR_BYTES, Chip, chip_for
 from workbench.model import Dim3, Launch, Number, Profile, Record, Timing

@@ -23,7 +23,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from workbench.analysis.aggregate import multiplied, typeless
+from workbench.analysis.aggregate import multiplied, near, typeless
 from workbench.capture.records import ProgramCapture, Shape, Steady, SteadyWork, Survey, Work
 from workbench.model import Dim3, Launch, Profile, Record
 from workbench.units import extent, quantity
@@ -335,15 +335,6 @@ def _by_likeness(sides: _Sides) -> None:
 
 
 # --- classes of launches ---------------------------------------------------------------------
-
-#: Grids whose numbers of blocks lie within this part of each other are one class.
-_NEAR = 0.02
-
-
-def near(grid: Dim3, other: Dim3) -> bool:
-    """Whether launches in two grids are of one class."""
-    return abs(prod(grid) - prod(other)) <= _NEAR * prod(other)
-
 
 class LaunchClass(Record, frozen=True):
     """Launches of one block and shared memory whose grids are equal, or nearly: `shapes`.
