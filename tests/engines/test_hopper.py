@@ -30,7 +30,7 @@ SAID = {
     },
     "stores": {
         "v1": r"warp 4 .* writes rows.*, which .*:3\d may still be reading",
-        "v2": r"missing proxy fence: warp 0 .* copies from rows .*, which ordinary stores .*:3\d",
+        "v2": r"missing proxy fence: warp 0 .* copies from rows.*, which ordinary stores .*:3\d",
         "v3": r"warp 0 .* writes rows.*, which was written by warp 4 at .* without a barrier",
         "v4": r"block ended under its own copy: warp \d .* has not waited for this bulk copy",
     },
