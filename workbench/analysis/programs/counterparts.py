@@ -336,6 +336,7 @@ def _by_likeness(sides: _Sides) -> None:
 
 # --- classes of launches ---------------------------------------------------------------------
 
+
 class LaunchClass(Record, frozen=True):
     """Launches of one block and shared memory whose grids are equal, or nearly: `shapes`.
 
