@@ -213,7 +213,7 @@ def test_every_control_can_be_reached_by_tab(kernel_page: Path, open_page: Open)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
     seen = set()
-    for _ in range(60):
+    for _ in range(80):
         page.keyboard.press("Tab")
         seen.add(
             page.evaluate(
@@ -267,7 +267,7 @@ def test_a_dark_page_prints_light_charts(site: Path, open_page: Open) -> None:
 
 def test_hostile_strings_are_shown_and_inert(hostile: Path, open_page: Open) -> None:
     paths = sorted(hostile.rglob("*.html"))
-    assert len(paths) == 6  # index, glossary, ladder, two versions, the step between them
+    assert len(paths) == 7  # index, glossary, study, ladder, two versions, the step between them
     shown = 0
     for path in paths:
         page = open_page(path)

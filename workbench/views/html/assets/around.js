@@ -76,6 +76,7 @@
   for (const table of tables) {
     const bar = make("div", "", { className: "copies" });
     bar.append(copier(() => csv(table), "Copy CSV"), copier(() => markdown(table), "Copy Markdown"));
+    for (const each of bar.children) each.tabIndex = -1; // by keys all tables are at hand under Data
     (table.closest(".scroll") || table).after(bar);
   }
   for (const code of all("pre.cmd")) code.after(copier(() => code.textContent));
@@ -95,6 +96,7 @@
       "This page",
       button("Tables as JSON", "", () => save(`${name}.json`, "application/json", page())), " ",
       button("Tables as CSV", "", () => save(`${name}.csv`, "text/csv", tables.map((table) => `${named(table)}\r\n${csv(table)}`).join("\r\n\r\n"))), " ",
+      copier(() => tables.map((table) => `**${named(table)}**\n\n${markdown(table)}`).join("\n\n"), "Copy Markdown"), " ",
       copier(() => location.href, "Copy link"),
     );
   }
