@@ -232,7 +232,7 @@ class Server(ThreadingHTTPServer):
         if served is None:
             return ""
         parts = [_tag(served.status)]
-        for name in ("workbench.css", "workbench.js"):
+        for name in ("workbench.css", "workbench.js", "around.js"):
             asset = self.find(f"/assets/{name}")
             parts.append(_tag(asset.status) if asset else "")
         return blake2b(" ".join(parts).encode(), digest_size=8).hexdigest()
