@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from workbench.analysis.source.amounts import Known, element, number
 from workbench.analysis.source.hostcode import (
@@ -390,7 +391,7 @@ class StudyPlan:
         for memory, access in used.items():
             plain = _plain_name(memory.name)
             same = next((b for b in self.buffers if b.name in (plain, f"{plain}_")), None)
-            if memory in mine and len(mine) == len(outputs):
+            if same is None and memory in mine and len(mine) == len(outputs):
                 same = outputs[mine.index(memory)]
             elif memory not in mine and not access.written and same is None:
                 begins = self._beginning(memory, rung)
@@ -489,7 +490,7 @@ class StudyPlan:
             if not large:
                 break
             widest = max(large, key=lambda n: values[n])
-            values[widest] //= 2
+            values[widest] = _halved(values[widest], self.parameters[widest], 1024)
         free = [n for n in values if n not in self.fixed and values[n] > 1 and n in sizes]
         return {n: values[n] for n in self.fixed if values[n] != self.parameters[n] and not free}
 
@@ -503,13 +504,21 @@ class StudyPlan:
             if any(values[n] > 1 for n in given) and self._together(given):
                 return values
         while self._elements(values) > _SMALL:
-            large = [n for n in free if values[n] > 32 and values[n] % 2 == 0] or [
-                n for n in free if values[n] > 1000
-            ]
+            large = [n for n in free if values[n] > 32 and values[n] % 2 == 0]
+            large = large or [n for n in free if values[n] > 1000]
+            large = [n for n in large if _halved(values[n], self.parameters[n], 128) < values[n]]
             if not large:
                 break
             widest = max(large, key=lambda n: values[n])
-            values[widest] //= 2
+            values[widest] = _halved(values[widest], self.parameters[widest], 128)
+        for first, second in combinations(free, 2):
+            # Two sides of one length would hide that they were mixed up.
+            if (
+                values[first] == values[second]
+                and self.parameters[first] != self.parameters[second]
+            ):
+                whole = self.parameters[second]
+                values[second] += min(whole & -whole, 128)
         return values
 
     def _together(self, given: list[str]) -> bool:
@@ -533,6 +542,12 @@ class StudyPlan:
             ),
             amount.expression,
         )
+
+
+def _halved(value: int, whole: int, most: int) -> int:
+    """Half of a size, divided by what divides the whole one: blocks may count on that."""
+    part = min(whole & -whole, most)
+    return max(part, value // 2 // part * part)
 
 
 def _plain_name(name: str) -> str:
