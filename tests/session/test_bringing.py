@@ -126,6 +126,12 @@ def test_what_cannot_be_brought_says_why(project: Project) -> None:
         bring(project, PROGRAMS / "vector_add.cu")
 
 
+def test_what_is_nested_too_deeply_is_told(project: Project) -> None:
+    for deep in ("(" * 5000 + "1" + ")" * 5000, "-" * 5000 + "1"):
+        with pytest.raises(UsageError, match="nested too deeply"):
+            brought(project, f"__global__ void k() {{}}\nint main() {{ int n = {deep}; }}\n")
+
+
 def test_a_file_without_a_reference_leaves_a_to_do(project: Project) -> None:
     made, study = brought(
         project,

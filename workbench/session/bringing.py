@@ -101,6 +101,23 @@ def bring(project: Project, path: Path, name: str = "", kernel: str = "") -> Bro
             f"{project.kernels / study} is there already",
             f"Nothing was written. Choose another name: --study {study}_2.",
         )
+    try:
+        writer = _writer(path, study, kernel)
+    except RecursionError as error:
+        raise UsageError(
+            f"{path} is nested too deeply to be read", "Start with `workbench new --study NAME`."
+        ) from error
+    files = writer.files()
+    folder = f"kernels/{study}"
+    create_files(project.root, {f"{folder}/{file}": text.encode() for file, text in files.items()})
+    found = load_versions(project, study)
+    writer.notes += [wrong.message for wrong in found.broken.values()]
+    return Brought(
+        study, [f"{folder}/{file}" for file in files], writer.versions, writer.notes, writer.says
+    )
+
+
+def _writer(path: Path, study: str, kernel: str) -> _Files:
     text = read_source(path)
     pieces = _pieces(text, path)
     kernels = pieces.kernels()
@@ -126,15 +143,7 @@ def bring(project: Project, path: Path, name: str = "", kernel: str = "") -> Bro
         for header in pieces.missing
         if header not in _HELPERS
     ]
-    files = writer.files()
-    folder = f"kernels/{study}"
-    create_files(project.root, {f"{folder}/{file}": text.encode() for file, text in files.items()})
-    found = load_versions(project, study)
-    for error in found.broken.values():
-        raise error
-    return Brought(
-        study, [f"{folder}/{file}" for file in files], writer.versions, writer.notes, writer.says
-    )
+    return writer
 
 
 def _pieces(text: str, path: Path) -> Pieces:

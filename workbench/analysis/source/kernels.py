@@ -107,6 +107,7 @@ class _Accesses:
     def __init__(self, pieces: Pieces) -> None:
         self.pieces = pieces
         self.depth = 0
+        self.known: dict[tuple[str, int], Access] = {}
 
     def of(self, piece: FilePiece, names: tuple[str, ...]) -> Mapping[str, Access]:
         body = inner(piece.node).child_by_field_name("body")
@@ -211,10 +212,13 @@ class _Accesses:
         listed = parameters(piece)
         if number >= len(listed) or not (listed[number].stars or listed[number].reference):
             return Access(read=True)
-        self.depth += 1
-        found = self.of(piece, (listed[number].name,))[listed[number].name]
-        self.depth -= 1
-        return found
+        key = piece.place, number
+        if key not in self.known:
+            self.known[key] = Access()  # a function that calls itself does no more than this
+            self.depth += 1
+            self.known[key] = self.of(piece, (listed[number].name,))[listed[number].name]
+            self.depth -= 1
+        return self.known[key]
 
 
 def _declares(node: Node) -> bool:
