@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from tests.ladders import needs_compiler
 from workbench.cli import app
+from workbench.compile.host import call
 from workbench.errors import UsageError
 from workbench.project import Project
 from workbench.session.bringing import Brought, bring
@@ -260,3 +261,28 @@ def test_the_how_to_works_as_it_is_written(project: Project) -> None:
     for command in commands[: commands.index("new vector_add/v1") + 1]:
         result = CliRunner().invoke(app, command.split())
         assert result.exit_code == 0, (command, result.output)
+
+
+@needs_host
+def test_a_host_function_that_breaks_is_told(project: Project) -> None:
+    path = project.root / "reference.cpp"
+    head = (
+        '#include <cstdlib>\n#include <cstdio>\nextern "C" void reference(float* x, long long n) '
+    )
+    values = np.ones(4, "float32")
+    path.write_text(head + '{ for (int i = 0; i < n; i++) x[i] += i; printf("noise"); }\n')
+    call(path, "reference", values, 3)
+    assert values.tolist() == [1, 2, 3, 1]
+    path.write_text(head + "{ x[0] = 7; abort(); }\n")
+    with pytest.raises(UsageError, match="was ended by SIGABRT"):
+        call(path, "reference", values, 3)
+    assert values.tolist() == [1, 2, 3, 1]
+    path.write_text(head + "{ exit(3); }\n")
+    with pytest.raises(UsageError, match="ended with 3"):
+        call(path, "reference", values, 3)
+    path.write_text(head + "{ this is not C }\n")
+    with pytest.raises(UsageError, match="cannot be built"):
+        call(path, "reference", values, 3)
+    path.write_text(head + "{}\n")
+    with pytest.raises(UsageError, match="has no function `answer`"):
+        call(path, "answer", values, 3)

@@ -18,7 +18,7 @@ from tests.lifted_maker import Lift, needs_nvcc
 from workbench.cli import app
 from workbench.compile.image import fits, load_image, pieces
 from workbench.engines.host.buffers import compare
-from workbench.errors import DataError, KernelError, MissingError, WorkbenchError
+from workbench.errors import DataError, KernelError, MissingError, UsageError, WorkbenchError
 from workbench.project import Project
 from workbench.session.lifts import make_study
 from workbench.study.folder import load_study
@@ -284,7 +284,7 @@ def test_the_type_of_elements_is_guessed_where_nothing_says_it(
 def test_infinities_of_a_recorded_result_are_asked_of_an_output() -> None:
     want = np.array([1.0, np.inf, np.nan, -np.inf])
     right = want.astype("f4")
-    with pytest.raises(ValueError, match="not finite"):
+    with pytest.raises(UsageError, match="no finite value"):
         compare({"y": right}, {"y": want}, 1e-6)
     assert compare({"y": right}, {"y": want}, 1e-6, special=True).ok
     for place, value in ((1, -np.inf), (2, 0.0), (3, 5.0), (0, np.nan)):

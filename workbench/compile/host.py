@@ -7,15 +7,21 @@ it with `call`: compiled when the study is first verified, and kept under the ha
 from __future__ import annotations
 
 import ctypes
+import faulthandler
+import mmap
 import os
 import platform
+import signal
 import subprocess
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+import workbench.processes.following  # noqa: F401 - what is forked here ends with us
 from workbench.disk.limits import SOURCE, memory, read_regular
 from workbench.disk.writing import private_folder, replace_file
 from workbench.errors import MissingError, UsageError, WorkbenchError
@@ -75,7 +81,7 @@ def call(path: Path, name: str, *arguments: npt.NDArray[np.generic] | int | floa
         *arguments: Arrays are given as pointers, integers as ``long long``, floats as ``double``.
 
     Raises:
-        UsageError: it does not compile, or has no such function.
+        UsageError: it does not compile, has no such function, or that does not come to its end.
         MissingError: there is no C++ compiler.
     """
     compiler = program(os.environ.get("CXX") or "c++") or program("g++")
@@ -97,12 +103,51 @@ def call(path: Path, name: str, *arguments: npt.NDArray[np.generic] | int | floa
             f"{path.name} has no function `{name}`", f'Declare it as extern "C": {error}.'
         ) from error
     function.restype = None
-    function(*map(_given, arguments))
+    _apart(function, path, arguments)
 
 
-def _given(argument: npt.NDArray[np.generic] | int | float) -> object:
+def _apart(
+    function: Any, path: Path, arguments: Sequence[npt.NDArray[np.generic] | int | float]
+) -> None:
+    """Call it in a process of its own: what ends that, an assertion or a wrong index, is told."""
+    arrays = [each for each in arguments if isinstance(each, np.ndarray)]
+    shared = [mmap.mmap(-1, max(1, each.nbytes)) for each in arrays]
+    for held, array in zip(shared, arrays, strict=True):
+        held.write(array.tobytes())
+    child = os.fork()
+    if child == 0:
+        try:
+            faulthandler.disable()
+            os.dup2(2, 1)  # what it prints is no output of ours
+            memories = iter(shared)
+            function(*(_given(each, memories) for each in arguments))
+            os._exit(0)
+        finally:
+            os._exit(1)
+    try:
+        _, status = os.waitpid(child, 0)
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        raise
+    if status:
+        number = os.waitstatus_to_exitcode(status)
+        how = (
+            f"was ended by {signal.Signals(-number).name}" if number < 0 else f"ended with {number}"
+        )
+        raise UsageError(
+            f"{path.name}: the host's function {how}",
+            "It was given the arrays in the order of study.py: see that sizes and indices fit.",
+        )
+    for held, array in zip(shared, arrays, strict=True):
+        array[...] = np.frombuffer(held, array.dtype, array.size).reshape(array.shape)
+
+
+def _given(
+    argument: npt.NDArray[np.generic] | int | float, memories: Iterator[mmap.mmap]
+) -> object:
     if isinstance(argument, float):
         return ctypes.c_double(argument)
     if isinstance(argument, int):
         return ctypes.c_longlong(argument)
-    return ctypes.c_void_p(argument.ctypes.data)
+    return ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(next(memories))))

@@ -540,6 +540,8 @@ class _Files(StudyPlan):
         for piece in self.pieces.pieces:
             if piece.kind == "include":
                 name = piece.names[0]
+                if name in self.pieces.missing:
+                    continue
                 if _DEVICE_HEADERS.match(name) and not name.startswith("cuda_runtime_api"):
                     kept.append(piece.text)
                 elif _STANDARD.fullmatch(name):

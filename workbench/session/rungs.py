@@ -504,9 +504,9 @@ class StudyPlan:
             if any(values[n] > 1 for n in given) and self._together(given):
                 return values
         while self._elements(values) > _SMALL:
-            large = [n for n in free if values[n] > 32 and values[n] % 2 == 0]
-            large = large or [n for n in free if values[n] > 1000]
-            large = [n for n in large if _halved(values[n], self.parameters[n], 128) < values[n]]
+            able = [n for n in free if _halved(values[n], self.parameters[n], 128) < values[n]]
+            large = [n for n in able if values[n] > 32 and values[n] % 2 == 0]
+            large = large or [n for n in able if values[n] > 256]
             if not large:
                 break
             widest = max(large, key=lambda n: values[n])

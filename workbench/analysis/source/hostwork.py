@@ -47,6 +47,8 @@ _HEAD = """\
 using std::max;
 using std::min;
 """
+#: What the host takes for numbers of half a float's width, which it does not have.
+_NARROW = ("__nv_bfloat16", "nv_bfloat16", "__half", "half")
 _WRAP = ("parenthesized_expression", "cast_expression", "condition_clause")
 
 
@@ -239,6 +241,8 @@ class _Writer:
         own = [self.event.callee] if self.event.callee else []
         kept = self.pieces.needed([*words, *own], host=True)
         parts = [_HEAD]
+        mentioned = {word for piece in kept for word in piece.words} | set(words)
+        parts += [f"typedef float {word};" for word in _NARROW if word in mentioned]
         parts += [p.text for p in self.pieces.pieces if p.kind == "using" and "std" in p.text]
         for piece in kept:
             text = piece.text
@@ -302,11 +306,14 @@ class _Writer:
 
     def _array(self, memory: Memory | None) -> str:
         """The name of the function's own parameter for an array."""
-        if memory is None or memory not in self.known or memory.dtype not in _C_TYPES:
+        if memory is None or memory not in self.known:
             return ""
-        name = self.known[memory]
+        narrow = memory.dtype in ("bfloat16", "float16")
+        dtype, name = "float32" if narrow else memory.dtype, self.known[memory]
+        if dtype not in _C_TYPES:
+            return ""
         filled = memory in self.filled or self.arrays.get(name, ("", False))[1]
-        self.arrays[name] = memory.dtype, filled
+        self.arrays[name] = dtype, filled
         return f"given_{name}"
 
     def _vector(self, memory: Memory, name: str) -> str:
@@ -314,7 +321,7 @@ class _Writer:
             self.failed = True
             return ""
         made = name.replace("given_", "vector_", 1)
-        kind = memory.kind or _C_TYPES[memory.dtype]
+        kind = memory.kind or _C_TYPES.get(memory.dtype, "float")
         self.before.append(
             f"std::vector<{kind}> {made}({name}, {name} + {self._amount(memory.count)});"
         )

@@ -32,6 +32,8 @@ _CONDITIONALS = ("preproc_if", "preproc_ifdef", "preproc_elif", "preproc_elifdef
 #: What the compiler of CUDA says of itself.
 _KNOWN = {"__CUDACC__": 1, "__NVCC__": 1, "__cplusplus": 201703, "__linux__": 1}
 _MOST_HEADERS = 40
+#: A type whose alignment stands where the grammar expects its name.
+_ALIGNED = re.compile(r"(?:struct|union|class)\s+(?:__align__|alignas)\s*\([^)]*\)\s*(\w+)")
 #: Headers that some write in quotes.
 _OF_TOOLKITS = re.compile(
     r"cuda|c?(?:assert|float|limits|math|std\w+|string)(?:\.h)?\Z|vector_\w+\.h"
@@ -132,6 +134,8 @@ class Pieces:
         kind = _kind(node)
         own = plain[node.start_byte : node.end_byte]
         names = tuple(_names(node, plain))
+        if aligned := _ALIGNED.match(own):
+            kind, names = "type", (aligned[1],)
         if kind == "macro" and names:
             value = inner(node).child_by_field_name("value")
             body = plain[value.start_byte : value.end_byte] if value is not None else ""

@@ -225,7 +225,8 @@ def _one(
     """Compare one output of any shape.
 
     Raises:
-        ValueError: the reference has another shape, or is not finite and may not be.
+        ValueError: the reference has another shape.
+        UsageError: it is not finite, and may not be.
     """
     shape = got.shape
     if want.shape != shape:
@@ -235,7 +236,12 @@ def _one(
     if special and is_float(flat.dtype):
         flat, right = _ordinary(flat, right)
     elif not all(np.all(np.isfinite(right[span])) for span in spans):
-        raise ValueError(f"the reference of {name!r} is not finite everywhere")
+        odd = right.size - int(np.count_nonzero(np.isfinite(right)))
+        raise UsageError(
+            f"study.py: reference() gives {odd:,} of the {right.size:,} elements of `{name}` no "
+            "finite value",
+            "Give each its answer. Where infinities are meant, `not_finite = True` says so.",
+        )
     norm = math.sqrt(sum(_square(right[span]) for span in spans))
     rms = norm / math.sqrt(right.size) if right.size else 0.0
 
