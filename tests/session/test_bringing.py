@@ -250,6 +250,27 @@ int main() {
     assert f"#define N {size}  // large" in study.version("v0").text
 
 
+def test_sizes_that_no_half_makes_small_end_the_search(project: Project) -> None:
+    _, study = brought(
+        project,
+        """#define M 1024
+#define N 1024
+#define K 1024
+__global__ void copy(const float *x, float *y) {
+    size_t i = blockIdx.x * (size_t)1024 + threadIdx.x;
+    if (i < (size_t)M * N * K) y[i] = x[i];
+}
+int main() {
+    float *x, *y;
+    cudaMallocManaged(&x, sizeof(float) * M * N * K);
+    cudaMallocManaged(&y, sizeof(float) * M * N * K);
+    copy<<<M * N, K>>>(x, y);
+}
+""",
+    )
+    assert study.problem().parameters == {"M": 1024, "N": 1024, "K": 1024}
+
+
 @needs_compiler
 @needs_host
 @pytest.mark.slow

@@ -486,7 +486,8 @@ class StudyPlan:
         values = dict(self.parameters)
         sizes = " ".join(self.plain(each.count) for each in self.buffers)
         while self._elements(values) > _MOST:
-            large = [n for n in self.fixed if values[n] > 256 and re.search(rf"\b{n}\b", sizes)]
+            able = [n for n in self.fixed if re.search(rf"\b{n}\b", sizes)]
+            large = [n for n in able if _halved(values[n], self.parameters[n], 1024) < values[n]]
             if not large:
                 break
             widest = max(large, key=lambda n: values[n])
