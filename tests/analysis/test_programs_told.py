@@ -188,6 +188,13 @@ def test_another_input_is_no_matter_of_the_compiler(name: str) -> None:
     assert tie.title.why == "another input"
 
 
+def test_what_a_debug_build_did_is_not_unknown() -> None:
+    step = only_step(*sides("heat"))
+    assert step.story is not None and step.story.sentence.startswith("Built for debugging: @heat")
+    (tie,) = (tie for tie in step.story.rest.ties if tie.link == "elsewhere")
+    assert tie.title.why == "the debug build"
+
+
 def test_launches_that_went_the_other_way_have_their_own_reason() -> None:
     """The tall matrix takes five times as long, the wide one a third less: more SMs have work."""
     step = only_step(*sides("matvec"))

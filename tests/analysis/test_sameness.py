@@ -320,7 +320,7 @@ def test_a_debug_build_by_its_flags(flag: str) -> None:
         side(product(64)), build=Build(compiler="nvcc 13.0.88", arch="sm_90", flags=(flag,))
     )
     found = doubts(old, side(product(64)), ("v1", "v2"))
-    assert found[0].words == "v1 was built for debugging (-G), the other side was not"
+    assert headline(found) == "Built for debugging: v1 with -G, the other side without."
 
 
 def test_a_debug_build_by_its_notice() -> None:
@@ -341,7 +341,7 @@ def test_a_debug_build_by_its_local_memory() -> None:
     debug, plain = built(13_000, 1_500), built(1_000, 0)
     (found,) = doubts(debug, plain, ("v1", "v2"))
     assert found.words == (
-        "v1 looks like a debug build (-G): 13 times the instructions, 23% of them on local memory"
+        "v1, it seems (-G): 13 times the instructions, 23% of them on local memory"
     )
     # Spills make a kernel slow, but not thirteen times as long.
     spilled = built(2_000, 230)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,12 @@ from msgspec.structs import replace
 import workbench as wb
 from tests.factories import H200, make_launch, make_profile
 from workbench.analysis.programs.program import ProgramDifference, compare_programs
+from workbench.analysis.programs.words import beside_words, change_words, waiting_words
 from workbench.capture.records import ProgramCapture
 from workbench.capture.shelf import Shelf
 from workbench.capture.trace import Trace, TracedLaunch, survey_of
 from workbench.session.reports import ProgramDiff, Recalled, open_capture
 from workbench.views.sheets.program import (
-    beside_words,
     difference_sheet,
     fate_words,
     fold,
@@ -81,7 +82,7 @@ def test_a_short_kernel_may_differ_by_the_clocks_step(old: int, new: int, folded
     kept, left = fold(found)
     names = [found.rows[n].name for n in kept]
     assert ("k" not in names) == folded
-    assert {row.name for row in left["unchanged kernel"]} == {*still, *("k" * folded)}
+    assert {row.name for row in left["unchanged"]} == {*still, *("k" * folded)}
 
 
 def test_one_launch_is_not_several() -> None:
@@ -196,14 +197,14 @@ def test_how_many_kernels_became_how_many_is_said(name: str, said: str) -> None:
     [
         (
             "compiled_block",
-            "elementwise_kernel + vectorized_layer_norm_kernel + 6 more → "
+            "elementwise_kernel (2) + vectorized_layer_norm_kernel + 6 more → "
             "triton_red_fused_add_clamp_… + triton_red_fused_native_lay…",
         ),
         (
             "layernorm_split",
             "layernorm_forward1 → normalize_kernel + mean_kernel + rstd_kernel + [fill]",
         ),
-        ("train_optimizer", "vectorized_elementwise_kernel → multi_tensor_apply_kernel"),
+        ("train_optimizer", "vectorized_elementwise_kernel (7) → multi_tensor_apply_kernel (2)"),
     ],
 )
 def test_a_group_names_kernels_of_both_sides(name: str, said: str) -> None:
@@ -222,3 +223,90 @@ def test_tuning_is_told_apart_from_the_iterations() -> None:
     assert any(said in line for line in headline(compare_programs(*sides)))
     title = " ".join(program_sheet(sides[1]).title)
     assert "1.01 s before the first, of which 100% is tuning" in title
+
+
+def of_truth(name: str) -> ProgramDiff:
+    """A pair of the programs that are kept, the lines broken nowhere."""
+    shelf = Shelf(DATA / "programs")
+    old, new = (open_capture(shelf, f"@{name}-{side}") for side in ("before", "after"))
+    return ProgramDiff(old, new)
+
+
+def test_copies_on_the_gpu_count_with_its_kernels() -> None:
+    """What was copied between kernels that gave way to one took its time on the GPU as they did."""
+    found = of_truth("attention").difference
+    (fused,) = (row for row in found.rows if row.fate == "fused")
+    copied = [x for x in fused.old if found.old.survey.works[x].symbol == "[copy DtoD]"]
+    assert len(copied) == 1 and "[copy DtoD]" in group_words(found, fused)
+    assert "5.80 ms" in change_words(found) and "373 µs" in change_words(found)
+    assert ": 15.5× faster" in change_words(found)
+    assert found.of_copies is None and "[copy DtoD]" not in [row.name for row in found.rows]
+
+
+def test_kernels_as_fast_wait_less_for_their_launches() -> None:
+    found = of_truth("string_graph").difference
+    said = waiting_words(found)
+    assert said.startswith("the GPU waits for launches 69.7% → 7.92% of an iteration")
+    assert "14.8 µs → 4.55 µs under the tracer: 3.25× faster" in said
+    assert said.endswith("launched as nodes of a CUDA graph in @string_graph-after alone")
+    assert headline(found)[1] == said and headline(found)[2].startswith("kernels 4.49 µs")
+    words = beside_words(found)
+    assert "an iteration begins" not in words
+    assert "kernels and copies of the whole program together 26.9 ms → 25.4 ms on the GPU" in words
+    # Where the kernels are others, what they take comes first.
+    assert not waiting_words(of_truth("train_optimizer").difference)
+
+
+def test_copies_and_kernels_at_the_same_time_are_said_to_overlap() -> None:
+    found = of_truth("tonemap_streams").difference
+    words = beside_words(found)
+    assert words.endswith(
+        "copies and kernels overlap: 0 s → 61.1 ms of their sum, 136 ms → 140 ms, ran at the "
+        "same time as others"
+    )
+    # The change that is announced is not that of their sum, and no row has a share of it.
+    assert found.share(1e-3) is None
+    sheet = difference_sheet(found)
+    assert {row[5] for row in sheet.shown} == {"—"}
+    (step,) = of_truth("tonemap_streams").steps()
+    assert "of the change" not in render(kernel_step_view(step, found, width=100), 100)
+
+
+def test_fewer_blocks_that_do_as_much_are_other_tiles() -> None:
+    diff = of_truth("triton_matmul")
+    (step,) = diff.steps()
+    said = " ".join(render(kernel_step_view(step, diff.difference, width=100), 200).split())
+    assert (
+        "if a launch does the same work, a block does 8.00 × as much of it (a larger tile), "
+        "with 21.3 × the shared memory"
+    ) in said
+
+
+def test_copies_that_did_not_change_are_no_kernels() -> None:
+    sheet = difference_sheet(of_truth("matvec").difference)
+    assert "2 unchanged copies (--all)" in [row[1] for row in sheet.shown]
+    sheet = difference_sheet(of_truth("layernorm_split").difference)
+    assert not [row[1] for row in sheet.shown if "unchanged kernels" in row[1]]
+
+
+@pytest.mark.parametrize("name", ["attention", "compiled_block", "layernorm_fused"])
+def test_as_many_kernels_are_named_as_are_counted(name: str) -> None:
+    found = of_truth(name).difference
+    said = re.search(r"(\d+) kernels (?:fused|replaced)", fate_words(found))
+    row = next(row for row in found.rows if row.fate in ("fused", "replaced"))
+    old = group_words(found, row).partition(" → ")[0].split(" + ")
+    named = 0
+    for part in (part for part in old if not part.startswith("[")):
+        more = re.fullmatch(r"(\d+) more|.* \((\d+)\)", part)
+        named += int(more[1] or more[2]) if more else 1
+    assert said is not None and named == int(said[1])
+
+
+def test_both_names_of_what_was_renamed_are_there() -> None:
+    found = of_truth("orthogonalize").difference
+    shown = [row[1] for row in difference_sheet(found).shown if row[0] == "renamed"]
+    assert len(shown) == 2 and all("→ sm90_xmma_gemm_f32f32_tf32f32" in name for name in shown)
+    alike = f"{LONG}_a", f"{LONG}_b"
+    found = between({alike[0]: 9_000_000}, {alike[1]: 3_000_000})
+    (name,) = (row[1] for row in difference_sheet(found).shown if row[0] == "renamed")
+    assert name.endswith("_b")

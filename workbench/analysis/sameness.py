@@ -95,6 +95,7 @@ _OF_OPERATIONS, _OF_LANES = 0.01, 0.005
 _AT_WORK = 10.0
 #: What stands before the words where the work of a launch is the same.
 _HEADS = {
+    "debug": "Built for debugging",
     "devices": "Two devices",
     "launches": "Only the set of launches differs",
     "same-code": "Identical machine code",
@@ -170,7 +171,8 @@ def headline(found: Iterable[Doubt]) -> str:
         if doubt.certain and doubt.kind != "precision":
             words[_HEADS.get(doubt.kind, "Not the same work")].append(doubt.words)
     heads = ("Not the same work", *_HEADS.values())
-    return next((f"{head}: {'; '.join(words[head])}." for head in heads if words[head]), "")
+    told = [f"{head}: {'; '.join(words[head])}." for head in heads if words[head]]
+    return " ".join(told[: 2 if words[heads[0]] and words[heads[1]] else 1])  # another build too
 
 
 def precision_words(found: Iterable[Doubt]) -> str:
@@ -191,7 +193,7 @@ def _debug(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | N
     """A debug build against one that is none."""
     built = [_built_for_debugging(side) for side in sides]
     if built[0] != built[1]:
-        words = f"{labels[built.index(True)]} was built for debugging (-G), the other side was not"
+        words = f"{labels[built.index(True)]} with -G, the other side without"
         return Doubt(kind="debug", words=words)
     if any(built):
         return None
@@ -202,10 +204,8 @@ def _debug(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | N
         if heavy is None or light is None or more is None:
             continue
         if heavy >= _DEBUG_LOCAL and light <= _PLAIN_LOCAL and more >= _BLOWN_UP:
-            words = (
-                f"{labels[debug]} looks like a debug build (-G): {more:.0f} times the "
-                f"instructions, {100 * heavy:.0f}% of them on local memory"
-            )
+            words = f"{labels[debug]}, it seems (-G): {more:.0f} times the instructions, "
+            words += f"{100 * heavy:.0f}% of them on local memory"
             return Doubt(kind="debug", words=words)
     return None
 

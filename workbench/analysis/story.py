@@ -221,13 +221,14 @@ def choose(
             )
         )
     ties, left_out = _told(drafts[None].values())
-    another = any(doubt.certain and doubt.kind == "input" for doubt in doubted)
+    whose = {"input": "another input", "debug": "the debug build"}
+    other = next((whose[x.kind] for x in doubted if x.certain and x.kind in whose), "")
 
     def reason(tie: Tie) -> str:
         if tie.link != "elsewhere" or tie.note:
             return ""
-        if another:
-            return "another input"
+        if other:
+            return other
         much = time and tie.time and abs(tie.time.delta_s) >= _MUCH * abs(time.delta_s)
         return "unknown" if much else ""
 

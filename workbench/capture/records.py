@@ -64,6 +64,11 @@ class Work(Record, frozen=True):
     multi_device: bool = False  # a part of a cooperative launch on several GPUs, at least once
     ranks_ns: tuple[int, ...] = ()  # total of all runs, of each of `Survey.ranks`
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it is the GPU's alone: no copy to, from or within the host or another GPU."""
+        return self.kind != "copy" or self.symbol == "[copy DtoD]"
+
 
 class ProgramRun(Record, frozen=True):
     """One run of the program. `busy_ns`: something ran on a device; `span_ns`: first to last.

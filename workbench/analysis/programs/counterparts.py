@@ -237,7 +237,7 @@ def _by_order(sides: _Sides, old: Sequence[int], new: Sequence[int]) -> None:
         if tag != "replace":
             continue
         parts = old[ends[0] : ends[1]], new[ends[2] : ends[3]]
-        own = [{x for x in part if _may(sides, side, x)} for side, part in enumerate(parts)]
+        own = [_standing(sides, side, part) for side, part in enumerate(parts)]
         if not all(own):
             continue
         # What takes part in several such places is one thing with all that it stands beside.
@@ -250,9 +250,15 @@ def _by_order(sides: _Sides, old: Sequence[int], new: Sequence[int]) -> None:
         sides.take(_fate(gone, come), sorted(gone), sorted(come))
 
 
-def _may(sides: _Sides, side: int, place: int) -> bool:
-    """Whether a work is left, and no copy: copies between host and device replace no kernel."""
-    return place in sides.left[side] and sides.works[side][place].kind != "copy"
+def _standing(sides: _Sides, side: int, part: Sequence[int]) -> set[int]:
+    """What is left of a part of the order, and what was copied on the GPU between two of it.
+
+    Copies between host and device replace no kernel.
+    """
+    works, own = sides.works[side], [place for place in part if place in sides.left[side]]
+    ends = [at for at, place in enumerate(own) if works[place].kind != "copy"]
+    inside = own[ends[0] : ends[-1] + 1] if ends else []
+    return {place for place in inside if works[place].on_gpu}
 
 
 def _known(sides: _Sides) -> tuple[dict[int, object], dict[int, object]]:

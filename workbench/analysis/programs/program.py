@@ -37,7 +37,6 @@ from workbench.capture.records import (
     ProgramCapture,
     Survey,
     Work,
-    WorkKind,
 )
 from workbench.counters import catalog
 from workbench.errors import InconclusiveError
@@ -147,18 +146,23 @@ class ProgramDifference(Record, frozen=True):
 
     @property
     def of_kernels(self) -> KindTime:
-        """What kernels and fills take of it."""
-        return _part(self.old.survey, self.new.survey, "kernel", "fill")
+        """What kernels, fills and copies on the GPU take of it."""
+        return _part(self.old.survey, self.new.survey, on_gpu=(True,))
 
     @property
     def of_copies(self) -> KindTime | None:
-        """What copies take of it; None where neither side has any."""
-        part = _part(self.old.survey, self.new.survey, "copy")
+        """What copies of the host's memory take of it; None where neither side has any."""
+        part = _part(self.old.survey, self.new.survey, on_gpu=(False,))
         return part if part.old.value or part.new.value else None
 
     def share(self, seconds: float) -> float | None:
-        """Part of the program's change that some seconds are; None where it did not change."""
-        return seconds / self.change_s.value if self.moved and self.change_s.value else None
+        """Part of the program's change that some seconds are; None where it did not change.
+
+        Nor where another change is said first than that of a sum, which rows are part of.
+        """
+        if self.together is not None or self.busy is not None or not self.moved:
+            return None
+        return seconds / self.change_s.value if self.change_s.value else None
 
     @property
     def busy(self) -> KindTime | None:
@@ -244,7 +248,7 @@ def compare_programs(
     ]
     runs = len(old.survey.runs), len(new.survey.runs)
     rows.sort(key=lambda row: (-abs(row.new_ns / runs[1] - row.old_ns / runs[0]), row.name))
-    all_of_it = _part(old.survey, new.survey, "kernel", "fill", "copy")
+    all_of_it = _part(old.survey, new.survey, on_gpu=(True, False))
     return ProgramDifference(
         old=old,
         new=new,
@@ -318,13 +322,22 @@ def _classes(
 
 
 def _called(before: Sequence[Work], after: Sequence[Work]) -> str:
-    sides = [" + ".join(dict.fromkeys(work.name for work in side)) for side in (before, after)]
+    kernels_first = (
+        sorted(side, key=lambda work: work.kind != "kernel") for side in (before, after)
+    )
+    sides = [" + ".join(dict.fromkeys(work.name for work in side)) for side in kernels_first]
     return " → ".join(dict.fromkeys(filter(None, sides)))
 
 
-def _part(old: Survey, new: Survey, *kinds: WorkKind) -> KindTime:
-    """Works of some kinds."""
-    before, after = ([1e-9 * ns for ns in survey.total_ns(*kinds)] for survey in (old, new))
+def _part(old: Survey, new: Survey, on_gpu: tuple[bool, ...]) -> KindTime:
+    """Works that are the GPU's alone, or those that are not, or all."""
+    before, after = (
+        [
+            1e-9 * sum(work.total_ns[run] for work in survey.works if work.on_gpu in on_gpu)
+            for run in range(len(survey.runs))
+        ]
+        for survey in (old, new)
+    )
     # Iterations of one run know nothing of how much another run would differ.
     return _kind_time(before, after, alone=old.steady is not None)
 

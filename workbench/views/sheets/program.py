@@ -21,12 +21,12 @@ from workbench.analysis.programs.program import (
     unchanged,
 )
 from workbench.analysis.programs.skew import RankTime, rank_times, skew_words
+from workbench.analysis.programs.words import beside_words, change_words, time_words, waiting_words
 from workbench.capture.records import ProgramCapture, Survey, Work
 from workbench.model import Estimate, Launch
 from workbench.units import (
     count,
     extent,
-    faster,
     listed,
     quantity,
     relative,
@@ -288,17 +288,6 @@ def steady_words(survey: Survey) -> str:
     )
 
 
-def time_words(estimate: Estimate, noun: str = "run") -> str:
-    """``4.20 ms (4.10 ms to 4.30 ms, 5 runs)``."""
-    text = quantity(estimate.value, "s")
-    if estimate.n < 2:
-        return text
-    return (
-        f"{text} ({span(quantity(estimate.low, 's'), quantity(estimate.high, 's'))}, "
-        f"{several(estimate.n, noun)})"
-    )
-
-
 def names_of(works: Sequence[Work]) -> list[str]:
     """Names that tell kernels of one name apart by their template arguments."""
     return titles(
@@ -323,6 +312,8 @@ def count_words(value: float) -> str:
 
 #: Letters of the names of a side of a group, and of each.
 _GROUP, _MEMBER = 60, 28
+#: Letters before the first that differs, where a name's begin is left out.
+_BEFORE = 8
 #: Of several kernels that took each other's place: the word before how many came.
 _INTO: dict[Fate, str] = {"fused": "into", "split": "into", "replaced": "by"}
 
@@ -342,8 +333,7 @@ def difference_sheet(
     names = row_names(difference)
     shown = [_fate_cells(difference, rows[n], names[n]) for n in kept]
     shown += [
-        _line(f"{several(len(own), words)} ({rest})", difference, own)
-        for words, own in left.items()
+        _line(f"{_number_of(own, word)} ({rest})", difference, own) for word, own in left.items()
     ]
     shown.append(_line("all of them", difference, rows))
     return Sheet(
@@ -366,8 +356,16 @@ def fold(difference: ProgramDifference) -> tuple[list[int], dict[str, list[WorkC
     still = [n for n, row in enumerate(rows) if unchanged(difference, row)]
     still = still if len(still) > 1 else []
     kept = [n for n in range(len(rows)) if n not in still]
-    left = {"more kernel": kept[ROWS:], "unchanged kernel": still}
+    left = {"more": kept[ROWS:], "unchanged": still}
     return kept[:ROWS], {words: [rows[n] for n in own] for words, own in left.items() if own}
+
+
+def _number_of(rows: Sequence[WorkChange], word: str) -> str:
+    """``3 unchanged kernels``, ``2 more copies``."""
+    copies = [row.name.startswith("[copy") for row in rows]
+    one, many = ("copy", "copies") if all(copies) else ("kernel", "kernels")
+    many += " and copies" * (any(copies) and not all(copies))
+    return several(len(rows), f"{word} {one}", f"{word} {many}")
 
 
 def _raw_fate(row: KernelFate) -> dict[str, Any]:
@@ -382,6 +380,7 @@ def headline(difference: ProgramDifference) -> tuple[str, ...]:
     lines += [f"not comparable, compared by force: {reason}" for reason in difference.reasons]
     known = difference.interval_known or difference.tried
     hint = "" if known else "; one run has no interval, --repeat gives one"
+    lines += [words] if (words := waiting_words(difference)) else []
     lines.append(change_words(difference) + hint)
     lines += _rank_changes(difference)
     lines += filter(None, (beside_words(difference), fate_words(difference)))
@@ -408,88 +407,6 @@ def _rank_changes(difference: ProgramDifference) -> list[str]:
 
 def _sides(difference: ProgramDifference) -> tuple[ProgramCapture, ProgramCapture]:
     return difference.old, difference.new
-
-
-def change_words(difference: ProgramDifference) -> str:
-    """``22.6 ms → 14.8 ms on the GPU: 1.53× faster, −7.80 ms``, with its interval if any.
-
-    Of kernels, where there are copies besides: what the host's memory takes to copy varies with
-    the host. Of the time that anything ran, where they overlap. Of an iteration, where both sides
-    repeat themselves.
-    """
-    together = difference.together
-    busy = None if together is not None else difference.busy
-    part = difference.first
-    copies = together is None and busy is None and difference.of_copies is not None
-    noun = "iteration" if difference.steady else "run"
-    of = "busy " if busy is not None else "kernels " if copies else ""
-    if together is not None:
-        of = f"{len(difference.new.survey.ranks)} ranks together: "
-    text = f"{of}{time_words(part.old, noun)} → {time_words(part.new, noun)}"
-    where = "" if copies or together is not None else " on the GPU"
-    text += " an iteration" * difference.steady + where + ": "
-    change = part.change_s
-    if difference.tried:
-        return f"{text}{difference.tried}"
-    if not part.moved:
-        within = change.n > 1 and not difference.steady
-        noise = "its interval holds zero" if within else "within a duration's usual noise"
-        return f"{text}no measurable change ({signed(change.value, 's')}, {noise})"
-    text += f"{faster(part.old.value / max(part.new.value, 1e-12))}, {signed(change.value, 's')}"
-    if change.n > 1:
-        text += f" ({span(signed(change.low, 's'), signed(change.high, 's'))})"
-    return text
-
-
-def beside_words(difference: ProgramDifference) -> str:
-    """The copies, and the whole programs, where the change is that of kernels or of iterations."""
-    parts: list[str] = []
-    together = difference.together is not None
-    overlap, kernels = together or difference.busy is not None, difference.of_kernels
-    if overlap:
-        old, new = (quantity(side.value, "s") for side in (kernels.old, kernels.new))
-        parts.append(f"kernels {old} → {new}" + ", all ranks and their waiting" * together)
-    if (copies := difference.of_copies) is not None:
-        old, new = (quantity(side.value, "s") for side in (copies.old, copies.new))
-        both = [quantity(side.value, "s") for side in difference.totals]
-        end = "one beside the other" if overlap else "on the GPU"
-        parts.append(f"copies {old} → {new}, together {both[0]} → {both[1]} {end}")
-    if (spans := difference.spans) is not None and not together:
-        begins = " → ".join(quantity(side.value, "s") for side in spans)
-        busy = [
-            quantity(100 * gpu.value / side.value, "%")
-            for gpu, side in zip(difference.totals, spans, strict=True)
-        ]
-        ratio = spans[0].value / max(spans[1].value, 1e-12)
-        # Every launch costs the host a little more there: where the GPU waits for the host, much.
-        tracer = "under the tracer " if difference.old.survey.way == "trace" else ""
-        parts.append(
-            f"{tracer}an iteration begins every {begins} ({faster(ratio)}), and the GPU works "
-            f"{' → '.join(busy)} of that"
-        )
-    if difference.whole is not None and not together:
-        sides = [side.survey for side in difference.whole]
-        numbers = [
-            several(round(fmean(side.steady.iterations)), "iteration")
-            for side in sides
-            if side.steady is not None
-        ]
-        times = [quantity(total(side).value, "s") for side in sides]
-        warm = [
-            quantity(1e-9 * fmean(side.steady.warm_ns), "s")
-            for side in sides
-            if side.steady is not None
-        ]
-        parts.append(
-            f"the whole program {times[0]} → {times[1]}, of which {warm[0]} → {warm[1]} before "
-            f"its {' → '.join(dict.fromkeys(numbers))}"
-        )
-        parts += [
-            f"of the time before those of @{side.name} {words}"
-            for side in difference.whole
-            if (words := tuning_words(side.survey))
-        ]
-    return "; ".join(parts)
 
 
 def fate_words(difference: ProgramDifference) -> str:
@@ -534,25 +451,43 @@ def row_names(difference: ProgramDifference) -> list[str]:
 
 
 def group_words(difference: ProgramDifference, row: WorkChange) -> str:
-    """``layer_norm_kernel + reduce_kernel + 7 more → triton_red_fused_0``.
+    """``layer_norm_kernel (2) + reduce_kernel + 7 more + [fill] → triton_red_fused_0``.
 
-    Of kernels that took each other's place, on either side those with most time.
+    Of kernels that took each other's place, on either side those with most time; as many as
+    `fate_words` counts, where several have one name.
     """
     sides = []
     for capture, places in zip(_sides(difference), (row.old, row.new), strict=True):
         works = sorted((capture.survey.works[x] for x in places), key=lambda x: -sum(x.total_ns))
-        often = Counter(work.name for work in works)
-        names = [shortened(name, _GROUP if len(often) == 1 else _MEMBER) for name in often]
+        often = Counter(work.name for work in works if work.kind == "kernel")
+        others = dict.fromkeys(work.name for work in works if work.kind != "kernel")
+        names = [
+            shortened(name, _GROUP if len(often) == 1 else _MEMBER) + f" ({number})" * (number > 1)
+            for name, number in often.items()
+        ]
         kept = [n for n in range(1, len(names) + 1) if len(" + ".join(names[:n])) <= _GROUP]
         shown = names[: max(kept, default=1)]
         left = sum(list(often.values())[len(shown) :])
-        sides.append(" + ".join([*shown, *[f"{left} more"] * bool(left)]))
+        sides.append(" + ".join([*shown, *[f"{left} more"] * bool(left), *others]))
     return " → ".join(sides)
 
 
+def told_name(difference: ProgramDifference, row: WorkChange, name: str) -> str:
+    """A row's name where there is little room: of what took each other's place both sides."""
+    if len(row.old) > 1 or len(row.new) > 1:
+        return group_words(difference, row)
+    old, arrow, new = name.partition(" → ")
+    if not arrow:
+        return shortened(name)
+    if shortened(old) != shortened(new):
+        return f"{shortened(old)} → {shortened(new)}"
+    # They differ in what is left out at the end: of the new one, that.
+    start = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), len(old))
+    return f"{shortened(old)} → …{shortened(new[max(start - _BEFORE, 0) :])}"
+
+
 def _fate_cells(difference: ProgramDifference, row: WorkChange, name: str) -> tuple[str, ...]:
-    group = len(row.old) > 1 or len(row.new) > 1
-    told = group_words(difference, row) if group else shortened(name)
+    told = told_name(difference, row, name)
     return ("" if row.fate == "same" else row.fate, told, *_cells(difference, [row]))
 
 

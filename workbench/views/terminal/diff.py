@@ -31,6 +31,7 @@ from workbench.analysis.programs.program import (
     WorkChange,
     as_fast,
 )
+from workbench.analysis.programs.words import tile_words
 from workbench.analysis.story import (
     Step,
     Story,
@@ -59,7 +60,7 @@ from workbench.units import (
     span,
     when,
 )
-from workbench.views.sheets.program import group_words, launch_words
+from workbench.views.sheets.program import launch_words, row_names, told_name
 from workbench.views.terminal.console import (
     BAD,
     DIM,
@@ -814,8 +815,10 @@ def kernel_step_view(
         width: Columns of the terminal.
     """
     before, after = difference.seconds(step.row)
-    group = len(step.row.old) > 1 or len(step.row.new) > 1
-    name = group_words(difference, step.row) if group else cut(step.row.name, 60)
+    name = cut(step.row.name, 60)
+    if step.row.fate != "same":
+        own = row_names(difference)[difference.rows.index(step.row)]
+        name = told_name(difference, step.row, own)
     head = Text(name, style=HEAD)
     whose = "of an iteration" if difference.steady else "of the program"
     told = f"  {quantity(before, 's')} → {quantity(after, 's')} {whose}"
@@ -825,7 +828,10 @@ def kernel_step_view(
     head.append(told, style="not bold")
     parts: list[RenderableType] = [Text(), head, *_class_rows(step.row, difference)]
     if step.comparison is None or step.story is None:
-        return Group(*parts, Text(step.silence, style=DIM))
+        tiles = (
+            [Text(f"  {words}", style=DIM)] if (words := tile_words(difference, step.row)) else []
+        )
+        return Group(*parts, *tiles, Text(step.silence, style=DIM))
     assert step.old is not None and step.new is not None  # with a comparison both are there
     warnings = [step.doubt.words] if step.doubt is not None else []
     parts += notes_block([*step.comparison.reasons, *warnings, *step.comparison.warnings])

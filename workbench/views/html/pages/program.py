@@ -22,6 +22,7 @@ from workbench.analysis.programs.program import (
     total,
     weighs,
 )
+from workbench.analysis.programs.words import beside_words, change_words, time_words, waiting_words
 from workbench.analysis.story import Step
 from workbench.analysis.timing import Speed
 from workbench.capture.records import ProgramCapture
@@ -40,15 +41,12 @@ from workbench.views.html.parts import (
 )
 from workbench.views.sheets.program import (
     ROWS,
-    beside_words,
-    change_words,
     difference_sheet,
     fate_words,
     fold,
     launch_words,
     program_sheet,
     row_names,
-    time_words,
 )
 
 # --- one program ----------------------------------------------------------------------
@@ -306,6 +304,7 @@ def program_diff_view(
         lede=tuple(
             f"{text}."
             for text in (
+                waiting_words(difference),
                 change_words(difference),
                 beside_words(difference),
                 fate_words(difference),

@@ -1,0 +1,198 @@
+"""What is said of two programs, and of a kernel's launches alone: the numbers that lead, in words.
+
+What moved stands first: that the GPU waits less where kernels are as fast, that anything ran where
+works overlap, or what an iteration's kernels take. Every factor stands beside what it is of.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from statistics import fmean
+
+from workbench.analysis.programs.iterations import tuning_words
+from workbench.analysis.programs.program import ProgramDifference, WorkChange, total
+from workbench.counters import catalog
+from workbench.model import Estimate
+from workbench.units import digits3, faster, quantity, several, signed, span
+
+
+def time_words(estimate: Estimate, noun: str = "run") -> str:
+    """``4.20 ms (4.10 ms to 4.30 ms, 5 runs)``."""
+    text = quantity(estimate.value, "s")
+    if estimate.n < 2:
+        return text
+    return (
+        f"{text} ({span(quantity(estimate.low, 's'), quantity(estimate.high, 's'))}, "
+        f"{several(estimate.n, noun)})"
+    )
+
+
+def waiting_words(difference: ProgramDifference) -> str:
+    """``the GPU waits for launches 69.7% → 7.92% of an iteration, …``; "" where none moved."""
+    if (waits := _waits(difference)) is None or difference.spans is None:
+        return ""
+    told = " → ".join(quantity(100 * part, "%") for part in waits)
+    begins = " → ".join(quantity(side.value, "s") for side in difference.spans)
+    ratio = difference.spans[0].value / difference.spans[1].value
+    tracer = " under the tracer" * (difference.old.survey.way == "trace")
+    nodes = [
+        all(side.survey.works[x].graph for row in difference.rows for x in (row.old, row.new)[n])
+        for n, side in enumerate((difference.old, difference.new))
+    ]
+    graph = "; its kernels are launched as nodes of a CUDA graph in @" if any(nodes) else ""
+    whose = (difference.old, difference.new)[nodes.index(True)].name + " alone" if graph else ""
+    return (
+        f"the GPU waits for launches {told} of an iteration, which begins every "
+        f"{begins}{tracer}: {faster(ratio)}" + (graph + whose) * (not all(nodes))
+    )
+
+
+def _waits(difference: ProgramDifference) -> tuple[float, float] | None:
+    """The part (0-1) of an iteration in which nothing ran, before and after.
+
+    None where it is not known, or where that is not what moved: the same kernels are launched
+    as often on both sides, and what they take changed less.
+    """
+    if difference.spans is None or difference.together is not None:
+        return None
+    same = all(
+        row.fate == "same" and len(set(difference.launches(row))) == 1
+        for row in difference.rows
+        if not row.name.startswith("[")
+    )
+    works, spans = ([side.value for side in both] for both in (difference.totals, difference.spans))
+    idle = [span - own for own, span in zip(works, spans, strict=True)]
+    least = max(abs(works[1] - works[0]), catalog()["duration"].noise * max(spans))
+    if not same or abs(idle[1] - idle[0]) <= least:
+        return None
+    return idle[0] / spans[0], idle[1] / spans[1]
+
+
+def change_words(difference: ProgramDifference) -> str:
+    """``22.6 ms → 14.8 ms on the GPU: 1.53× faster, −7.80 ms``, with its interval if any.
+
+    Of kernels, where there are copies besides: what the host's memory takes to copy varies with
+    the host. Of the time that anything ran, where they overlap. Of an iteration, where both sides
+    repeat themselves.
+    """
+    together = difference.together
+    busy = None if together is not None else difference.busy
+    part = difference.first
+    copies = together is None and busy is None and difference.of_copies is not None
+    noun = "iteration" if difference.steady else "run"
+    waits = _waits(difference) is not None
+    of = "busy " if busy is not None else "kernels " if copies or waits else ""
+    if together is not None:
+        of = f"{len(difference.new.survey.ranks)} ranks together: "
+    text = f"{of}{time_words(part.old, noun)} → {time_words(part.new, noun)}"
+    where = "" if copies or together is not None else " on the GPU"
+    text += " an iteration" * difference.steady + where + ": "
+    change = part.change_s
+    if difference.tried:
+        return f"{text}{difference.tried}"
+    if not part.moved:
+        within = change.n > 1 and not difference.steady
+        noise = "its interval holds zero" if within else "within a duration's usual noise"
+        return f"{text}no measurable change ({signed(change.value, 's')}, {noise})"
+    text += f"{faster(part.old.value / max(part.new.value, 1e-12))}, {signed(change.value, 's')}"
+    if change.n > 1:
+        text += f" ({span(signed(change.low, 's'), signed(change.high, 's'))})"
+    return text
+
+
+def beside_words(difference: ProgramDifference) -> str:
+    """The copies, and the whole programs, where the change is that of kernels or of iterations."""
+    parts: list[str] = []
+    together = difference.together is not None
+    overlap, kernels = together or difference.busy is not None, difference.of_kernels
+    if overlap:
+        old, new = (quantity(side.value, "s") for side in (kernels.old, kernels.new))
+        parts.append(f"kernels {old} → {new}" + ", all ranks and their waiting" * together)
+    if (copies := difference.of_copies) is not None:
+        old, new = (quantity(side.value, "s") for side in (copies.old, copies.new))
+        both = [quantity(side.value, "s") for side in difference.totals]
+        end = "" if overlap else f", together {both[0]} → {both[1]} on the GPU"
+        parts.append(f"copies {old} → {new}{end}")
+    if overlap and not together:
+        parts.append(_overlap_words(difference))
+    if (spans := difference.spans) is not None and not together and not _waits(difference):
+        begins = " → ".join(quantity(side.value, "s") for side in spans)
+        busy = [
+            quantity(100 * gpu.value / side.value, "%")
+            for gpu, side in zip(difference.totals, spans, strict=True)
+        ]
+        ratio = spans[0].value / max(spans[1].value, 1e-12)
+        # Every launch costs the host a little more there: where the GPU waits for the host, much.
+        tracer = "under the tracer " if difference.old.survey.way == "trace" else ""
+        parts.append(
+            f"{tracer}an iteration begins every {begins} ({faster(ratio)}), and the GPU works "
+            f"{' → '.join(busy)} of that"
+        )
+    if difference.whole is not None and not together:
+        sides = [side.survey for side in difference.whole]
+        numbers = [
+            several(round(fmean(side.steady.iterations)), "iteration")
+            for side in sides
+            if side.steady is not None
+        ]
+        times = [quantity(total(side).value, "s") for side in sides]
+        copied = any(work.kind == "copy" for side in sides for work in side.works)
+        what = "kernels and copies" if copied else "kernels"
+        warm = [
+            quantity(1e-9 * fmean(side.steady.warm_ns), "s")
+            for side in sides
+            if side.steady is not None
+        ]
+        parts.append(
+            f"{what} of the whole program together {times[0]} → {times[1]} on the GPU, of which "
+            f"{warm[0]} → {warm[1]} before its {' → '.join(dict.fromkeys(numbers))}"
+        )
+        parts += [
+            f"of the time before those of @{side.name} {words}"
+            for side in difference.whole
+            if (words := tuning_words(side.survey))
+        ]
+    return "; ".join(parts)
+
+
+def _overlap_words(difference: ProgramDifference) -> str:
+    """``copies and kernels overlap: 0 s → 61.1 ms of their sum, 136 ms → 140 ms, …``."""
+    busy = difference.busy
+    assert busy is not None  # else nothing overlaps
+    sums = [side.value for side in difference.totals]
+    # What is below a hundredth is rounding, and no overlap.
+    beside = [
+        quantity(whole - own.value if whole - own.value > 0.01 * whole else 0.0, "s")
+        for whole, own in zip(sums, (busy.old, busy.new), strict=True)
+    ]
+    what = "copies and kernels" if difference.of_copies is not None else "kernels"
+    both = " → ".join(quantity(whole, "s") for whole in sums)
+    text = f"{what} overlap: {' → '.join(beside)} of their sum, {both}"
+    return f"{text}, ran at the same time as others"
+
+
+#: By which factor blocks must be fewer or more, to be said to do more or less each.
+_OTHER_TILE = 1.5
+
+
+def tile_words(difference: ProgramDifference, row: WorkChange) -> str:
+    """What a kernel's launches alone tell where as many have fewer or more blocks; "" for nothing.
+
+    That a launch does the same work is not known: it is said to be assumed.
+    """
+    often = difference.launches(row)
+    if len(row.classes) != 1 or row.fate != "same" or often[0] != often[1]:
+        return ""
+    old, new = row.classes[0].old, row.classes[0].new
+    if old is None or new is None:
+        return ""
+    blocks = [prod(side.shapes[0].grid) for side in (old, new)]
+    shared = [side.shapes[0].dynamic_shared for side in (old, new)]
+    if max(blocks) < _OTHER_TILE * min(blocks) or not all(blocks):
+        return ""
+    size = "larger" if blocks[1] < blocks[0] else "smaller"
+    more = digits3(blocks[0] / blocks[1])
+    text = f"if a launch does the same work, a block does {more} × as much of it (a {size} tile)"
+    if all(shared) and shared[0] != shared[1]:
+        text += f", with {digits3(shared[1] / shared[0])} × the shared memory"
+    return text
