@@ -310,3 +310,20 @@ def test_both_names_of_what_was_renamed_are_there() -> None:
     found = between({alike[0]: 9_000_000}, {alike[1]: 3_000_000})
     (name,) = (row[1] for row in difference_sheet(found).shown if row[0] == "renamed")
     assert name.endswith("_b")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("layernorm_fused", "100% of the kernels' change"),
+        ("matvec", "100% of the kernels' change"),
+        ("string_graph", "27.5% of the change"),
+    ],
+)
+def test_a_kernels_share_is_of_the_change_that_leads(name: str, said: str) -> None:
+    """Where the change is told of kernels alone, what copies changed is no part of it."""
+    diff = of_truth(name)
+    step = next(diff.steps())
+    assert f", {said}" in " ".join(
+        render(kernel_step_view(step, diff.difference, width=200), 200).split()
+    )

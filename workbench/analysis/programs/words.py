@@ -10,7 +10,7 @@ from math import prod
 from statistics import fmean
 
 from workbench.analysis.programs.iterations import tuning_words
-from workbench.analysis.programs.program import ProgramDifference, WorkChange, total
+from workbench.analysis.programs.program import Change, ProgramDifference, WorkChange, total
 from workbench.counters import catalog
 from workbench.model import Estimate
 from workbench.units import digits3, faster, quantity, several, signed, span
@@ -169,6 +169,21 @@ def _overlap_words(difference: ProgramDifference) -> str:
     both = " → ".join(quantity(whole, "s") for whole in sums)
     text = f"{what} overlap: {' → '.join(beside)} of their sum, {both}"
     return f"{text}, ran at the same time as others"
+
+
+def share_words(difference: ProgramDifference, row: Change) -> str:
+    """``27.5% of the change``: of the one that is said first; "" where that is of no sum."""
+    before, after = difference.seconds(row)
+    share, kernels = difference.share(after - before), difference.of_kernels
+    if share is None:
+        return ""
+    if difference.of_copies is None:
+        return f"{quantity(100 * share, '%')} of the change"
+    if not kernels.moved:
+        return ""
+    return (
+        f"{quantity(100 * (after - before) / kernels.change_s.value, '%')} of the kernels' change"
+    )
 
 
 #: By which factor blocks must be fewer or more, to be said to do more or less each.

@@ -31,7 +31,7 @@ from workbench.analysis.programs.program import (
     WorkChange,
     as_fast,
 )
-from workbench.analysis.programs.words import tile_words
+from workbench.analysis.programs.words import share_words, tile_words
 from workbench.analysis.story import (
     Step,
     Story,
@@ -823,8 +823,7 @@ def kernel_step_view(
     whose = "of an iteration" if difference.steady else "of the program"
     told = f"  {quantity(before, 's')} → {quantity(after, 's')} {whose}"
     told += f", {launch_words(difference, step.row)}"
-    if (share := difference.share(after - before)) is not None:
-        told += f", {quantity(100 * share, '%')} of the change"
+    told += f", {share}" if (share := share_words(difference, step.row)) else ""
     head.append(told, style="not bold")
     parts: list[RenderableType] = [Text(), head, *_class_rows(step.row, difference)]
     if step.comparison is None or step.story is None:
