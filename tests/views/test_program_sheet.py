@@ -327,3 +327,37 @@ def test_a_kernels_share_is_of_the_change_that_leads(name: str, said: str) -> No
     assert f", {said}" in " ".join(
         render(kernel_step_view(step, diff.difference, width=200), 200).split()
     )
+
+
+@pytest.mark.parametrize(
+    ("copy", "order", "inside"),
+    [
+        ("[copy DtoD]", ("x", "[copy DtoD]", "y"), True),
+        ("[copy DtoD]", ("[copy DtoD]", "x", "y"), False),
+        ("[copy HtoD]", ("x", "[copy HtoD]", "y"), False),
+    ],
+)
+def test_a_copy_between_what_was_fused_belongs_to_it(
+    copy: str, order: tuple[str, ...], inside: bool
+) -> None:
+    """One on the GPU that stood between them; at their edge it may be of another's."""
+    old = dict.fromkeys(("first", *order, "last"), 1000000)
+    found = between(old, {"first": 1_000_000, "w": 1_000_000, "last": 1_000_000})
+    (fused,) = (row for row in found.rows if row.fate == "fused")
+    assert len(fused.old) == 2 + inside
+    assert (copy in [row.name for row in found.rows if row.fate == "went"]) != inside
+
+
+def test_where_more_ran_than_an_iteration_lasts_nothing_is_said_to_wait() -> None:
+    """Works that overlap: their sum says nothing of when the GPU was idle."""
+    found = of_truth("string_graph").difference
+    assert found.whole is not None
+
+    def shorter(side: ProgramCapture) -> ProgramCapture:
+        steady = side.survey.steady
+        assert steady is not None
+        steady = replace(steady, spans_ns=tuple(ns // 4 for ns in steady.spans_ns))
+        return replace(side, survey=replace(side.survey, steady=steady))
+
+    sides = shorter(found.whole[0]), shorter(found.whole[1])
+    assert not waiting_words(replace(found, whole=sides))

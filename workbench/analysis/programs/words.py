@@ -63,7 +63,7 @@ def _waits(difference: ProgramDifference) -> tuple[float, float] | None:
     works, spans = ([side.value for side in both] for both in (difference.totals, difference.spans))
     idle = [span - own for own, span in zip(works, spans, strict=True)]
     least = max(abs(works[1] - works[0]), catalog()["duration"].noise * max(spans))
-    if not same or abs(idle[1] - idle[0]) <= least:
+    if not same or min(idle) < 0 or abs(idle[1] - idle[0]) <= least:
         return None
     return idle[0] / spans[0], idle[1] / spans[1]
 
