@@ -180,6 +180,12 @@ def test_too_few_classes_tell_nothing() -> None:
     assert step.story is None and "12 of 13 configurations" in step.silence
 
 
+def test_what_work_that_vanished_took_is_not_unknown() -> None:
+    step = only_step(*sides("sgemm_refactor"))
+    assert step.story is not None and step.story.sentence.startswith("Not the same work")
+    assert "the other work" in [tie.title.why for tie in step.story.rest.ties]
+
+
 @pytest.mark.parametrize("name", ["asian", "fractal"])
 def test_another_input_is_no_matter_of_the_compiler(name: str) -> None:
     step = only_step(*sides(name))

@@ -222,6 +222,7 @@ def choose(
         )
     ties, left_out = _told(drafts[None].values())
     whose = {"input": "another input", "debug": "the debug build"}
+    less = any(x.certain and x.kind in ("arithmetic", "output", "size") for x in doubted)
     other = next((whose[x.kind] for x in doubted if x.certain and x.kind in whose), "")
 
     def reason(tie: Tie) -> str:
@@ -230,7 +231,7 @@ def choose(
         if other:
             return other
         much = time and tie.time and abs(tie.time.delta_s) >= _MUCH * abs(time.delta_s)
-        return "unknown" if much else ""
+        return ("the other work" if less else "unknown") if much else ""
 
     ties = tuple(replace(tie, instead=reason(tie)) for tie in ties)
     return tuple(chapters), Passage(ties=ties, left_out=left_out)
