@@ -23,8 +23,6 @@ from tests.test_documentation import parsed, words
 from workbench import cli
 from workbench.session.manual import page
 
-pytest_plugins = ["tests.ptxemu.conftest"]
-#: What stands in the place of a value, so that click accepts it.
 _VALUE = "1"
 
 
