@@ -194,7 +194,7 @@ def test_a_reference_that_is_not_finite_is_the_studys_fault(
     project_file("study.py", '"y": 2 *', '"y": float("inf") *')
     (verdict,) = experiment.verify(subjects(experiment, "n7"))
     assert isinstance(verdict.error, UsageError)
-    assert "not finite" in verdict.error.message
+    assert "no finite value" in verdict.error.message
 
 
 def test_time_interleaves_the_baseline_and_keeps_the_timing(experiment: Experiment) -> None:

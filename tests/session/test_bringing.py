@@ -116,6 +116,18 @@ int main() {{
     assert "Nothing of the file was run." in result.output
 
 
+def test_an_empty_folder_becomes_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(PROGRAMS / "vector_add.cu", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    told = CliRunner().invoke(app, ["new", "--from-cu", "missing.cu"])
+    assert told.exit_code and not (tmp_path / "workbench.toml").exists()
+    for words in (["new", "--from-cu", "vector_add.cu"], ["new", "--example"], ["list"]):
+        told = CliRunner().invoke(app, words)
+        assert told.exit_code == 0, told.output
+    assert "vector_add" in told.output and "scale_add" in told.output
+    assert (tmp_path / "workbench.toml").is_file()
+
+
 def test_what_cannot_be_brought_says_why(project: Project) -> None:
     with pytest.raises(UsageError, match="holds no kernel"):
         brought(project, "int main() { return 0; }\n")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workbench.errors import UsageError
-from workbench.project import require_project
+from workbench.project import Project, find_project, require_project
 from workbench.session.bringing import bring, told
 from workbench.session.lifts import compiles
 from workbench.study.folder import parse_target, view_study
@@ -48,7 +48,8 @@ def command(
     VERSION is v5, v5_some_name or sgemm/v5. The new file holds its parent's code under
     front matter of its own, with the change and the expectations left to you.
     """
-    project = require_project()
+    begins = file is not None or example  # and what it makes may be a project's first
+    project = (find_project() if begins else require_project()) or Project(root=Path.cwd())
     if file is not None:
         if version is not None or parent is not None or title or example:
             raise UsageError(

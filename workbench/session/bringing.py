@@ -30,7 +30,7 @@ from workbench.disk.writing import create_files
 from workbench.errors import UsageError, did_you_mean
 from workbench.project import Project
 from workbench.session.rungs import Buffer, NewVersion, StudyPlan, rungs_of
-from workbench.study.scaffold import check_study_name, pair
+from workbench.study.scaffold import check_study_name, ensure_project, pair
 from workbench.study.sources import load_versions, read_source
 from workbench.units import several
 
@@ -109,11 +109,16 @@ def bring(project: Project, path: Path, name: str = "", kernel: str = "") -> Bro
         ) from error
     files = writer.files()
     folder = f"kernels/{study}"
+    made = ensure_project(project.root)
     create_files(project.root, {f"{folder}/{file}": text.encode() for file, text in files.items()})
     found = load_versions(project, study)
     writer.notes += [wrong.message for wrong in found.broken.values()]
     return Brought(
-        study, [f"{folder}/{file}" for file in files], writer.versions, writer.notes, writer.says
+        study,
+        [*made, *(f"{folder}/{file}" for file in files)],
+        writer.versions,
+        writer.notes,
+        writer.says,
     )
 
 

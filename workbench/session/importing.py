@@ -35,7 +35,7 @@ from workbench.study.folder import (
 )
 from workbench.study.frontmatter import code
 from workbench.study.mangling import own_name, written
-from workbench.study.scaffold import check_study_name, start_project
+from workbench.study.scaffold import check_study_name, ensure_project
 from workbench.study.sources import include_directives, kernel_names
 
 #: A header in or below the folder of who includes it, whose name no study's file has.
@@ -180,15 +180,14 @@ def _keep_as_study(place: Workspace, wish: Import) -> KeptReport:
     (launch,) = profile.launches
     name, problem = wish.study or study_name(launch.kernel), wish.problem or PROBLEM
     check_study_name(name)
-    root = find_project(place.start)
-    project = root or Project(root=(place.start or Path()).resolve())
+    project = find_project(place.start) or Project(root=(place.start or Path()).resolve())
     if (project.kernels / name).exists():
         raise UsageError(
             f"there is a study {name} already, in {project.kernels / name}",
             f"--study {name}_2 makes another; --version keeps the report as a version of this one.",
         )
     made = _MadeStudy(profile, name, problem, wish.report, more)
-    made_project = [] if root else start_project(project.root)
+    made_project = ensure_project(project.root)
     texts = made.files()
     create_files(project.root, texts)
     try:

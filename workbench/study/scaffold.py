@@ -11,7 +11,7 @@ from pathlib import Path
 from workbench.disk.opening import refused
 from workbench.disk.writing import create_files, remove_file, replace_file
 from workbench.errors import MissingError, UsageError
-from workbench.project import Project, shipped
+from workbench.project import Project, find_project, shipped
 from workbench.specs import Version
 from workbench.study import frontmatter
 from workbench.study.folder import Study
@@ -87,8 +87,6 @@ def _write_settings(root: Path, study: str, pyproject: bool) -> str:
 
 
 def _check_no_project(root: Path) -> None:
-    from workbench.project import find_project
-
     found = find_project(root)
     if found is not None and found.root == root.resolve():
         raise UsageError(
@@ -142,6 +140,11 @@ EXAMPLE = "scale_add"
 _RECORDED = "profiles/h200/scale_add"
 
 
+def ensure_project(root: Path) -> list[str]:
+    """Make a folder a project unless it lies in one; the paths that were written."""
+    return [] if find_project(root) else start_project(root)
+
+
 def start_example(project: Project) -> list[str]:
     """Write the ladder that came with workbench, with what was recorded of it on an H200.
 
@@ -170,6 +173,7 @@ def start_example(project: Project) -> list[str]:
         )
     facts = f"profiles/.studies/{EXAMPLE}.json"
     found[facts] = shipped(facts).read_bytes()
+    ensure_project(project.root)
     create_files(project.root, found)
     return list(found)
 
