@@ -120,7 +120,7 @@ def test_what_cannot_be_kept_leaves_nothing(
         (("v3",), "names no kernel of a capture"),
         (("@none::gather",), "neither a capture"),
         (("@before::nccl",), "waits for the other ranks (NCCL)"),
-        (("@before::gather", "--as", "../x"), "no name for a study"),
+        (("@before::gather", "--as", "../x"), "cannot be a study"),
     ],
 )
 def test_what_cannot_be_meant_runs_nothing(

@@ -229,6 +229,22 @@ def test_a_report_without_source_gives_a_declaration(
     assert study.input_names == ()  # types have no names
 
 
+def test_no_launch_is_called_the_longest_where_one_has_no_duration(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = read_report(Path(REPORT))
+    (launch,) = found.launches
+    metrics = {name: each for name, each in launch.metrics.items() if "duration" not in name}
+    untimed = replace(launch, metrics=metrics)
+    assert len(metrics) < len(launch.metrics)
+    bare = replace(found, launches=(untimed, launch))
+    monkeypatch.setattr(importing, "read_report", lambda _: bare)
+    code, _, err = run(REPORT, "--study", "made")
+    assert code == 0, err
+    text = (tmp_path / "kernels" / "made" / "study.py").read_text()
+    assert "longest" not in text and "Of 2 launches it is the first" in " ".join(text.split())
+
+
 def test_headers_that_a_report_holds_lie_beside_the_version(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,6 @@ TARGETS: dict[Kind, tuple[str, ...]] = {"step": ("sgemm/v2", "sgemm/v3")}
 def test_a_picture_has_the_marks_of_the_pages_figure(
     kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("matplotlib")
     monkeypatch.chdir(REPO)
     targets = TARGETS.get(kind, ("sgemm",))
     out = tmp_path / "x.svg"

@@ -47,7 +47,6 @@ def test_the_block_is_rewritten_in_place_and_only_where_it_changed(project: Path
 
 
 def test_the_chart_stands_beside_and_is_named_from_where_the_file_is(project: Path) -> None:
-    pytest.importorskip("matplotlib")
     (project / "docs").mkdir()
     (project / "docs" / "page.md").write_text(f"{BEGIN}\n{END}\n")
     assert run("demo", "--in", "docs/page.md", "--chart", "pictures/demo.svg")

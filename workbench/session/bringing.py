@@ -30,7 +30,7 @@ from workbench.disk.writing import create_files
 from workbench.errors import UsageError, did_you_mean
 from workbench.project import Project
 from workbench.session.rungs import Buffer, NewVersion, StudyPlan, rungs_of
-from workbench.study.scaffold import check_study_name, ensure_project, pair
+from workbench.study.scaffold import check_study_name, ensure_project, pair, study_name
 from workbench.study.sources import load_versions, read_source
 from workbench.units import several
 
@@ -94,7 +94,7 @@ def bring(project: Project, path: Path, name: str = "", kernel: str = "") -> Bro
     Raises:
         UsageError: it cannot be read, holds no such kernel, or there is a study of that name.
     """
-    study = name or _study_name(path.stem)
+    study = name or study_name(path.stem.lower())
     check_study_name(study)
     if (project.kernels / study).exists():
         raise UsageError(
@@ -165,11 +165,6 @@ def _with(text: str, constant: str, value: int) -> str:
         re.MULTILINE,
     )
     return declared.sub(rf"\g<1>{value}", text, count=1)
-
-
-def _study_name(stem: str) -> str:
-    name = re.sub(r"\W+", "_", stem, flags=re.ASCII).strip("_")[:40].lower()
-    return name if name[:1].isalpha() else f"study_{name}".rstrip("_")
 
 
 def _headers(folder: Path) -> Headers:

@@ -10,17 +10,16 @@ from pathlib import Path, PurePosixPath
 
 from msgspec.structs import replace
 
-from workbench.counters import Reading, catalog, read
+from workbench.analysis.aggregate import seconds_of
 from workbench.disk.writing import create_files, remove_file
 from workbench.engines.ncu.report import scrub
 from workbench.errors import DataError, UsageError
-from workbench.model import Dim3, Launch, Problem, Profile, Record, SourceFile
+from workbench.model import Dim3, Problem, Profile, Record, SourceFile
 from workbench.ncurep.adopt import adopt
 from workbench.ncurep.files import read_raw, split_target
 from workbench.ncurep.read import read_report, select_kernels
 from workbench.project import Project, find_project
 from workbench.session.asked import Workspace, is_capture
-from workbench.session.lifting import study_name
 from workbench.session.lifts import PROBLEM, free_name, parameters_of
 from workbench.session.reports import open_capture
 from workbench.specs import Version
@@ -35,7 +34,7 @@ from workbench.study.folder import (
 )
 from workbench.study.frontmatter import code
 from workbench.study.mangling import own_name, written
-from workbench.study.scaffold import check_study_name, ensure_project
+from workbench.study.scaffold import check_study_name, ensure_project, study_name
 from workbench.study.sources import include_directives, kernel_names
 
 #: A header in or below the folder of who includes it, whose name no study's file has.
@@ -216,14 +215,13 @@ def _one_launch(profile: Profile, report: str) -> tuple[Profile, str]:
             f"Name it, such as {head}::{kernels[0]}. Kernels: {', '.join(kernels[:12])}"
             f"{', …' if kernels[12:] else ''}.",
         )
-
-    def took(launch: Launch) -> float:
-        found = read(launch, catalog()["duration"])
-        return float(found.value) if isinstance(found, Reading) else 0.0
-
-    longest = max(launches, key=took)
-    several = f"Of {len(launches)} launches it is the longest." if len(launches) > 1 else ""
-    return replace(profile, launches=(longest,)), several
+    if len(launches) == 1:
+        return replace(profile, launches=tuple(launches)), ""
+    times = [took for each in launches if (took := seconds_of(each)) is not None]
+    timed = len(times) == len(launches)
+    chosen = launches[times.index(max(times)) if timed else 0]
+    which = "longest" if timed else "first; not each has a duration"
+    return replace(profile, launches=(chosen,)), f"Of {len(launches)} launches it is the {which}."
 
 
 def _shape(size: Dim3) -> list[int]:

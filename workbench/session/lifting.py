@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from workbench.model import Record
 from workbench.project import Project
 from workbench.session.lifts import make_study
 from workbench.study.lifted import LiftedLaunch, read_lifted
+from workbench.study.scaffold import check_study_name, study_name
 from workbench.units import extent, quantity, several
 
 
@@ -62,11 +62,7 @@ def lift_kernel(
     """
     wanted = choose(survey, wish.kernel, wish.number, wish.limit)
     study = wish.study or study_name(wanted.work.name)
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", study):
-        raise UsageError(
-            f"{study!r} is no name for a study",
-            "Letters, digits and _ are allowed: `--as softmax_rows`.",
-        )
+    check_study_name(study)
     if (project.kernels / study).exists():
         raise UsageError(
             f"{project.kernels / study} is there already",
@@ -100,9 +96,3 @@ def _told(lifted: Lifted) -> Iterator[str]:
         f"study {lifted.study}: v0 is the kernel as it was launched; study.py says what was "
         f"guessed. Next: workbench verify {lifted.study}/v0"
     )
-
-
-def study_name(kernel: str) -> str:
-    """What a study of a kernel is called, where nobody named it."""
-    name = re.sub(r"\W+", "_", kernel, flags=re.ASCII).strip("_")[:60]
-    return name if name[:1].isalpha() else f"kernel_{name}".rstrip("_")

@@ -98,6 +98,12 @@ def _check_no_project(root: Path) -> None:
 # --- a study ----------------------------------------------------------------------
 
 
+def study_name(after: str) -> str:
+    """What a study is called that nobody named: after a kernel, or a file."""
+    name = re.sub(r"\W+", "_", after, flags=re.ASCII).strip("_")[:60]
+    return name if name[:1].isalpha() else f"study_{name}".rstrip("_")
+
+
 def check_study_name(name: str) -> None:
     """Refuse what cannot be a study's name.
 

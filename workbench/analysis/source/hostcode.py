@@ -518,8 +518,10 @@ class _HostWalk:
             return
         for each in cases:
             label = self.value(each.child_by_field_name("value"))
-            same = isinstance(label, Known) and isinstance(value, Known)
-            if each in ways and not (same and label.value != value.value):  # type: ignore[union-attr]
+            other = (
+                isinstance(label, Known) and isinstance(value, Known) and label.value != value.value
+            )
+            if each in ways and not other:
                 self.statement(each)
                 return
 
@@ -889,7 +891,7 @@ class _HostWalk:
         base = self.value(node.child_by_field_name("argument"))
         name = self.text(node.child_by_field_name("field"))
         if isinstance(base, Extent) and name in ("x", "y", "z"):
-            return getattr(base, name)  # type: ignore[no-any-return]
+            return {"x": base.x, "y": base.y, "z": base.z}[name]
         if name in _DEVICE and base is None:
             note = f"{name} of the device is taken for {_DEVICE[name]}, an H100's"
             if note not in self.found.notes:
