@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ptxemu.faults.origins import Origins
     from ptxemu.launch import TensorArgument
     from ptxemu.ptx.instructions import Instr
+    from ptxemu.ptxas import MachineCode
     from ptxemu.sass import source_lines
     from ptxemu.state.context import Limits
     from ptxemu.state.spaces import GlobalMemory
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ELEMENT_BYTES", "FILLS", "SECTOR", "Callers", "Counts", "DescriptorError", "EmulatorError",
     "Executed", "Fault", "Foreign", "Given", "GlobalMemory", "Im2col", "Instr", "Kernel",
-    "LaunchError", "Limits", "Module", "Options", "Origins", "Position", "PtxError",
+    "LaunchError", "Limits", "MachineCode", "Module", "Options", "Origins", "Position", "PtxError",
     "ResourceError", "Result", "TensorArgument", "TensorMap", "Unsupported", "files_of", "load",
     "shipped", "source_lines",
 ]  # fmt: skip
@@ -45,6 +46,7 @@ _HOMES = {
     **dict.fromkeys(("DescriptorError", "ELEMENT_BYTES", "FILLS", "Im2col", "TensorMap"),
                     "tensormap"),
     "GlobalMemory": "state.spaces", "Instr": "ptx.instructions", "Limits": "state.context",
+    "MachineCode": "ptxas",
     "Origins": "faults.origins", "SECTOR": "cost", "TensorArgument": "launch",
     "source_lines": "sass",
 }  # fmt: skip

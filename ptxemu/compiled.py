@@ -25,6 +25,7 @@ from ptxemu.ops import (
     mbarrier,
     mma,
     moves,
+    routines,
     tensors,
     video,
     warp,
@@ -210,7 +211,8 @@ def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     for table in tables:
         if op in table:
             run = table[op](instr, ctx)
-            return floats.counting_calls(run, instr, ctx, site) if floats.may_call(instr) else run
+            routine = routines.has_routine(instr)
+            return routines.counting_calls(run, instr, ctx, site) if routine else run
     raise ctx.unsupported(instr)
 
 

@@ -22,6 +22,7 @@ from typing import Protocol
 import numpy as np
 
 from ptxemu.compiled import PIECES, CompiledKernel, LoopTrips
+from ptxemu.ops.routines import QUOTIENTS, always_called, call_of
 from ptxemu.ptx.flow import (
     BasicBlock,
     ControlFlow,
@@ -32,7 +33,18 @@ from ptxemu.ptx.flow import (
     ranked,
 )
 from ptxemu.ptx.instructions import Imm, Instr, Reg
-from ptxemu.sass import BRA, BSYNC, CALL, EXIT, RET, Functions, MachineInstr, Sign
+from ptxemu.sass import (
+    BRA,
+    BSYNC,
+    CALL,
+    EXIT,
+    RET,
+    Functions,
+    MachineInstr,
+    Sign,
+    calls_ptx,
+    routines_of,
+)
 from ptxemu.state.context import CodeSite
 
 # --- How often the PTX of a launch ran, by lines of PTX, as the machine's counts follow from it ---
@@ -60,7 +72,8 @@ class PtxRuns:
         depth: Loops around it.
         block: A block that it stands in.
         op: Its opcode.
-        calls: Warps that leave the common path of its routine.
+        calls: Warps that call a routine of ptxas's.
+        called: The instruction that does.
         turns: Turns of the loop that it is on the machine, over warps or lanes.
         parted: Warps of which it is a branch that parts them.
         entries: Head of a loop -> warps that came to it from outside.
@@ -72,6 +85,7 @@ class PtxRuns:
     block: dict[int, int]
     op: dict[int, str]
     calls: Counter[int]
+    called: dict[int, Instr]
     turns: Counter[int]
     parted: Counter[int]
     entries: Counter[int]
@@ -82,6 +96,7 @@ def ptx_runs(graph: ControlFlow, rows: Iterable[Ran]) -> PtxRuns:
     """Gather the rows of a launch by their lines."""
     warps, calls, turns, parted = Counter[int](), Counter[int](), Counter[int](), Counter[int]()
     depth, block, op = dict[int, int](), dict[int, int](), dict[int, str]()
+    called = dict[int, Instr]()
     edges: defaultdict[tuple[int, int], int] = defaultdict(int)
     inside = {
         head: {each.index for each in graph.blocks if head in each.loops}
@@ -96,7 +111,9 @@ def ptx_runs(graph: ControlFlow, rows: Iterable[Ran]) -> PtxRuns:
         warps[line] += row.warps
         depth[line] = min(depth.get(line, len(loops[row.block])), len(loops[row.block]))
         block[line], op[line] = row.block, instr.op
-        calls[line] += row.site.calls
+        if calling := row.warps if always_called(instr) else row.site.calls:
+            calls[line] += calling
+            called[line] = instr
         turns[line] += row.site.spins or (row.on if _by_lane(instr) else 0)
         parted[line] += row.site.divergent
         here = graph.blocks[row.block]
@@ -111,7 +128,7 @@ def ptx_runs(graph: ControlFlow, rows: Iterable[Ran]) -> PtxRuns:
     for (start, goal), often in edges.items():
         if goal in inside and start not in inside[goal]:
             entries[goal] += often
-    return PtxRuns(warps, depth, block, op, calls, turns, parted, entries, loops)
+    return PtxRuns(warps, depth, block, op, calls, called, turns, parted, entries, loops)
 
 
 def _by_lane(instr: Instr) -> bool:
@@ -155,25 +172,11 @@ class MachineBlocks:
         )
 
 
-#: Instructions of a function that show whether it has lines of its own.
-_ENTRY = 8
-
-
-def _calls_ptx(code: Sequence[MachineInstr], number: int) -> bool:
-    """Whether an instruction calls a function that is PTX, like `pow`, in the same code.
-
-    What ptxas makes a quotient of has one line for all.
-    """
-    at = code[number].target
-    inside = code[number].opcode == CALL and 0 <= at < len(code)
-    return inside and len({each.ptx_line for each in code[at : at + _ENTRY]}) > 1
-
-
 def machine_blocks(code: Sequence[MachineInstr]) -> MachineBlocks:
     """The control flow of a function, with those that it calls, where these are PTX as well."""
     routines: defaultdict[int, list[int]] = defaultdict(list)
     for number, each in enumerate(code):
-        if _calls_ptx(code, number):
+        if calls_ptx(code, number):
             routines[each.target].append(number)
     calls = {number for each in routines.values() for number in each}
     starts = {0}
@@ -283,7 +286,7 @@ def _of_one_line(blocks: MachineBlocks, runs: PtxRuns, number: int) -> float | N
     called = [
         blocks.code[at].ptx_line
         for at in blocks.spans[number]
-        if blocks.code[at].opcode == CALL and not _calls_ptx(blocks.code, at)
+        if blocks.code[at].opcode == CALL and not calls_ptx(blocks.code, at)
     ]
     if called:
         return float(sum(runs.calls[line] for line in called))
@@ -468,6 +471,28 @@ def _part(blocks: MachineBlocks, known: Mapping[int, float], start: int, goal: i
 #: Instructions of the routine for rare quotients: zeros on an H200, whose way through it is the
 #: commonest.
 _ROUTINE = 34.0
+#: Share of what is counted that may be left out of it before there is no number.
+_LEFT_OUT = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Calls of a routine whose instructions are not counted, since its ways differ in length.
+
+    Attributes:
+        instr: The instruction of PTX that calls.
+        calls: Warps that called.
+        most: Warp instructions of them at most; infinite where its code is not in the cubin.
+    """
+
+    instr: Instr
+    calls: int
+    most: float
+
+    @property
+    def routine(self) -> str:
+        """What is called, in words."""
+        return call_of(self.instr)
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,14 +501,21 @@ class MachineCode:
 
     Attributes:
         issued: Warp instructions for each row that was asked about, in their order.
+        left_out: Calls that are not in them.
     """
 
     issued: tuple[float, ...]
+    left_out: tuple[LeftOut, ...] = ()
 
     @property
     def total(self) -> float:
-        """Warp instructions of the launch."""
+        """Warp instructions of the launch, without those that are left out."""
         return math.fsum(self.issued)
+
+    @property
+    def complete(self) -> bool:
+        """Whether what is left out is too little to change the total."""
+        return math.fsum(each.most for each in self.left_out) <= _LEFT_OUT * self.total
 
 
 def issued(
@@ -502,11 +534,18 @@ def issued(
     every = list(rows)
     runs = ptx_runs(graph, every)
     lines: defaultdict[int, float] = defaultdict(float)
+    routines: dict[int, tuple[float, bool]] = {}
     for name in (kernel, *_called(functions, kernel, runs)):
         for line, count in _of(functions[name], runs).items():
             lines[line] += count
-    for line, calls in runs.calls.items():
-        lines[line] += _ROUTINE * calls
+        routines |= routines_of(functions[name])
+    left_out = []
+    for line, instr in runs.called.items():
+        most, straight = routines.get(line, (0.0, True))
+        if straight or call_of(instr) == QUOTIENTS:
+            lines[line] += runs.calls[line] * (most if straight else _ROUTINE)
+        else:
+            left_out.append(LeftOut(instr, runs.calls[line], runs.calls[line] * most))
     shares: defaultdict[int, float] = defaultdict(float)
     for row in every:
         shares[row.instr.ptx_line] += row.warps
@@ -519,7 +558,7 @@ def issued(
         for row in every
     ]
     out[first] += rest
-    return MachineCode(tuple(out))
+    return MachineCode(tuple(out), tuple(left_out))
 
 
 def _called(functions: Functions, kernel: str, runs: PtxRuns) -> list[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import math
 import posixpath
 import struct
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
@@ -32,6 +33,7 @@ _ALWAYS = 7  # the predicate that is true
 _SPLIT_SINCE = 90
 
 BSYNC, CALL, BRA, BRX, JMP, EXIT, RET = 0x141, 0x144, 0x147, 0x149, 0x14A, 0x14D, 0x150
+CALL_AWAY = 0x143  # to an address, as that of `printf`
 #: What may be done ahead of time, or only in part, and says less of how often its block ran.
 _ARITHMETIC = {
     0x009: ("min", "max"), 0x020: ("mul",), 0x021: ("add", "sub"), 0x023: ("fma",),
@@ -150,6 +152,33 @@ def decode(
 
 def _as_signed(value: int, bits: int) -> int:
     return value - (1 << bits if value >> (bits - 1) else 0)
+
+
+#: Instructions of a function that show whether it has lines of its own.
+_ENTRY = 8
+
+
+def calls_ptx(code: Sequence[MachineInstr], number: int) -> bool:
+    """Whether an instruction calls a function that is PTX, like `pow`, in the same code.
+
+    What ptxas makes a quotient of has one line for all.
+    """
+    at = code[number].target
+    inside = code[number].opcode == CALL and 0 <= at < len(code)
+    return inside and len({each.ptx_line for each in code[at : at + _ENTRY]}) > 1
+
+
+def routines_of(code: Sequence[MachineInstr]) -> dict[int, tuple[float, bool]]:
+    """Line of PTX -> instructions of the routine that it calls, and whether it has one way only."""
+    found: dict[int, tuple[float, bool]] = {}
+    for number, each in enumerate(code):
+        if each.opcode not in (CALL, CALL_AWAY) or calls_ptx(code, number):
+            continue
+        inside = code[each.target :] if 0 <= each.target < len(code) else ()
+        length = next((at + 1 for at, one in enumerate(inside) if one.opcode == RET), math.inf)
+        straight = length < math.inf and all(one.opcode != BRA for one in inside[: int(length)])
+        found[each.ptx_line] = length, straight
+    return found
 
 
 # --- Line tables of a cubin: address by address, which line an instruction comes from ---

@@ -132,3 +132,45 @@ def test_parameters_at_an_index_are_constants() -> None:
     launch = launched(parse(INDEXED), "k", {"y": np.zeros(128, "u4")}, args)
     assert value(launch, "global_loads") == value(launch, "global_load_sectors") == 0
     assert launch.metrics["ptx__inst_executed_op_const"].value == 4
+
+
+ROUTINES = """
+extern "C" __global__ void k(const T* x, const T* y, T* z) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  z[i] = x[i] / y[i];
+}
+"""
+
+
+def divided(cuda: Compile, kind: str, x: Array, y: Array) -> Launch:
+    buffers = {"x": x, "y": y, "z": np.zeros_like(x)}
+    return launched(cuda(ROUTINES.replace("T", kind)), "k", buffers, ["x", "y", "z"])
+
+
+ISSUED = ("ptx__machine_inst_estimate", "ptx__bound_cycles_issue_slots")
+
+
+def test_a_division_of_64_bits_is_counted_with_its_routine(cuda: Compile) -> None:
+    """It has one way only. Short operands take a way around it, which the compiler made."""
+    y = np.full(128, 3, "i8")
+    short, long = (divided(cuda, "long long", x, y) for x in (y * 5, y << 40))
+    few, many = (one.metrics["ptx__machine_inst_estimate"].value for one in (short, long))
+    assert isinstance(few, int) and isinstance(many, int)
+    assert many - few > 4 * 50  # warps, and instructions of the routine beyond the way around it
+    assert not short.absent and not long.absent
+
+
+def test_what_calls_a_routine_of_unknown_length_is_not_counted_and_that_is_said(
+    cuda: Compile,
+) -> None:
+    ones = np.ones(128)
+    plain = divided(cuda, "double", ones, ones)
+    assert plain.metrics["ptx__machine_inst_estimate"].value and not plain.absent
+    rare = ones.copy()
+    rare[[0, 40, 41]] = 0  # two of four warps
+    odd = divided(cuda, "double", rare, ones)
+    assert {name: odd.absent.get(name) for name in ISSUED} == dict.fromkeys(
+        ISSUED, "not counted: 2 calls of the routine for rare quotients of float64 (k.cu:4)"
+    )
+    assert odd.metrics.keys().isdisjoint(ISSUED)
+    assert set(ISSUED) <= plain.metrics.keys()

@@ -27,7 +27,7 @@ from workbench.engines import (
     silent,
 )
 from workbench.engines.emulated.emulation import Emulation, built_of, emulate, verified
-from workbench.engines.emulated.record import device_of, launch_records, sources_of
+from workbench.engines.emulated.record import ISSUED, device_of, launch_records, sources_of
 from workbench.engines.ncu.collection import Collection
 from workbench.errors import KernelError, MissingError, UsageError, WorkbenchError
 from workbench.model import (
@@ -327,6 +327,9 @@ def _notices(
         )
     notices += [Notice(code="barriers-apart", message=f"{w}.") for w in _warnings(emulation)]
     for counts, launch in zip(emulation.counts, launches, strict=True):
+        if left := launch.absent.get(ISSUED[0], ""):
+            message = f"{launch.kernel}: machine instructions are {left}."
+            notices.append(Notice(code="not-counted", message=message))
         named, many = lines_by_timing([launch], sources)
         if many:
             run, lines = ("runs", "this line") if many == 1 else ("run", "these lines")

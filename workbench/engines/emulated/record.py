@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ptxemu import SECTOR, Counts, Executed, Module
+from ptxemu import SECTOR, Counts, Executed, MachineCode, Module
 from workbench.analysis.limits.occupancy import Occupancy, Resources, occupancy
 from workbench.compile.build import BuildResult
 from workbench.gpus import Chip, chip_for
@@ -83,10 +83,33 @@ COLUMNS: dict[str, tuple[Get, str]] = {
 _PER_BYTE = "ptx__operations_per_l2_byte"
 
 
-def _absent(rows: list[Executed]) -> dict[str, str]:
-    """Metrics that would leave some of the kernel's accesses out, and why."""
+#: What rests on how many instructions the machine issues.
+ISSUED = ("ptx__machine_inst_estimate", "ptx__bound_cycles_issue_slots")
+
+
+def _absent(rows: list[Executed], calls: str) -> dict[str, str]:
+    """Metrics that would leave some of the kernel's work out, and why; `calls`: `not_counted`."""
     why = "bulk copies bring data as well, and are in no count of sectors"
-    return {_PER_BYTE: why} if any(row.copied for row in rows) else {}
+    out = {_PER_BYTE: why} if any(row.copied for row in rows) else {}
+    return out | (dict.fromkeys(ISSUED, f"not counted: {calls}") if calls else {})
+
+
+def not_counted(code: MachineCode | None, module: Module) -> str:
+    """The calls of routines without which there is no number of a launch's instructions.
+
+    Args:
+        code: What the launch issued, as far as it is known.
+        module: Its PTX.
+    """
+    if code is None or code.complete:
+        return ""
+    calls: Counter[tuple[str, str]] = Counter()
+    for each in code.left_out:
+        calls[each.routine, module.where(each.instr)] += each.calls
+    return ", ".join(
+        f"{often:,} {'call' if often == 1 else 'calls'} of {routine} ({place})"
+        for (routine, place), often in calls.most_common(3)
+    )
 
 
 def _plain(value: float) -> Number:
@@ -189,7 +212,7 @@ def _metrics(rows: list[Executed], issued: Sequence[float] | None) -> dict[str, 
         out[key] = Metric(value=_plain(threads), unit="inst")
     if issued is not None:
         out["ptx__machine_inst_estimate"] = Metric(value=round(sum(issued)), unit="inst")
-    absent = _absent(rows)
+    absent = _absent(rows, "")
     return {name: metric for name, metric in out.items() if name not in absent}
 
 
@@ -357,6 +380,8 @@ def launch_records(
     for index, counts in enumerate(every):
         launch = counts.launch
         code = counts.machine_code()
+        calls = not_counted(code, module)
+        code = None if calls else code
         issued = code.issued if code is not None else None
         metrics = _metrics(counts.rows, issued)
         by_timing = _by_timing(counts, issued, metrics)
@@ -377,7 +402,7 @@ def launch_records(
                 dynamic_shared=launch.dynamic_shared,
                 metrics=metrics,
                 instructions=instruction_table(counts, module, sources, issued),
-                absent=_absent(counts.rows),
+                absent=_absent(counts.rows, calls),
                 by_timing=by_timing,
             )
         )
