@@ -11,18 +11,22 @@ from msgspec.structs import replace
 import workbench as wb
 from tests.factories import H200, make_launch, make_profile
 from workbench.analysis.programs.program import ProgramDifference, compare_programs
-from workbench.analysis.programs.words import beside_words, change_words, waiting_words
+from workbench.analysis.programs.words import (
+    beside_words,
+    change_words,
+    fate_words,
+    launch_words,
+    waiting_words,
+)
 from workbench.capture.records import ProgramCapture
 from workbench.capture.shelf import Shelf
 from workbench.capture.trace import Trace, TracedLaunch, survey_of
 from workbench.session.reports import ProgramDiff, Recalled, open_capture
 from workbench.views.sheets.program import (
     difference_sheet,
-    fate_words,
     fold,
     group_words,
     headline,
-    launch_words,
     program_sheet,
 )
 from workbench.views.terminal.console import Text, name_rows, render

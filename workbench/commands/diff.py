@@ -114,13 +114,15 @@ def _print_programs(programs: ProgramDiff, format_: str, everything: bool) -> No
         from workbench.views.shapes import dumps
         from workbench.views.text.documents import steps_of
 
-        document = difference_document(programs.difference, steps_of(programs.steps()))
+        steps = steps_of(programs.difference, programs.steps())
+        document = difference_document(programs.difference, steps)
         write(dumps(document.plain()))
     elif format_ == "markdown":
         from workbench.views.text.markdown import steps_markdown
         from workbench.views.text.tables import sheet_text
 
-        write(sheet_text(sheet, format_) + steps_markdown(programs.steps()))
+        text = sheet_text(sheet, format_)
+        write(text + steps_markdown(programs.difference, programs.steps()))
     else:
         print_sheet(sheet, format_)
         if format_ == "csv":

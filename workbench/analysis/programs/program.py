@@ -15,7 +15,7 @@ from statistics import fmean
 
 from msgspec.structs import replace
 
-from workbench.analysis.compare import Comparison, compare
+from workbench.analysis.compare import Comparison
 from workbench.analysis.launches import merged_by_work
 from workbench.analysis.noise import mean_change, mean_interval
 from workbench.analysis.programs.counterparts import (
@@ -32,7 +32,7 @@ from workbench.analysis.programs.counterparts import (
 )
 from workbench.analysis.programs.iterations import alike, steadied
 from workbench.analysis.programs.skew import together_s
-from workbench.analysis.story import Story, explain
+from workbench.analysis.story import Step, Story
 from workbench.capture.records import (
     ProgramCapture,
     Survey,
@@ -372,11 +372,21 @@ class KernelStep(Record, frozen=True):
 
     row: WorkChange
     near: Closer
-    comparison: Comparison | None = None
-    story: Story | None = None
+    step: Step | None = None
     silence: str = ""
     doubt: Disagreement | None = None
     opposed: KernelStep | None = None
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """Of what was profiled."""
+        return self.step.comparison if self.step is not None else None
+
+    @property
+    def story(self) -> Story | None:
+        """What may be told of it."""
+        against = self.doubt is not None and self.doubt.against
+        return self.step.story if self.step is not None and not against else None
 
     @property
     def opposed_words(self) -> str:
@@ -595,7 +605,7 @@ class Disagreement(Record, frozen=True):
     against: bool
 
 
-def doubt(
+def _doubt(
     comparison: Comparison, row: WorkChange, near: Closer, difference: ProgramDifference
 ) -> Disagreement | None:
     """Where the profiler's times of a launch and the program's disagree; None: they agree.
@@ -680,14 +690,10 @@ def _told_step(
     if near.old is None or near.new is None:
         return KernelStep(row=row, near=near, silence=near.silence)
     labels = (f"@{difference.old.name}", f"@{difference.new.name}")
+    step = Step(near.old, near.new, labels, force=force)
     try:
-        comparison = compare(near.old, near.new, force=force, labels=labels)
+        found = _doubt(step.comparison, row, near, difference)
     except InconclusiveError as error:
         return KernelStep(row=row, near=near, silence=error.message)
-    found = doubt(comparison, row, near, difference)
-    if found is not None and found.against:
-        return KernelStep(
-            row=row, near=near, comparison=comparison, silence=found.words, doubt=found
-        )
-    story = explain(near.old, near.new, comparison)
-    return KernelStep(row=row, near=near, comparison=comparison, story=story, doubt=found)
+    silence = found.words if found is not None and found.against else ""
+    return KernelStep(row=row, near=near, step=step, silence=silence, doubt=found)

@@ -6,14 +6,59 @@ works overlap, or what an iteration's kernels take. Every factor stands beside w
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from math import prod
 from statistics import fmean
+from typing import NamedTuple
 
+from workbench.analysis.programs.counterparts import Fate
 from workbench.analysis.programs.iterations import tuning_words
-from workbench.analysis.programs.program import Change, ProgramDifference, WorkChange, total
+from workbench.analysis.programs.program import (
+    Change,
+    KernelStep,
+    ProgramDifference,
+    WorkChange,
+    as_fast,
+    total,
+)
+from workbench.analysis.programs.skew import rank_times
+from workbench.capture.records import ProgramCapture
 from workbench.counters import catalog
-from workbench.model import Estimate
-from workbench.units import digits3, faster, quantity, several, signed, span
+from workbench.model import Estimate, Record
+from workbench.units import (
+    count,
+    digits3,
+    faster,
+    listed,
+    quantity,
+    relative,
+    several,
+    signed,
+    span,
+)
+
+#: Ranks that have a line.
+RANKS = 8
+#: Of several kernels that took each other's place: the word before how many came.
+_INTO: dict[Fate, str] = {"fused": "into", "split": "into", "replaced": "by"}
+
+
+def program_words(difference: ProgramDifference) -> tuple[str, ...]:
+    """What is said of two programs, a line each: their change, ranks, copies, what came and went.
+
+    Every view prints all of them, in this order.
+    """
+    known = difference.interval_known or difference.tried
+    hint = "" if known else "; one run has no interval, --repeat gives one"
+    lines = (
+        waiting_words(difference),
+        change_words(difference) + hint,
+        *_rank_changes(difference),
+        beside_words(difference),
+        fate_words(difference),
+    )
+    return tuple(filter(None, lines))
 
 
 def time_words(estimate: Estimate, noun: str = "run") -> str:
@@ -171,6 +216,60 @@ def _overlap_words(difference: ProgramDifference) -> str:
     return f"{text}, ran at the same time as others"
 
 
+def _rank_changes(difference: ProgramDifference) -> list[str]:
+    """Work and waiting of every rank before and after; nothing where the sides' ranks differ."""
+    sides = [
+        rank_times(side.survey) for side in difference.whole or (difference.old, difference.new)
+    ]
+    if [x.label for x in sides[0]] != [x.label for x in sides[1]]:
+        return [f"{len(sides[0])} ranks before, {len(sides[1])} after"]
+    lines = []
+    for old, new in list(zip(*sides, strict=True))[:RANKS]:
+        work, talk = (
+            f"{quantity(a, 's')} → {quantity(b, 's')}"
+            for a, b in ((old.work_s, new.work_s), (old.talk_s, new.talk_s))
+        )
+        line = f"{old.label}: works {work}, communicates {talk}"
+        if old.wait_s is not None and new.wait_s is not None:
+            line += f" ({quantity(old.wait_s, 's')} → {quantity(new.wait_s, 's')} waiting)"
+        lines.append(line)
+    return lines
+
+
+def fate_words(difference: ProgramDifference) -> str:
+    """``4 kernels came, 1 kernel renamed and 9 kernels replaced by 2``; "" where all stayed.
+
+    Nor where a tuner ran: what it launches besides is none of the program's calls.
+    """
+    if difference.tried:
+        return ""
+    old: Counter[Fate] = Counter()
+    new: Counter[Fate] = Counter()
+    for row in difference.rows:
+        old[row.fate] += _kernels(difference.old, row.old)
+        new[row.fate] += _kernels(difference.new, row.new)
+    words = []
+    for fate in dict.fromkeys(row.fate for row in difference.rows):
+        into = f" {_INTO[fate]} {new[fate]}" if fate in _INTO else ""
+        if fate != "same" and (number := old[fate] or new[fate]):
+            words.append(f"{several(number, 'kernel')} {fate}{into}")
+    return listed(words, 8) if words else ""
+
+
+def _kernels(capture: ProgramCapture, places: Sequence[int]) -> int:
+    """How many of some works are kernels: fills belong to a group and are none."""
+    return sum(capture.survey.works[place].kind == "kernel" for place in places)
+
+
+# --- a kernel of them --------------------------------------------------------------------------
+
+
+def launch_words(difference: ProgramDifference, row: Change) -> str:
+    """``1 launch``, ``800 → 4 launches``: of one run."""
+    told = list(dict.fromkeys(round(number) for number in difference.launches(row)))
+    return f"{' → '.join(map(count, told))} {'launch' if told == [1] else 'launches'}"
+
+
 def share_words(difference: ProgramDifference, row: Change) -> str:
     """``27.5% of the change``: of the one that is said first; "" where that is of no sum."""
     before, after = difference.seconds(row)
@@ -211,3 +310,110 @@ def tile_words(difference: ProgramDifference, row: WorkChange) -> str:
     if all(shared) and shared[0] != shared[1]:
         text += f", with {digits3(shared[1] / shared[0])} × the shared memory"
     return text
+
+
+#: Configurations of a kernel that are listed.
+_CONFIGURATIONS = 6
+
+
+class ClassRow(NamedTuple):
+    """A configuration that a kernel is launched in: its time before and after."""
+
+    words: str
+    before: str = ""
+    after: str = ""
+    change: str = ""
+
+
+class KernelWords(Record, frozen=True):
+    """What is said of a kernel, in the order of a screen.
+
+    `seconds` is its time in the program, `of_it` what that is of, how often it is launched and its
+    share of the change. `configurations` are those that it is launched in, where that is several
+    or another one; `warnings` what may change a verdict. `launch` says of a launch how much faster
+    it is, `profiler` its times there; `sentences` what launches tell, or why they do not.
+    """
+
+    seconds: str
+    of_it: str
+    configurations: tuple[ClassRow, ...]
+    warnings: tuple[str, ...]
+    launch: str
+    profiler: str
+    sentences: tuple[str, ...]
+
+    @property
+    def program(self) -> str:
+        """What it is in the program."""
+        return f"{self.seconds} {self.of_it}"
+
+    @property
+    def launches(self) -> tuple[str, ...]:
+        """What is said of its launches, a line each."""
+        rows = (" ".join(filter(None, row)) for row in self.configurations)
+        return (*rows, *filter(None, [f"{self.launch} {self.profiler}".strip()]))
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """All of it, a line each."""
+        return (self.program, *self.launches, *self.warnings, *self.sentences)
+
+
+def step_words(step: KernelStep, difference: ProgramDifference) -> KernelWords:
+    """What became of a kernel, in the words that every view prints.
+
+    Args:
+        step: As `kernel_steps` gives it.
+        difference: Of the two programs.
+    """
+    row = step.row
+    before, after = (quantity(side, "s") for side in difference.seconds(row))
+    whose = "of an iteration" if difference.steady else "of the program"
+    parts = whose, launch_words(difference, row), share_words(difference, row)
+    told, speed = step.story is not None, step.comparison.speed if step.comparison else None
+    launch, profiler = "", ""
+    if told and speed is None:
+        launch = "no duration on both sides"
+    elif told and speed is not None:
+        launch = f"{step.near.words or 'a launch'}: "
+        launch += faster(speed.speedup) if speed.moved else "as fast"
+        profiler = f"{quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')} under the profiler"
+    if step.story is None or step.comparison is None:
+        sentences: tuple[str, ...] = (tile_words(difference, row), step.silence)
+    elif as_fast(step.comparison):
+        sentences = ()
+    else:
+        sentences = (step.story.sentence, step.opposed_words)
+    return KernelWords(
+        seconds=f"{before} → {after}",
+        of_it=", ".join(filter(None, parts)),
+        configurations=tuple(_class_rows(row, difference)),
+        warnings=(step.doubt.words,) if told and step.doubt is not None else (),
+        launch=launch,
+        profiler=profiler,
+        sentences=tuple(filter(None, sentences)),
+    )
+
+
+def _class_rows(row: WorkChange, difference: ProgramDifference) -> list[ClassRow]:
+    """The configurations that a kernel is launched in, where there are several, or another one.
+
+    What a tuner tries has times of a launch, and all are listed.
+    """
+    if len(row.classes) < 2:
+        moved = (one.words for one in row.classes if one.old and one.new and "→" in one.words)
+        return [ClassRow(f"launched with {words}") for words in moved]
+    most = len(row.classes) if difference.tried else _CONFIGURATIONS
+    out = []
+    for one in row.classes[:most]:
+        old, new = difference.seconds(one)
+        if difference.tried:
+            often = (max(number, 1) for number in difference.launches(one))
+            old, new = (side / next(often) for side in (old, new))
+        before, after = (quantity(side, "s") if side else "—" for side in (old, new))
+        alone = "" if difference.tried else "came" if new else "went"
+        change = relative(old, new) if old and new else alone
+        words = f"{one.words}: a launch" if difference.tried else one.words
+        out.append(ClassRow(words, before, after, change))
+    left = len(row.classes) - most
+    return [*out, *([ClassRow(f"{left} more configurations")] if left > 0 else [])]

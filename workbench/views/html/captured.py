@@ -18,13 +18,12 @@ from workbench.analysis.aggregate import main_launch, value_of
 from workbench.analysis.naming import shortened
 from workbench.analysis.programs.counterparts import launches_of
 from workbench.analysis.programs.program import (
-    Closer,
+    KernelStep,
     ProgramDifference,
-    closer,
     compare_programs,
-    doubt,
-    told,
+    kernel_steps,
 )
+from workbench.analysis.programs.words import step_words
 from workbench.analysis.story import Step
 from workbench.capture.records import ProgramCapture
 from workbench.capture.shelf import Shelf
@@ -343,18 +342,11 @@ class _Compared:
         return compare_programs(self.sides[0].capture, self.sides[1].capture, force=True)
 
     @cached_property
-    def steps(self) -> dict[int, tuple[Step | None, Closer]]:
-        """The kernels that matter, by their row; without a step what was not profiled."""
+    def steps(self) -> dict[int, KernelStep]:
+        """The kernels that matter, by their row."""
         details = self.sides[0].detail, self.sides[1].detail
-        labels = self.sides[0].name, self.sides[1].name
-        found: dict[int, tuple[Step | None, Closer]] = {}
-        for row in told(self.difference):
-            near = closer(row, self.difference, details)
-            step = None
-            if near.old is not None and near.new is not None:
-                step = Step(near.old, near.new, labels)
-            found[self.difference.rows.index(row)] = (step, near)
-        return found
+        steps = kernel_steps(self.difference, details, force=True)
+        return {self.difference.rows.index(step.row): step for step in steps}
 
     @cached_property
     def names(self) -> list[str]:
@@ -365,8 +357,8 @@ class _Compared:
     def files(self) -> dict[int, str]:
         """File names of the pages of the steps, by row: kernels may share a name."""
         out: dict[int, str] = {}
-        for number, (step, _) in self.steps.items():
-            if step is not None:
+        for number, step in self.steps.items():
+            if step.story is not None:
                 name = f"kernel-{page_part(self.names[number])}"
                 same = sum(other.startswith(f"{name}.") for other in out.values())
                 out[number] = f"{name}.{same + 1}.html" if same else f"{name}.html"
@@ -385,18 +377,14 @@ class _Compared:
         from workbench.views.html.pages.diff import diff_view
 
         if number not in self._views:
-            step = self.steps[number][0]
+            step = self.steps[number].step
             assert step is not None  # only those have a page
             self._views[number] = diff_view(step, self._head(number))
         return self._views[number]
 
     def _head(self, number: int) -> Head:
-        from workbench.views.html.pages.program import in_program
-
         row, name = self.difference.rows[number], self.names[number]
-        step, near = self.steps[number]
-        assert step is not None  # only those have a page
-        found = doubt(step.comparison, row, near, self.difference)
+        words = step_words(self.steps[number], self.difference)
         order = list(self.files)
         links = [(self.names[other], self.files[other]) for other in order]
         sides = [
@@ -407,8 +395,8 @@ class _Compared:
         return Head(
             heading=name,
             name=self.name,
-            change=in_program(self.difference, row, near),
-            notices=(found.words,) if found is not None else (),
+            change=f"{'; '.join((words.program, *words.launches))}.",
+            notices=(*words.warnings, *words.sentences[1:]),
             crumbs=(Link("Overview", "index.html"), Link(self.name, self.home), Link(name)),
             steps=neighbours(links, order.index(number), "kernel"),
             pages=tuple(sides),
@@ -434,7 +422,7 @@ class _Compared:
             panel = replace(panel, page=page) if panel else None
         view = program_diff_view(
             self.difference,
-            [(number, *step) for number, step in self.steps.items()],
+            self.steps,
             (
                 [self.page_of(number) for number in range(len(rows))],
                 [Link(side.name, f"../../{side.home}") for side in self.sides],

@@ -144,7 +144,7 @@ class KernelFate(Document, frozen=True):
 
 
 class ProgramStep(Document, frozen=True):
-    """One kernel's step, or null and why there is none.
+    """One kernel's step, or null and why there is none; `said` is what people are told of it.
 
     `told` is the class of launches that the step is of, null where there is but one, `explains`
     the part of the kernel's change in the program that they make; of several kernels `told` is
@@ -156,6 +156,7 @@ class ProgramStep(Document, frozen=True):
 
     kernel: str
     fate: FateName
+    said: list[str]
     step: StepDocument | None
     missing: str | None
     told: str | None
@@ -176,11 +177,13 @@ class PartTime(Document, frozen=True):
 class ProgramsDocument(Document, frozen=True):
     """The difference of two captures: all times are of one run, or `per` iteration of both.
 
-    `spans` are from the start of an iteration to that of the next, before and after.
+    `said` is what people are told first, a line each. `spans` are from the start of an iteration
+    to that of the next, before and after.
     """
 
     old: ProgramSide
     new: ProgramSide
+    said: list[str]
     comparable: bool
     warnings: list[str]
     change: ProgramTime

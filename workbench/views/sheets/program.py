@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import asdict, replace
 
 from workbench.analysis.naming import shortened, titles
-from workbench.analysis.programs.counterparts import Fate, LaunchClass, classes_of
+from workbench.analysis.programs.counterparts import LaunchClass, classes_of
 from workbench.analysis.programs.iterations import tuning_words
 from workbench.analysis.programs.program import (
     Change,
@@ -21,13 +21,12 @@ from workbench.analysis.programs.program import (
     unchanged,
 )
 from workbench.analysis.programs.skew import RankTime, rank_times, skew_words
-from workbench.analysis.programs.words import beside_words, change_words, time_words, waiting_words
+from workbench.analysis.programs.words import RANKS, program_words, time_words
 from workbench.capture.records import ProgramCapture, Survey, Work
 from workbench.model import Estimate, Launch
 from workbench.units import (
     count,
     extent,
-    listed,
     quantity,
     relative,
     several,
@@ -56,8 +55,6 @@ from workbench.views.sheets import Sheet
 
 #: Rows that people are shown unless they ask for all; programs get every row.
 ROWS = 20
-#: Ranks that have a line.
-RANKS = 8
 
 
 def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet:
@@ -314,8 +311,6 @@ def count_words(value: float) -> str:
 _GROUP, _MEMBER = 60, 28
 #: Letters before the first that differs, where a name's begin is left out.
 _BEFORE = 8
-#: Of several kernels that took each other's place: the word before how many came.
-_INTO: dict[Fate, str] = {"fused": "into", "split": "into", "replaced": "by"}
 
 
 def difference_sheet(
@@ -375,63 +370,14 @@ def _raw_fate(row: KernelFate) -> dict[str, Any]:
 
 
 def headline(difference: ProgramDifference) -> tuple[str, ...]:
-    """The program's change in a sentence, its interval with it, and what came and went."""
+    """The two, why they are compared by force, and what is said of them first."""
     lines = [f"@{difference.old.name} → @{difference.new.name}"]
     lines += [f"not comparable, compared by force: {reason}" for reason in difference.reasons]
-    known = difference.interval_known or difference.tried
-    hint = "" if known else "; one run has no interval, --repeat gives one"
-    lines += [words] if (words := waiting_words(difference)) else []
-    lines.append(change_words(difference) + hint)
-    lines += _rank_changes(difference)
-    lines += filter(None, (beside_words(difference), fate_words(difference)))
-    return (*lines, "")
-
-
-def _rank_changes(difference: ProgramDifference) -> list[str]:
-    """Work and waiting of every rank before and after; nothing where the sides' ranks differ."""
-    sides = [rank_times(side.survey) for side in difference.whole or _sides(difference)]
-    if [x.label for x in sides[0]] != [x.label for x in sides[1]]:
-        return [f"{len(sides[0])} ranks before, {len(sides[1])} after"]
-    lines = []
-    for old, new in list(zip(*sides, strict=True))[:RANKS]:
-        work, talk = (
-            f"{quantity(a, 's')} → {quantity(b, 's')}"
-            for a, b in ((old.work_s, new.work_s), (old.talk_s, new.talk_s))
-        )
-        line = f"{old.label}: works {work}, communicates {talk}"
-        if old.wait_s is not None and new.wait_s is not None:
-            line += f" ({quantity(old.wait_s, 's')} → {quantity(new.wait_s, 's')} waiting)"
-        lines.append(line)
-    return lines
+    return (*lines, *program_words(difference), "")
 
 
 def _sides(difference: ProgramDifference) -> tuple[ProgramCapture, ProgramCapture]:
     return difference.old, difference.new
-
-
-def fate_words(difference: ProgramDifference) -> str:
-    """``4 kernels came, 1 kernel renamed and 9 kernels replaced by 2``; "" where all stayed.
-
-    Nor where a tuner ran: what it launches besides is none of the program's calls.
-    """
-    if difference.tried:
-        return ""
-    old: Counter[Fate] = Counter()
-    new: Counter[Fate] = Counter()
-    for row in difference.rows:
-        old[row.fate] += _kernels(difference.old, row.old)
-        new[row.fate] += _kernels(difference.new, row.new)
-    words = []
-    for fate in dict.fromkeys(row.fate for row in difference.rows):
-        into = f" {_INTO[fate]} {new[fate]}" if fate in _INTO else ""
-        if fate != "same" and (number := old[fate] or new[fate]):
-            words.append(f"{several(number, 'kernel')} {fate}{into}")
-    return listed(words, 8) if words else ""
-
-
-def _kernels(capture: ProgramCapture, places: Sequence[int]) -> int:
-    """How many of some works are kernels: fills belong to a group and are none."""
-    return sum(capture.survey.works[place].kind == "kernel" for place in places)
 
 
 def row_names(difference: ProgramDifference) -> list[str]:
@@ -495,12 +441,6 @@ def _line(title: str, difference: ProgramDifference, rows: Sequence[WorkChange])
     return ("", title, *_cells(difference, rows))
 
 
-def launch_words(difference: ProgramDifference, row: Change) -> str:
-    """``1 launch``, ``800 → 4 launches``: of one run."""
-    told = list(dict.fromkeys(round(number) for number in difference.launches(row)))
-    return f"{' → '.join(map(count, told))} {'launch' if told == [1] else 'launches'}"
-
-
 def _cells(difference: ProgramDifference, rows: Sequence[Change]) -> tuple[str, ...]:
     before, after = (sum(difference.seconds(row)[side] for row in rows) for side in (0, 1))
     launches = [sum(difference.launches(row)[side] for row in rows) for side in (0, 1)]
@@ -557,6 +497,7 @@ def difference_document(
     return ProgramsDocument(
         old=ProgramSide(**side_fields(difference.old, old)),
         new=ProgramSide(**side_fields(difference.new, new)),
+        said=list(program_words(difference)),
         comparable=not difference.reasons,
         warnings=[
             *(f"not comparable: {x}" for x in difference.reasons),

@@ -24,14 +24,8 @@ from workbench.analysis.launches import (
     values_words,
 )
 from workbench.analysis.listing import CodeClass, CodeDiff, HunkCode
-from workbench.analysis.programs.program import (
-    Closer,
-    KernelStep,
-    ProgramDifference,
-    WorkChange,
-    as_fast,
-)
-from workbench.analysis.programs.words import share_words, tile_words
+from workbench.analysis.programs.program import KernelStep, ProgramDifference
+from workbench.analysis.programs.words import ClassRow, step_words
 from workbench.analysis.story import (
     Step,
     Story,
@@ -54,13 +48,12 @@ from workbench.units import (
     lines_changed,
     listed,
     quantity,
-    relative,
     several,
     signed,
     span,
     when,
 )
-from workbench.views.sheets.program import launch_words, row_names, told_name
+from workbench.views.sheets.program import row_names, told_name
 from workbench.views.terminal.console import (
     BAD,
     DIM,
@@ -800,8 +793,6 @@ def _seconds(value: float) -> str:
 
 #: Counters that are named of a kernel, besides the strip's.
 _KERNEL_COUNTERS = 6
-#: Configurations of a kernel that are listed.
-_CONFIGURATIONS = 6
 
 
 def kernel_step_view(
@@ -814,32 +805,21 @@ def kernel_step_view(
         difference: Of the two programs.
         width: Columns of the terminal.
     """
-    before, after = difference.seconds(step.row)
-    name = cut(step.row.name, 60)
+    name, words = cut(step.row.name, 60), step_words(step, difference)
     if step.row.fate != "same":
         own = row_names(difference)[difference.rows.index(step.row)]
         name = told_name(difference, step.row, own)
-    head = Text(name, style=HEAD)
-    whose = "of an iteration" if difference.steady else "of the program"
-    told = f"  {quantity(before, 's')} → {quantity(after, 's')} {whose}"
-    told += f", {launch_words(difference, step.row)}"
-    told += f", {share}" if (share := share_words(difference, step.row)) else ""
-    head.append(told, style="not bold")
-    parts: list[RenderableType] = [Text(), head, *_class_rows(step.row, difference)]
+    head = Text(name, style=HEAD).append(f"  {words.program}", style="not bold")
+    parts: list[RenderableType] = [Text(), head, *_class_rows(words.configurations)]
     if step.comparison is None or step.story is None:
-        tiles = (
-            [Text(f"  {words}", style=DIM)] if (words := tile_words(difference, step.row)) else []
-        )
-        return Group(*parts, *tiles, Text(step.silence, style=DIM))
+        return Group(*parts, *(Text(text, style=DIM) for text in words.sentences))
     assert step.old is not None and step.new is not None  # with a comparison both are there
-    warnings = [step.doubt.words] if step.doubt is not None else []
-    parts += notes_block([*step.comparison.reasons, *warnings, *step.comparison.warnings])
-    parts.append(_step_launch(step.comparison, step.near))
-    if as_fast(step.comparison):
+    parts += notes_block([*step.comparison.reasons, *words.warnings, *step.comparison.warnings])
+    parts.append(Text(words.launch).append(f"  {words.profiler}", style=DIM))
+    if not words.sentences:
         return Group(*parts)
-    parts += words_view(step.story)
-    if step.opposed_words:
-        parts += [Text(), Text(step.opposed_words)]
+    for text in words.sentences:
+        parts += [Text(), tied(Text(text))]
     parts += [Text(), _step_counters(step.old, step.comparison, step.story)]
     parts += hunks_view(step.old, step.new, step.story, width=width)
     name = step.row.name.partition(" ")[0]
@@ -850,42 +830,11 @@ def kernel_step_view(
     return Group(*parts)
 
 
-def _class_rows(row: WorkChange, difference: ProgramDifference) -> list[RenderableType]:
-    """The configurations that a kernel is launched in, where there are several, or another one.
-
-    What a tuner tries has times of a launch, and all are listed.
-    """
-    if len(row.classes) < 2:
-        moved = [one.words for one in row.classes if one.old and one.new and "→" in one.words]
-        return [Text(f"  launched with {words}", style=DIM) for words in moved]
+def _class_rows(rows: Sequence[ClassRow]) -> list[RenderableType]:
     table = grid("l", "r", "r", "r")
-    most = len(row.classes) if difference.tried else _CONFIGURATIONS
-    for one in row.classes[:most]:
-        old, new = difference.seconds(one)
-        if difference.tried:
-            often = (max(number, 1) for number in difference.launches(one))
-            old, new = (side / next(often) for side in (old, new))
-        before, after = (quantity(side, "s") if side else "—" for side in (old, new))
-        alone = "" if difference.tried else "came" if new else "went"
-        change = relative(old, new) if old and new else alone
-        words = f"{one.words}: a launch" if difference.tried else one.words
-        table.add_row(f"  {words}", before, after, change, style=DIM)
-    if (left := len(row.classes) - most) > 0:
-        table.add_row(f"  {left} more configurations", style=DIM)
-    return [table]
-
-
-def _step_launch(comparison: Comparison, near: Closer) -> Text:
-    speed = comparison.speed
-    if speed is None:
-        return Text("no duration on both sides", style=DIM)
-    text = Text(
-        f"{near.words or 'a launch'}: {faster(speed.speedup) if speed.moved else 'as fast'}"
-    )
-    return text.append(
-        f"  {quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')} under the profiler",
-        style=DIM,
-    )
+    for row in rows:
+        table.add_row(f"  {row.words}", *row[1:], style=DIM)
+    return [table] if rows else []
 
 
 def _step_counters(old: Profile, comparison: Comparison, story: Story) -> RenderableType:

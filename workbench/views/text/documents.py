@@ -18,7 +18,8 @@ from workbench.analysis.limits.headroom import Panel, line_at, panel_of, waited_
 from workbench.analysis.limits.limit import HotLine, Limit, sampled_lines
 from workbench.analysis.listing import HunkCode
 from workbench.analysis.opinion import opinions
-from workbench.analysis.programs.program import KernelStep
+from workbench.analysis.programs.program import KernelStep, ProgramDifference
+from workbench.analysis.programs.words import step_words
 from workbench.analysis.story import Story
 from workbench.analysis.weight import TELLING
 from workbench.analysis.wording import Passage
@@ -331,7 +332,7 @@ def _time_split(split: TimeSplit) -> step.TimeParts:
     return shaped(split, step.TimeParts, samples=samples, parts=parts)
 
 
-def steps_of(steps: Iterable[KernelStep]) -> list[ProgramStep]:
+def steps_of(difference: ProgramDifference, steps: Iterable[KernelStep]) -> list[ProgramStep]:
     """A document a kernel: its name and fate, and its step, or null and why there is none."""
     out = []
     for one in steps:
@@ -343,6 +344,7 @@ def steps_of(steps: Iterable[KernelStep]) -> list[ProgramStep]:
             ProgramStep(
                 kernel=one.row.name,
                 fate=one.row.fate,
+                said=list(step_words(one, difference).said),
                 step=told,
                 missing=missing,
                 told=one.near.of.words if one.near.of is not None else one.near.part or None,

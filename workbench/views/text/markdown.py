@@ -14,7 +14,8 @@ from workbench import __version__
 from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.gates import Gate, overall
 from workbench.analysis.launches import KERNELS_HEAD, kernel_rows
-from workbench.analysis.programs.program import KernelStep
+from workbench.analysis.programs.program import KernelStep, ProgramDifference
+from workbench.analysis.programs.words import step_words
 from workbench.analysis.story import Story, source_lines
 from workbench.analysis.wording import Chapter, Row, Tie, line, silence, title_of
 from workbench.model import Profile
@@ -261,19 +262,14 @@ def _rest(story: Story) -> str:
     return "Linked to no one hunk:\n\n" + "\n".join(items) if items else ""
 
 
-def steps_markdown(steps: Iterable[KernelStep]) -> str:
-    """A section a kernel."""
+def steps_markdown(difference: ProgramDifference, steps: Iterable[KernelStep]) -> str:
+    """A section a kernel: what is said of it, then its step."""
     out = []
     for step in steps:
         out.append(f"\n### {inline(step.row.name)}\n\n")
-        if step.old is None or step.new is None or step.comparison is None or step.story is None:
-            out.append(f"{inline(step.silence)}\n")
-        else:
-            words = [f"Of {step.near.words}"] if step.near.words else []
-            words += [step.doubt.words] if step.doubt is not None else []
-            out += [f"{inline(word)}.\n\n" for word in words]
-            if step.opposed_words:
-                out.append(f"{inline(step.opposed_words)}\n\n")
+        out += [f"{paragraph(text)}\n\n" for text in step_words(step, difference).said]
+        if step.old is not None and step.new is not None and step.story is not None:
+            assert step.comparison is not None  # with a story it is there
             out.append(step_markdown(step.old, step.new, step.comparison, step.story))
     return "".join(out)
 

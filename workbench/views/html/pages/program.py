@@ -5,7 +5,7 @@ The table is that of `views.sheets.programs`; what is told of a kernel is told b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -14,16 +14,13 @@ from workbench.analysis.aggregate import main_launch
 from workbench.analysis.naming import shortened
 from workbench.analysis.programs.counterparts import launches_of
 from workbench.analysis.programs.program import (
-    Closer,
+    KernelStep,
     ProgramDifference,
     WorkChange,
-    as_fast,
-    doubt,
     total,
     weighs,
 )
-from workbench.analysis.programs.words import beside_words, change_words, time_words, waiting_words
-from workbench.analysis.story import Step
+from workbench.analysis.programs.words import program_words, step_words, time_words
 from workbench.analysis.timing import Speed
 from workbench.capture.records import ProgramCapture
 from workbench.model import Profile, Record
@@ -42,9 +39,7 @@ from workbench.views.html.parts import (
 from workbench.views.sheets.program import (
     ROWS,
     difference_sheet,
-    fate_words,
     fold,
-    launch_words,
     program_sheet,
     row_names,
 )
@@ -226,16 +221,16 @@ class FateRow(Record, frozen=True):
 
 
 class SpokenKernel(Record, frozen=True):
-    """What became of a kernel that matters: its strip, or in `words` why there is none."""
+    """What became of a kernel that matters: its strip if it has one, and `words` besides."""
 
     name: str
     href: str
-    program: str
-    launches: str
-    speed: Speed | None = None
-    alike: bool = False
-    strip: tuple[Phrase, ...] = ()
-    words: str = ""
+    seconds: str
+    of_it: str
+    speed: Speed | None
+    alike: bool
+    strip: tuple[Phrase, ...]
+    words: tuple[str, ...]
 
 
 class ProgramDiffView(Record, frozen=True):
@@ -257,7 +252,7 @@ class ProgramDiffView(Record, frozen=True):
 
 def program_diff_view(
     difference: ProgramDifference,
-    steps: Sequence[tuple[int, Step | None, Closer]],
+    steps: Mapping[int, KernelStep],
     pages: tuple[Sequence[str], Sequence[Link]],
     panel: tuple[str, PanelView | None],
 ) -> ProgramDiffView:
@@ -265,7 +260,7 @@ def program_diff_view(
 
     Args:
         difference: Of the two.
-        steps: Rows of the kernels that matter, compared; or why they could not be.
+        steps: The kernels that matter, by their row.
         pages: Where each row of `difference` leads to, or ""; and the pages of both sides.
         panel: The kernel that changed most of those compared, and its page's panel.
     """
@@ -301,24 +296,15 @@ def program_diff_view(
             chips=program_chips(captures),
             notices=difference.warnings,
         ),
-        lede=tuple(
-            f"{text}."
-            for text in (
-                waiting_words(difference),
-                change_words(difference),
-                beside_words(difference),
-                fate_words(difference),
-            )
-            if text
-        ),
+        lede=tuple(f"{text}." for text in program_words(difference)),
         reasons=difference.reasons,
         tiles=_tiles(difference),
         totals=(difference.totals[0].value, difference.totals[1].value),
         panel=panel[1],
         panel_title=f"{panel[0]} is now limited by",
         kernels=tuple(
-            _kernel(difference, number, Link(names[number], pages[0][number]), step, near)
-            for number, step, near in steps
+            _kernel(difference, Link(names[number], pages[0][number]), step)
+            for number, step in steps.items()
         ),
         columns=every.header[2:],
         rows=tuple(rows[n] for n in kept),
@@ -337,14 +323,13 @@ def _tiles(difference: ProgramDifference) -> tuple[Tile, ...]:
     change = difference.change_s.value
     tone: Tone = ("good" if change < 0 else "bad") if difference.moved else ""
     ratio = units.factor(old.value / new.value) if new.value else "—"
-    interval = "" if difference.interval_known else "; one run has no interval"
     launches = [side.survey.launches for side in (difference.old, difference.new)]
     return (
         Tile(
             label="Time on the GPU",
             value=units.quantity(new.value, "s"),
             change=units.signed(change, "s") + f" · {ratio}" * (not difference.tried),
-            note=f"from {units.quantity(old.value, 's')}{interval}",
+            note=f"from {units.quantity(old.value, 's')}",
             tone=tone,
         ),
         Tile(
@@ -356,39 +341,19 @@ def _tiles(difference: ProgramDifference) -> tuple[Tile, ...]:
     )
 
 
-def _kernel(
-    difference: ProgramDifference, number: int, kernel: Link, step: Step | None, near: Closer
-) -> SpokenKernel:
-    row = difference.rows[number]
-    href = kernel.href if step is not None else ""
-    out = SpokenKernel(
-        kernel.text,
-        href,
-        _seconds(difference, row),
-        launch_words(difference, row),
-        words=near.silence,
+def _kernel(difference: ProgramDifference, kernel: Link, step: KernelStep) -> SpokenKernel:
+    said, story = step_words(step, difference), step.story
+    # A strip says what the first sentence does.
+    sentences = said.sentences if story is None else said.sentences[1:]
+    speed = step.comparison.speed if step.comparison is not None and story is not None else None
+    alike = speed is not None and not speed.moved
+    return SpokenKernel(
+        name=kernel.text,
+        href=kernel.href if story is not None else "",
+        seconds=said.seconds,
+        of_it=said.of_it,
+        speed=speed,
+        alike=alike,
+        strip=strip_links(story.strip, kernel.href) if story is not None and not alike else (),
+        words=(*said.launches, *said.warnings, *sentences),
     )
-    if step is None:
-        return out
-    speed = step.comparison.speed
-    if speed is None:
-        return replace(out, words="no duration on both sides")
-    out = replace(out, speed=speed, alike=as_fast(step.comparison))
-    if out.alike:
-        return replace(out, words=f"{near.part or 'a launch'}: as long as before")
-    found = doubt(step.comparison, row, near, difference)
-    words = [near.words] if near.words else []
-    words += [found.words] if found is not None else []
-    strip = () if found is not None and found.against else step.story.strip
-    return replace(out, strip=strip_links(strip, kernel.href), words="; ".join(words))
-
-
-def _seconds(difference: ProgramDifference, row: WorkChange) -> str:
-    return " → ".join(units.quantity(seconds, "s") for seconds in difference.seconds(row))
-
-
-def in_program(difference: ProgramDifference, row: WorkChange, near: Closer) -> str:
-    """What a kernel is in its program: its time there, how often it is launched, which are told."""
-    launches = launch_words(difference, row)
-    told = f" This page is of {near.words}." if near.words else ""
-    return f"In the program: {_seconds(difference, row)}, {launches} a run.{told}"

@@ -1,0 +1,112 @@
+"""What the terminal claims of two programs, JSON, Markdown and the pages claim as well."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.capture.shelf import Shelf
+from workbench.session.reports import ProgramDiff, open_capture
+from workbench.views.html import captured
+from workbench.views.html.page import CapturedProgram
+from workbench.views.html.site import Site
+from workbench.views.sheets.program import difference_document, difference_sheet
+from workbench.views.terminal.console import render
+from workbench.views.terminal.diff import kernel_step_view
+from workbench.views.text.documents import steps_of
+from workbench.views.text.markdown import steps_markdown
+from workbench.views.text.tables import sheet_text
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+#: Columns in which no sentence is broken.
+WIDE = 4000
+#: Where prose ends and tables of hunks begin.
+HUNKS = "What changed, and what it is linked to"
+SLOW = {"orthogonalize"}
+
+
+def pairs() -> Iterator[tuple[Shelf, str, str]]:
+    shelf = Shelf(DATA / "programs")
+    for name in sorted({each.rpartition("-")[0] for each in shelf.names()}):
+        if {f"{name}-before", f"{name}-after"} <= set(shelf.names()):
+            yield shelf, f"{name}-before", f"{name}-after"
+    for old, new in (("strided", "coalesced"), ("manual", "fused"), ("eager", "compile")):
+        yield Shelf(DATA / "captures"), old, new
+
+
+PAIRS = [
+    pytest.param(*pair, id=pair[1], marks=[pytest.mark.slow] * (pair[1].split("-")[0] in SLOW))
+    for pair in pairs()
+]
+
+
+def of(shelf: Shelf, old: str, new: str) -> ProgramDiff:
+    return ProgramDiff(open_capture(shelf, f"@{old}"), open_capture(shelf, f"@{new}"))
+
+
+def bare(text: str) -> str:
+    """Letters and numbers alone: views may begin a line with a capital and end it with a point."""
+    return re.sub(r"[\W_]+", " ", text).casefold().strip()
+
+
+def claims(diff: ProgramDiff) -> list[str]:
+    """Every line of prose on the terminal, of the programs and of each kernel."""
+    out = list(difference_sheet(diff.difference).title[1:])
+    for step in diff.steps():
+        text = render(kernel_step_view(step, diff.difference, width=WIDE), WIDE)
+        # Of the first line the name is another one everywhere.
+        name, _, first = text.partition(HUNKS)[0].strip().partition("  ")
+        assert name
+        lines = first.splitlines()
+        out += [line for line in lines if not line.startswith("  ") or "launched with" in line]
+        out += [line for line in lines if line.startswith("  if a launch")]
+    return [bare(line.removeprefix("! ")) for line in out if line.strip()]
+
+
+def texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from texts(one)
+
+
+def missing(diff: ProgramDiff, told: str) -> list[str]:
+    found = claims(diff)
+    assert len(found) >= 2
+    return [claim for claim in found if claim not in told]
+
+
+@pytest.mark.parametrize(("shelf", "old", "new"), PAIRS)
+def test_json_has_every_claim_of_the_terminal(shelf: Shelf, old: str, new: str) -> None:
+    diff = of(shelf, old, new)
+    steps = steps_of(diff.difference, diff.steps())
+    document = difference_document(diff.difference, steps).plain()
+    assert missing(diff, "\n".join(map(bare, texts(document)))) == []
+
+
+@pytest.mark.parametrize(("shelf", "old", "new"), PAIRS)
+def test_markdown_has_every_claim_of_the_terminal(shelf: Shelf, old: str, new: str) -> None:
+    diff = of(shelf, old, new)
+    text = sheet_text(difference_sheet(diff.difference), "markdown")
+    text += steps_markdown(diff.difference, diff.steps())
+    text = html.unescape(re.sub(r"\\(.)", r"\1", text))
+    assert missing(diff, bare(text)) == []
+
+
+@pytest.mark.parametrize(("shelf", "old", "new"), PAIRS)
+def test_pages_have_every_claim_of_the_terminal(
+    shelf: Shelf, old: str, new: str, tmp_path: Path
+) -> None:
+    with Site(tmp_path) as site:
+        sides = (captured._Surveyed(site, CapturedProgram(shelf.root, name)) for name in (old, new))
+        pages = [page.render().html for page in captured._Compared(*sides).pages("key")]
+    text = html.unescape(re.sub(r"<[^>]*>", " ", " ".join(pages)))
+    assert missing(of(shelf, old, new), bare(text)) == []
