@@ -15,7 +15,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 # of processes, and each would compile pandas anew (3 s instead of 0.5).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help lock dist changelog screenshots agreement truth fuzz fuzz-gpu bench-emulator bench-gate demo test test-slow test-long test-attacks test-cluster test-gpu unit lint format report profile docs goldens bench clean
+.PHONY: help lock dist changelog screenshots agreement truth fuzz fuzz-gpu bench-emulator bench-gate demo test test-slow test-again test-long test-attacks test-cluster test-gpu unit lint format report profile docs goldens bench clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ test-attacks: $(VENV)/.dev ## All kills, full disks, hostile files, broken kerne
 
 test-slow: $(VENV)/.dev ## The slow tests: a real browser, whole studies on the CPU, a hundredth of the attacks
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "(slow or attack) and not gpu"
+
+test-again: $(VENV)/.dev ## What failed last time, once more and one after the other (a busy machine fails clocks)
+	$(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none
 
 test-long: $(VENV)/.dev ## What the slow tests leave out: the other verify problems, all recordings
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m long

@@ -19,7 +19,7 @@ def runs(pid: int) -> bool:
     return state not in ("Z", "X")
 
 
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     """Wait until something is so; fail if it does not become so."""
     end = time.monotonic() + seconds
     while not condition():

@@ -3,7 +3,7 @@
 ``WORKBENCH_ATTACKS`` is the share of the whole that is run, ``WORKBENCH_ATTACK_SEED`` the seed
 of all, and ``WORKBENCH_ATTACK`` (``PTX mutants:117``) one attack alone, as a finding names it.
 A long run writes its findings to ``WORKBENCH_ATTACK_LOG`` as it meets them. What takes longer than
-``WORKBENCH_ATTACK_HANG_S`` (60 seconds) is a hang; a busy machine needs more.
+``WORKBENCH_ATTACK_HANG_S`` (120 seconds) is a hang; a busy machine needs more.
 """
 
 from __future__ import annotations

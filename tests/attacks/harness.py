@@ -29,7 +29,7 @@ from workbench.store.codec import decode
 from workbench.views.html.site import MANIFEST
 
 #: No command of these attacks needs a tenth of it on an idle machine; others give it more.
-HANG_S = float(os.environ.get("WORKBENCH_ATTACK_HANG_S", "60"))
+HANG_S = float(os.environ.get("WORKBENCH_ATTACK_HANG_S", "120"))
 INTERNAL = 70
 #: Of <sys/prctl.h>.
 _PR_SET_CHILD_SUBREAPER = 36

@@ -24,7 +24,7 @@ PARTS = 10
 _PLACE = re.compile(
     r"\.(?:cu|cuh|h|hpp|py):\d+|PTX line \d+|kernel \w+|gives a wrong result|does not compile"
 )
-_LIMITS = "--engine emulator --timeout 5 --instruction-limit 20000 --seed 1"
+_LIMITS = "--engine emulator --timeout 50 --instruction-limit 20000 --seed 1"
 
 
 @pytest.fixture

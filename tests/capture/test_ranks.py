@@ -208,7 +208,7 @@ def test_ctrl_c_under_ncu_does_not_lose_the_survey(place: Path, tmp_path: Path) 
     pids = tmp_path / "ncu-pid"
     until(lambda: pids.is_file() and pids.read_text() != "")
     ours.send_signal(signal.SIGINT)
-    _, said = ours.communicate(timeout=20)
+    _, said = ours.communicate(timeout=60)
     assert ours.returncode == 130 and b"kept as @before" in said
     assert kept(place).survey.launches == 50
     until(lambda: not runs(int(pids.read_text())))

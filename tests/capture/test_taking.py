@@ -233,7 +233,7 @@ def test_ctrl_c_ends_the_program_and_keeps_nothing(place: Path, tmp_path: Path) 
     pids = tmp_path / "pids"
     until(lambda: pids.is_file() and pids.read_text() != "")
     ours.send_signal(signal.SIGINT)
-    _, said = ours.communicate(timeout=20)
+    _, said = ours.communicate(timeout=60)
     assert ours.returncode == 130, said
     until(lambda: not runs(int(pids.read_text())))
     assert not (place / ".workbench").exists()
@@ -357,4 +357,4 @@ def test_a_folder_that_may_not_be_written_is_told(place: Path, cli: Cli) -> None
     begin = time.monotonic()
     code, _, said = cli("capture", "before", "--no-detail", "--", *PROGRAM)
     place.chmod(0o755)
-    assert code == 3 and "ermission" in said and time.monotonic() - begin < 30
+    assert code == 3 and "ermission" in said and time.monotonic() - begin < 100

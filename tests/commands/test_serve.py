@@ -55,13 +55,13 @@ class Serving:
         raise AssertionError(f"{words!r} was never said: {self.said}")
 
     def get(self, path: str) -> str:
-        with urllib.request.urlopen(self.url + path, timeout=10) as answer:
+        with urllib.request.urlopen(self.url + path, timeout=60) as answer:
             text: str = answer.read().decode()
             return text
 
     def interrupt(self) -> str:
         self.process.send_signal(signal.SIGINT)
-        return self.process.communicate(timeout=20)[0]
+        return self.process.communicate(timeout=60)[0]
 
 
 @pytest.fixture

@@ -239,7 +239,7 @@ def test_the_time_limit_is_kept(broken: tuple[Project, Study]) -> None:
     begin = time.perf_counter()
     with pytest.raises(KernelError, match=r"v0_right\.cu:\d+: .* did not end within 1 s") as raised:
         emulated(study, slow, study.problem("n4096"), options, project)
-    assert time.perf_counter() - begin < 20 and raised.value.exit_code == 4
+    assert time.perf_counter() - begin < 100 and raised.value.exit_code == 4
     assert "allow more with --timeout SECONDS" in raised.value.hint
 
 

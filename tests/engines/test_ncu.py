@@ -118,7 +118,7 @@ def test_a_hang_leaves_no_process_of_any_kind(
     begin = time.monotonic()
     with pytest.raises(KernelError, match="did not end within 3 s"):
         hasty.profile(subject)
-    assert time.monotonic() - begin < 60
+    assert time.monotonic() - begin < 100
     started = [int(pid) for pid in pids.read_text().split()]
     assert len(started) == 4
     assert [pid for pid in started if _runs(pid)] == []

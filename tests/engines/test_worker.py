@@ -86,7 +86,7 @@ def test_a_hang_is_ended_with_all_its_processes(experiment: Experiment, stand_in
     (verdict, *_rest) = experiment.verify(subjects(experiment))
     assert isinstance(verdict.error, KernelError)
     assert "did not end within 3 s" in verdict.error.message
-    assert time.monotonic() - begin < 60
+    assert time.monotonic() - begin < 100
     assert not _workers(experiment.project.root)
 
 

@@ -137,7 +137,7 @@ def test_a_report_that_hangs_the_waiting_child_is_not_tried_twice(
     with Standby() as standby, pytest.raises(DataError, match="did not end within 1 s"):
         waiting = process(standby)
         read_report(plain, timeout_s=1.0, standby=standby)
-    assert time.monotonic() - begin < 60 and waiting.poll() is not None
+    assert time.monotonic() - begin < 100 and waiting.poll() is not None
 
 
 def test_a_standby_serves_one_report(plain: Path) -> None:

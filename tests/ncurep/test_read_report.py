@@ -297,7 +297,7 @@ def test_a_hang_of_the_native_reader(plain: Path, monkeypatch: pytest.MonkeyPatc
     start = time.monotonic()
     with pytest.raises(DataError, match=r"did not end within 0.5 s"):
         read_report(plain, timeout_s=0.5)
-    assert time.monotonic() - start < 60
+    assert time.monotonic() - start < 100
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ class Answer:
     """Status, headers and body of one request."""
 
     def __init__(self, server: Server, path: str, *, method: str = "GET", **headers: str) -> None:
-        with closing(http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)) as c:
+        with closing(http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)) as c:
             c.putrequest(method, path, skip_host=True)
             sent = {"Host": f"127.0.0.1:{server.server_port}"} | {
                 name.replace("_", "-"): value for name, value in headers.items()
@@ -332,7 +332,7 @@ def test_half_of_them_may_listen_and_who_left_makes_room() -> None:
 
 def talk(server: Server, *said: bytes) -> bytes:
     """All that a connection is answered when this is said to it."""
-    with closing(socket.create_connection(("127.0.0.1", server.server_port), timeout=10)) as c:
+    with closing(socket.create_connection(("127.0.0.1", server.server_port), timeout=60)) as c:
         for words in said:
             c.sendall(words)
         answer = b""
@@ -445,7 +445,7 @@ class Listener:
     """A browser's end of the event stream."""
 
     def __init__(self, server: Server, page: str = "/index.html") -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+        self.connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
         self.connection.request("GET", f"{EVENTS}?page={page}")
         self.response = self.connection.getresponse()
 
@@ -502,7 +502,7 @@ def test_open_pages_are_those_that_somebody_listens_for(root: Path, server: Serv
         server.page_written()  # says nothing of what is wrong
         assert listener.next()["problem"] == "a fault"
     server.news.end()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while server.open_pages() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert server.open_pages() == frozenset()
@@ -612,7 +612,7 @@ def test_ipv6(root: Path) -> None:
     try:
         with listening(root, "::1", 0) as server:
             assert server.url == f"http://[::1]:{server.server_port}/"
-            connection = http.client.HTTPConnection("::1", server.server_port, timeout=10)
+            connection = http.client.HTTPConnection("::1", server.server_port, timeout=60)
             with closing(connection):
                 connection.request("GET", "/")
                 assert connection.getresponse().status == 200
