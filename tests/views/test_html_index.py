@@ -8,8 +8,10 @@ from typing import Any
 
 import msgspec
 
-from tests.factories import make_launch, make_metrics, make_timing
+from tests.factories import emulate_demo, make_launch, make_metrics, make_project, make_timing
+from workbench.ladder import find_ladders
 from workbench.model import InstructionTable
+from workbench.store import Store
 from workbench.views.html.build import index_pages
 from workbench.views.html.charts.several import key_counters
 from workbench.views.html.page import Link, Page, PageCount, Rendered
@@ -19,6 +21,7 @@ from workbench.views.html.pages.index import (
     index_view,
     paged,
     study_views,
+    summarize,
 )
 from workbench.views.html.parts import interval, plus_minus, range_of
 from workbench.views.html.render import render
@@ -125,6 +128,19 @@ def test_libraries_stand_with_their_errors_beside_the_fastest_version() -> None:
     assert max(heights) == heights[2] == 100 and min(heights) == heights[3] == 10
     text = render("study.html", path, view=view)
     assert 'title="Fast"><span>1.00 ms</span>' in text and '<td class="num">1e−06' in text
+
+
+def test_a_version_without_a_time_has_none_and_not_zero(tmp_path: Path) -> None:
+    """An emulated ladder knows no time: no bar, no library line, no speed, no time of 0 s."""
+    project = make_project(tmp_path)
+    emulate_demo(tmp_path)
+    (found,) = find_ladders(Store.of(project), project)
+    told = summarize(found)
+    assert told.rungs and {rung.seconds for rung in told.rungs} == {None}
+    assert told.fastest_speed is None and told.fastest_time == ""
+    ((path, view),) = study_views([msgspec.to_builtins(told)])
+    assert (view.bars, view.libraries, view.said) == ((), (), "")
+    assert "0.00 s" not in render("study.html", path, view=view)
 
 
 def test_a_sparkline_goes_over_the_problems_in_the_order_of_their_work() -> None:

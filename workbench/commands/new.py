@@ -8,8 +8,8 @@ import click
 
 from workbench.errors import UsageError
 from workbench.project import Project, find_project, require_project
+from workbench.session.adopting import compiles
 from workbench.session.bringing import bring, told
-from workbench.session.lifts import compiles
 from workbench.study.folder import parse_target, view_study
 from workbench.study.scaffold import EXAMPLE, start_example, start_study, start_version
 from workbench.views.text.door import say

@@ -14,7 +14,7 @@ from workbench.engines.host.process import Input
 from workbench.errors import UsageError
 from workbench.model import Record
 from workbench.project import Project
-from workbench.session.lifts import make_study
+from workbench.session.adopting import make_study
 from workbench.study.lifted import LiftedLaunch, read_lifted
 from workbench.study.scaffold import check_study_name, study_name
 from workbench.units import extent, quantity, several

@@ -49,14 +49,15 @@ _SPOKEN = 3
 class RungSummary(Record, frozen=True):
     """What the index says of one version: its page, and that of its step; "" without one.
 
-    `error` is the greatest of its results against the reference, None where none is known.
+    `seconds` is its time, `error` the greatest of its results against the reference; None where
+    it is not known.
     """
 
     id: str
     title: str
     page: str = ""
     step: str = ""
-    seconds: float = 0.0
+    seconds: float | None = None
     error: float | None = None
     library: bool = False
     kernel: str = ""  # that of its longest launch
@@ -89,7 +90,7 @@ class LadderSummary(Record, frozen=True):
     fastest_href: str = ""
     fastest_time: str = ""
     fastest_share: str = ""
-    fastest_speed: float = 0.0  # the baseline's is 1; 0: not compared
+    fastest_speed: float | None = None  # the baseline's is 1; None: not compared
     place: int = 0  # of the problem among its study's
     slug: str = ""  # of the device
     default: bool = False  # whether its study is the project's default
@@ -242,7 +243,7 @@ def summarize(ladder: Ladder, pairs: Iterable[str] = ()) -> LadderSummary:
         fastest_href=page,
         fastest_time=units.quantity(best.seconds, "s") if best else "",
         fastest_share=units.factor(best.of_baseline) if best and best.of_baseline else "",
-        fastest_speed=(best.of_baseline or 0.0) if best else 0.0,
+        fastest_speed=best.of_baseline if best else None,
         place=known.index(ladder.problem) if ladder.problem in known else len(known),
         slug=ladder.device,
         default=ladder.study.default,
@@ -261,7 +262,7 @@ def _rung(rung: Rung, step: str) -> RungSummary:
         title=rung.title,
         page=rung_page(rung),
         step=step,
-        seconds=rung.seconds or 0.0,
+        seconds=rung.seconds,
         error=checked.error if checked else None,
         library=rung.is_baseline,
         kernel=launch.kernel[:_KERNEL] if launch else "",
@@ -512,7 +513,7 @@ def _said(summary: LadderSummary) -> str:
     named = f"{own.id} ({own.title})" if own.title else own.id
     said = f"On {summary.problem} {best.id} is {units.factor(summary.fastest_speed)} as fast as "
     said += f"{named}{_exact(best, own)}"
-    least = min(libraries, key=lambda each: each.seconds)
+    least = min(libraries, key=lambda each: each.seconds or math.inf)
     if least is not own:
         said += f"; the fastest library, {least.id}, takes {units.quantity(least.seconds, 's')}"
     return f"{said}."
@@ -533,9 +534,9 @@ def _libraries(summary: LadderSummary) -> Iterator[LibraryLine]:
     for rung in summary.rungs:
         if rung.library and rung.seconds:
             beside = ""
-            if best is not None:
+            if best is not None and best.seconds:
                 # Beside the baseline it was measured, in one run.
-                speed = summary.fastest_speed if rung.id == summary.baseline else 0.0
+                speed = summary.fastest_speed if rung.id == summary.baseline else None
                 beside = f"{best.id}: {units.factor(speed or rung.seconds / best.seconds)}"
                 beside += _exact(best, rung)
             yield LibraryLine(
@@ -547,27 +548,27 @@ def _libraries(summary: LadderSummary) -> Iterator[LibraryLine]:
 
 def _bars(summary: LadderSummary) -> tuple[Bar, ...]:
     """The versions' times, then the libraries'; a tenth of the height is the fastest's."""
-    timed = [rung for rung in summary.rungs if rung.seconds]
+    timed = [(rung, rung.seconds) for rung in summary.rungs if rung.seconds]
     if not timed:
         return ()
-    least, most = (of(rung.seconds for rung in timed) for of in (min, max))
+    least, most = (of(seconds for _, seconds in timed) for of in (min, max))
     decades = math.log(most / least) or 1.0
     return tuple(
         Bar(
             rung=rung,
             href=f"{summary.folder}/{rung.step or rung.page or 'index.html'}",
-            height=f"{10 + 90 * math.log(rung.seconds / least) / decades:.0f}",
+            height=f"{10 + 90 * math.log(seconds / least) / decades:.0f}",
         )
-        for rung in timed
+        for rung, seconds in timed
     )
 
 
 def _spark(found: list[LadderSummary]) -> Sparkline | None:
     """The fastest versions against the library; None where none was compared with one."""
     compared = sorted((one for one in found if one.fastest_speed), key=lambda one: one.work)
-    if not compared:
+    speeds = [one.fastest_speed for one in compared if one.fastest_speed]
+    if not speeds:
         return None
-    speeds = [one.fastest_speed for one in compared]
     top = max(1.0, *speeds)
     wide, high = SPARK
     step = (wide - 2 * _MARGIN) / max(1, len(speeds) - 1)

@@ -20,7 +20,7 @@ from workbench.compile.image import fits, load_image, pieces
 from workbench.engines.host.buffers import compare
 from workbench.errors import DataError, KernelError, MissingError, UsageError, WorkbenchError
 from workbench.project import Project
-from workbench.session.lifts import make_study
+from workbench.session.adopting import make_study
 from workbench.study.folder import load_study
 
 STUDY = "scaling"
