@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ptxemu.cost import SECTOR
     from ptxemu.counts import Counts, Executed
     from ptxemu.errors import (
+        DescriptorError,
         EmulatorError,
         Fault,
         LaunchError,
@@ -22,33 +23,34 @@ if TYPE_CHECKING:
         Unsupported,
     )
     from ptxemu.faults.origins import Origins
-    from ptxemu.launch import TensorArgument
+    from ptxemu.launch import TensorArgument, TextureArgument
     from ptxemu.ptx.instructions import Instr
     from ptxemu.ptxas import MachineCode
     from ptxemu.sass import source_lines
     from ptxemu.state.context import Limits
     from ptxemu.state.spaces import GlobalMemory
-    from ptxemu.tensormap import ELEMENT_BYTES, FILLS, DescriptorError, Im2col, TensorMap
+    from ptxemu.tensormap import ELEMENT_BYTES, FILLS, Im2col, TensorMap
+    from ptxemu.texture import CHANNELS, Texture
 
 __all__ = [
-    "ELEMENT_BYTES", "FILLS", "SECTOR", "Callers", "Counts", "DescriptorError", "EmulatorError",
-    "Executed", "Fault", "Foreign", "Given", "GlobalMemory", "Im2col", "Instr", "Kernel",
-    "LaunchError", "Limits", "MachineCode", "Module", "Options", "Origins", "Position", "PtxError",
-    "ResourceError", "Result", "TensorArgument", "TensorMap", "Unsupported", "files_of", "load",
-    "shipped", "source_lines",
+    "CHANNELS", "ELEMENT_BYTES", "FILLS", "SECTOR", "Callers", "Counts", "DescriptorError",
+    "EmulatorError", "Executed", "Fault", "Foreign", "Given", "GlobalMemory", "Im2col", "Instr",
+    "Kernel", "LaunchError", "Limits", "MachineCode", "Module", "Options", "Origins", "Position",
+    "PtxError", "ResourceError", "Result", "TensorArgument", "TensorMap", "Texture",
+    "TextureArgument", "Unsupported", "files_of", "load", "shipped", "source_lines",
 ]  # fmt: skip
 #: Where what is named lies; the rest is in `api`.
 _HOMES = {
     **dict.fromkeys(("Callers", "Foreign", "Position", "files_of", "shipped"), "callers"),
     **dict.fromkeys(("Counts", "Executed"), "counts"),
-    **dict.fromkeys(("EmulatorError", "Fault", "LaunchError", "PtxError", "ResourceError",
-                     "Unsupported"), "errors"),
-    **dict.fromkeys(("DescriptorError", "ELEMENT_BYTES", "FILLS", "Im2col", "TensorMap"),
-                    "tensormap"),
+    **dict.fromkeys(("DescriptorError", "EmulatorError", "Fault", "LaunchError", "PtxError",
+                     "ResourceError", "Unsupported"), "errors"),
+    **dict.fromkeys(("ELEMENT_BYTES", "FILLS", "Im2col", "TensorMap"), "tensormap"),
+    **dict.fromkeys(("CHANNELS", "Texture"), "texture"),
     "GlobalMemory": "state.spaces", "Instr": "ptx.instructions", "Limits": "state.context",
     "MachineCode": "ptxas",
     "Origins": "faults.origins", "SECTOR": "cost", "TensorArgument": "launch",
-    "source_lines": "sass",
+    "TextureArgument": "launch", "source_lines": "sass",
 }  # fmt: skip
 
 

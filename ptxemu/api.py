@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -14,7 +14,13 @@ from ptxemu.callers import Foreign, shipped
 from ptxemu.counts import Counts
 from ptxemu.errors import Fault, LaunchError, PtxError
 from ptxemu.faults.origins import Origins
-from ptxemu.launch import Argument, KernelLaunch, TensorArgument, memory_for
+from ptxemu.launch import (
+    Argument,
+    KernelLaunch,
+    TensorArgument,
+    TextureArgument,
+    memory_for,
+)
 from ptxemu.ptx.inlining import entry_of
 from ptxemu.ptx.instructions import Instr, Ptx, Variable
 from ptxemu.ptx.parser import parse
@@ -26,8 +32,8 @@ from ptxemu.state.spaces import GlobalMemory
 from ptxemu.state.values import Array
 
 #: What a kernel can be given: an array, whose address it gets; the name of one in a memory that
-#: was made before; a number; the bytes of a struct; a tensor map.
-Given = Array | str | int | float | np.generic | bytes | TensorArgument
+#: was made before; a number; the bytes of a struct; a tensor map; a texture.
+Given = Array | str | int | float | np.generic | bytes | TensorArgument | TextureArgument
 _ELF = b"\x7fELF"
 _FLOATS = {"f16": "<f2", "f32": "<f4", "f64": "<f8"}
 
@@ -184,9 +190,9 @@ class Kernel:
         """
         if isinstance(given, np.ndarray):
             return _name_of(given, named)
-        if isinstance(given, TensorArgument):
+        if isinstance(given, TensorArgument | TextureArgument):
             of = given.of
-            return given if isinstance(of, str) else TensorArgument(_name_of(of, named), given.map)
+            return given if isinstance(of, str) else replace(given, of=_name_of(of, named))
         if isinstance(given, str | bytes):
             return given
         if isinstance(given, np.generic):
@@ -194,7 +200,8 @@ class Kernel:
         if not isinstance(given, int | float):
             raise LaunchError(
                 f"kernel {self.name}: argument {place + 1} is a {type(given).__name__}",
-                "Pass an array, a number, the bytes of a struct, or a TensorArgument.",
+                "Pass an array, a number, the bytes of a struct, a TensorArgument or a "
+                "TextureArgument.",
             )
         parameters = self.parameters
         if place >= len(parameters):
@@ -340,7 +347,7 @@ def _arrays(named: Mapping[str, Given]) -> dict[str, Array]:
     """The arrays among arguments, each once, by the first name that it has."""
     found: dict[str, Array] = {}
     for name, given in named.items():
-        array = given.of if isinstance(given, TensorArgument) else given
+        array = given.of if isinstance(given, TensorArgument | TextureArgument) else given
         if isinstance(array, np.ndarray) and not any(each is array for each in found.values()):
             found[name] = array
     return found

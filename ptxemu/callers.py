@@ -14,7 +14,9 @@ Foreign = Callable[[str], bool]
 
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s(?:.*\binlined_at\s+(\d+)\s+(\d+)\s)?")
-_SHIPPED = re.compile(r"/usr/(local/)?(include|lib)/|/(cuda|nvidia)[^/]*/(.*/)?include/")
+_SHIPPED = re.compile(
+    r"/usr/(local/)?(include|lib)/|/(cuda|nvidia)[^/]*/(.*/)?include/|\A__nv_nvrtc_"
+)
 
 
 def shipped(path: str) -> bool:

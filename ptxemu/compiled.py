@@ -27,6 +27,7 @@ from ptxemu.ops import (
     moves,
     routines,
     tensors,
+    textures,
     video,
     warp,
     wgmma,
@@ -146,7 +147,7 @@ _COUNTED: dict[str, Callable[[Instr, Context, CodeSite], Run]] = {
     "ld": access.load, "ldu": access.load, "st": access.store, "atom": atomics.build,
     "red": atomics.build, "ldmatrix": mma.ldmatrix, "wmma": wmma.wmma, "cp": _copy,
     "mbarrier": mbarrier.build,
-    "wgmma": wgmma.build, "stmatrix": mma.stmatrix,
+    "wgmma": wgmma.build, "stmatrix": mma.stmatrix, "tex": textures.fetch,
 }  # fmt: skip
 
 _TABLES = (

@@ -16,8 +16,8 @@ from ptxemu.state.lanes import WARP
 
 _HALF = ("f16", "f16x2", "bf16", "bf16x2")
 _BY_OPCODE = {
-    **dict.fromkeys(("ld", "ldu", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "prefetch"),
-                    "memory"),
+    **dict.fromkeys(("ld", "ldu", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "prefetch",
+                     "tex"), "memory"),
     **dict.fromkeys(("bra", "brx", "ret", "exit", "bar", "barrier", "membar", "fence", "trap",
                      "nanosleep", "mbarrier", "setmaxnreg", "griddepcontrol"), "control"),
     **dict.fromkeys(("shfl", "vote", "match", "redux", "activemask", "elect"), "exchange"),
@@ -75,9 +75,12 @@ class Executed:
         """Whether it brought or took data of global memory that are in no count of sectors.
 
         ncu counts neither sectors nor wavefronts of bulk copies (nor of loads and stores of
-        another block's shared memory), and so do these counts.
+        another block's shared memory), and so do these counts. What a texture fetch asks for is
+        not known.
         """
         parts = self.instr.parts
+        if self.instr.op == "tex":
+            return bool(self.warps)
         asks = not {"commit_group", "wait_group", "prefetch"} & set(parts)
         return bool(self.warps) and {"bulk", "global"} <= set(parts) and asks
 

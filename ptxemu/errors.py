@@ -40,3 +40,11 @@ class LaunchError(EmulatorError):
 
 class PtxError(EmulatorError):
     """The PTX is not as a compiler writes it, or has no such kernel."""
+
+
+class DescriptorError(LaunchError):
+    """A tensor map or texture that the driver would refuse; `key` is the attribute at fault."""
+
+    def __init__(self, key: str, message: str, hint: str) -> None:
+        super().__init__(message, hint)
+        self.key = key

@@ -28,11 +28,12 @@ from ptxemu.ptx.instructions import (
 )
 from ptxemu.ptx.shapes import check_shapes
 from ptxemu.sass import Assembled
-from ptxemu.state.context import Context, Limits, Named, Placement, Runtime
+from ptxemu.state.context import Bound, Context, Limits, Named, Placement, Runtime
 from ptxemu.state.lanes import Dim3, Geometry
 from ptxemu.state.spaces import GLOBAL_BASE, RESERVED, GlobalMemory
 from ptxemu.state.values import Array
 from ptxemu.tensormap import SHARED_LIMIT, TensorMap, encode
+from ptxemu.texture import Texture
 
 #: Lanes of one batch: arrays of this many float64 stay within a core's second-level cache.
 BATCH_LANES = 16_384
@@ -61,8 +62,21 @@ class TensorArgument:
     map: TensorMap
 
 
+@dataclass(frozen=True, slots=True)
+class TextureArgument:
+    """A kernel argument: a texture over an array, for a ``cudaTextureObject_t`` parameter.
+
+    `of` is the array, or the name of one that lies in memory.
+    """
+
+    of: str | Array
+    texture: Texture
+
+
 #: What a parameter gets: the address of an array by its name, or bytes of a number or struct.
-Argument = str | bytes | TensorArgument
+Argument = str | bytes | TensorArgument | TextureArgument
+#: Of the textures of a launch: that of argument n is so many steps behind the first.
+_TEXTURES, _TEXTURE_STEP = 0x7B00_0000_0000, 16
 
 
 @dataclass(slots=True)
@@ -161,6 +175,8 @@ def _pack(params: list[Variable], launch: KernelLaunch, arena: GlobalMemory) -> 
     for number, (variable, argument) in enumerate(zip(params, launch.args, strict=True), 1):
         if isinstance(argument, TensorArgument):
             raw = encode(argument.map, arena.address(str(argument.of)))
+        elif isinstance(argument, TextureArgument):
+            raw = _handle(number).to_bytes(8, "little")
         elif isinstance(argument, str):
             raw = arena.address(argument).to_bytes(8, "little")
         else:
@@ -174,6 +190,32 @@ def _pack(params: list[Variable], launch: KernelLaunch, arena: GlobalMemory) -> 
         start = places[variable.name]
         data[start : start + len(raw)] = raw
     return bytes(data)
+
+
+def _handle(number: int) -> int:
+    """The texture object of an argument, counted from 1."""
+    return _TEXTURES + _TEXTURE_STEP * number
+
+
+def _bound(launch: KernelLaunch, arena: GlobalMemory) -> dict[int, Bound]:
+    """The launch's textures by their handles.
+
+    Raises:
+        LaunchError: one reaches beyond its array.
+    """
+    found = {}
+    for number, argument in enumerate(launch.args, 1):
+        if isinstance(argument, TextureArgument):
+            texture, name = argument.texture, str(argument.of)
+            start = arena.address(name)
+            if not arena.holds(start, start + texture.extent - 1):
+                raise LaunchError(
+                    f"kernel {launch.kernel}: the texture of argument {number} reaches over "
+                    f"{texture.extent:,} bytes, more than {name} has",
+                    "Correct `dims`, `channels`, `pitch` or `dtype`; the innermost axis is first.",
+                )
+            found[_handle(number)] = Bound(texture, name, start - GLOBAL_BASE)
+    return found
 
 
 def prepare(
@@ -228,6 +270,7 @@ def prepare(
         Placement(symbols, named, params, base, _environment(launch, arena)),
         lambda instr: module.where(instr.loc),
         Runtime(arena, shared_bytes, kernel.local_bytes, check=check, origins=origins),
+        _bound(launch, arena),
     )
     return CompiledKernel(flat, graph, ctx, launch.limits)
 

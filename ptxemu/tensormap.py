@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from ptxemu.errors import LaunchError
+from ptxemu.errors import DescriptorError, LaunchError
 
 #: Bytes of an element, by the names of the driver's ``CU_TENSOR_MAP_DATA_TYPE_``, in their order.
 ELEMENT_BYTES = {
@@ -34,16 +34,8 @@ FILLS = ("zero", "nan")
 SHARED_LIMIT = 232_448
 #: Range of a corner's offsets, by how many there are of it.
 _CORNERS = {1: 1 << 15, 2: 1 << 7, 3: 1 << 4}
-
-
-class DescriptorError(LaunchError):
-    """Values that the driver would refuse; `key` is the attribute of `TensorMap` at fault."""
-
-    def __init__(self, key: str, message: str) -> None:
-        super().__init__(
-            message, "The rules are those of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col."
-        )
-        self.key = key
+#: Where the rules are from.
+RULES = "The rules are those of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col."
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +92,7 @@ class TensorMap:
         wrong = next(_faults(self), None)
         if wrong is not None:
             key, what = wrong
-            raise DescriptorError(key, f"tensor map of {self.dtype} {self.dims}: {what}")
+            raise DescriptorError(key, f"tensor map of {self.dtype} {self.dims}: {what}", RULES)
 
     @property
     def rank(self) -> int:
@@ -233,7 +225,7 @@ def encode(m: TensorMap, address: int) -> bytes:
     if address % m.alignment:
         raise LaunchError(
             f"tensor map of {m.dtype} {m.dims}: its address is not a multiple of {m.alignment}",
-            "The rules are those of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col.",
+            RULES,
         )
     pixels = m.im2col or Im2col((), (), 0, 0)
     kinds = (_TYPES.index(m.dtype), m.rank, m.swizzle, m.interleave,

@@ -17,7 +17,14 @@ import numpy.typing as npt
 from workbench.model import Problem
 from workbench.specs import Version
 from workbench.study.folder import Study, resolve_launches
-from workbench.study.launches import Argument, BufferArg, ResolvedLaunch, StructArg, TensorMapArg
+from workbench.study.launches import (
+    Argument,
+    BufferArg,
+    ResolvedLaunch,
+    StructArg,
+    TensorMapArg,
+    TextureArg,
+)
 
 SHIM = Path(__file__).parent / "data" / "cpu_shim"
 Arrays = dict[str, npt.NDArray[np.generic]]
@@ -28,8 +35,8 @@ _FLAGS = ("-std=c++17", "-O1", "-g1", "-w", "-fsanitize=address,undefined", "-fn
 def _written(argument: Argument) -> str:
     if isinstance(argument, StructArg):
         return f"{{{', '.join(map(_written, argument.members))}}}"
-    if isinstance(argument, TensorMapArg):
-        raise TypeError("nothing here reads a tensor map")
+    if isinstance(argument, TensorMapArg | TextureArg):
+        raise TypeError("nothing here reads a tensor map or a texture")
     return argument.name if isinstance(argument, BufferArg) else str(argument.value)
 
 

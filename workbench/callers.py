@@ -26,7 +26,7 @@ _ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
 
 def foreign(path: str) -> bool:
     """Whether a file of a line table is a toolkit's or the system's (`compile.compilers`)."""
-    return path.startswith(("cuda/", "system/", "/"))
+    return path.startswith(("cuda/", "system/", "/", "__nv_nvrtc_"))
 
 
 def following(files: Mapping[int, str]) -> Callers:

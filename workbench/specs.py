@@ -18,11 +18,11 @@ from workbench.model import Record
 class LaunchSpec(Record, frozen=True):
     """One ``[[launch]]`` of the front matter, expressions still unevaluated.
 
-    `args` name buffers (inputs, ``output``, scratch), tensor maps, or integer or float expressions
-    over the problem's parameters; several in one are the members of a struct, passed by value.
-    `dynamic_shared` is in bytes; of a `cooperative` launch all blocks are on the chip at once.
-    Where `when` is 0 there is no launch. Of a Triton kernel: `num_stages` (else 0), and which
-    of `args` may be taken to be `divisible_by_16`.
+    `args` name buffers (inputs, ``output``, scratch), tensor maps, textures, or are integer or
+    float expressions over the problem's parameters; several in one are the members of a struct,
+    passed by value. `dynamic_shared` is in bytes; of a `cooperative` launch all blocks are on the
+    chip at once. Where `when` is 0 there is no launch. Of a Triton kernel: `num_stages` (else 0),
+    and which of `args` may be taken to be `divisible_by_16`.
     """
 
     kernel: str
@@ -61,7 +61,8 @@ class FillSpec(Record, frozen=True):
     line: int = 0
 
 
-TensorMapSpec = dict[str, tuple[str, ...]]  #: a ``[[tensor_map]]``'s keys and their texts
+#: The keys of a ``[[tensor_map]]`` or ``[[texture]]`` and their texts.
+DescriptorSpec = dict[str, tuple[str, ...]]
 
 
 class Expectation(Record, frozen=True):
@@ -88,7 +89,8 @@ class Description(Record, frozen=True):
     launches: tuple[LaunchSpec, ...] = ()
     scratch: tuple[ScratchSpec, ...] = ()
     fills: tuple[FillSpec, ...] = ()
-    tensor_maps: tuple[TensorMapSpec, ...] = ()
+    tensor_maps: tuple[DescriptorSpec, ...] = ()
+    textures: tuple[DescriptorSpec, ...] = ()
     defines: dict[str, str] = msgspec.field(default_factory=dict)
     flags: tuple[str, ...] = ()
     arch_specific: bool = False  # compiled for sm_90a where the chip is an sm_90

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -23,6 +23,7 @@ from ptxemu.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Pair, Reg,
 from ptxemu.state.lanes import WARP, Lanes, Mask, select
 from ptxemu.state.spaces import RESERVED, GlobalMemory, Reach, element
 from ptxemu.state.values import MASK, Array, Bools, Value
+from ptxemu.texture import Texture
 
 Registers = list[Any]
 Run = Callable[[Registers, Mask], Any]
@@ -294,10 +295,18 @@ class Placement:
     environment: dict[str, int]
 
 
+class Bound(NamedTuple):
+    """A texture of a launch: over which array, and where that begins in global memory."""
+
+    texture: Texture
+    name: str
+    start: int
+
+
 #: What is no array, by its size in bytes: a number, an mbarrier.
 _WORD = 8
 #: What gives numbers, and no address of shared memory that is known before the kernel runs.
-_UNTRACED = frozenset(("ld", "ldu", "atom", "shfl", "setp"))
+_UNTRACED = frozenset(("ld", "ldu", "atom", "shfl", "setp", "tex"))
 
 
 class Context:
@@ -310,6 +319,7 @@ class Context:
         placement: Where its variables lie.
         where: ``file:line`` of an instruction.
         rt: What its closures share.
+        textures: Those that the launch is given, by their handles.
     """
 
     def __init__(
@@ -320,10 +330,11 @@ class Context:
         placement: Placement,
         where: Callable[[Instr], str],
         rt: Runtime,
+        textures: Mapping[int, Bound],
     ) -> None:
         self.kernel, self.registers = flat.name, flat.registers
         self.widths, self.placement, self.where, self.rt = widths, placement, where, rt
-        self.symbols = placement.symbols
+        self.symbols, self.textures = placement.symbols, textures
         self.slots: dict[str, int] = {}
         self.constants: dict[int, int] = {}  # slot -> bits
         self.specials: dict[int, str] = {}  # slot -> special register

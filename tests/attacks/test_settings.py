@@ -173,6 +173,7 @@ def with_key(table: str, key: str, value: str) -> str:
         "scratch": {"name": '"s"', "dtype": '"float32"', "shape": "[4]"},
         "fill": {"name": '"y"', "value": "0"},
         "tensor_map": {"name": '"t"', "buffer": '"x"', "dims": '["n"]', "box": "[4]"},
+        "texture": {"name": '"t"', "buffer": '"x"', "dtype": '"float32"', "dims": '["n"]'},
         "expect": {"counter": '"registers"', "change": '"< 1x"', "why": '"w"'},
     }[table]
     added = "\n".join(f"{name} = {text}" for name, text in {**other, key: value}.items())

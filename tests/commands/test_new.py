@@ -99,11 +99,18 @@ dims = ["TILE", "N // TILE"]
 box = [32, 8]
 swizzle = 128
 fill = "nan"
+[[texture]]
+name = "image"
+buffer = "a"
+dtype = "float32"
+dims = ["TILE", 64]
+address = ["wrap", "clamp"]
+normalized = true
 [[launch]]
 kernel = "first"
 grid = ["cdiv(N, TILE)", 1]
 block = ["TILE"]
-args = ["a", "tmp", 1.5, "long(N)", "tiles"]
+args = ["a", "tmp", 1.5, "long(N)", "tiles", "image"]
 dynamic_shared = "4*TILE"
 [[launch]]
 kernel = "second"

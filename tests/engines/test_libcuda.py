@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from ptxemu import Im2col, TensorMap
-from workbench.engines.gpu.libcuda import Driver, attributes_of, open_device
+from ptxemu import Im2col, TensorMap, Texture
+from workbench.engines.gpu.libcuda import DeviceTexture, Driver, attributes_of, open_device
 from workbench.model import Dim3
 from workbench.study.launches import ResolvedLaunch
 
@@ -103,3 +103,66 @@ def test_a_tensor_map_is_told_as_the_driver_reads_it(
     monkeypatch.setattr(Driver, "__init__", lambda self: None)
     monkeypatch.setattr(Driver, "call", call)
     assert Driver().tensor_map(described, 4096) == b"\xab" * 128
+
+
+class Recorded:
+    """A driver that makes handles, and keeps the words of what it is told."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, list[int]]] = []
+        self.freed: list[tuple[int, int | None]] = []
+
+    def call(self, name: str, *given: Any) -> None:
+        structures = [each._obj for each in given if hasattr(each, "_obj")]
+        if name == "cuMemcpy3DAsync_v2":
+            assert given[-1].value == 0x77, "on the stream of the launches"
+        else:
+            structures[0].value = 0x5000 + len(self.calls)
+            structures = structures[1:]
+        words = [word for each in structures for word in words_of(each)]
+        self.calls.append((name, words))
+
+    def forget(self, texture: int, array: int | None) -> None:
+        self.freed.append((texture, array))
+
+
+def words_of(structure: ctypes.Structure) -> list[int]:
+    raw = bytes(structure)
+    return [int.from_bytes(raw[at : at + 4], "little") for at in range(0, len(raw), 4)]
+
+
+def test_linear_memory_becomes_a_texture_object_as_the_driver_reads_it() -> None:
+    """Words of CUDA_RESOURCE_DESC (36) and CUDA_TEXTURE_DESC (26), by the offsets of cuda.h."""
+    driver: Any = Recorded()
+    made = DeviceTexture(driver, Texture("int32", (100,), 2, layout="linear"), 0x1000, 0x77)
+    rows = Texture("uint8", (10, 6), 4, pitch=64, layout="linear", as_float=True, filter="linear",
+                   normalized=True, address=("mirror", "border"))  # fmt: skip
+    other = DeviceTexture(driver, rows, 0x2000, 0x77)
+    (first, one), (second, two) = driver.calls
+    assert first == second == "cuTexObjectCreate" and (made.handle, other.handle) == (
+        0x5000,
+        0x5001,
+    )
+    assert len(one) == 36 + 26
+    assert one[:8] == [2, 0, 0x1000, 0, 0x0A, 2, 800, 0]
+    assert one[36:41] == [1, 1, 1, 0, 1], "clamp, point, integers"
+    assert two[:12] == [3, 0, 0x2000, 0, 0x01, 4, 10, 0, 6, 0, 64, 0]
+    assert two[36:41] == [2, 3, 1, 1, 2], "mirror, border, linear, normalized"
+    del made
+    assert driver.freed == [(0x5000, None)]
+
+
+def test_an_array_is_filled_and_freed_with_its_texture() -> None:
+    driver: Any = Recorded()
+    made = DeviceTexture(driver, Texture("float32", (10, 6), pitch=48), 0x2000, 0x77)
+    (make, shape), (copy, moved), (create, described) = driver.calls
+    assert (make, create) == ("cuArray3DCreate_v2", "cuTexObjectCreate")
+    assert shape == [10, 0, 6, 0, 0, 0, 0x20, 1, 0, 0]
+    assert copy == "cuMemcpy3DAsync_v2" and len(moved) == 50
+    assert (moved[8], moved[12], moved[18], moved[20]) == (2, 0x2000, 48, 6), "from the buffer"
+    assert (moved[30], moved[36]) == (3, 0x5000), "into the array"
+    assert moved[44:] == [40, 0, 6, 0, 1, 0], "bytes of a row, rows, planes"
+    assert described[:4] == [0, 0, 0x5000, 0] and described[36:41] == [1, 1, 1, 0, 0]
+    assert made.handle == 0x5002
+    del made
+    assert driver.freed == [(0x5002, 0x5000)]

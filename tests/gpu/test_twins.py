@@ -186,7 +186,7 @@ def test_the_driver_refuses_what_the_rules_refuse(twin: Twin) -> None:
             try:
                 described = TensorMap(**(base | change))
                 if (address + described.offset) % described.alignment:
-                    raise DescriptorError("offset", "its address is not aligned")
+                    raise DescriptorError("offset", "its address is not aligned", "")
             except DescriptorError as error:
                 ours = error.message
                 described = object.__new__(TensorMap)

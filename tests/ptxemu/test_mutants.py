@@ -104,9 +104,9 @@ def test_what_fails_inside_of_the_emulator_is_told_with_its_line(
     assert "report it" in raised.value.hint
 
 
-def test_textures_are_named_as_what_is_not_supported() -> None:
-    body = "tex.1d.v4.u32.s32 {%r1, %r2, %r3, %r4}, [%rd1, {%r5}];"
-    with pytest.raises(Unsupported, match=r"k\.cu:8: kernel k: the emulator does not support `tex"):
+def test_gathers_of_textures_are_named_as_what_is_not_supported() -> None:
+    body = "tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}];"
+    with pytest.raises(Unsupported, match=r"k\.cu:8: kernel k: the emulator does not support `tld"):
         execute(parse(kernel(body)), "k", {"x": np.zeros(4, "u4")}, ["x"])
 
 

@@ -239,6 +239,8 @@ def evaluate(expression: str, names: Mapping[str, int], *, where: str = "") -> i
 class Scope(Protocol):
     """What resolving needs of a `workbench.study.folder.Study`, which imports this module."""
 
+    input_names: tuple[str, ...]
+
     def names(self, version: Version, problem: Problem) -> dict[str, int]:
         """Parameters and integer defines, by name."""
         ...

@@ -11,32 +11,35 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Literal
 
-from ptxemu import ELEMENT_BYTES, FILLS
+from ptxemu import CHANNELS, ELEMENT_BYTES, FILLS
 from workbench.disk.limits import FRONT_MATTER, read_toml
 from workbench.errors import UsageError, did_you_mean
 from workbench.model import Record
 from workbench.specs import (
     Description,
+    DescriptorSpec,
     Expectation,
     FillSpec,
     LaunchSpec,
     ScratchSpec,
-    TensorMapSpec,
     Version,
     parse_prediction,
 )
 from workbench.study.flags import UNSAFE, refusal, shell_safe
 from workbench.study.keys import (
     TENSOR_MAP_SIZES,
+    TEXTURE_SIZES,
     ExpectTable,
     FillTable,
     Keys,
     LaunchTable,
     ScratchTable,
     TensorMapTable,
+    TextureTable,
 )
 
 # --- the tables, each checked and made a record ------------------------------------------------
@@ -180,35 +183,76 @@ def read_fill(keys: Keys, index: int, table: FillTable, taken: set[str]) -> Fill
 
 def read_tensor_map(
     keys: Keys, index: int, table: TensorMapTable, taken: set[str]
-) -> TensorMapSpec:
+) -> DescriptorSpec:
     """A ``[[tensor_map]]``; `taken` has the names of those before it."""
-    key = f"tensor_map[{index}]"
+    spec = _described(keys, f"tensor_map[{index}]", table, ELEMENT_BYTES, taken)
+    _known(keys, f"tensor_map[{index}].fill", table.fill, FILLS)
+    return {**spec, "fill": (table.fill,), **_sizes(keys, index, table, TENSOR_MAP_SIZES)}
+
+
+def read_texture(keys: Keys, index: int, table: TextureTable, taken: set[str]) -> DescriptorSpec:
+    """A ``[[texture]]``; `taken` has the names of those before it."""
+    spec = _described(keys, f"texture[{index}]", table, CHANNELS, taken)
+    _known(keys, f"texture[{index}].read", table.read, ("element", "float"))
+    given = table.address if isinstance(table.address, tuple) else (table.address,)
+    return {
+        **spec,
+        **_sizes(keys, index, table, TEXTURE_SIZES),
+        "layout": (table.layout.strip(),),
+        "address": tuple(each.strip() for each in given),
+        "filter": (table.filter.strip(),),
+        "normalized": (str(table.normalized).lower(),),
+        "read": (table.read,),
+    }
+
+
+def _described(
+    keys: Keys,
+    key: str,
+    table: TensorMapTable | TextureTable,
+    dtypes: Collection[str],
+    taken: set[str],
+) -> DescriptorSpec:
+    """What all descriptors have: a name of their own, a buffer, a type and axes."""
+    kind = key.partition("[")[0]
     name = keys.required(f"{key}.name", table.name)
     if not _IDENTIFIER.match(name) or name in taken:
         keys.fail(
             f"{key}.name",
             f"`{name}` is not a name, or is used twice",
-            "Give every tensor map a name that no scratch buffer and no other map has.",
+            f"Give every {kind.replace('_', ' ')} a name that no scratch buffer, tensor map or "
+            "texture has.",
         )
     taken.add(name)
     dtype = keys.required(f"{key}.dtype", table.dtype)
-    for what, value, known in (("dtype", dtype, ELEMENT_BYTES), ("fill", table.fill, FILLS)):
-        if value not in known:
-            hint = did_you_mean(value, known, f"{what}s")
-            keys.fail(f"{key}.{what}", f"unknown {what} `{value}` of a tensor map", hint)
+    _known(keys, f"{key}.dtype", dtype, dtypes)
     if not table.dims:
-        keys.fail(key, "`dims` is missing in [[tensor_map]]", 'Add dims = ["K", "M"], K innermost.')
-    sizes = {each: getattr(table, each) for each in TENSOR_MAP_SIZES}
+        keys.fail(key, f"`dims` is missing in [[{kind}]]", 'Add dims = ["K", "M"], K innermost.')
     return {
         "name": (name,),
         "buffer": (keys.required(f"{key}.buffer", table.buffer),),
         "dtype": (dtype,),
-        "fill": (table.fill,),
-        **{
-            each: keys.texts(f"{key}.{each}", value, None)
-            for each, value in sizes.items()
-            if value is not None
-        },
+    }
+
+
+def _known(keys: Keys, key: str, value: str, known: Collection[str]) -> None:
+    """Refuse a word that a descriptor does not know."""
+    kind, _, what = key.partition("[")[0], "", key.rpartition(".")[2]
+    if value not in known:
+        hint = did_you_mean(value, known, f"{what}s")
+        keys.fail(key, f"unknown {what} `{value}` of a {kind.replace('_', ' ')}", hint)
+
+
+def _sizes(
+    keys: Keys, index: int, table: TensorMapTable | TextureTable, names: Collection[str]
+) -> DescriptorSpec:
+    """The keys that hold sizes, those that were given."""
+    kind = "tensor_map" if isinstance(table, TensorMapTable) else "texture"
+    given = {each: getattr(table, each) for each in names}
+    return {
+        each: keys.texts(f"{kind}[{index}].{each}", value, None)
+        for each, value in given.items()
+        if value is not None
     }
 
 
@@ -249,7 +293,8 @@ _OPEN = re.compile(r"\A\s*/\*[ \t]*---[ \t]*\n")
 _CLOSE = re.compile(r"^[ \t]*---\s*\*/", re.MULTILINE)
 
 #: Keys that only code compiled here has.
-_COMPILED = ("launch", "scratch", "fill", "tensor_map", "defines", "flags", "arch_specific")
+_COMPILED = ("launch", "scratch", "fill", "tensor_map", "texture", "defines", "flags",
+             "arch_specific")  # fmt: skip
 
 
 class FrontMatter(Description, frozen=True, kw_only=True):
@@ -477,6 +522,7 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
         tensor_maps=tuple(
             read_tensor_map(keys, *each, taken) for each in enumerate(said.tensor_map)
         ),
+        textures=tuple(read_texture(keys, *each, taken) for each in enumerate(said.texture)),
         flags=said.flags,
         arch_specific=said.arch_specific,
         image=said.image,

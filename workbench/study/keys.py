@@ -150,6 +150,22 @@ class TensorMapTable(Table, frozen=True):
     pixels: Size | None = None
 
 
+class TextureTable(Table, frozen=True):
+    """``[[texture]]``."""
+
+    name: str = ""
+    buffer: str = ""
+    dtype: str = ""
+    dims: Size | tuple[Size, ...] = ()
+    channels: Size = 1
+    pitch: Size = 0
+    layout: str = "array"
+    address: str | tuple[str, ...] = "clamp"
+    filter: str = "point"
+    normalized: bool = False
+    read: str = "element"
+
+
 class ExpectTable(Table, frozen=True):
     """``[[expect]]``."""
 
@@ -171,6 +187,7 @@ class VersionTable(Table, frozen=True):
     scratch: tuple[ScratchTable, ...] = ()
     fill: tuple[FillTable, ...] = ()
     tensor_map: tuple[TensorMapTable, ...] = ()
+    texture: tuple[TextureTable, ...] = ()
     defines: dict[str, object] = {}
     flags: tuple[str, ...] = ()
     arch_specific: bool = False
@@ -188,10 +205,12 @@ TABLES: dict[str, type[Table]] = {
     "scratch": ScratchTable,
     "fill": FillTable,
     "tensor_map": TensorMapTable,
+    "texture": TextureTable,
     "expect": ExpectTable,
 }
-#: The keys of a tensor map that hold several sizes, and all that hold sizes.
-TENSOR_MAP_LISTS = ("dims", "strides", "box", "element_strides", "lower", "upper")
+#: The keys of a tensor map or texture that hold several values; all that hold sizes.
+LISTS = ("dims", "strides", "box", "element_strides", "lower", "upper", "address")
+TEXTURE_SIZES = ("dims", "channels", "pitch")
 TENSOR_MAP_SIZES = tuple(
     each
     for each in TensorMapTable.__struct_fields__
@@ -203,7 +222,7 @@ _TABLES = ("must be a list of tables", "[[{key}]], with two brackets")
 #: Key -> what it must be, and what to write; of all others a string.
 _FORMS = {
     **dict.fromkeys(
-        ("baseline", "cooperative", "arch_specific", "restores"),
+        ("baseline", "cooperative", "arch_specific", "restores", "normalized"),
         ("must be true or false, not {value!r}", "{key} = true"),
     ),
     "divisible_by_16": ("must be a list of strings, not {value!r}", '{key} = ["N"]'),
@@ -219,8 +238,9 @@ _FORMS = {
     ),
     **dict.fromkeys(("grid", "block", "cluster", "dynamic_shared", "shape"), _SIZES),
     "when": ("must be an expression, not {value!r}", '{key} = "N > 512"'),
-    **dict.fromkeys(TENSOR_MAP_SIZES, _SIZES),
-    **dict.fromkeys(("launch", "scratch", "fill", "tensor_map", "expect"), _TABLES),
+    "address": ("must be a string or a list of them, not {value!r}", '{key} = "clamp"'),
+    **dict.fromkeys((*TENSOR_MAP_SIZES, *TEXTURE_SIZES), _SIZES),
+    **dict.fromkeys(("launch", "scratch", "fill", "tensor_map", "texture", "expect"), _TABLES),
 }
 _STRING = ("must be a string, not {value!r}", '{key} = "…"')
 #: msgspec's messages: what is wrong, and the path to it, `$.launch[0].grid[1]`.

@@ -1,7 +1,8 @@
 """From expressions to numbers: what a version starts for one problem.
 
-Its launches with their arguments, its scratch buffers, the descriptors of ``[[tensor_map]]`` that
-a kernel takes by name, and what ``[[fill]]`` puts into buffers before the first launch.
+Its launches with their arguments, its scratch buffers, the descriptors of ``[[tensor_map]]`` and
+``[[texture]]`` that a kernel takes by name, and what ``[[fill]]`` puts into buffers before the
+first launch.
 """
 
 from __future__ import annotations
@@ -18,19 +19,20 @@ from typing import Protocol
 
 import msgspec
 
-from ptxemu import ELEMENT_BYTES, DescriptorError, Im2col, TensorMap
+from ptxemu import ELEMENT_BYTES, DescriptorError, Im2col, TensorMap, Texture
 from workbench.disk.limits import ARRAY
 from workbench.errors import UsageError, did_you_mean
 from workbench.model import Dim3, KernelResources, Number, Problem, Record
-from workbench.specs import FillSpec, LaunchSpec, TensorMapSpec, Version
+from workbench.specs import DescriptorSpec, FillSpec, LaunchSpec, Version
 from workbench.study.expressions import Key, Scope
-from workbench.study.keys import TENSOR_MAP_SIZES
+from workbench.study.keys import TENSOR_MAP_SIZES, TEXTURE_SIZES
 from workbench.study.mangling import entries
 
-# --- tensor maps: descriptors of tensors for the copy engine ---------------------------------
+# --- tensor maps and textures: descriptors of what lies in a buffer -----------------------------
 #
-# A tensor map is passed to a kernel by its name, as a ``const __grid_constant__ CUtensorMap``. What
-# the driver would refuse is refused here, at the line that says it.
+# A tensor map is passed to a kernel by its name, as a ``const __grid_constant__ CUtensorMap``, a
+# texture as a ``cudaTextureObject_t``. What the driver would refuse is refused here, at the line
+# that says it.
 
 #: The keys that only an im2col map has.
 _OF_PIXELS = ("lower", "upper", "channels", "pixels")
@@ -49,34 +51,54 @@ class TensorMapArg(Record, frozen=True, tag="tensor_map"):
         Raises:
             UsageError: it does.
         """
-        if self.map.extent > size:
-            raise UsageError(
-                f"{self.where}: the tensor reaches over {self.map.extent:,} bytes, but buffer "
-                f"`{self.buffer}` has {size:,}",
-                "Correct `dims`, `strides` or `dtype`; the innermost axis comes first.",
-            )
+        _check_reach(self.where, "tensor", self.map.extent, self.buffer, size)
 
 
-def resolve_tensor_maps(
+class TextureArg(Record, frozen=True, tag="texture"):
+    """A texture over a buffer; `where` is its place in the front matter."""
+
+    buffer: str
+    texture: Texture
+    where: str = ""
+
+    def check(self, size: int) -> None:
+        """Refuse a texture that reaches beyond its buffer of `size` bytes.
+
+        Raises:
+            UsageError: it does.
+        """
+        _check_reach(self.where, "texture", self.texture.extent, self.buffer, size)
+
+
+def _check_reach(where: str, what: str, extent: int, buffer: str, size: int) -> None:
+    if extent > size:
+        steps = "strides" if what == "tensor" else "pitch"
+        raise UsageError(
+            f"{where}: the {what} reaches over {extent:,} bytes, but buffer `{buffer}` has "
+            f"{size:,}",
+            f"Correct `dims`, `{steps}` or `dtype`; the innermost axis comes first.",
+        )
+
+
+def resolve_descriptors(
     study: Scope, version: Version, problem: Problem
-) -> dict[str, TensorMapArg]:
-    """A version's tensor maps for one problem, by name.
+) -> dict[str, TensorMapArg | TextureArg]:
+    """A version's tensor maps and textures for one problem, by name.
 
     Raises:
         UsageError: an unknown buffer, a name that a buffer or parameter has, or values that the
             driver would refuse; at the key's line.
     """
-    if not version.tensor_maps:
+    if not version.tensor_maps and not version.textures:
         return {}
     names, buffers = study.names(version, problem), study.buffer_names(version)
-    found: dict[str, TensorMapArg] = {}
-    for index, spec in enumerate(version.tensor_maps):
-        key = f"tensor_map[{index}]"
+    found: dict[str, TensorMapArg | TextureArg] = {}
+    for key, spec, sizes in _descriptors(version):
         (name,), (buffer,) = spec["name"], spec["buffer"]
         if name in buffers or name in names:
             raise Key(version, f"{key}.name").error(
                 f"the name `{name}` is taken",
-                "Buffers, parameters and maps must all have different names.",
+                "Buffers, parameters, maps and textures must all have different names.",
             )
         if buffer not in buffers:
             raise Key(version, f"{key}.buffer").error(
@@ -85,22 +107,61 @@ def resolve_tensor_maps(
         values = {
             each: tuple(Key(version, f"{key}.{each}").value(text, names) for text in texts)
             for each, texts in spec.items()
-            if each not in ("name", "buffer", "dtype", "fill")
+            if each in sizes
         }
+        where = Key(version, f"{key}.dims").where
         try:
-            described = _described(spec, values)
+            if sizes is TEXTURE_SIZES:
+                found[name] = TextureArg(buffer=buffer, texture=_texture(spec, values), where=where)
+            else:
+                found[name] = TensorMapArg(
+                    buffer=buffer, map=_tensor_map(spec, values), where=where
+                )
         except DescriptorError as error:
             # Strides that were not said follow from the axes.
             fault = error.key if spec.get(error.key) or error.key != "strides" else "dims"
             raise Key(version, f"{key}.{fault}").error(
                 f"{error.message} (problem {problem.name})", error.hint
             ) from None
-        where = Key(version, f"{key}.dims").where
-        found[name] = TensorMapArg(buffer=buffer, map=described, where=where)
+        texture = found[name]
+        if isinstance(texture, TextureArg) and texture.texture.layout == "array":
+            _check_copied(Key(version, f"{key}.buffer"), study, buffer)
     return found
 
 
-def _described(spec: TensorMapSpec, values: dict[str, tuple[int, ...]]) -> TensorMap:
+def _descriptors(version: Version) -> Iterator[tuple[str, DescriptorSpec, tuple[str, ...]]]:
+    """Every descriptor of a version: its key, its texts, and which keys hold sizes."""
+    for index, spec in enumerate(version.tensor_maps):
+        yield f"tensor_map[{index}]", spec, TENSOR_MAP_SIZES
+    for index, spec in enumerate(version.textures):
+        yield f"texture[{index}]", spec, TEXTURE_SIZES
+
+
+def _check_copied(key: Key, study: Scope, buffer: str) -> None:
+    """Refuse an array of what a kernel writes: it is copied once, before the first launch."""
+    if buffer not in study.input_names:
+        raise key.error(
+            f"`{buffer}` is no input, and an array is filled before the first launch",
+            'Write layout = "linear" for a texture over an output or a scratch buffer.',
+        )
+
+
+def _texture(spec: DescriptorSpec, values: dict[str, tuple[int, ...]]) -> Texture:
+    (dtype,), (layout,), (filtered,) = spec["dtype"], spec["layout"], spec["filter"]
+    return Texture(
+        dtype=dtype,
+        dims=values["dims"],
+        channels=values["channels"][0],
+        pitch=values["pitch"][0],
+        layout=layout,  # type: ignore[arg-type] # the rules refuse others
+        address=spec["address"],  # type: ignore[arg-type]
+        filter=filtered,  # type: ignore[arg-type]
+        normalized=spec["normalized"] == ("true",),
+        as_float=spec["read"] == ("float",),
+    )
+
+
+def _tensor_map(spec: DescriptorSpec, values: dict[str, tuple[int, ...]]) -> TensorMap:
     (dtype,), (fill,) = spec["dtype"], spec["fill"]
     dims = values["dims"]
     packed = itertools.accumulate(dims[:-1], operator.mul, initial=ELEMENT_BYTES[dtype])
@@ -108,7 +169,8 @@ def _described(spec: TensorMapSpec, values: dict[str, tuple[int, ...]]) -> Tenso
     if any(values.get(each) for each in _OF_PIXELS):
         for each in _OF_PIXELS:
             if not values.get(each):
-                raise DescriptorError(each, f"an im2col map needs `{each}`")
+                hint = "An im2col map has `lower`, `upper`, `channels` and `pixels`."
+                raise DescriptorError(each, f"an im2col map needs `{each}`", hint)
         (channels,), (count,) = values["channels"], values["pixels"]
         pixels = Im2col(values["lower"], values["upper"], channels, count)
     return TensorMap(
@@ -178,7 +240,7 @@ class StructArg(Record, frozen=True, tag="struct"):
     members: tuple[BufferArg | ScalarArg, ...]
 
 
-Argument = BufferArg | ScalarArg | StructArg | TensorMapArg
+Argument = BufferArg | ScalarArg | StructArg | TensorMapArg | TextureArg
 
 
 def members_of(
@@ -255,7 +317,7 @@ def check_names(version: Version, buffers: set[str], names: dict[str, int]) -> N
     Raises:
         UsageError: at file and line, with the nearest right name.
     """
-    maps = [name for spec in version.tensor_maps for name in spec["name"]]
+    maps = [name for _, spec, _ in _descriptors(version) for name in spec["name"]]
     for key, text in _expressions(version):
         if key.name == "args":
             if text in buffers or text in maps:
@@ -293,10 +355,10 @@ def _expressions(version: Version) -> Iterator[tuple[Key, str]]:
     for index, fill in enumerate(version.fills):
         for text in fill.values:
             yield Key(version, f"fill[{index}].value"), text
-    for index, spec in enumerate(version.tensor_maps):
-        for name in TENSOR_MAP_SIZES:
+    for key, spec, sizes in _descriptors(version):
+        for name in sizes:
             for text in spec.get(name, ()):
-                yield Key(version, f"tensor_map[{index}].{name}"), text
+                yield Key(version, f"{key}.{name}"), text
     if version.requires:
         yield Key(version, "requires"), version.requires
 
@@ -320,15 +382,20 @@ def _argument(
     given: str | tuple[str, ...],
     names: dict[str, int],
     buffers: set[str],
-    maps: dict[str, TensorMapArg],
+    maps: dict[str, TensorMapArg | TextureArg],
 ) -> Argument:
     if isinstance(given, str):
         return maps[given] if given in maps else _plain(key, given, names, buffers)
     for text in given:
         if text in maps:
+            what, takes = (
+                ("texture", "cudaTextureObject_t")
+                if isinstance(maps[text], TextureArg)
+                else ("tensor map", "const __grid_constant__ CUtensorMap")
+            )
             raise key.error(
-                f"`{text}` is a tensor map, which no struct may hold here",
-                "Give it as an argument of its own, a `const __grid_constant__ CUtensorMap`.",
+                f"`{text}` is a {what}, which no struct may hold here",
+                f"Give it as an argument of its own, a `{takes}`.",
             )
     return StructArg(members=tuple(_plain(key, text, names, buffers) for text in given))
 
@@ -366,13 +433,13 @@ def resolve_launches(
 
     Raises:
         UsageError: a value that no chip can launch (an empty grid, more than 1024
-            threads per block …), a tensor map that none can read, or no launch at all, at the
-            key's line; an unmet requirement is not checked here: see
+            threads per block …), a tensor map or texture that none can read, or no launch at
+            all, at the key's line; an unmet requirement is not checked here: see
             `Study.check_requirements`.
     """
     names = study.names(version, problem)
     buffers = study.buffer_names(version)
-    maps = resolve_tensor_maps(study, version, problem)
+    maps = resolve_descriptors(study, version, problem)
     launches = []
     for index, spec in enumerate(version.launches):
         grid_key, block_key, args_key, shared_key, cluster_key, when_key = (
@@ -534,8 +601,6 @@ class ResolvedFill(Record, frozen=True):
 
 class FillScope(Scope, Protocol):
     """What resolving needs of a `workbench.study.folder.Study` beyond a `Scope`."""
-
-    input_names: tuple[str, ...]
 
     def outputs(self, problem: Problem) -> dict[str, tuple[tuple[int, ...], str]]:
         """Name -> shape and dtype of each output."""

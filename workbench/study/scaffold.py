@@ -15,7 +15,7 @@ from workbench.project import Project, find_project, shipped
 from workbench.specs import Version
 from workbench.study import frontmatter
 from workbench.study.folder import Study
-from workbench.study.keys import TENSOR_MAP_LISTS
+from workbench.study.keys import LISTS
 from workbench.study.sources import VERSION_NAME, load_versions
 
 _STUDY_NAME = re.compile(r"[A-Za-z]\w*\Z", re.ASCII)
@@ -215,11 +215,12 @@ def _inherited(parent: Version) -> str:
         text += pair("input", fill.input, 5) if fill.input else ""
         text += pair("value", list(fill.values), 5) if fill.values else ""
         text += pair("restores", True) if fill.restores else ""
-    for spec in parent.tensor_maps:
-        text += "\n[[tensor_map]]\n"
-        for key, texts in spec.items():
-            lists = key in TENSOR_MAP_LISTS
-            text += pair(key, list(texts) if lists else texts[0], 6) if texts else ""
+    for table in ("tensor_map", "texture"):
+        for spec in getattr(parent, f"{table}s"):
+            text += f"\n[[{table}]]\n"
+            for key, texts in spec.items():
+                value = list(texts) if key in LISTS else "".join(texts[:1])
+                text += pair(key, value == "true" if key == "normalized" else value, 6) * any(texts)
     for launch in parent.launches:
         kernel = _named(launch.kernel) if parent.image else launch.kernel
         text += "\n[[launch]]\n" + pair("kernel", kernel, 6)

@@ -28,6 +28,7 @@ from workbench.study.launches import (
     ScalarArg,
     StructArg,
     TensorMapArg,
+    TextureArg,
     format_of,
     members_of,
 )
@@ -53,9 +54,13 @@ ELEMENTS = {
 }
 #: What NumPy makes where nothing else is said.
 _DEFAULTS = ("float64", "int64")
-_TENSOR_MAP_BYTES, _WIDEST = 128, 8
+_TENSOR_MAP_BYTES, _TEXTURE_BYTES, _WIDEST = 128, 8, 8
 _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.[a-z](\d+)[^\[]*(?:\[(\d+)\])?\s*\Z")
 _POINTER = re.compile(r"(?:(?:const|volatile)\s+)*([\w ]+?)\s*(?:\bconst\s*)?\*[^*\[]*\Z")
+
+
+#: What a texture object is called in CUDA C++, and by the driver.
+_TEXTURES = ("cudaTextureObject_t", "CUtexObject")
 
 
 def check_arguments(version: Version, ptx: str, launches: Iterable[ResolvedLaunch]) -> None:
@@ -110,7 +115,16 @@ def launch_key(version: Version, launch: ResolvedLaunch, name: str) -> Key:
 
 
 def _check_pointer(key: Key, kernel: str, place: int, argument: Argument, taken: str) -> None:
-    """Refuse a number for a pointer, and a buffer for a number."""
+    """Refuse a number for a pointer, a buffer for a number, and what is no texture for one."""
+    is_texture = isinstance(argument, TextureArg)
+    if taken and is_texture != (taken in _TEXTURES):
+        raise key.error(
+            f"argument {place + 1} of kernel {own_name(kernel)} is {'a' if is_texture else 'no'} "
+            f"texture, and the kernel takes {taken}",
+            "Name a buffer there, or take a cudaTextureObject_t in the kernel."
+            if is_texture
+            else "Describe one in a [[texture]] (`workbench docs front-matter`) and give its name.",
+        )
     null = isinstance(argument, ScalarArg) and argument == ScalarArg(0, "long")
     if isinstance(argument, ScalarArg) and taken.endswith("*") and not null:
         raise key.error(
@@ -177,6 +191,8 @@ def _parameters(ptx: str, kernel: str) -> list[str] | None:
 def _bytes(argument: Argument) -> int:
     if isinstance(argument, TensorMapArg):
         return _TENSOR_MAP_BYTES
+    if isinstance(argument, TextureArg):
+        return _TEXTURE_BYTES
     return calcsize(f"@{format_of([each.ctype for each in members_of(argument)])}")
 
 

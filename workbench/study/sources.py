@@ -284,6 +284,7 @@ def source_hash(project: Project, version: Version) -> str:
         ),
         **({"image": version.image} if version.image else {}),
         **({"tensor_maps": version.tensor_maps} if version.tensor_maps else {}),
+        **({"textures": version.textures} if version.textures else {}),
         **({"arch_specific": True} if version.arch_specific else {}),
         "defines": version.defines,
         "flags": version.flags,

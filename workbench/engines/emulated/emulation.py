@@ -47,6 +47,7 @@ from workbench.study.launches import (
     ResolvedLaunch,
     ScalarArg,
     TensorMapArg,
+    TextureArg,
     defined_integers,
     format_of,
     members_of,
@@ -74,6 +75,7 @@ _OURS = {
     "workbench docs ptxemu": "workbench docs emulator",
     "Launch with the bytes that": "Set dynamic_shared in [[launch]] to the bytes that",
     "a `TensorArgument`": "the name of a [[tensor_map]]",
+    "a `TextureArgument`": "the name of a [[texture]]",
 }
 
 
@@ -192,7 +194,8 @@ def launched(
     """Run a study's launch over its arrays in memory.
 
     Raises:
-        UsageError: the launch does not fit the kernel, or a tensor map reaches beyond its array.
+        UsageError: the launch does not fit the kernel, or a tensor map or texture reaches
+            beyond its array.
         KernelError: the kernel does wrong.
         InconclusiveError: it needs what is not supported.
     """
@@ -218,6 +221,9 @@ def _given(argument: Argument, memory: ptxemu.GlobalMemory) -> ptxemu.Given:
     if isinstance(argument, TensorMapArg):
         argument.check(memory.read(argument.buffer).nbytes)
         return ptxemu.TensorArgument(argument.buffer, argument.map)
+    if isinstance(argument, TextureArg):
+        argument.check(memory.read(argument.buffer).nbytes)
+        return ptxemu.TextureArgument(argument.buffer, argument.texture)
     if isinstance(argument, BufferArg) and not argument.offset:
         return argument.name
     members = members_of(argument)

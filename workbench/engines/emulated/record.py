@@ -81,6 +81,9 @@ COLUMNS: dict[str, tuple[Get, str]] = {
 
 #: A share of what is moved, of a kernel that moves more than sectors tell.
 _PER_BYTE = "ptx__operations_per_l2_byte"
+#: The least cycles by all units that are known, and which binds.
+_LEAST, _BINDS = "ptx__bound_cycles", "ptx__bound_by"
+_TEXTURE_SECTORS = "l1tex__t_sectors_pipe_tex_mem_texture.sum"
 
 
 #: What rests on how many instructions the machine issues.
@@ -91,6 +94,9 @@ def _absent(rows: list[Executed], calls: str) -> dict[str, str]:
     """Metrics that would leave some of the kernel's work out, and why; `calls`: `not_counted`."""
     why = "bulk copies bring data as well, and are in no count of sectors"
     out = {_PER_BYTE: why} if any(row.copied for row in rows) else {}
+    if any(row.warps and row.site.space == "texture" for row in rows):
+        why = "what texture fetches ask of L1 and L2 is not known here, and not counted"
+        out |= dict.fromkeys((_PER_BYTE, _LEAST, _BINDS, _TEXTURE_SECTORS), why)
     return out | (dict.fromkeys(ISSUED, f"not counted: {calls}") if calls else {})
 
 
@@ -352,9 +358,10 @@ def _bounds(
     for unit, cycles in found.cycles.items():
         name = unit.replace(" ", "_").replace("/", "_").lower()
         out[f"ptx__bound_cycles_{name}"] = Metric(value=cycles, unit="cycle")
-    out["ptx__bound_cycles"] = Metric(value=found.least, unit="cycle")
-    out["ptx__bound_by"] = Metric(value=found.binds)
-    return out
+    out[_LEAST] = Metric(value=found.least, unit="cycle")
+    out[_BINDS] = Metric(value=found.binds)
+    absent = _absent(counts.rows, "")
+    return {name: metric for name, metric in out.items() if name not in absent}
 
 
 def launch_records(

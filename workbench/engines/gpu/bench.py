@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.engines.gpu.device import DeviceArray, DeviceContext, WorkerError
-from workbench.engines.gpu.libcuda import Driver, DriverError
+from workbench.engines.gpu.libcuda import DeviceTexture, Driver, DriverError
 from workbench.engines.host.buffers import (
     check_copy,
     check_whole,
@@ -45,6 +45,7 @@ from workbench.study.launches import (
     ScalarArg,
     StructArg,
     TensorMapArg,
+    TextureArg,
     format_of,
     members_of,
 )
@@ -93,6 +94,8 @@ class CudaVersion:
         #: The driver and the module of launches with attributes, where there are any.
         self._extended: tuple[Driver, ctypes.c_void_p] | None = None
         self._staged: dict[tuple[str, int], DeviceArray] = {}
+        #: Texture objects by what they are of, and where that lies; they live as long as this.
+        self._textures: dict[tuple[TextureArg, int], DeviceTexture] = {}
 
     def bind(self, buffers: Buffers) -> Binding:
         """Pack the arguments of every launch once; before the launches stand the fills.
@@ -182,6 +185,8 @@ class CudaVersion:
                 cells.append(self._tensor_map(argument, buffers[argument.buffer]))
                 mapped = True
                 continue
+            if isinstance(argument, TextureArg):
+                argument = self._texture(argument, buffers[argument.buffer])
             members = members_of(argument)
             form = format_of([each.ctype for each in members])
             own = [
@@ -230,6 +235,26 @@ class CudaVersion:
                 during="encoding a tensor map",
                 code=str(error),
             ) from error
+
+    def _texture(self, argument: TextureArg, array: DeviceArray) -> ScalarArg:
+        """The texture object over an array, as a number; what it copies, it copies now."""
+        known = (argument, array.address)
+        try:
+            argument.check(array.nbytes)
+            if known not in self._textures:
+                stream = int(self._session.stream.handle)
+                made = DeviceTexture(Driver(), argument.texture, array.address, stream)
+                self._textures[known] = made
+        except UsageError as error:
+            raise WorkerError("bad-version", f"{error.message}. {error.hint}") from error
+        except DriverError as error:
+            raise WorkerError(
+                "unsupported",
+                f"the texture at {argument.where}",
+                during="making a texture object",
+                code=str(error),
+            ) from error
+        return ScalarArg(value=self._textures[known].handle, ctype="ulong")
 
     def _extended_step(self, launch: ResolvedLaunch, cells: list[bytes]) -> Callable[[], None]:
         try:

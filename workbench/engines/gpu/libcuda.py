@@ -1,7 +1,7 @@
-"""The few driver calls that PyCUDA lacks, through ctypes: graphs, clusters, tensor maps.
+"""The few driver calls that PyCUDA lacks, through ctypes: graphs, clusters, tensor maps, textures.
 
-Stream capture, graph launch, launches with attributes and tensor maps have no wrapper in PyCUDA
-2026.1.
+Stream capture, graph launch, launches with attributes, tensor maps and texture objects have no
+wrapper in PyCUDA 2026.1.
 ``cuda-bindings`` has them, but each of its major versions wants a CUDA of the same
 one, its import takes longer than the worker's own, and it would be one more package
 between a user and a time. The driver's C interface is stable across CUDA 12 and 13 and
@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import ctypes
 import math
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ptxemu import ELEMENT_BYTES, TensorMap
+from ptxemu import ELEMENT_BYTES, TensorMap, Texture
 from workbench.study.launches import ResolvedLaunch
 
 #: CU_STREAM_CAPTURE_MODE_RELAXED: a library may allocate on its first call while we capture.
@@ -38,6 +39,21 @@ _TENSOR_MAP_BYTES = _TENSOR_MAP_ALIGN = 128
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _INTERLEAVES = {0: 0, 16: 1, 32: 2}
 _PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
+
+
+#: CU_AD_FORMAT_… by NumPy's name of a channel's type
+_FORMATS = {
+    "uint8": 0x01, "uint16": 0x02, "uint32": 0x03, "int8": 0x08, "int16": 0x09, "int32": 0x0A,
+    "float16": 0x10, "float32": 0x20,
+}  # fmt: skip
+#: CU_TR_ADDRESS_MODE_…, CU_TR_FILTER_MODE_…
+_ADDRESS_MODES = {"wrap": 0, "clamp": 1, "mirror": 2, "border": 3}
+_FILTER_MODES = {"point": 0, "linear": 1}
+#: CU_TRSF_READ_AS_INTEGER, CU_TRSF_NORMALIZED_COORDINATES
+_AS_INTEGER, _NORMALIZED = 1, 2
+#: CU_RESOURCE_TYPE_…, CU_MEMORYTYPE_…
+_OF_ARRAY, _OF_LINEAR, _OF_ROWS = 0, 2, 3
+_DEVICE, _ARRAY = 2, 3
 
 
 class DriverError(Exception):
@@ -217,6 +233,12 @@ class Driver:
 
         return launch
 
+    def forget(self, texture: int, array: int | None) -> None:
+        """Free a texture object and its array; the context may be gone, and with it both."""
+        self._lib.cuTexObjectDestroy(ctypes.c_uint64(texture))
+        if array:
+            self._lib.cuArrayDestroy(ctypes.c_void_p(array))
+
     def tensor_map(self, m: TensorMap, address: int) -> bytes:
         """The driver's 128 bytes of the map of a tensor in an array that starts at an address.
 
@@ -277,3 +299,128 @@ class CudaGraph:
         if self._executable.value:
             self._driver.call("cuGraphExecDestroy", self._executable)
             self._executable = ctypes.c_void_p()
+
+
+class _Linear(ctypes.Structure):
+    # CUDA_RESOURCE_DESC's res.linear and res.pitch2D, which begin alike.
+    _fields_ = (
+        ("address", ctypes.c_uint64),
+        ("format", ctypes.c_int),
+        ("channels", ctypes.c_uint),
+        ("size", ctypes.c_size_t),  # bytes; texels of a row where there are several
+        ("height", ctypes.c_size_t),
+        ("pitch", ctypes.c_size_t),
+    )
+
+
+class _TexelPlace(ctypes.Union):
+    _fields_ = (
+        ("array", ctypes.c_void_p),
+        ("linear", _Linear),
+        ("reserved", ctypes.c_int * 32),
+    )
+
+
+class _ResourceDescription(ctypes.Structure):
+    # CUDA_RESOURCE_DESC
+    _fields_ = (("kind", ctypes.c_int), ("of", _TexelPlace), ("flags", ctypes.c_uint))
+
+
+class _TextureDescription(ctypes.Structure):
+    # CUDA_TEXTURE_DESC; what is not named here is 0: no anisotropy, one level, a border of zeros.
+    _fields_ = (
+        ("address", ctypes.c_int * 3),
+        ("filter", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("rest", ctypes.c_int * 21),
+    )
+
+
+class _ArrayDescription(ctypes.Structure):
+    # CUDA_ARRAY3D_DESCRIPTOR
+    _fields_ = (
+        ("extents", ctypes.c_size_t * 3),
+        ("format", ctypes.c_int),
+        ("channels", ctypes.c_uint),
+        ("flags", ctypes.c_uint),
+    )
+
+
+class _End(ctypes.Structure):
+    # One side of CUDA_MEMCPY3D.
+    _fields_ = (
+        ("place", ctypes.c_size_t * 4),
+        ("kind", ctypes.c_int),
+        ("host", ctypes.c_void_p),
+        ("device", ctypes.c_uint64),
+        ("array", ctypes.c_void_p),
+        ("reserved", ctypes.c_void_p),
+        ("pitch", ctypes.c_size_t),
+        ("height", ctypes.c_size_t),
+    )
+
+
+class _Copy(ctypes.Structure):
+    # CUDA_MEMCPY3D
+    _fields_ = (("source", _End), ("goal", _End), ("extents", ctypes.c_size_t * 3))
+
+
+class DeviceTexture:
+    """A texture object over device memory, or over a CUDA array with a copy of it.
+
+    Args:
+        driver: With a current context.
+        texture: What it is.
+        address: Where its first texel lies.
+        stream: On which it is copied.
+
+    Raises:
+        DriverError: the driver refuses it.
+    """
+
+    def __init__(self, driver: Driver, texture: Texture, address: int, stream: int) -> None:
+        self._driver, array = driver, ctypes.c_void_p()
+        if texture.layout == "array":
+            array = self._copied(texture, address, stream)
+            of = _TexelPlace(array=array)
+        else:
+            rows = len(texture.dims) > 1
+            size = texture.dims[0] if rows else texture.extent
+            form = _FORMATS[texture.dtype]
+            linear = _Linear(address, form, texture.channels, size, texture.dims[-1], texture.row)
+            of = _TexelPlace(linear=linear)
+        kind = _OF_ARRAY if array.value else _OF_ROWS if len(texture.dims) > 1 else _OF_LINEAR
+        modes = [_ADDRESS_MODES[each] for each in texture.modes]
+        description = _TextureDescription(
+            filter=_FILTER_MODES[texture.filter],
+            flags=_AS_INTEGER * (not texture.floating) + _NORMALIZED * texture.normalized,
+        )
+        description.address[:] = [*modes, *[_ADDRESS_MODES["clamp"]] * (3 - len(modes))]
+        handle = ctypes.c_uint64()
+        driver.call(
+            "cuTexObjectCreate",
+            ctypes.byref(handle),
+            ctypes.byref(_ResourceDescription(kind=kind, of=of)),
+            ctypes.byref(description),
+            ctypes.c_void_p(),
+        )
+        #: What a kernel takes.
+        self.handle = handle.value
+        weakref.finalize(self, driver.forget, self.handle, array.value).atexit = False
+
+    def _copied(self, texture: Texture, address: int, stream: int) -> ctypes.c_void_p:
+        """A CUDA array that holds the texels."""
+        width, height, depth = (*texture.dims, 1, 1)[:3]
+        # An extent of 0 says that there is no such axis.
+        extents = (*texture.dims, 0, 0)[:3]
+        shape = _ArrayDescription(format=_FORMATS[texture.dtype], channels=texture.channels)
+        shape.extents[:] = extents
+        array = ctypes.c_void_p()
+        self._driver.call("cuArray3DCreate_v2", ctypes.byref(array), ctypes.byref(shape))
+        copy = _Copy(
+            source=_End(kind=_DEVICE, device=address, pitch=texture.row, height=height),
+            goal=_End(kind=_ARRAY, array=array),
+        )
+        copy.extents[:] = (width * texture.texel, height, depth)
+        self._driver.call("cuMemcpy3DAsync_v2", ctypes.byref(copy), ctypes.c_void_p(stream))
+        return array

@@ -1,0 +1,221 @@
+"""``tex``: texels at coordinates, the nearest or weighed (`ptxemu.texture`).
+
+How a coordinate becomes texels follows "Texture Fetching" of the CUDA C++ Programming Guide. What
+a fetch asks of L1 and L2 is not documented: nothing is counted of it but how often it ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+
+from ptxemu.errors import Fault
+from ptxemu.faults.watching import check_written
+from ptxemu.faults.words import first_lane, who
+from ptxemu.ops.access import items_of
+from ptxemu.ptx.instructions import Addr, Instr, Operand, Vec
+from ptxemu.state.context import Bound, CodeSite, Context, Registers, Run, put, writes_itself
+from ptxemu.state.lanes import Mask
+from ptxemu.state.spaces import GLOBAL_BASE
+from ptxemu.state.values import Array, Ints, narrow, signed, single, unsigned
+from ptxemu.texture import CHANNELS, Addressing, Texture
+
+#: Steps of a weight: it is held in 9 bits, 8 of them behind the point, so that 1 is exact.
+_STEPS = 256
+#: Beyond any axis: coordinates are cut there, so that they fit into an integer.
+_FAR = 2.0**40
+_AXES = {"1d": 1, "2d": 2, "3d": 3}
+#: Along one axis: texels, whether they are there, and their shares; None: 1.
+_Taps = tuple[Ints, Array, Array | None]
+
+
+def fetch(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    """A fetch of the texture that a register names.
+
+    Raises:
+        Unsupported: a layered, cube or sparse texture, gradients, or a texture that is a symbol.
+    """
+    axes = next((_AXES[part] for part in instr.parts if part in _AXES), 0)
+    goal, source = instr.operands[0], instr.operands[1]
+    gives, takes = instr.parts[-2:]
+    plain = {"tex", "level", "base", "v4", *_AXES, gives, takes}
+    known = plain.issuperset(instr.parts) and gives in ("f32", "s32", "u32")
+    if not (axes and known and takes in ("f32", "s32") and isinstance(source, Vec)):
+        raise ctx.unsupported(instr)
+    # Of a texture without smaller images the level is the first, whichever is asked for.
+    if len(instr.operands) != 2 + ("level" in instr.parts):
+        raise ctx.unsupported(instr, "with offsets")
+    handle, *rest = source.items
+    if not isinstance(handle, Addr) or len(rest) != 1 or not isinstance(goal, Vec):
+        raise ctx.unsupported(instr)
+    slot, _, space = ctx.address(handle)
+    if space:
+        raise ctx.unsupported(instr, "a texture that is no argument")
+    coordinates = [ctx.slot(each, 4, takes) for each in items_of(rest[0])[:axes]]
+    targets = [ctx.target(each) for each in goal.items]
+    wanted = _wanted(goal.items, ctx)
+    site.space, site.width = "texture", 0
+    rt = ctx.rt
+
+    @writes_itself
+    def run(R: Registers, M: Mask) -> None:
+        at = tuple(
+            single(R[each]) if takes == "f32" else signed(R[each], 4) for each in coordinates
+        )
+        handles = unsigned(R[slot], 8)
+        on = rt.lanes.full(M)
+        for each in np.unique(np.broadcast_to(handles, on.shape)[on]).tolist():
+            inner = M if handles.size == 1 else rt.lanes.within(M, handles == each)
+            inner.partial = M.partial or inner is not M
+            bound = ctx.textures.get(each)
+            wrong = _refused(bound, axes, gives, takes, wanted)
+            if wrong is not None:
+                row, thread = first_lane(rt.lanes, on & (handles == each))
+                what, hint = wrong
+                raise Fault(
+                    f"{ctx.where(instr)}: {who(rt.lanes, row, thread)} fetches {what}", hint
+                )
+            assert bound is not None
+            site.width = bound.texture.texel
+            for target, value in zip(targets, _fetched(bound, at, gives, ctx, site, inner),
+                                     strict=False):  # fmt: skip
+                put(R, inner, target, value, 4)
+
+    return run
+
+
+def _wanted(items: tuple[Operand, ...], ctx: Context) -> int:
+    """How many of the four channels somebody reads."""
+    names = [getattr(each, "name", "") for each in items]
+    return max((n for n, name in enumerate(names, 1) if name in ctx.read), default=0)
+
+
+def _refused(
+    bound: Bound | None, axes: int, gives: str, takes: str, wanted: int
+) -> tuple[str, str] | None:
+    """What is wrong with a fetch, and what to do; None where nothing is."""
+    if bound is None:
+        return (
+            "from no texture of this launch",
+            "Pass a texture object for this parameter: a `TextureArgument`.",
+        )
+    texture, name = bound.texture, bound.name
+    if axes != len(texture.dims):
+        return (
+            f"at {axes} coordinates from the texture over {name}, which has {len(texture.dims)}",
+            f"Read it with tex{len(texture.dims)}D, or give its `dims` as the kernel reads it.",
+        )
+    if axes == 1 and (takes == "s32") != (texture.layout == "linear"):
+        has, read, other = (
+            ("linear memory", "tex1Dfetch", "array")
+            if texture.layout == "linear"
+            else ("an array", "tex1D", "linear")
+        )
+        return (
+            f"from the texture over {name}, which is of {has}: {read} alone reads that",
+            f'Read it with {read}, or write layout = "{other}".',
+        )
+    if (gives == "f32") != texture.floating:
+        kind = "floating-point numbers" if gives == "f32" else "integers"
+        integers = CHANNELS[texture.dtype][1]
+        way = 'read = "float"' if gives == "f32" and integers else "the `dtype` that it reads"
+        return (
+            f"{kind} from the texture of {texture.dtype} over {name}",
+            f"Give the texture {way}, or fetch its own type in the kernel.",
+        )
+    if wanted > texture.channels:
+        return (
+            f"{wanted} channels from the texture over {name}, which has {texture.channels}",
+            f"Give it channels = {wanted if wanted != 3 else 4}, or read fewer in the kernel.",
+        )
+    return None
+
+
+def _fetched(
+    bound: Bound, at: tuple[Array, ...], gives: str, ctx: Context, site: CodeSite, M: Mask
+) -> Iterator[Array]:
+    """The channels of the texels at coordinates, one after the other."""
+    rt, texture = ctx.rt, bound.texture
+    size = CHANNELS[texture.dtype][0]
+    taps = list(_taps(texture, at))
+    for channel in range(texture.channels):
+        total: Array | None = None
+        for byte, inside, weight in taps:
+            first = bound.start + byte + channel * size
+            _look(ctx, site, first, inside, M)
+            memory = rt.arena.view(np.dtype(texture.dtype))
+            value = np.where(inside, _number(texture, memory[first // size]), 0)
+            part = value if weight is None else value * weight
+            total = part if total is None else total + part
+        assert total is not None
+        if gives == "f32":
+            yield narrow(np.atleast_2d(total).astype(np.float64))
+        else:
+            yield np.atleast_2d(total).astype(np.int64).astype(np.uint32)
+
+
+def _look(ctx: Context, site: CodeSite, first: Ints, inside: Array, M: Mask) -> None:
+    """Note from where is read, and that it holds something."""
+    rt, lanes = ctx.rt, ctx.rt.lanes
+    if rt.arena.written is not None:
+        bad = lanes.full(M) & inside & (rt.arena.written[first] == 0)
+        if bad.any():
+            check_written(ctx, site, bad, first + GLOBAL_BASE)
+    if rt.origins is not None:
+        rt.origins.touch("load", "global", first, site.width, M)
+
+
+def _number(texture: Texture, texels: Array) -> Array:
+    """Channels as a fetch gives them: float64, or the integers themselves."""
+    if not texture.floating:
+        return texels
+    wide = texels.astype(np.float64)
+    return np.maximum(wide / CHANNELS[texture.dtype][1], -1.0) if texture.as_float else wide
+
+
+def _taps(texture: Texture, at: tuple[Array, ...]) -> Iterator[_Taps]:
+    """The texels that fetches read: their bytes in the texture, inside or not, and weights."""
+    rows = texture.dims[1] if len(texture.dims) > 1 else 1
+    steps = (texture.texel, texture.row, texture.row * rows)
+    axes = [_along(texture, axis, each) for axis, each in enumerate(at)]
+    for chosen in product(*axes):
+        byte, inside, weight = np.zeros((1, 1), np.int64), np.ones((1, 1), np.bool_), None
+        for (index, there, share), step in zip(chosen, steps, strict=False):
+            byte, inside = byte + index * step, inside & there
+            if share is not None:
+                weight = share if weight is None else weight * share
+        yield byte, inside, weight
+
+
+def _along(texture: Texture, axis: int, at: Array) -> list[_Taps]:
+    """The texels along one axis."""
+    size, mode = texture.dims[axis], texture.modes[axis]
+    if at.dtype.kind == "i":
+        # Outside of linear memory a fetch gives 0, whatever the mode.
+        mode = "border" if texture.layout == "linear" else mode
+        return [(*_placed(at.astype(np.int64), size, mode), None)]
+    place = at.astype(np.float64)
+    place = np.where(np.isfinite(place), place, 0.0)
+    if texture.normalized:
+        place = (place - np.floor(place) if mode == "wrap" else place) * size
+    place = np.clip(place, -_FAR, _FAR)
+    if texture.filter == "point":
+        return [(*_placed(np.floor(place).astype(np.int64), size, mode), None)]
+    steps = np.floor((place - 0.5) * _STEPS + 0.5).astype(np.int64)
+    low, share = steps // _STEPS, (steps % _STEPS) / _STEPS
+    return [(*_placed(low, size, mode), 1.0 - share), (*_placed(low + 1, size, mode), share)]
+
+
+def _placed(index: Ints, size: int, mode: Addressing) -> tuple[Ints, Array]:
+    """Texels by their places, which may be outside, and whether they are there."""
+    inside = (index >= 0) & (index < size)
+    if mode == "border":
+        return np.clip(index, 0, size - 1), inside
+    if mode == "wrap":
+        index = index % size
+    elif mode == "mirror":
+        index = index % (2 * size)
+        index = np.where(index < size, index, 2 * size - 1 - index)
+    return np.clip(index, 0, size - 1), np.ones_like(inside)

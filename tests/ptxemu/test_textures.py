@@ -1,0 +1,255 @@
+"""Textures: what ``tex`` reads, by the rules of the programming guide, and what is refused."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ptxemu
+from ptxemu.texture import Texture
+from tests.ptxemu.conftest import Compile
+
+pytestmark = pytest.mark.nvcc
+
+HEAD = '#include <cuda_runtime.h>\nextern "C" __global__ void k'
+FETCH = (
+    HEAD
+    + """(cudaTextureObject_t t, float* y) {
+    int i = threadIdx.x; y[i] = tex1Dfetch<float>(t, i - 8); }"""
+)
+AT1 = (
+    HEAD
+    + """(cudaTextureObject_t t, const float* u, float* y) {
+    int i = threadIdx.x; y[i] = tex1D<float>(t, u[i]); }"""
+)
+AT2 = (
+    HEAD
+    + """(cudaTextureObject_t t, const float* u, const float* v, float* y) {
+    int i = threadIdx.x; y[i] = tex2D<float>(t, u[i], v[i]); }"""
+)
+RGBA = (
+    HEAD
+    + """(cudaTextureObject_t t, const float* u, const float* v, float4* y) {
+    int i = threadIdx.x; y[i] = tex2D<float4>(t, u[i], v[i]); }"""
+)
+BYTES = (
+    HEAD
+    + """(cudaTextureObject_t t, const float* u, const float* v, uchar4* y) {
+    int i = threadIdx.x; y[i] = tex2D<uchar4>(t, u[i], v[i]); }"""
+)
+AT3 = (
+    HEAD
+    + """(cudaTextureObject_t t, const float* u, float* y) {
+    int i = threadIdx.x; y[i] = tex3D<float>(t, u[i], 0.9f * u[i], 2.f - u[i]); }"""
+)
+
+
+def run(cuda: Compile, code: str, arrays: dict[str, Any], texture: Texture, **more: Any) -> Any:
+    """Run a kernel whose first argument is a texture over ``t``."""
+    module = ptxemu.Module(cuda(code))
+    args: dict[str, Any] = {"t": ptxemu.TextureArgument(arrays["t"], texture)}
+    args |= {name: each for name, each in arrays.items() if name != "t"}
+    block = len(next(each for name, each in arrays.items() if name != "t"))
+    return module.kernel("k").run(1, block, args, **more)
+
+
+def folded(index: int, size: int, mode: str) -> int | None:
+    """A texel's place by its addressing mode, as the guide words it; None: it is 0."""
+    if 0 <= index < size:
+        return index
+    if mode == "border":
+        return None
+    if mode == "clamp":
+        return min(max(index, 0), size - 1)
+    turn, at = divmod(index, size)
+    return at if mode == "wrap" or turn % 2 == 0 else size - 1 - at
+
+
+def expected(texels: Any, at: tuple[float, ...], texture: Texture) -> float:
+    """One fetch, texel by texel."""
+    sizes = texture.dims
+    places = [x * n if texture.normalized else x for x, n in zip(at, sizes, strict=True)]
+    choices = []
+    for place in places:
+        if texture.filter == "point":
+            choices.append([(int(np.floor(place)), 1.0)])
+            continue
+        steps = int(np.floor((place - 0.5) * 256 + 0.5))
+        share = (steps % 256) / 256
+        choices.append([(steps // 256, 1 - share), (steps // 256 + 1, share)])
+    total = 0.0
+    for chosen in product(*choices):
+        index = [folded(i, n, m) for (i, _), n, m in zip(chosen, sizes, texture.modes, strict=True)]
+        if None not in index:
+            total += float(texels[tuple(index[::-1])]) * float(np.prod([w for _, w in chosen]))
+    return total
+
+
+def test_linear_memory_is_read_by_whole_numbers_and_is_0_outside(cuda: Compile) -> None:
+    texels = np.arange(1, 25, dtype="f4")
+    arrays = {"t": texels, "y": np.full(40, -1, "f4")}
+    out = run(cuda, FETCH, arrays, Texture("float32", (24,), layout="linear")).outputs["y"]
+    assert out.tolist() == [0.0] * 8 + texels.tolist() + [0.0] * 8
+
+
+@pytest.mark.parametrize("mode", ["clamp", "border", "wrap", "mirror"])
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize("filtered", ["point", "linear"])
+def test_a_fetch_between_and_beyond_texels_is_as_the_guide_has_it(
+    cuda: Compile, mode: Any, normalized: bool, filtered: Any
+) -> None:
+    if mode in ("wrap", "mirror") and not normalized:
+        pytest.skip("refused: see the last test")
+    rng = np.random.default_rng(3)
+    texels = rng.standard_normal((5, 7)).astype("f4")
+    texture = Texture("float32", (7, 5), address=(mode,), filter=filtered, normalized=normalized)
+    scale = (1.0, 1.0) if normalized else (7.0, 5.0)
+    # Multiples of 1/64 of a texel lie on no border between two weights.
+    u = ((rng.integers(-640, 1280, 96) + 0.25) / 640 * scale[0]).astype("f4")
+    v = ((rng.integers(-640, 1280, 96) + 0.25) / 640 * scale[1]).astype("f4")
+    out = run(cuda, AT2, {"t": texels, "u": u, "v": v, "y": np.zeros(96, "f4")}, texture)
+    want = [expected(texels, (float(a), float(b)), texture) for a, b in zip(u, v, strict=True)]
+    assert np.allclose(out.outputs["y"], want, rtol=0, atol=1e-6)
+    line = run(
+        cuda,
+        AT1,
+        {"t": texels[0].copy(), "u": u, "y": np.zeros(96, "f4")},
+        Texture("float32", (7,), address=(mode,), filter=filtered, normalized=normalized),
+    )
+    want = [
+        expected(texels[0], (float(a),),
+                 Texture("float32", (7,), address=(mode,), filter=filtered, normalized=normalized))
+        for a in u
+    ]  # fmt: skip
+    assert np.allclose(line.outputs["y"], want, rtol=0, atol=1e-6)
+
+
+def test_weights_have_8_bits_behind_the_point(cuda: Compile) -> None:
+    """Between 0 and 256 a fetch gives whole numbers: the steps of its weight."""
+    u = (0.5 + np.arange(64) / 63).astype("f4")
+    arrays = {"t": np.array([0, 256], "f4"), "u": u, "y": np.zeros(64, "f4")}
+    out = run(cuda, AT1, arrays, Texture("float32", (2,), filter="linear")).outputs["y"]
+    assert (out == np.round(out)).all() and out[0] == 0 and out[-1] == 256
+    assert np.abs(out - 256 * (u - 0.5)).max() <= 0.5
+
+
+@pytest.mark.parametrize(
+    ("dtype", "most"), [("u1", 255), ("i1", 127), ("u2", 65535), ("i2", 32767)]
+)
+def test_integers_are_read_as_numbers_of_0_to_1(cuda: Compile, dtype: str, most: int) -> None:
+    rng = np.random.default_rng(4)
+    texels = rng.integers(*(np.iinfo(dtype).min, np.iinfo(dtype).max + 1), (3, 4, 4)).astype(dtype)
+    texels[0, 0] = np.iinfo(dtype).min
+    texture = Texture(np.dtype(dtype).name, (4, 3), channels=4, as_float=True)
+    x, y = np.tile(np.arange(4), 3), np.repeat(np.arange(3), 4)
+    arrays = {"t": texels, "u": x.astype("f4"), "v": y.astype("f4"), "y": np.zeros((12, 4), "f4")}
+    out = run(cuda, RGBA, arrays, texture).outputs["y"]
+    want = np.maximum(texels.reshape(12, 4) / most, -1).astype("f4")
+    assert (out == want).all()
+    weighed = Texture(np.dtype(dtype).name, (4, 3), channels=4, as_float=True, filter="linear")
+    arrays["u"] = (x + 1).astype("f4")  # half-way to the next texel
+    arrays["v"] = (y + 0.5).astype("f4")
+    out = run(cuda, RGBA, arrays, weighed).outputs["y"].reshape(3, 4, 4)
+    wide = np.maximum(texels / most, -1)
+    assert np.allclose(out[:, :-1], (wide[:, :-1] + wide[:, 1:]) / 2, atol=1e-6)
+
+
+def test_texels_of_four_bytes_keep_their_integers_and_rows_their_pitch(cuda: Compile) -> None:
+    padded = np.zeros((3, 8, 4), "u1")
+    padded[:, :5] = np.random.default_rng(5).integers(0, 256, (3, 5, 4))
+    texture = Texture("uint8", (5, 3), channels=4, pitch=32, layout="linear")
+    x, y = np.tile(np.arange(5), 3), np.repeat(np.arange(3), 5)
+    arrays = {"t": padded, "u": x.astype("f4"), "v": y.astype("f4"), "y": np.zeros((15, 4), "u1")}
+    ran = run(cuda, BYTES, arrays, texture)
+    assert (ran.outputs["y"].reshape(3, 5, 4) == padded[:, :5]).all()
+    (row,) = [each for each in ran.counts.rows if each.instr.op == "tex"]
+    assert row.warps == 1 and row.kind == "memory" and row.copied
+    assert (row.site.sectors, row.site.requests) == (0, 0), "its cost is not known"
+
+
+def test_three_axes(cuda: Compile) -> None:
+    texels = np.random.default_rng(6).standard_normal((3, 4, 5)).astype("f4")
+    texture = Texture("float32", (5, 4, 3), filter="linear", address=("clamp", "clamp", "border"))
+    u = (np.arange(64) / 13 - 0.3).astype("f4")
+    out = run(cuda, AT3, {"t": texels, "u": u, "y": np.zeros(64, "f4")}, texture).outputs["y"]
+    second, third = (np.float32(0.9) * u).astype("f4"), (np.float32(2) - u).astype("f4")
+    places = zip(u, second, third, strict=True)
+    want = [expected(texels, tuple(map(float, each)), texture) for each in places]
+    assert np.allclose(out, want, rtol=0, atol=1e-5)
+
+
+PLAIN = {"u": np.zeros(8, "f4"), "v": np.zeros(8, "f4"), "y": np.zeros(8, "f4")}
+
+
+@pytest.mark.parametrize(
+    ("code", "wrong", "words", "right"),
+    [
+        (AT2, Texture("float32", (32,)), "at 2 coordinates", Texture("float32", (8, 4))),
+        (AT2, Texture("int32", (8, 4)), "floating-point numbers from the texture of int32",
+         Texture("float32", (8, 4))),
+        (AT2, Texture("uint8", (8, 4)), "of uint8", Texture("uint8", (8, 4), as_float=True)),
+        (FETCH, Texture("float32", (8,)), "of an array: tex1D",
+         Texture("float32", (8,), layout="linear")),
+        (AT1, Texture("float32", (8,), layout="linear"), "of linear memory: tex1Dfetch",
+         Texture("float32", (8,))),
+        (RGBA, Texture("float32", (8, 1)), "4 channels", Texture("float32", (8, 1), channels=4)),
+    ],
+)  # fmt: skip
+def test_what_a_kernel_reads_otherwise_is_told_and_the_hint_helps(
+    cuda: Compile, code: str, wrong: Texture, words: str, right: Texture
+) -> None:
+    names = {FETCH: ("y",), AT1: ("u", "y")}.get(code, ("u", "v", "y"))
+    arrays = {"t": np.zeros(32, "f4"), **{name: PLAIN[name] for name in names}}
+    if code is RGBA:
+        arrays["y"] = np.zeros((8, 4), "f4")
+    (fault,) = run(cuda, code, arrays, wrong).faults
+    assert "k.cu:" in fault.message and words in fault.message and fault.hint
+    assert run(cuda, code, arrays, right).faults == ()
+
+
+def test_a_number_is_no_texture(cuda: Compile) -> None:
+    kernel = ptxemu.Module(cuda(FETCH)).kernel("k")
+    (fault,) = kernel.run(1, 8, {"t": 77, "y": np.zeros(8, "f4")}).faults
+    assert "from no texture of this launch" in fault.message and "TextureArgument" in fault.hint
+
+
+def test_texels_that_nothing_has_written_are_told(cuda: Compile) -> None:
+    arrays = {"t": np.zeros(24, "f4"), "y": np.zeros(24, "f4")}
+    texture = Texture("float32", (24,), layout="linear")
+    (fault,) = run(cuda, FETCH, arrays, texture, unwritten=["t"]).faults
+    assert "reads t[0], which nothing has written" in fault.message
+
+
+def test_a_texture_beyond_its_array_is_refused(cuda: Compile) -> None:
+    with pytest.raises(ptxemu.LaunchError, match="reaches over 400 bytes, more than t has"):
+        run(cuda, FETCH, {"t": np.zeros(24, "f4"), "y": np.zeros(24, "f4")},
+            Texture("float32", (100,), layout="linear"))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("dtype", {"dtype": "float64"}),
+        ("channels", {"channels": 3}),
+        ("dims", {"dims": (4, 4, 4, 4)}),
+        ("dims", {"dims": (0, 4)}),
+        ("dims", {"dims": (4, 70_000)}),
+        ("dims", {"dims": (3, 3), "layout": "linear"}),
+        ("pitch", {"pitch": 8}),
+        ("pitch", {"pitch": 40, "layout": "linear"}),
+        ("address", {"address": ("wrap",)}),
+        ("address", {"address": ("clamp", "mirror")}),
+        ("address", {"address": ("clamp", "clamp", "clamp")}),
+        ("read", {"as_float": True}),
+        ("filter", {"dtype": "uint8", "filter": "linear"}),
+        ("filter", {"dims": (4,), "layout": "linear", "filter": "linear"}),
+        ("normalized", {"dims": (4,), "layout": "linear", "normalized": True}),
+    ],
+)
+def test_what_the_driver_refuses_or_changes_is_refused(key: str, values: dict[str, Any]) -> None:
+    with pytest.raises(ptxemu.DescriptorError) as caught:
+        Texture(**{"dtype": "float32", "dims": (4, 4), **values})
+    assert caught.value.key == key and caught.value.hint
