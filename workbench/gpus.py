@@ -128,6 +128,7 @@ def chip_for(device: Device) -> Chip | None:
     return msgspec.convert(fields, Chip)
 
 
-#: What all chips have in common: bytes of a sector, lanes of a warp.
+#: What all chips have in common: bytes of a sector and of all banks, lanes of a warp.
 SECTOR_BYTES: int = _table()["common"]["sector_bytes"]
+WAVEFRONT_BYTES: int = _table()["common"]["banks"] * _table()["common"]["bank_bytes"]
 WARP_SIZE: int = _table()["common"]["warp_size"]

@@ -45,7 +45,14 @@ def test_a_level_that_nobody_measured_has_no_intensity() -> None:
     found = place(**{"lts__t_sectors.sum": None})
     assert isinstance(found, Position)
     assert found.intensity("L2") is None and "L2" not in found.traffic
-    assert traffic(make_launch(metrics={})) == {}
+    assert traffic(make_launch(metrics={}, instructions=InstructionTable())) == {}
+
+
+def test_shared_memory_is_a_level_with_the_roof_of_the_l1() -> None:
+    launch = make_launch(metrics=make_metrics(memory_l1_wavefronts_shared=32))
+    assert traffic(launch)["shared"] == 32 * 128
+    found = roof(chip_for(H200), launch, "float32")
+    assert found.slope("shared") == found.slope("L1") > 0
 
 
 def test_bulk_copies_leave_no_traffic_at_the_l1() -> None:

@@ -12,12 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.browser.conftest import kinds, wait_for_charts
-from tests.factories import make_timing
+from tests.factories import make_instructions, make_launch, make_profile, make_timing
 from tests.views import site_data
 from tests.views.site_data import INJECTION
+from workbench.model import SourceFile
 from workbench.project import find_project
 from workbench.store import Store
 from workbench.views.html.build import build_report
@@ -149,6 +151,48 @@ def test_all_instructions_are_read_when_they_are_looked_at(
     page.get_by_role("radio", name="PTX").check()
     page.locator(".ptx tbody tr[data-at]").first.wait_for()
     assert "ld.shared" in page.locator(".ptx tbody").inner_text()
+
+
+def test_a_long_kernel_is_a_window_around_its_hot_instructions(
+    tmp_path: Path, open_page: Open
+) -> None:
+    """What lies between unfolds on a click, for a deep link and for a chosen line."""
+    count, hot = 2_000, 1_200
+    table = msgspec.structs.replace(
+        make_instructions(smsp__pcsamp_sample_count={100: 9, hot: 90, hot + 1: 30}),
+        address=tuple(range(0, 16 * count, 16)),
+        text=("NOP",) * count,
+        file=(0,) * 1_000 + (1,) * 1_000,
+        line=(3,) * hot + (500,) + (40,) * (count - hot - 1),
+    )
+    site_data.study(tmp_path)
+    text = "\n".join(f"line {number}" for number in range(1, 1_001))
+    Store(tmp_path / "profiles").save(
+        make_profile(
+            launches=(make_launch(instructions=table),),
+            sources=(SourceFile("demo.cuh", "x\n" * 9), SourceFile("demo.cu", text)),
+        )
+    )
+    build_report(tmp_path / "reports", project=find_project(tmp_path))
+    (path,) = (tmp_path / "reports").rglob("v2.html")
+    page = open_page(path)
+    page.locator(".machine").scroll_into_view_if_needed()
+    page.locator(".sass .gap button").first.wait_for()
+    assert page.locator(".sass tbody tr").count() < count / 2
+    assert page.locator("table.src").first.get_attribute("id") == "k0f1"  # headers come last
+    box, row = page.locator(".sass").locator("..").bounding_box(), page.locator(f"#k0-i{hot}")
+    assert box["y"] <= row.bounding_box()["y"] <= box["y"] + box["height"]
+    page.locator(".machine [data-next]").click()
+    assert "sel" in row.get_attribute("class")
+    page.evaluate("location.hash = '#k0-i700'")
+    page.locator("#k0-i700").wait_for()
+    page.locator(".machine").get_by_role("button", name="Hottest first").click()
+    first = page.locator(".sass tbody tr").first
+    assert first.get_attribute("id") == f"k0-i{hot}"
+    page.locator("#k0f1 .gap button").first.click()
+    page.locator("#k0f1 td.c", has_text="line 150").first.wait_for()
+    page.keyboard.press("h")
+    assert page.locator("#k0f1 tr.sel").count() == 1
 
 
 def test_a_page_without_its_file_keeps_the_hottest_instructions(

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.factories import make_instructions, make_launch, make_profile
 from workbench import units
-from workbench.analysis.limits.roofline import Roof
+from workbench.analysis.limits.roofline import Level, Position, Roof
 from workbench.views.html.charts import figure as charts
 from workbench.views.html.charts import roof as charts_labels
 from workbench.views.html.charts import roof as charts_roof
 from workbench.views.html.charts.figure import IntervalBar, Layer, Mark
 from workbench.views.html.charts.lines import Axis, Point, Series, lines, round_places
 from workbench.views.html.charts.roof import Spot, placed
+from workbench.views.html.charts.several import stack_stalls
 from workbench.views.html.charts.steps import Fall, total, waterfall
+
+STALL = "smsp__pcsamp_warps_issue_stalled_"
 
 
 def traces(figure: charts.Figure) -> list[dict[str, Any]]:
@@ -97,10 +102,60 @@ def test_each_level_with_points_has_its_roof() -> None:
     slopes = [trace for trace in traces(figure) if trace["mode"] == "lines"]
     assert [trace["line"]["dash"] for trace in slopes] == ["dot", "solid"]
     text = figure.spec["layout"]["annotations"][-1]["text"]
-    assert text == "30.0 TB/s L1 (dotted)<br>4.00 TB/s device memory"
+    assert text == "30.0 TB/s L1 and shared memory (dotted)<br>4.00 TB/s device memory"
     for trace, bandwidth in zip(slopes, (30e12, 4e12), strict=True):
         assert trace["y"][0] == pytest.approx(trace["x"][0] * bandwidth)
         assert max(trace["y"]) == 60e12
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.1, 1e3), st.floats(0.3, 1.0)), min_size=1, max_size=3),
+    st.booleans(),
+)
+def test_what_is_written_of_a_ceiling_lies_on_no_point(
+    points: list[tuple[float, float]], path: bool
+) -> None:
+    roof = Roof(flops=60e12, bandwidth=4e12, l1=30e12, l2=8e12)
+    dots = [charts_roof.Dot(f"v{n}", x, y * 60e12, "") for n, (x, y) in enumerate(points)]
+    figure = charts_roof.roofline("x", "label", [("L2", dots)], [roof], path=path)
+    layout = figure.spec["layout"]
+    (left, right), (low, high) = layout["xaxis"]["range"], layout["yaxis"]["range"]
+    width, height = (860 if path else 520), figure.height - 80
+    text = layout["annotations"][0]
+    box = charts_roof.RoofText((text["text"],), ()).box(
+        (text["x"], text["xanchor"], text["y"], text["yanchor"]), height, width
+    )
+    for dot in dots:
+        x = width * (math.log10(dot.intensity) - left) / (right - left)
+        y = height * (high - math.log10(dot.rate)) / (high - low)
+        assert not box.meets(charts_labels.Box(x - 5, y - 5, x + 5, y + 5))
+
+
+def test_a_launch_is_told_the_roof_that_it_is_closest_to() -> None:
+    roof = Roof(flops=60e12, bandwidth=4e12, l1=30e12, l2=8e12)
+    moved: dict[Level, float] = {"shared": 2.4e13, "L2": 4e12, "DRAM": 1e12}
+    place = Position(work={"float32": 30e12}, seconds=1.0, traffic=moved)
+    assert charts_roof.nearest(place, roof) == "shared memory, 80.0%"
+    few = Position(work={"float32": 30e12}, seconds=1.0, traffic={"DRAM": 1e12})
+    assert charts_roof.nearest(few, roof) == "float32 peak, 50.0%"
+    assert charts_roof.nearest(few, Roof()) == ""
+
+
+def test_a_warp_state_has_one_colour_whatever_is_beside_it() -> None:
+    slow, fast = (
+        make_profile(launches=(make_launch(instructions=make_instructions(**columns)),))
+        for columns in (
+            {STALL + "barrier": {0: 900}, STALL + "long_scoreboard": {0: 800}},
+            {STALL + "long_scoreboard": {0: 900}, STALL + "wait": {0: 800}},
+        )
+    )
+    colors = []
+    for profile in (slow, fast):
+        split = stack_stalls("stalls", [("v0", profile)])
+        assert split is not None
+        colors.append({trace["name"]: trace["marker"]["color"] for trace in traces(split.shares)})
+    assert colors[0]["Long scoreboard"] == colors[1]["Long scoreboard"]
+    assert len({*colors[0].values(), *colors[1].values()}) == 3
 
 
 def test_stacked_series_differ_by_pattern_as_well() -> None:

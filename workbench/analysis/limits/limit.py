@@ -243,8 +243,14 @@ def state_seconds(profile: Profile) -> dict[str, float] | None:
     return seconds if whole and unseen <= UNSAMPLED * whole else None
 
 
+#: A state with this share of any profile has its name.
+NAMED = 0.15
+
+
 def heaviest_states(profiles: Sequence[dict[str, float]], most: int) -> list[tuple[str, list[str]]]:
     """The states of several profiles that are told apart, heaviest first; the rest as one.
+
+    One that takes `NAMED` of any of them is told apart in any case.
 
     Shares decide, so that a slow first version does not hide what the others do. Lists and
     no sets: seconds are added up in this order, and the last digit of a sum depends on it.
@@ -254,13 +260,18 @@ def heaviest_states(profiles: Sequence[dict[str, float]], most: int) -> list[tup
         most: States with a name of their own.
     """
     weight: dict[str, float] = {}
+    named: set[str] = set()
     for seconds in profiles:
         whole = sum(seconds.values())
         for state, amount in seconds.items():
             weight[state] = weight.get(state, 0.0) + amount / whole
+            if amount > NAMED * whole:
+                named.add(state)
     order = sorted(filter(weight.get, weight), key=lambda state: -weight[state])
-    groups = [(title_of(state), [state]) for state in order[:most]]
-    return [*groups, ("All others", order[most:])] if order[most:] else groups
+    named.update(order[:most])
+    groups = [(title_of(state), [state]) for state in order if state in named]
+    others = [state for state in order if state not in named]
+    return [*groups, ("All others", others)] if others else groups
 
 
 # --- How long SMs were active: what a launch itself takes, and what blocks that end unevenly cost

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 from workbench.analysis.absent import plus
 from workbench.analysis.aggregate import Recent, near, value_of
 from workbench.counters import Missing, Reading, read
-from workbench.gpus import SECTOR_BYTES, Chip, chip_for
+from workbench.gpus import SECTOR_BYTES, WAVEFRONT_BYTES, Chip, chip_for
 from workbench.model import Dim3, Launch, Number, Profile, Record, Timing
 from workbench.sass import (
     GLOBAL_ATOMICS,
@@ -261,9 +261,9 @@ def measured(profile: Profile) -> list[Launch]:
 
 # --- Under the roofline ------------------------------------------------------------------------
 
-Level = Literal["L1", "L2", "DRAM"]
+Level = Literal["shared", "L1", "L2", "DRAM"]
 #: From the registers outwards.
-LEVELS: tuple[Level, ...] = ("L1", "L2", "DRAM")
+LEVELS: tuple[Level, ...] = ("shared", "L1", "L2", "DRAM")
 
 _L2_SHARE = "lts__t_sectors.avg.pct_of_peak_sustained_elapsed"
 #: Every byte of device memory that SMs ask for by loads and stores crosses the L1. Less than
@@ -311,9 +311,9 @@ class Position(Record, frozen=True):
 class Roof(Record, frozen=True):
     """Ceilings: operations per second of a unit, bytes per second of each level. 0: unknown.
 
-    `bandwidth` is that of device memory, by its data sheet; of `l1` 128 bytes per cycle and SM
-    (NVIDIA's hardware model); of `l2` what the report's own percentage of peak makes of the
-    sectors that it counted.
+    `bandwidth` is that of device memory, by its data sheet; of `l1`, and of shared memory which
+    is the same, 128 bytes per cycle and SM (NVIDIA's hardware model); of `l2` what the report's own
+    percentage of peak makes of the sectors that it counted.
     """
 
     flops: float = 0.0
@@ -324,7 +324,7 @@ class Roof(Record, frozen=True):
 
     def slope(self, level: Level) -> float:
         """Bytes per second that a level moves at most; 0: unknown."""
-        return {"L1": self.l1, "L2": self.l2, "DRAM": self.bandwidth}[level]
+        return {"L2": self.l2, "DRAM": self.bandwidth}.get(level, self.l1)
 
     def above(self, intensity: float, level: Level) -> float:
         """The rate that the roof allows at an intensity of a level; 0: unknown."""
@@ -372,8 +372,14 @@ def roofs(places: Iterable[tuple[Launch, Position]], chip: Chip | None) -> tuple
 
 
 def traffic(launch: Launch) -> dict[Level, float]:
-    """Bytes that crossed each level of the memory hierarchy, where the report tells."""
+    """Bytes that crossed each level of the memory hierarchy, where the report tells.
+
+    Of shared memory what its wavefronts could have moved: conflicts take the same cycles.
+    """
     out: dict[Level, float] = {}
+    wavefronts = value_of(launch, "shared_wavefronts")
+    if wavefronts is not None:
+        out["shared"] = WAVEFRONT_BYTES * wavefronts
     loads = value_of(launch, "global_load_sectors")
     stores = value_of(launch, "global_store_sectors")
     passed = plus(loads, stores, value_of(launch, "local_sectors"))
@@ -402,7 +408,7 @@ def position(launch: Launch) -> Position | Missing:
     if not done:
         return Missing("it executed no float32 operation, matrix product or byte dot product")
     moved = traffic(launch)
-    if not any(moved.values()):
+    if not any(moved[level] for level in moved if level != "shared"):
         return Missing("the report holds no memory traffic")
     return Position(work=done, seconds=seconds, traffic=moved)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -11,11 +12,22 @@ from workbench import units
 from workbench.analysis.aggregate import readings_of
 from workbench.analysis.expectations import Score
 from workbench.analysis.limits.headroom import Panel, Way, line_at, statement_at
-from workbench.analysis.limits.limit import RESOURCES, Limit
+from workbench.analysis.limits.limit import GROUP, RESOURCES, Limit
 from workbench.analysis.wording import Stop
 from workbench.counters import IMPLAUSIBLE, Counter, Missing, Reading, bound_broken, catalog
 from workbench.model import Estimate, Launch, LineKey, Profile, Record, Timing, Verification
 from workbench.views.html.page import Badge, Link, Tone
+
+
+@lru_cache(maxsize=1)
+def _hues() -> dict[str, str]:
+    return {state.id: f"c{place}" for place, state in enumerate(catalog().group(GROUP), 1)}
+
+
+def hue(state: str) -> str:
+    """``c3``: the token of a warp state's colour, which is one on all pages."""
+    return _hues()[state]
+
 
 _CODE = re.compile(r"`([^`]*)`")
 

@@ -20,6 +20,7 @@ from workbench.model import Estimate, KernelResources, Launch
 from workbench.views.html.page import rung_page, to_root
 from workbench.views.html.parts import (
     Phrase,
+    hue,
     interval,
     parameters,
     percent,
@@ -233,6 +234,7 @@ _FILTERS = {
     "floor": floor,
     "gained": gained,
     "group": group,
+    "hue": hue,
     "interval": interval,
     "key": key,
     "message": message,

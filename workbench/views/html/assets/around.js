@@ -208,7 +208,7 @@
   }
 
   // --- keys ------------------------------------------------------------------------------------
-  const KEYS = [["/", "search"], ["j k", "next and previous section"], ["n p", "next and previous step or version"], ["?", "these keys"]];
+  const KEYS = [["/", "search"], ["j k", "next and previous section"], ["n p", "next and previous step or version"], ["h", "next hot line"], ["?", "these keys"]];
   function help() {
     const list = make("ul", "");
     list.append(...KEYS.map(([key, what]) => {
@@ -228,7 +228,14 @@
     const link = document.querySelector(`.steps a[aria-label^="${word}"]`);
     if (link && link.href) link.click();
   };
-  const acts = { "/": () => root !== null && search(), "?": help, j: () => section(1), k: () => section(-1), n: () => neighbour("Next"), p: () => neighbour("Previous") };
+  function hot() {
+    const every = all("[data-next]").filter((node) => node.getClientRects().length);
+    const next = every.find((node) => node.getBoundingClientRect().bottom > 60) || every[0];
+    if (!next) return;
+    next.scrollIntoView({ block: "nearest" });
+    next.click();
+  }
+  const acts = { "/": () => root !== null && search(), "?": help, j: () => section(1), k: () => section(-1), n: () => neighbour("Next"), p: () => neighbour("Previous"), h: hot };
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=radio]), select, textarea, .menu")) return;
     const act = acts[event.key];

@@ -4,6 +4,27 @@
 (() => {
   const all = (selector, root = document) => Array.from(root.querySelectorAll(selector));
   const json = (id) => JSON.parse(document.getElementById(id).textContent);
+  const part = (name, text) => {
+    const node = document.createElement(name);
+    if (text) node.textContent = text;
+    return node;
+  };
+  // The bar behind a number, and another of what exceeds the ideal.
+  function bars(cell, ...widths) {
+    widths.forEach((width, n) => {
+      if (!(width > 0)) return;
+      const bar = part("i");
+      bar.style.width = `${width}%`;
+      if (n) bar.className = "x";
+      cell.append(bar);
+    });
+  }
+  function choose(set, use) {
+    set.addEventListener("change", (event) => use(event.target.value));
+    // A reload may restore a choice that the markup does not show.
+    const checked = set.querySelector("input:checked");
+    if (checked && !checked.defaultChecked) use(checked.value);
+  }
   const idle = window.requestIdleCallback ? (job) => requestIdleCallback(job, { timeout: 500 }) : (job) => setTimeout(job, 1);
   // Reads the script that an inert element names, once: the page itself does not wait for it.
   const scripts = new Map();
@@ -27,74 +48,42 @@
     table.querySelector("th.v").textContent = gutter.title;
     table.querySelector("th.w").textContent = gutter.note;
     for (const row of all("tr[data-n]", table)) {
-      const value = gutter.rows[row.dataset.n];
+      const [text, width, excess, note] = gutter.rows[row.dataset.n] || [];
       const cell = row.querySelector(".v");
       cell.replaceChildren();
-      row.querySelector(".w").textContent = value ? value[3] : "";
-      if (!value) continue;
-      const [text, width, excess] = value;
-      for (const [share, name] of [[width, ""], [excess, "x"]]) {
-        if (share <= 0) continue;
-        const bar = document.createElement("i");
-        bar.style.width = `${share}%`;
-        if (name) bar.className = name;
-        cell.append(bar);
-      }
-      const span = document.createElement("span");
-      span.textContent = text;
-      cell.append(span);
+      row.querySelector(".w").textContent = note || "";
+      bars(cell, width, excess);
+      if (text) cell.append(part("span", text));
     }
+    table.dispatchEvent(new Event("heat"));
   }
   for (const set of all("fieldset[data-gutters]")) {
     const gutters = json(set.dataset.gutters);
-    const tables = set.dataset.tables.split(" ").map((id) => document.getElementById(id));
-    set.addEventListener("change", (event) => {
-      const chosen = gutters[event.target.value];
-      for (const table of tables) fillGutter(table, chosen[table.id]);
+    choose(set, (value) => {
+      for (const id of set.dataset.tables.split(" ")) fillGutter(document.getElementById(id), gutters[value][id]);
     });
-    // A reload may restore a choice that the markup does not show.
-    const checked = set.querySelector("input:checked");
-    if (checked && !checked.defaultChecked) {
-      for (const table of tables) fillGutter(table, gutters[checked.value][table.id]);
-    }
   }
 
   // --- the same on both sides of a diff ----------------------------------------------
   function fillPair(cell, value, before) {
     cell.replaceChildren();
-    if (value) {
-      for (const [share, name] of [[value[1], ""], [value[2], "x"]]) {
-        if (share <= 0) continue;
-        const bar = document.createElement("i");
-        bar.style.width = `${share}%`;
-        if (name) bar.className = name;
-        cell.append(bar);
-      }
-    }
-    if (before) {
-      const was = document.createElement("s");
-      was.textContent = `${before[0]} → `;
-      cell.append(was);
-    }
-    if (value || before) {
-      const now = document.createElement(value ? "span" : "s");
-      now.textContent = value ? value[0] : "0";
-      if (value && value[3]) now.title = value[3];
-      cell.append(now);
-    }
-  }
-  function switchPair(gutter) {
-    for (const cell of all(".sbs .v[data-o], .sbs .v[data-n]")) {
-      const { n, o } = cell.dataset;
-      if (n) fillPair(cell, gutter.new[n], o && gutter.old[o]);
-      else fillPair(cell, gutter.old[o]);
-    }
+    if (value) bars(cell, value[1], value[2]);
+    if (before) cell.append(part("s", `${before[0]} → `));
+    if (!value && !before) return;
+    const now = part(value ? "span" : "s", value ? value[0] : "0");
+    if (value && value[3]) now.title = value[3];
+    cell.append(now);
   }
   for (const set of all("fieldset[data-pair-gutters]")) {
     const gutters = json(set.dataset.pairGutters);
-    set.addEventListener("change", (event) => switchPair(gutters[event.target.value]));
-    const checked = set.querySelector("input:checked");
-    if (checked && !checked.defaultChecked) switchPair(gutters[checked.value]);
+    choose(set, (value) => {
+      const gutter = gutters[value];
+      for (const cell of all(".sbs .v[data-o], .sbs .v[data-n]")) {
+        const { n, o } = cell.dataset;
+        if (n) fillPair(cell, gutter.new[n], o && gutter.old[o]);
+        else fillPair(cell, gutter.old[o]);
+      }
+    });
   }
 
   // --- side by side or unified; a narrow page is always unified ------------------------
@@ -197,24 +186,111 @@
     if (top > 0.8 * box.clientHeight) box.scrollTop = top - box.clientHeight / 3;
   }
 
+  // --- hot lines: the next one, the hottest first, and a map of the window ------------
+  function heat(row) {
+    const bar = row.cells[1] && row.cells[1].querySelector("i");
+    return bar ? parseFloat(bar.style.width) || 0.01 : 0;
+  }
+  function centre(box, row) {
+    box.scrollTop += row.getBoundingClientRect().top - box.getBoundingClientRect().top - box.clientHeight / 3;
+  }
+  function warm(table) {
+    const box = table.closest(".window");
+    const body = table.tBodies[0];
+    const map = part("div");
+    const view = part("b");
+    let kept = null; // all rows in their order, while the hottest stand first
+    let at = -1;
+    const hottest = () => Array.from(body.rows).filter((row) => heat(row) && !row.matches(".cold")).sort((a, b) => heat(b) - heat(a));
+    const follow = () => {
+      map.style.height = `${box.clientHeight}px`;
+      view.style.top = `${100 * box.scrollTop / box.scrollHeight}%`;
+      view.style.height = `${100 * box.clientHeight / box.scrollHeight}%`;
+    };
+    const draw = () => {
+      map.replaceChildren(view, ...hottest().map((row) => {
+        const mark = part("i");
+        mark.style.top = `${100 * row.sectionRowIndex / body.rows.length}%`;
+        mark.style.opacity = 0.2 + heat(row) / 125;
+        return mark;
+      }));
+      follow();
+    };
+    const act = (text, does) => {
+      const button = part("button", text);
+      button.type = "button";
+      button.addEventListener("click", () => does(button));
+      return button;
+    };
+    const next = act("Next hot line", () => {
+      const rows = hottest();
+      if (!rows.length) return;
+      at = (at + 1) % rows.length;
+      centre(box, rows[at]);
+      selected = "";
+      select(rows[at].dataset.at, rows[at]);
+    });
+    next.dataset.next = "";
+    const sort = act("Hottest first", () => {
+      const rows = kept || hottest();
+      kept = kept ? null : Array.from(body.rows);
+      body.replaceChildren(...rows);
+      sort.setAttribute("aria-pressed", String(Boolean(kept)));
+      box.scrollTop = 0;
+      at = -1;
+      draw();
+    });
+    const tools = part("div");
+    tools.className = "heats";
+    tools.append(next, sort);
+    map.className = "map";
+    map.addEventListener("click", (event) => {
+      box.scrollTop = (event.clientY - map.getBoundingClientRect().top) / map.clientHeight * box.scrollHeight - box.clientHeight / 2;
+    });
+    box.before(tools);
+    box.after(map);
+    box.addEventListener("scroll", follow, { passive: true });
+    table.addEventListener("heat", () => {
+      if (kept) sort.click();
+      at = -1;
+      draw();
+    });
+    draw();
+  }
+  for (const table of all("table.src:not(.ptx, .mcode)")) if (table.querySelector("td:nth-child(2) i")) warm(table);
+
+  const code = () => (window.workbenchCode ? Promise.resolve() : load("code"));
+  // --- what is folded between lines ----------------------------------------------------
+  function gap(columns, words, rows) {
+    const row = part("tr");
+    const cell = part("td");
+    const button = part("button", words);
+    row.className = "gap";
+    cell.colSpan = columns;
+    button.type = "button";
+    row.unfold = () => {
+      const table = row.closest("table");
+      row.replaceWith(...rows());
+      table.dispatchEvent(new Event("heat"));
+    };
+    button.addEventListener("click", () => code().then(row.unfold, () => undefined));
+    cell.append(button);
+    row.append(cell);
+    return row;
+  }
+
   // --- instructions: a file beside the page holds all of them ------------------------
   // Rows are made piece by piece while the browser is idle: a kernel has thousands.
   const PIECE = 250;
-  const part = (name, text) => {
-    const node = document.createElement(name);
-    if (text) node.textContent = text;
-    return node;
-  };
   function fill(body, count, row) {
     return new Promise((done) => {
+      const made = document.createDocumentFragment();
       let n = 0;
       const more = () => {
-        const piece = document.createDocumentFragment();
-        for (const end = Math.min(count, n + PIECE); n < end; n += 1) piece.append(row(n));
-        if (n <= PIECE) body.replaceChildren(piece);
-        else body.append(piece);
-        if (n < count) idle(more);
-        else done();
+        for (const end = Math.min(count, n + PIECE); n < end; n += 1) made.append(row(n));
+        if (n < count) return idle(more);
+        body.replaceChildren(made);
+        return done();
       };
       more();
     });
@@ -247,9 +323,8 @@
     const samples = document.createElement("td");
     const [share, width] = word(sass.samples, sass.shares, n);
     if (share) {
-      const bar = document.createElement("i");
-      bar.style.width = `${width}%`;
-      samples.append(bar, part("span", share));
+      bars(samples, width);
+      samples.append(part("span", share));
       samples.title = word(sass.stall, sass.stalls, n);
     }
     const text = document.createElement("td");
@@ -270,11 +345,13 @@
     return row;
   }
   const machines = all("[data-machine]");
+  const [WHOLE, NEAR] = [400, 8];
+  // Unfolds what holds an instruction; `test` is told its number in the launch `k`.
+  const unfold = (k, test) => all(`[data-machine="${k}"] .sass tr.gap`).filter((row) => row.holds && row.holds(test)).forEach((row) => row.unfold());
   let filled = null;
   let complete = false;
   function fillMachines() {
-    const read = () => (window.workbenchCode ? Promise.resolve() : load("code"));
-    filled ||= read().then(() => Promise.all(machines.flatMap((box) => {
+    filled ||= code().then(() => Promise.all(machines.flatMap((box) => {
       const k = box.dataset.machine;
       const code = window.workbenchCode[k];
       const jobs = [];
@@ -282,13 +359,33 @@
       if (sass) {
         const texts = code.sass.text.split("\n");
         const hot = new Set(code.sass.hot);
+        const close = new Set(code.sass.hot.flatMap((n) => Array.from({ length: 2 * NEAR + 1 }, (_, d) => n + d - NEAR)));
         code.labelled = new Map(Object.entries(code.sass.labels).map(([label, n]) => [n, label]));
         const row = (n) => {
           const made = sassRow(code, texts, k, n);
           if (!hot.has(n)) made.className = "cold"; // not printed
           return made;
         };
-        jobs.push(fill(sass, texts.length, row));
+        // A long kernel is a window around its hot instructions; what lies between them unfolds.
+        const shown = texts.map((_, n) => texts.length <= WHOLE || close.has(n));
+        const runs = [];
+        shown.forEach((near, n) => {
+          if (near) runs.push(n);
+          else if (n && !shown[n - 1]) runs.at(-1)[1] = n + 1;
+          else runs.push([n, n + 1]);
+        });
+        const between = ([from, to]) => {
+          const range = Array.from({ length: to - from }, (_, n) => from + n);
+          const folded = gap(6, `${range.length.toLocaleString("en")} instructions with fewer samples`, () => range.map(row));
+          folded.holds = (test) => range.some(test);
+          return folded;
+        };
+        jobs.push(fill(sass, runs.length, (n) => (Array.isArray(runs[n]) ? between(runs[n]) : row(runs[n]))).then(() => {
+          const table = sass.closest("table");
+          table.dispatchEvent(new Event("heat"));
+          const [first] = Array.from(sass.rows).sort((a, b) => heat(b) - heat(a));
+          if (first && !selected) centre(table.closest(".window"), first);
+        }));
       }
       const ptx = box.querySelector(".ptx tbody");
       const texts = code.ptx.text ? code.ptx.text.split("\n") : [];
@@ -311,6 +408,16 @@
     if (window.workbenchCode) idle(fillMachines);
   }
 
+  // --- lines of a source that the page left out: the file beside it has them ------------
+  for (const row of all("tr[data-left]")) {
+    const [file, from, to] = row.dataset.left.split(" ").map(Number);
+    row.replaceWith(gap(4, row.textContent, () => window.workbenchCode.sources[file].slice(from - 1, to).map((text, n) => {
+      const line = part("tr");
+      line.append(...[["n", String(from + n)], ["v"], ["w"], ["c", text]].map(([name, words]) => Object.assign(part("td", words), { className: name })));
+      return line;
+    })));
+  }
+
   // --- machine code of a hunk: rows of both sides, made when somebody opens them --------
   function mcodeSide(side) {
     const cells = [0, 1, 2, 3].map(() => document.createElement("td"));
@@ -325,9 +432,8 @@
       cell.append(link);
     }
     if (time) {
-      const bar = document.createElement("i");
-      bar.style.width = `${width}%`;
-      cells[2].append(bar, part("span", time));
+      bars(cells[2], width);
+      cells[2].append(part("span", time));
     }
     cells[2].dataset.s = seconds;
     cells[3].append(...instruction(text, () => ""));
@@ -384,7 +490,12 @@
     } catch {
       return; // a malformed escape in a hand-typed link
     }
-    if (machines.length && !complete && /^#k\d+-i\d+$/.test(location.hash)) fillMachines().then(reveal);
+    const [, k, number] = /^#(k\d+)-i(\d+)$/.exec(location.hash) || [];
+    if (machines.length && !complete && k) fillMachines().then(reveal);
+    if (!target && k && complete) {
+      unfold(k, (n) => n === Number(number));
+      target = document.getElementById(location.hash.slice(1));
+    }
     if (!target) return;
     let folded = false;
     if (target.matches("tr.still")) {
@@ -430,24 +541,23 @@
     mark(at, from);
   }
   // Samples first; of those without any, one that ran before one that never did.
-  function heat(row) {
-    if (!row.closest(".sass")) return 0;
-    const bar = row.cells[1].querySelector("i");
-    return bar ? parseFloat(bar.style.width) || 0.01 : row.cells[2].textContent ? 0.001 : 0;
-  }
+  const ran = (row) => heat(row) || (row.closest(".sass") && row.cells[2].textContent ? 0.001 : 0);
   function mark(at, from) {
     const hottest = new Map();
+    for (const box of window.workbenchCode ? machines : []) {
+      const { sass } = window.workbenchCode[box.dataset.machine];
+      if (!sass || box.contains(from) || box.querySelector(`.sass tr[data-at="${CSS.escape(at)}"]`)) continue;
+      unfold(box.dataset.machine, (n) => `${word(sass.file, sass.files, n)}:${sass.line[n]}` === at);
+    }
     for (const row of all(`tr[data-at="${CSS.escape(at)}"]`)) {
       row.classList.add("sel");
       const box = row.closest(".window");
       if (!box || box.contains(from) || !row.getClientRects().length) continue;
-      if (!hottest.has(box) || heat(row) > heat(hottest.get(box))) hottest.set(box, row);
+      if (!hottest.has(box) || ran(row) > ran(hottest.get(box))) hottest.set(box, row);
     }
     // Of a line's copies (unrolled, inlined, of several templates) each window shows the hottest;
     // the page itself stays where it is.
-    for (const [box, row] of hottest) {
-      box.scrollTop += row.getBoundingClientRect().top - box.getBoundingClientRect().top - box.clientHeight / 3;
-    }
+    for (const [box, row] of hottest) centre(box, row);
   }
   document.addEventListener("click", (event) => {
     const row = event.target.closest("tr[data-at]");

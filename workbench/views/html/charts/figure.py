@@ -139,10 +139,11 @@ def ticks(top: float, unit: str, wanted: int = 5) -> Json:
 
 
 class Layer(Record, frozen=True):
-    """One series of a stacked chart: a name and a value per row."""
+    """One series of a stacked chart: a name and a value per row; `color` "" is the next one."""
 
     name: str
     marks: tuple[Mark, ...]
+    color: str = ""
 
 
 def stacked(
@@ -170,7 +171,7 @@ def stacked(
                 "textangle": 0,
                 "insidetextfont": {"color": "@card", "size": 11},
                 "marker": {
-                    "color": COLORS[index % len(COLORS)],
+                    "color": layer.color or COLORS[index % len(COLORS)],
                     "line": {"color": "@card", "width": 1},
                     "pattern": {
                         "shape": PATTERNS[index % len(PATTERNS)],

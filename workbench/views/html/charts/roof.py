@@ -71,15 +71,22 @@ def box(spot: Spot, side: str) -> Box:
     return Box(spot.x - wide / 2, top, spot.x + wide / 2, top + _LINE)
 
 
-def placed(spots: Sequence[Spot], width: float, height: float) -> list[PointLabel]:
+def _marks(spots: Sequence[Spot]) -> list[Box]:
+    return [Box(s.x - _MARK, s.y - _MARK, s.x + _MARK, s.y + _MARK) for s in spots]
+
+
+def placed(
+    spots: Sequence[Spot], width: float, height: float, others: Sequence[Box] = ()
+) -> list[PointLabel]:
     """A label for each point that has room for one.
 
     Args:
         spots: The points; those of the greatest interest first.
         width: Of the plot, in pixels.
         height: Of the plot, in pixels.
+        others: Texts that stand in the plot already.
     """
-    taken = [Box(s.x - _MARK, s.y - _MARK, s.x + _MARK, s.y + _MARK) for s in spots]
+    taken = [*_marks(spots), *others]
     out = []
     for spot in spots:
         free = (
@@ -98,10 +105,18 @@ def placed(spots: Sequence[Spot], width: float, height: float) -> list[PointLabe
 
 
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star", "x", "pentagon")
-#: Widths of the plot for which labels are placed, and what is around it, in pixels.
-_WIDE, _NARROW, _AROUND = 860.0, 240.0, 80.0
+#: Widths of the plot (a ladder's, a launch's, a phone's) for which labels are placed, and what is
+#: around it, in pixels.
+_WIDE, _HALF, _NARROW, _AROUND = 860.0, 520.0, 240.0, 80.0
 _FEW = 3
-_DASHES: dict[Level, str] = {"L1": "dot", "L2": "dash", "DRAM": "solid"}
+_DASHES: dict[Level, str] = {"shared": "dot", "L1": "dot", "L2": "dash", "DRAM": "solid"}
+#: How roofs are called; that of shared memory is the L1's.
+_NAMES: dict[Level, str] = {
+    "shared": "shared memory (dotted)",
+    "L1": "L1 and shared memory (dotted)",
+    "L2": "L2 (dashed)",
+    "DRAM": "device memory",
+}
 #: More points need more room.
 _CROWD = 12
 
@@ -176,8 +191,23 @@ def _roof_line(roof: Roof, level: Level, low: float, high: float) -> Json:
     }
 
 
-def _labels(series: Sequence[list[Dot]], view: _Window, width: float) -> list[list[PointLabel]]:
-    """Labels of all points; the ends of a path come first, libraries last."""
+def nearest(place: Position, top: Roof) -> str:
+    """``L2, 83.1%``: the roof that a launch is closest to, and how close; "" if none is known."""
+    levels = [level for level in LEVELS if place.intensity(level) and top.slope(level)]
+    if not levels or not top.flops:
+        return ""
+    roofs = {level: top.above(place.intensity(level) or 0.0, level) for level in levels}
+    level = min(levels, key=lambda level: roofs[level])
+    # Where arithmetic is the lower roof at every level, the unit itself is the closest one.
+    bound = "shared memory" if level == "shared" else level
+    name = bound if roofs[level] < top.flops else f"{top.unit} peak"
+    return f"{name}, {units.quantity(100 * place.rate / roofs[level], '%')}"
+
+
+def _labels(
+    series: Sequence[list[Dot]], view: _Window, width: float, texts: Sequence[RoofText]
+) -> tuple[list[list[PointLabel]], list[Json]]:
+    """Labels of all points, the ends of a path first, libraries last; and texts of the roofs."""
     places = [(number, place) for number, dots in enumerate(series) for place in range(len(dots))]
 
     def interest(at: tuple[int, int]) -> tuple[bool, bool, int]:
@@ -187,8 +217,17 @@ def _labels(series: Sequence[list[Dot]], view: _Window, width: float) -> list[li
 
     order = sorted(places, key=interest)
     spots = [view.spot(series[number][place], width) for number, place in order]
-    found = dict(zip(order, placed(spots, width, view.height), strict=True))
-    return [[found[n, place] for place in range(len(dots))] for n, dots in enumerate(series)]
+    taken = _marks(spots)
+    written = []
+    for text in texts:
+        every = [text.box(spot, view.height, width) for spot in text.places]
+        clear = (n for n, box in enumerate(every) if not any(box.meets(x) for x in taken))
+        best = next(clear, 0)
+        taken.append(every[best])
+        written.append(text.annotation(text.places[best]))
+    found = dict(zip(order, placed(spots, width, view.height, taken[len(spots) :]), strict=True))
+    labels = [[found[n, place] for place in range(len(dots))] for n, dots in enumerate(series)]
+    return labels, written
 
 
 class _Window(NamedTuple):
@@ -228,38 +267,58 @@ def _texts(labels: list[PointLabel], gaps: list[int]) -> Json:
     }
 
 
-def _ceiling_text(roof: Roof, right: float) -> Json:
-    return {
-        "x": right,
-        "y": math.log10(roof.flops),
-        "xanchor": "right",
-        "yanchor": "bottom",
-        "showarrow": False,
-        "text": plain(peak_text(roof)),
-        "font": {"color": "@soft", "size": 11},
-    }
+class RoofText(NamedTuple):
+    """What is written about roofs, and where it may stand: anchors in parts of the plot (0-1).
+
+    A place is (x, xanchor, y, yanchor); the first that touches no point is taken.
+    """
+
+    lines: tuple[str, ...]
+    places: tuple[tuple[float, str, float, str], ...]
+
+    def box(self, place: tuple[float, str, float, str], height: float, width: float) -> Box:
+        """The rectangle in pixels."""
+        x, xanchor, y, yanchor = place
+        wide, high = _LETTER * max(map(len, self.lines)), _LINE * len(self.lines)
+        left = width * x - wide * {"left": 0.0, "center": 0.5, "right": 1.0}[xanchor]
+        top = height * (1 - y) - (high if yanchor == "bottom" else 0.0)
+        return Box(left, top, left + wide, top + high)
+
+    def annotation(self, place: tuple[float, str, float, str]) -> Json:
+        """As Plotly takes it."""
+        x, xanchor, y, yanchor = place
+        return {
+            "x": x,
+            "y": y,
+            "xref": "paper",
+            "yref": "paper",
+            "xanchor": xanchor,
+            "yanchor": yanchor,
+            "showarrow": False,
+            "align": "left",
+            "text": "<br>".join(map(plain, self.lines)),
+            "font": {"color": "@soft", "size": 11},
+        }
 
 
-def _bandwidth_text(roof: Roof, levels: Sequence[Level]) -> Json:
-    """What the slopes are, the steepest first."""
-    names = {"L1": "L1 (dotted)", "L2": "L2 (dashed)", "DRAM": "device memory"}
-    slopes = [
-        f"{units.quantity(roof.slope(level), 'byte/s')} {names[level]}"
+def _texts_of(roofs: Sequence[Roof], levels: Sequence[Level], view: _Window) -> list[RoofText]:
+    """What the ceilings are, and the slopes, the steepest first."""
+    out = []
+    low, high = view.y
+    for roof in roofs:
+        y = (math.log10(roof.flops) - low) / (high - low)
+        sides = [(x, side) for x, side in ((1.0, "right"), (0.72, "center"), (0.5, "center"))]
+        places = [(x, side, y, anchor) for anchor in ("bottom", "top") for x, side in sides]
+        out.append(RoofText((peak_text(roof),), tuple(places)))
+    slopes = tuple(
+        f"{units.quantity(roofs[0].slope(level), 'byte/s')} {_NAMES[level]}"
         for level in levels
-        if roof.slope(level)
-    ]
-    return {
-        "x": 0,
-        "y": 1,
-        "xref": "paper",
-        "yref": "paper",
-        "xanchor": "left",
-        "yanchor": "top",
-        "showarrow": False,
-        "align": "left",
-        "text": "<br>".join(map(plain, slopes)),
-        "font": {"color": "@soft", "size": 11},
-    }
+        if roofs[0].slope(level)
+    )
+    if slopes:
+        corners = ((0.0, "left", 1.0, "top"), (1.0, "right", 0.0, "bottom"))
+        out.append(RoofText(slopes, corners))
+    return out
 
 
 def _trace(
@@ -308,7 +367,8 @@ def roofline(
     dots = [dot for _, points in series for dot in points]
     known = [roof for roof in roofs if roof.flops and roof.bandwidth]
     # The slope of device memory is where a reader looks for it, whatever has points.
-    levels = [level for level in LEVELS if level == "DRAM" or level in dict(series)]
+    seen = {"DRAM", *dict(series)}
+    levels = [each for each in LEVELS if each in seen and (each != "shared" or "L1" not in seen)]
     ridges = [roof.flops / roof.slope(x) for roof in known for x in levels if roof.slope(x)]
     xs = [dot.intensity for dot in dots] + ridges
     ys = [dot.rate for dot in dots] + [roof.flops for roof in known]
@@ -319,13 +379,16 @@ def roofline(
     height = 330 if len(dots) <= _CROWD else 440
     view = _Window((log_x[0], log_x[1]), (log_y[0], log_y[1]), height - _AROUND)
     points = [found for _, found in series]
-    wide, small = (_labels(points, view, width) for width in (_WIDE, _NARROW))
+    texts = _texts_of(known, levels, view) if known else []
+    (wide, beside), (small, below) = (
+        _labels(points, view, width, texts) for width in (_WIDE if path else _HALF, _NARROW)
+    )
     data = [line for roof in known for line in _roof_lines(roof, levels, low_x, high_x)]
     narrow: list[Json] = [{} for _ in data]
     for index, (name, found) in enumerate(series):
         gaps = _gaps(found) if path else []
-        texts = _texts(wide[index], gaps)
-        data.append(_trace(name, index, found, gaps, texts, "lines+" if path else ""))
+        named = _texts(wide[index], gaps)
+        data.append(_trace(name, index, found, gaps, named, "lines+" if path else ""))
         narrow.append(_texts(small[index], gaps))
     layout = layout_of(
         xaxis=axis_of(
@@ -340,8 +403,8 @@ def roofline(
             "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
         }
         layout["margin"] = {"l": 8, "r": 16, "t": 40, "b": 36}
-    if known:
-        ceilings = [_ceiling_text(roof, log_x[1]) for roof in known]
-        layout["annotations"] = [*ceilings, _bandwidth_text(known[0], levels)]
     spec = {"data": data, "layout": layout, "traces": narrow}
+    if known:
+        layout["annotations"] = beside
+        spec["narrow"] = {"annotations": below}
     return Figure(id=identity, label=label, height=height, spec=spec)

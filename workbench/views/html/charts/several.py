@@ -17,9 +17,9 @@ from workbench.views.html.charts import figure as charts
 from workbench.views.html.charts import roof as charts_roof
 from workbench.views.html.charts.figure import Layer, Mark, Plot
 from workbench.views.html.page import Link
-from workbench.views.html.parts import CounterCell, cell, percent
+from workbench.views.html.parts import CounterCell, cell, hue, percent
 
-#: States that a chart can tell apart; the others are added up.
+#: States that a chart tells apart; the others are added up, but for those that weigh anywhere.
 _STACKED = 7
 
 
@@ -53,8 +53,9 @@ def stack_stalls(
             share_marks.append(Mark(100 * share, percent(share), hover))
             time_marks.append(Mark(amount, said, hover))
             row.append(said)
-        shares.append(Layer(name=title, marks=tuple(share_marks)))
-        times.append(Layer(name=title, marks=tuple(time_marks)))
+        color = f"@{hue(states[0])}" if len(states) == 1 else "@soft"
+        shares.append(Layer(name=title, marks=tuple(share_marks), color=color))
+        times.append(Layer(name=title, marks=tuple(time_marks), color=color))
     label = "Duration under the profiler, split over what the warps were doing"
     return StallSplit(
         shares=charts.stacked(identity, label, names, shares, "%", "% of the duration"),
@@ -86,13 +87,15 @@ def roof_path(
         return None
     series: dict[str, list[charts_roof.Dot]] = {level: [] for level in LEVELS}
     rows = []
-    for name, _, place in places:
+    chip = chip_for(profile.device)
+    for name, launch, place in places:
         found = charts_roof.dots(place, name)
         for level, dot in found.items():
             series[level].append(replace(dot, alone=name in apart))
         cells = [units.digits3(found[x].intensity) if x in found else "—" for x in LEVELS]
         rate = units.quantity(place.rate, charts_roof.rate_unit(place.unit))
-        rows.append((name, rate, place.unit, *cells))
+        closest = charts_roof.nearest(place, roofline.roof(chip, launch, place.unit))
+        rows.append((name, rate, place.unit, closest or units.quantity(None), *cells))
     # Words for both where a ladder leads from float32 to integers.
     rates = {charts_roof.rate_unit(place.unit) for *_, place in places}
     unit = "op/s" if "op/s" in rates else "flop/s"
@@ -102,11 +105,17 @@ def roof_path(
             identity,
             f"Roofline: {work} per second against {work} per byte, a series for each memory level",
             [(level, points) for level, points in series.items() if points],
-            roofline.roofs([place[1:] for place in places], chip_for(profile.device)),
+            roofline.roofs([place[1:] for place in places], chip),
             path=joined,
             unit=unit,
         ),
-        head=(noun, "Rate", "Mostly on", *(f"{work} per byte at {level}" for level in LEVELS)),
+        head=(
+            noun,
+            "Rate",
+            "Mostly on",
+            "Closest roof",
+            *(f"{work} per byte at {level}" for level in LEVELS),
+        ),
         rows=tuple(rows),
     )
 

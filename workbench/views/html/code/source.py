@@ -292,17 +292,22 @@ def _of_report(launch: Launch) -> list[PtxRow]:
     return rows
 
 
+#: What a version's own file includes; it is never the first thing to read.
+_HEADERS = (".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl", ".inc")
 #: Longer files show only the neighbourhood of lines with counters.
 _WHOLE_FILE_LINES = 400
 _NEIGHBOURHOOD = 25
 
 
 class SourceLine(Record, frozen=True):
-    """A line of a file; `number` 0 is a gap whose `code` says what was left out."""
+    """A line of a file; `number` 0 is a gap whose `code` says what was left out.
+
+    `at` joins a line with its instructions ("" without any); of a gap it is file, first and last.
+    """
 
     number: int
     code: Markup
-    at: str = ""  # joins the line with its instructions; "" without any
+    at: str = ""
     cell: Cell | None = None
 
 
@@ -328,7 +333,8 @@ class SourceView(Record, frozen=True):
 def _source_row(line: SourceLine, prefix: str) -> str:
     """A row; `prefix`, numbers and widths are ours, everything else is escaped."""
     if line.number == 0:
-        return f'<tr class="gap"><td colspan="4">{line.code}'
+        left = f' data-left="{line.at}"' if line.at else ""
+        return f'<tr class="gap"{left}><td colspan="4">{line.code}'
     name = f"{prefix}{line.number}"
     joined = f' data-n="{line.number}" data-at="{line.at}"' if line.at else ""
     shown, note = (line.cell.markup(), line.cell.note) if line.cell else ("", "")
@@ -409,8 +415,9 @@ def _file_lines(
         if number == 0:
             after = next((n for n in numbers[position + 1 :] if n), len(codes or ()) + 1)
             before = out[-1].number if out else 0
-            text = f"lines {before + 1}–{after - 1}: no counters there"
-            out.append(SourceLine(number=0, code=Markup.escape(text)))
+            text = Markup.escape(f"lines {before + 1}–{after - 1}: no counters there")
+            left = f"{file} {before + 1} {after - 1}" if codes is not None else ""
+            out.append(SourceLine(number=0, code=text, at=left))
             continue
         key = (file, number)
         out.append(
@@ -488,14 +495,17 @@ def _instructions(profile: Profile, launch: Launch) -> Tally[LineKey]:
 
 
 def _order(profile: Profile, tally: Tally[LineKey], first: Gutter | None) -> list[int]:
-    """Files by what the first gutter and the instructions have there, the heaviest first."""
+    """Files by what the first gutter and the instructions have there, headers last."""
     weight: Tally[int] = Tally()
     for (file, _), number in tally.items():
         weight[file] += number
     for key, cell in first.cells.items() if first else ():
         if key in tally:
             weight[key[0]] += int(1e6 * cell.width)
-    order = [file for file, _ in weight.most_common()]
+    order = sorted(
+        (file for file, _ in weight.most_common()),
+        key=lambda file: profile.sources[file].path.endswith(_HEADERS),
+    )
     return order or [n for n, source in enumerate(profile.sources) if source.text is not None]
 
 

@@ -106,7 +106,7 @@ class LaunchView(Record, frozen=True):
     light: tuple[CounterCell, ...]
     pipes: tuple[CounterCell, ...]
     roofline: Plot | None
-    roofline_missing: str
+    roofline_note: str
     stalls: Breakdown
     code: CodeView
     accesses: tuple[AccessRow, ...]
@@ -129,7 +129,7 @@ def _known(launch: Launch, ids: tuple[str, ...]) -> tuple[CounterCell, ...]:
 
 
 def _roofline(launch: Launch, chip: Chip | None, identity: str) -> tuple[Plot | None, str]:
-    """The launch under its roof, or why it has no place there."""
+    """The launch under its roofs and the closest of them, or why it has no place there."""
     place = roofline.position(launch)
     if isinstance(place, Missing):
         return None, place.reason
@@ -160,7 +160,7 @@ def _roofline(launch: Launch, chip: Chip | None, identity: str) -> tuple[Plot | 
         unit=unit,
     )
     head = ("Level", "Traffic", "Operations per byte", "Rate", "Of its roof")
-    return Plot(figure=figure, head=head, rows=tuple(rows)), ""
+    return Plot(figure=figure, head=head, rows=tuple(rows)), charts_roof.nearest(place, top)
 
 
 def _groups(launch: Launch) -> tuple[list[Group], list[CounterCell]]:
@@ -221,7 +221,7 @@ def launch_view(
         light=_known(launch, _LIGHT),
         pipes=_known(launch, _PIPES),
         roofline=roof,
-        roofline_missing=why,
+        roofline_note=why,
         stalls=breakdown(launch),
         code=code,
         accesses=accesses(launch),
@@ -488,6 +488,16 @@ def render_version(path: str, view: VersionView) -> Rendered:
         for launch in view.launches
         if launch.code.sass.count or launch.code.ptx.count
     }
+    left = {
+        int(line.at.split()[0])
+        for launch in view.launches
+        for file in launch.code.files
+        for line in file.lines
+        if line.number == 0 and line.at
+    }
+    if code and left:
+        texts = ((str(file), view.profile.sources[file].text or "") for file in sorted(left))
+        code["sources"] = {file: text.split("\n") for file, text in texts}
     name = code_name(path) if code else ""
     html = render("version.html", path, view=view, code_file=name)
     return Rendered(html=html, beside={name: code_script(code)} if code else {})
