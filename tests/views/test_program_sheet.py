@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,60 @@ def test_names_break_between_words_alone() -> None:
         words = [word for row in rows for word in row.rstrip("…").split("_") if word]
         assert len(rows) > 1
         assert [word for word in words[:-1] if word not in parts] == []
+
+
+@pytest.mark.parametrize("folder", ["programs", "captures"])
+def test_no_two_rows_look_equal(folder: str) -> None:
+    """Names of libraries differ behind what there is room for."""
+    shelf = Shelf(DATA / folder)
+    for name in shelf.names():
+        sheet = program_sheet(shelf.load(name), everything=True)
+        shown = Counter(row[0] for row in sheet.shown)
+        assert [each for each, often in shown.items() if often > 1] == [], name
+        assert max(map(len, shown)) <= 60
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("train_images", ["dgrad", "fprop", "wgrad_indexed"]),
+        ("train_optimizer", ["…on", "…off"]),
+    ],
+)
+def test_no_two_rows_of_a_difference_look_equal(name: str, says: list[str]) -> None:
+    found = of_truth(name).difference
+    shown = [row[1] for row in difference_sheet(found, everything=True).shown]
+    assert [each for each, often in Counter(shown).items() if often > 1] == []
+    assert [word for word in says if not any(word in each for each in shown)] == []
+
+
+def test_kernels_of_one_name_have_headings_of_their_own() -> None:
+    signatures = [f"void agent<Reduce<{type_}, 256> >({type_}*)" for type_ in ("float", "double")]
+    sides = []
+    for each in (9_000_000, 3_000_000):
+        found = program(a=each, b=each // 2)
+        works = [
+            replace(work, name="agent", signature=signature)
+            for work, signature in zip(found.survey.works, signatures, strict=True)
+        ]
+        survey = replace(found.survey, works=tuple(works))
+        sides.append(Recalled(capture=replace(found, survey=survey), detail=None))
+    diff = ProgramDiff(*sides)
+    views = [render(kernel_step_view(x, diff.difference, width=90), 90) for x in diff.steps()]
+    heads = [view.strip().partition("  ")[0] for view in views]
+    assert heads == ["agent<…float…>", "agent<…double…>"]
+
+
+def test_each_screen_leads_to_kernels_that_were_looked_at() -> None:
+    """A fill that belongs to a group is none."""
+    for name in ("layernorm_split", "layernorm_fused", "attention"):
+        diff = of_truth(name)
+        for step in diff.steps():
+            said = render(kernel_step_view(step, diff.difference, width=400), 400)
+            (found,) = re.findall(r"all of it: workbench diff @\S+::(\S+) @\S+::(\S+)\n", said)
+            sides = (diff.old.profile, diff.new.profile)
+            for kernel, side in zip(found, sides, strict=True):
+                assert kernel in {launch.kernel for launch in side.launches}
 
 
 def test_what_is_longer_than_its_column_keeps_every_letter() -> None:

@@ -96,6 +96,21 @@ def shortened(name: str, longest: int = _LONGEST) -> str:
     return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
+def told_apart(names: Sequence[str]) -> list[str]:
+    """`shortened` names; those that end where they do not differ yet have what does.
+
+    ``sm90_xmma_gemm_f32f32_tf32f32_f32_nt_n_t…warpgroupsize2x1x1``
+    """
+    out = [shortened(name) for name in names]
+    for text in [text for text, often in Counter(out).items() if often > 1]:
+        own = [n for n, each in enumerate(out) if each == text]
+        apart = distinctions([names[n].replace("_", " ") for n in own])
+        for n, words in zip(own, apart, strict=True):
+            end = words[-(_LONGEST // 2) :]
+            out[n] = shortened(names[n], _LONGEST - len(end)) + end
+    return out
+
+
 def template_arguments(launch: Launch) -> str:
     """Short template arguments of a launch's kernel; "" where it is no template.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from workbench.analysis.naming import shortened, titles
+from workbench.analysis.naming import shortened, titles, told_apart
 from workbench.analysis.programs.counterparts import LaunchClass, classes_of
 from workbench.analysis.programs.iterations import tuning_words
 from workbench.analysis.programs.program import (
@@ -73,9 +73,10 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
         for place, (work, name) in enumerate(zip(survey.works, names, strict=True))
     ]
     ranged = any(row.range for row in rows)
+    short = told_apart([row.kernel for row in rows])
     shown = [
         (
-            shortened(row.kernel),
+            name,
             quantity(row.seconds, "s"),
             quantity(100 * row.share, "%"),
             count_words(row.launches),
@@ -85,7 +86,7 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
             *([_range(row)] if ranged else []),
             count(row.profiled) if row.profiled else "",
         )
-        for row in (rows if everything else rows[:ROWS])
+        for row, name in list(zip(rows, short, strict=True))[: None if everything else ROWS]
     ]
     notes = [f"note: [{notice.code}] {notice.message}" for notice in capture.notices]
     if len(rows) > len(shown):
@@ -325,8 +326,8 @@ def difference_sheet(
     """
     rows = difference.rows
     kept, left = ([*range(len(rows))], {}) if everything else fold(difference)
-    names = row_names(difference)
-    shown = [_fate_cells(difference, rows[n], names[n]) for n in kept]
+    names, told = row_names(difference), told_names(difference)
+    shown = [_fate_cells(difference, rows[n], told[n]) for n in kept]
     shown += [
         _line(f"{_number_of(own, word)} ({rest})", difference, own) for word, own in left.items()
     ]
@@ -418,13 +419,20 @@ def group_words(difference: ProgramDifference, row: WorkChange) -> str:
     return " → ".join(sides)
 
 
-def told_name(difference: ProgramDifference, row: WorkChange, name: str) -> str:
-    """A row's name where there is little room: of what took each other's place both sides."""
+def told_names(difference: ProgramDifference) -> list[str]:
+    """The rows' names where there is little room."""
+    names = row_names(difference)
+    return [
+        _told_name(difference, row, names[n]) if row.old and row.new and row.fate != "same" else one
+        for n, (row, one) in enumerate(zip(difference.rows, told_apart(names), strict=True))
+    ]
+
+
+def _told_name(difference: ProgramDifference, row: WorkChange, name: str) -> str:
+    """Of what took each other's place both sides."""
     if len(row.old) > 1 or len(row.new) > 1:
         return group_words(difference, row)
-    old, arrow, new = name.partition(" → ")
-    if not arrow:
-        return shortened(name)
+    old, _, new = name.partition(" → ")
     if shortened(old) != shortened(new):
         return f"{shortened(old)} → {shortened(new)}"
     # They differ in what is left out at the end: of the new one, that.
@@ -433,8 +441,7 @@ def told_name(difference: ProgramDifference, row: WorkChange, name: str) -> str:
 
 
 def _fate_cells(difference: ProgramDifference, row: WorkChange, name: str) -> tuple[str, ...]:
-    told = told_name(difference, row, name)
-    return ("" if row.fate == "same" else row.fate, told, *_cells(difference, [row]))
+    return ("" if row.fate == "same" else row.fate, name, *_cells(difference, [row]))
 
 
 def _line(title: str, difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[str, ...]:

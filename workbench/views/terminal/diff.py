@@ -17,6 +17,7 @@ from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
+from workbench.analysis.aggregate import main_launch
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.launches import (
     NO_PAIR,
@@ -53,7 +54,7 @@ from workbench.units import (
     span,
     when,
 )
-from workbench.views.sheets.program import row_names, told_name
+from workbench.views.sheets.program import told_names
 from workbench.views.terminal.console import (
     BAD,
     DIM,
@@ -805,10 +806,8 @@ def kernel_step_view(
         difference: Of the two programs.
         width: Columns of the terminal.
     """
-    name, words = cut(step.row.name, 60), step_words(step, difference)
-    if step.row.fate != "same":
-        own = row_names(difference)[difference.rows.index(step.row)]
-        name = told_name(difference, step.row, own)
+    name = told_names(difference)[difference.rows.index(step.row)]
+    words = step_words(step, difference)
     head = Text(name, style=HEAD).append(f"  {words.program}", style="not bold")
     parts: list[RenderableType] = [Text(), head, *_class_rows(words.configurations)]
     if step.comparison is None or step.story is None:
@@ -822,11 +821,11 @@ def kernel_step_view(
         parts += [Text(), tied(Text(text))]
     parts += [Text(), _step_counters(step.old, step.comparison, step.story)]
     parts += hunks_view(step.old, step.new, step.story, width=width)
-    name = step.row.name.partition(" ")[0]
-    labels = (
-        f"@{difference.old.name}::{name} @{difference.new.name}::{step.row.name.split(' ')[-1]}"
-    )
-    parts += [Text(), Text(f"  all of it: workbench diff {labels}", style=DIM)]
+    speakers = main_launch(step.old), main_launch(step.new)
+    if speakers[0] is not None and speakers[1] is not None:
+        labels = f"@{difference.old.name}::{speakers[0].kernel}"
+        labels += f" @{difference.new.name}::{speakers[1].kernel}"
+        parts += [Text(), Text(f"  all of it: workbench diff {labels}", style=DIM)]
     return Group(*parts)
 
 
