@@ -128,6 +128,16 @@ def test_launches_add_up() -> None:
     )
 
 
+def test_launches_of_one_duration_and_as_many_samples_are_two() -> None:
+    """The errors of shares of two launches are independent, however alike these are."""
+    one = sampled(1e-6, {3: 10}, {}), sampled(2e-6, {3: 20}, {})
+    two = (structs.replace(side, launches=side.launches * 2) for side in one)
+    single, double = split(*one), split(*two)
+    assert double.delta_s == pytest.approx(2 * single.delta_s)
+    for before, after in zip(single.parts, double.parts, strict=True):
+        assert after.error_s == pytest.approx(2**0.5 * before.error_s)
+
+
 def test_a_line_that_two_names_explain_equally_is_one_part_of_both() -> None:
     text = "#define A 1\n#define B 2\n__global__ void scale(float* o) { o[A] = B; }\n"
     new_text = text.replace("A 1", "A 3").replace("B 2", "B 4")

@@ -159,7 +159,7 @@ class _Spent:
 
     def __init__(self, placing: Placing) -> None:
         self.placing = placing
-        #: The launches' wholes; equal ones are one.
+        #: The launches' wholes: each has an error of its own, however alike they are.
         self.wholes: list[_Whole] = []
         self.blamed: dict[PartKey, dict[str, _Amounts]] = defaultdict(
             lambda: defaultdict(lambda: defaultdict(int))
@@ -188,9 +188,8 @@ class _Spent:
             for cause in causes:
                 spent[places[cause.row], debt.state] += cause.units
             self._follow(debt, causes, places, whole)
-        if whole not in self.wholes:
-            self.wholes.append(whole)
-        number = self.wholes.index(whole)
+        number = len(self.wholes)
+        self.wholes.append(whole)
         # Integers are added up first: a fraction costs a hundred times as much.
         on_line: dict[int, int] = defaultdict(int)
         on_part: dict[PartKey, int] = defaultdict(int)
