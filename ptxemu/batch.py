@@ -245,6 +245,9 @@ class Batch:
         rank, mask = min(self.resting.asleep.items())
         instr = end_of(graph, graph.order[rank])
         row, thread = first_lane(self.lanes, self.lanes.full(mask))
+        held = [p.code.block.every[-1] for p in self.parked if self.lanes.full(p.mask)[row].any()]
+        if held and not why:
+            why = f"others of its block wait for it at the barrier at {ctx.where(held[0])}"
         return waits_forever(ctx.where(instr), who(self.lanes, row, thread), mask.count, why)
 
     def leave(self, code: Code, mask: Mask) -> None:
@@ -415,12 +418,7 @@ class Batch:
         Raises:
             Fault: they are of one warp.
         """
-        lanes = self.lanes
-        here, there = (
-            (lanes.full(p.mask) & blocks[:, None]).reshape(lanes.B, -1, WARP).any(axis=2)
-            for p in (one, other)
-        )
-        if (here & there).any():
+        if self._warps_shared(one.mask, other.mask, blocks):
             self.divergent_barrier(one, other.code, other.mask, "waits at another barrier")
         instrs = sorted(
             (p.code.block.every[-1] for p in (one, other)), key=lambda instr: instr.ptx_line
@@ -430,6 +428,15 @@ class Batch:
             f"{first}: warps of one block meet at different barriers of number {one.barrier}: "
             f"some wait here and some at {second}; a GPU lets them go on together"
         )
+
+    def _warps_shared(self, one: Mask, other: Mask, blocks: Bools) -> bool:
+        """Do warps of these blocks have lanes of both kinds?"""
+        lanes = self.lanes
+        here, there = (
+            (lanes.full(mask) & blocks[:, None]).reshape(lanes.B, -1, WARP).any(axis=2)
+            for mask in (one, other)
+        )
+        return bool((here & there).any())
 
     def divergent_barrier(self, parked: _Parked, other: Code, mask: Mask, what: str) -> None:
         """A barrier that threads of one block do not all reach."""
@@ -446,7 +453,13 @@ class Batch:
         )
 
     def check_bypass(self, code: Code, mask: Mask) -> None:
-        """Has a thread gone past a barrier at which others of its block wait?"""
+        """Has a thread gone past a barrier at which others of its block wait?
+
+        Whole warps may: the others go on when these have ended, or wait at a barrier as well.
+
+        Raises:
+            Fault: others of its warp wait there.
+        """
         if not code.ops and code.block.kind == "exit":
             return
         index = code.block.index
@@ -458,8 +471,18 @@ class Batch:
             if at == index or index not in reach[at] or at in reach[index]:
                 continue
             shared = self._blocks(parked.mask) & self._blocks(mask)
-            if shared.any():
+            if not shared.any():
+                continue
+            if self._warps_shared(parked.mask, mask, shared):
                 self.divergent_barrier(parked, code, mask, "has gone past it")
+            ctx = self.compiled.ctx
+            barrier = f"{ctx.where(parked.code.block.every[-1])}: whole warps go past this barrier"
+            if not any(each.startswith(barrier) for each in self.compiled.rt.warnings):
+                instr = (code.block.instrs or code.block.every)[0]
+                self.compiled.rt.warnings.add(
+                    f"{barrier} (at {ctx.where(instr)}) while others of their block wait at it; a "
+                    "GPU lets those go on when these end or come to another one"
+                )
 
     def stuck(self) -> None:
         """A counted barrier that too few threads reach."""

@@ -131,6 +131,23 @@ FAULTS = {
         "p[threadIdx.x] = 1.0f - p[threadIdx.x];\n}\n",
         r"k\.cu:4: kernel k is still running after 200,000 instructions",
     ),
+    "wait for who waits at a barrier": (
+        "volatile float* p = y;\ny[threadIdx.x] = 0;\n"
+        "if (threadIdx.x > 31) while (p[0] == 0) {\n}\n"
+        "__syncthreads();\np[0] = 1;",
+        r"k\.cu:4: endless wait: thread \(32, 0, 0\) .* others of its block wait for it at the "
+        r"barrier at k\.cu:6",
+    ),
+    "wait past a barrier": (
+        "volatile float* p = y;\ny[threadIdx.x] = 0;\nif (threadIdx.x < 32) {\n__syncthreads();\n"
+        "p[0] = 1;\n} else while (p[0] == 0) {\n}",
+        r"k\.cu:7: endless wait: .* wait for it at the barrier at k\.cu:5",
+    ),
+    "the barrier of another turn": (
+        "__shared__ float t[64];\nt[threadIdx.x] = 0;\nif (threadIdx.x < 32)\n__syncthreads();\n"
+        "t[threadIdx.x] = 1;\n__syncthreads();\ny[threadIdx.x] = t[63 - threadIdx.x];",
+        r"k\.cu:8: shared-memory race: .* written by warp 0 at k\.cu:6",
+    ),
     "wait for nobody": (
         "volatile float* p = y;\ny[threadIdx.x] = 0;\nwhile (p[threadIdx.x] != 3.0f) {\n}\n",
         r"k\.cu:4: endless wait: thread \(0, 0, 0\) of block \(0, 0, 0\) and 63 more",
@@ -206,3 +223,37 @@ if (threadIdx.x < 32) {
         "k.cu:4: warps of one block meet at different barriers of number 0: some wait here and "
         "some at k.cu:7; a GPU lets them go on together",
     )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if (threadIdx.x < 32) {\n__syncthreads();\n}\ny[threadIdx.x] = 1 + tile[threadIdx.x];",
+        "for (int i = 0; i < 1 + threadIdx.x / 32; ++i) {\n__syncthreads();\n}\n"
+        "y[threadIdx.x] = 1 + tile[threadIdx.x];",
+    ],
+)
+def test_whole_warps_past_a_barrier_run_and_are_told_of(cuda: Compile, body: str) -> None:
+    """A chip waits for warps that live, so it goes on when the others have ended."""
+    text = f"""extern "C" __global__ void k(float* y) {{
+__shared__ float tile[64]; tile[threadIdx.x] = threadIdx.x;
+{body}
+}}"""
+    got, counts = execute(
+        cuda(text), "k", {"y": np.zeros(64, "f4")}, ["y"], block=64, check=True, grid=2
+    )
+    assert got["y"].tolist() == list(range(1, 65))
+    (warning,) = counts.warnings
+    assert "k.cu:4: whole warps go past this barrier (at k.cu:" in warning
+
+
+def test_whole_warps_that_end_before_a_barrier_are_nothing_to_tell(cuda: Compile) -> None:
+    text = """extern "C" __global__ void k(float* y) {
+__shared__ float tile[64]; tile[threadIdx.x] = threadIdx.x;
+if (threadIdx.x >= 32) return;
+__syncthreads();
+y[threadIdx.x] = tile[31 - threadIdx.x];
+}"""
+    got, counts = execute(cuda(text), "k", {"y": np.zeros(64, "f4")}, ["y"], block=64, check=True)
+    assert got["y"].tolist() == [*reversed(range(32)), *[0] * 32]
+    assert counts.warnings == ()
