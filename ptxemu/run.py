@@ -22,6 +22,7 @@ from ptxemu.compiled import CompiledKernel
 from ptxemu.counts import Counts, Executed
 from ptxemu.errors import ResourceError
 from ptxemu.faults.origins import Origins
+from ptxemu.faults.polled import MOST_BLOCKS, Meetings
 from ptxemu.launch import BATCH_LANES, KernelLaunch, clustered, prepare
 from ptxemu.ops.exact import floating_state
 from ptxemu.ops.moves import end_line
@@ -315,6 +316,9 @@ def run(
     parts = _portions(geometry, chosen, workers, len(chosen) == geometry.blocks, lane_bytes)
     lists = [part.blocks for part in parts]
     work = partial(_work, compiled, geometry)
+    few = geometry.blocks <= MOST_BLOCKS and geometry.blocks_of_cluster == 1
+    if check and compiled.polls.others and few and memory.written is not None:
+        compiled.rt.meetings = Meetings(compiled.ctx, geometry.blocks, compiled.polls.looks)
     if compiled.polls.others and len(parts) > 1:
         run_interleaved(compiled, geometry, chosen, launch.resident)
         parts, answers = [_Portion(chosen)], [_counts(compiled)]

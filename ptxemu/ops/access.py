@@ -22,6 +22,8 @@ from ptxemu.cost import (
     shared_load_cost,
     shared_store_cost,
 )
+from ptxemu.faults.polled import Meetings
+from ptxemu.faults.stores import orders_blocks
 from ptxemu.faults.watching import check_written
 from ptxemu.faults.words import check_access, check_home
 from ptxemu.ops.cluster import RANK, Spots, check_spots, ended, owner_of
@@ -204,6 +206,10 @@ class Access:
         size = len(rt.arena.written) // self.width * self.width
         marks = rt.arena.written[:size].view(dtype)[start:]
         full = dtype.type(int.from_bytes(b"\1" * self.width, "little"))
+        if rt.meetings is not None:
+            self._met(
+                rt.meetings, start + cells, marks.take(cells, mode="wrap") != full, reach.mask
+            )
         for at in range(self.count):
             if self.kind == "store":
                 scatter(marks[at:], cells, np.full((1, 1), full), reach.mask, rt.lanes)
@@ -211,6 +217,16 @@ class Access:
             bad = rt.lanes.full(reach.mask) & (marks[at:].take(cells, mode="wrap") != full)
             if bad.any():
                 check_written(self.ctx, self.site, bad, reach.pattern.rel + reach.low)
+
+    def _met(self, meetings: Meetings, cells: Array, fresh: Array, mask: Mask) -> None:
+        """Note who writes first, and which blocks may know of which."""
+        first, on = cells * self.width, self.rt.lanes.full(mask)
+        if self.kind != "store":
+            meetings.look(self.site, first, on)
+        elif fresh.any():
+            meetings.first(self.site, first, on & fresh)
+        if orders_blocks(self.instr):
+            meetings.meet(self.instr, first, on)
 
     def _whole(self, reach: Reach) -> Reach:
         """Where what ptxas made of several accesses begins: at a multiple of its size."""

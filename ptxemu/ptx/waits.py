@@ -50,26 +50,30 @@ def untold(block: BasicBlock) -> bool:
 class Polls:
     """The loops of a kernel that may wait for other threads, by the index of their first block.
 
-    `others`: one of them may be for another block.
+    `others`: one of them may be for another block; `looks`: instructions, by ``id``, that look
+    whether it is over.
     """
 
     at: frozenset[int] = frozenset()
     others: bool = False
+    looks: frozenset[int] = frozenset()
 
 
 def polls_of(graph: ControlFlow) -> Polls:
     """Which loops may wait."""
-    at, others = set[int](), False
+    at, others, looks = set[int](), False, set[int]()
     for head in sorted({head for block in graph.ordered for head in block.loops}):
         body = [block for block in graph.ordered if head in block.loops]
         fresh = list(_looks(body))
         if fresh and _decides(body, fresh):
             at.add(head)
+            deciding = {id(instr) for instr in _ending(body)}
+            looks |= {id(instr) for instr in fresh if id(instr) in deciding}
             others |= any(
                 not _is_clock(instr) and space_of(instr) not in ("shared", "local")
                 for instr in fresh
             )
-    return Polls(frozenset(at), others)
+    return Polls(frozenset(at), others, frozenset(looks))
 
 
 def end_of(graph: ControlFlow, head: int) -> Instr:
@@ -112,13 +116,15 @@ def _may_fail(instr: Instr, makers_of: Makers) -> bool:
 
 def _decides(body: list[BasicBlock], fresh: list[Instr]) -> bool:
     """Does the end of a loop depend on what it looks at, be it through other memory?"""
+    return any(instr.op == "ld" or any(instr is each for each in fresh) for instr in _ending(body))
+
+
+def _ending(body: list[BasicBlock]) -> Iterator[Instr]:
+    """Instructions of a loop on which its end depends."""
     inside = {block.index for block in body}
     ends = (block for block in body if block.last and not inside.issuperset(block.targets))
     names = [name for block in ends if block.last for name in block.last.reads]
-    return any(
-        instr.op == "ld" or any(instr is each for each in fresh)
-        for instr in _behind(names, makers(body))
-    )
+    return _behind(names, makers(body))
 
 
 def _behind(names: Iterable[str], makers_of: Makers) -> Iterator[Instr]:

@@ -199,6 +199,7 @@ class Runtime:
         self.sums: Any = None  # `ops.wgmma.Sums` of the batch
         self.order: Any = None  # `faults.asynchrony.OrderWatcher`, where work is asynchronous
         self.stores: Any = None  # `faults.stores.StoreWatcher`, where all is looked for
+        self.meetings: Any = None  # `faults.polled.Meetings`, where blocks wait for others
         self.origins = origins  # `faults.origins.Origins`, where a wrong result is explained
         self.finding: Fault | None = None  # raised at the end, unless worse comes first
         self.left: list[tuple[Instr, Mask]] = []  # branches by which lanes went to their end

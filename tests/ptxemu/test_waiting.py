@@ -457,3 +457,69 @@ def test_threads_that_wait_elsewhere_are_a_fault_of_the_kernel(cuda: Compile, na
     )
     with pytest.raises(Fault, match=words):
         execute(cuda(text), "k", {"y": np.zeros(64, "i4")}, ["y"], block=64)
+
+
+POLLED = """
+__device__ void wait(volatile int* flags, int* y, int b) {
+  if (threadIdx.x == 0) {
+    flags[b] = 7;
+    if (b) while (flags[b - 1] != 7);
+    y[b] = b;
+  }
+}
+extern "C" __global__ void chain(volatile int* flags, int* y, unsigned* ticket) {
+  __shared__ int tile;
+  if (threadIdx.x == 0) tile = atomicAdd(ticket, 1);
+  __syncthreads();
+  wait(flags, y, tile);
+}
+extern "C" __global__ void filled(volatile int* flags, int* y, unsigned* ticket) {
+  if (threadIdx.x == 0) {
+    flags[blockIdx.x] = 0;
+    __threadfence();
+    atomicAdd(ticket, 1);
+    while (*(volatile unsigned*)ticket < gridDim.x);
+  }
+  __syncthreads();
+  wait(flags, y, blockIdx.x);
+}
+extern "C" __global__ void last(volatile int* parts, int* y, unsigned* ticket) {
+  if (threadIdx.x == 0) {
+    parts[blockIdx.x] = blockIdx.x + 1;
+    __threadfence();
+    if (atomicAdd(ticket, 1) == gridDim.x - 1) {
+      int sum = 0;
+      for (int i = 0; i < gridDim.x && parts[i]; ++i) sum += parts[i];
+      y[0] = sum;
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "unwritten", "right"),
+    [("chain", True, False), ("chain", False, True), ("filled", True, True), ("last", True, True)],
+)
+def test_what_blocks_wait_for_is_filled_before(
+    cuda: Compile, kernel: str, unwritten: bool, right: bool
+) -> None:
+    """Blocks that run one after another find flags that on a chip nobody has written yet."""
+    buffers = {"flags": np.zeros(8, "i4"), "y": np.zeros(8, "i4"), "ticket": np.zeros(1, "u4")}
+
+    def run() -> Array:
+        got, _ = execute(
+            cuda(POLLED), kernel, buffers, [*buffers], grid=8, check=True,
+            unwritten=["flags", "y"] if unwritten else ["y"],
+        )  # fmt: skip
+        return got["y"]
+
+    if right:
+        assert run().tolist() == ([36, *[0] * 7] if kernel == "last" else list(range(8)))
+        return
+    words = (
+        r"k\.cu:5: uninitialized memory: thread \(0, 0, 0\) of block \(1, 0, 0\) waits for "
+        r"flags\[0\], which held nothing until block \(0, 0, 0\) wrote it at k\.cu:4"
+    )
+    with pytest.raises(Fault, match=words):
+        run()

@@ -1,0 +1,107 @@
+"""What a block waits for, and what lies there before another block has written it.
+
+A thread that polls may come before the one that it waits for. Here blocks mostly run in the order
+of their numbers, and find what they wait for; on a chip one that comes first reads what lay there
+when the launch began. So where memory held nothing then, whoever wrote first must have been heard
+of in another way: by a chain of atomics and ordered loads and stores, each of which found what one
+before it left. Vector clocks of the blocks follow these.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptxemu.errors import Fault
+from ptxemu.faults.words import first_lane, triple, who
+from ptxemu.ptx.instructions import Instr
+from ptxemu.state.context import CodeSite, Context
+from ptxemu.state.lanes import Lanes
+from ptxemu.state.spaces import GLOBAL_BASE
+from ptxemu.state.values import Array, Ints
+
+_GRAIN = 4
+#: Blocks of a launch, and ordered accesses of a block to a place, up to which this is followed.
+MOST_BLOCKS, _MOST = 2048, 200_000
+
+
+class Meetings:
+    """Which block has heard of which others, over all batches of a launch.
+
+    Args:
+        ctx: The kernel's context.
+        blocks: Blocks of the grid.
+        polled: Instructions, by ``id``, that look whether a wait is over.
+    """
+
+    def __init__(self, ctx: Context, blocks: int, polled: frozenset[int]) -> None:
+        self.ctx, self.polled = ctx, polled
+        granules = -(-len(ctx.rt.arena.bytes) // _GRAIN)
+        #: Who wrote first what held nothing, plus one; in which of its epochs, and by what.
+        self._by, self._when = np.zeros(granules, np.int32), np.zeros(granules, np.int32)
+        self._sites: list[CodeSite] = []
+        self._site = np.zeros(granules, np.int16)
+        self._known = np.zeros((blocks, blocks), np.int32)
+        self._now = np.ones(blocks, np.int32)
+        self._said: dict[int, Ints] = {}
+        self._left = _MOST
+
+    def first(self, site: CodeSite, at: Array, on: Array) -> None:
+        """Lanes store to what held nothing; `at`: bytes from the start of global memory."""
+        if not any(each is site for each in self._sites):
+            self._sites.append(site)
+        block = self._blocks()[np.nonzero(on)[0]]
+        granules = np.broadcast_to(at, on.shape)[on] // _GRAIN
+        new = self._by[granules] == 0
+        granules, block = granules[new], block[new]
+        self._by[granules], self._when[granules] = block + 1, self._now[block]
+        self._site[granules] = next(n for n, each in enumerate(self._sites) if each is site)
+
+    def meet(self, instr: Instr, at: Array, on: Array) -> None:
+        """Lanes run an atomic, or an ordered load or store."""
+        hears, tells = instr.op != "st", instr.op != "ld"
+        rows = np.nonzero(on)[0]
+        pairs = np.stack((self._blocks()[rows], np.broadcast_to(at, on.shape)[on] // _GRAIN))
+        pairs = np.unique(pairs, axis=1)
+        self._left -= pairs.shape[1]
+        if self._left < 0:
+            return
+        for block, place in pairs.T.tolist():
+            said = self._said.get(place)
+            if hears and said is not None:
+                np.maximum(self._known[block], said, out=self._known[block])
+            if tells:
+                self._known[block, block] = self._now[block]
+                mine = self._known[block].copy()
+                self._said[place] = mine if said is None else np.maximum(mine, said)
+                self._now[block] += 1
+
+    def look(self, site: CodeSite, at: Array, on: Array) -> None:
+        """Lanes look whether their wait is over."""
+        if id(site.instr) not in self.polled or self._left < 0:
+            return
+        place = np.broadcast_to(at, on.shape)
+        granules, me = place // _GRAIN, self._blocks()[:, None]
+        granules = np.where(on, granules, 0)
+        by = self._by[granules] - 1
+        unheard = self._known[me, np.maximum(by, 0)] < self._when[granules]
+        bad = on & (by >= 0) & (by != me) & unheard
+        rt, ctx = self.ctx.rt, self.ctx
+        if not bad.any() or rt.finding is not None:
+            return
+        row, thread = first_lane(rt.lanes, bad)
+        array = rt.arena.allocation_of(GLOBAL_BASE + int(place[row, thread]))
+        name = array.at(GLOBAL_BASE + int(place[row, thread])) if array else "memory"
+        granule = int(granules[row, thread])
+        writer = self._sites[int(self._site[granule])].instr
+        block = triple(int(by[row, thread]), rt.lanes.geometry.grid)
+        rt.finding = Fault(
+            f"{ctx.where(site.instr)}: uninitialized memory: {who(rt.lanes, row, thread)} waits "
+            f"for {name}, which held nothing until block {block} wrote it at "
+            f"{ctx.where(writer)}: on a GPU it may be read before",
+            "Fill what blocks wait for before the kernel starts: by another kernel, or by the "
+            "host.",
+        )
+
+    def _blocks(self) -> Array:
+        lanes: Lanes = self.ctx.rt.lanes
+        return lanes.blocks
