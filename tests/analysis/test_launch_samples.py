@@ -511,3 +511,12 @@ def test_a_metric_that_is_no_number_is_of_one_launch() -> None:
     (mean,) = merge_samples(report(*words, with_x)).launches
     assert mean.metrics["device"].value in ("a", "b")
     assert mean.absent == {} and mean.metrics["x"].value == 1
+
+
+def test_kernels_of_which_no_time_is_known_have_no_table_of_dashes() -> None:
+    """As the emulator leaves them: the counters below say what moved."""
+    old = report(ran("norm", None), ran("gemm", None))
+    new = report(ran("norm", None), ran("gemm", None))
+    assert "Kernels" not in render(diff_view(compare(old, new)))
+    timed = report(ran("norm", 1e-6), ran("gemm", None))
+    assert "Kernels" in render(diff_view(compare(old, timed)))

@@ -319,3 +319,105 @@ def test_a_host_function_that_breaks_is_told(project: Project) -> None:
     path.write_text(head + "{}\n")
     with pytest.raises(UsageError, match="has no function `answer`"):
         call(path, "answer", values, 3)
+
+
+TURNED = """#include <cstdio>
+const int T = 32;
+__global__ void keep(float *out, const float *in) {
+    int x = blockIdx.x * T + threadIdx.x, y = blockIdx.y * T + threadIdx.y;
+    out[y * gridDim.x * T + x] = in[y * gridDim.x * T + x];
+}
+__global__ void turn(float *out, const float *in) {
+    int x = blockIdx.x * T + threadIdx.x, y = blockIdx.y * T + threadIdx.y;
+    out[x * gridDim.x * T + y] = in[y * gridDim.x * T + x];
+}
+__global__ void turnTiled(float *out, const float *in) {
+    __shared__ float tile[T][T + 1];
+    int x = blockIdx.x * T + threadIdx.x, y = blockIdx.y * T + threadIdx.y;
+    tile[threadIdx.y][threadIdx.x] = in[y * gridDim.x * T + x];
+    __syncthreads();
+    x = blockIdx.y * T + threadIdx.x, y = blockIdx.x * T + threadIdx.y;
+    out[y * gridDim.x * T + x] = tile[threadIdx.x][threadIdx.y];
+}
+void check(const float *want, const float *got, int n) {
+    for (int i = 0; i < n; i++) if (got[i] != want[i]) { printf("wrong\\n"); return; }
+}
+int main() {
+    const int nx = 1024, ny = 1024;
+    const int size = nx * ny * sizeof(float);
+    float *h_in = (float *)malloc(size), *h_same = (float *)malloc(size);
+    float *h_turned = (float *)malloc(size), *gold = (float *)malloc(size);
+    float *d_in, *d_same, *d_turned;
+    cudaMalloc(&d_in, size); cudaMalloc(&d_same, size); cudaMalloc(&d_turned, size);
+    for (int j = 0; j < ny; j++) for (int i = 0; i < nx; i++) h_in[j * nx + i] = j * nx + i;
+    for (int j = 0; j < ny; j++) for (int i = 0; i < nx; i++) gold[j * nx + i] = h_in[i * nx + j];
+    cudaMemcpy(d_in, h_in, size, cudaMemcpyHostToDevice);
+    dim3 grid(nx / T, ny / T), block(T, T);
+    keep<<<grid, block>>>(d_same, d_in);
+    cudaMemcpy(h_same, d_same, size, cudaMemcpyDeviceToHost);
+    check(h_in, h_same, nx * ny);
+    turn<<<grid, block>>>(d_turned, d_in);
+    cudaMemcpy(h_turned, d_turned, size, cudaMemcpyDeviceToHost);
+    check(gold, h_turned, nx * ny);
+    turnTiled<<<grid, block>>>(d_turned, d_in);
+    cudaMemcpy(h_turned, d_turned, size, cudaMemcpyDeviceToHost);
+    check(gold, h_turned, nx * ny);
+}
+"""
+
+
+@needs_host
+def test_kernels_of_another_answer_are_no_rungs_of_the_ladder(project: Project) -> None:
+    """A copy stands beside transposes as the speed to reach: its answer is its input."""
+    made, study = brought(project, TURNED)
+    assert made.versions == {"v0": "turn", "v1": "turnTiled"}
+    (note,) = made.notes
+    assert "keep is compared with its own input" in note and "--kernel keep" in note
+    problem = study.problem("small")
+    # A kernel that gets neither side takes them for one; the file's are equal.
+    assert problem.parameters["nx"] == problem.parameters["ny"] < 1024
+    inputs = study.inputs(problem, np.random.default_rng(1))
+    (found,) = study.reference(problem, inputs).values()
+    n = problem.parameters["nx"]
+    np.testing.assert_array_equal(found.reshape(n, n), inputs["in_"].reshape(n, n).T)
+
+
+@needs_host
+def test_a_kernel_of_another_answer_can_be_brought_alone(project: Project) -> None:
+    made, study = brought(project, TURNED, kernel="keep")
+    assert made.versions == {"v0": "keep"} and "compares" in made.reference
+    problem = study.problem("small")
+    inputs = study.inputs(problem, np.random.default_rng(1))
+    (found,) = study.reference(problem, inputs).values()
+    np.testing.assert_array_equal(found, inputs["in_"])
+
+
+def test_what_is_left_to_do_begins_with_what_no_launch_writes(project: Project) -> None:
+    """A result that takes the place of an input: the rest of it stays as it was."""
+    made, study = brought(
+        project,
+        """__global__ void most(float *in, float *out, int n) {
+    __shared__ float s[256];
+    int t = threadIdx.x;
+    s[t] = 0;
+    for (int i = blockIdx.x * 256 + t; i < n; i += gridDim.x * 256) s[t] = max(s[t], in[i]);
+    for (int k = 128; k > 0; k /= 2) { __syncthreads(); if (t < k) s[t] = max(s[t], s[t + k]); }
+    if (t == 0) out[blockIdx.x] = s[0];
+}
+int main() {
+    const int N = 1 << 20, blocks = 64;
+    float *h = new float[N], *best = new float, *d, *part;
+    for (int i = 0; i < N; i++) h[i] = 1.0f;
+    cudaMalloc(&d, N * sizeof(float));
+    cudaMalloc(&part, blocks * sizeof(float));
+    cudaMemcpy(d, h, N * sizeof(float), cudaMemcpyHostToDevice);
+    most<<<blocks, 256>>>(d, part, N);
+    most<<<1, 256>>>(part, d, blocks);
+    cudaMemcpy(best, d, sizeof(float), cudaMemcpyDeviceToHost);
+}
+""",
+    )
+    assert made.reference == ""
+    (output,) = study.outputs(study.problem())
+    text = (project.kernels / "program" / "study.py").read_text()
+    assert f"    # {output} = {output}_before.copy()  # what no launch writes stays\n" in text

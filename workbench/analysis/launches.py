@@ -631,9 +631,25 @@ def kernel_words(change: KernelChange) -> str:
 KERNELS_HEAD = ("kernel", "launches", "before", "after", "change", "its own values")
 
 
+def tells(kernels: Sequence[KernelChange], *, times_alone: bool = False) -> bool:
+    """Whether rows of kernels say something: not of one and one, nor where nothing is known of any.
+
+    Args:
+        kernels: What became of each.
+        times_alone: The rows have no values of the kernels' own.
+    """
+    return len(kernels) > 1 and any(
+        not each.matched
+        or each.old_s is not None
+        or each.new_s is not None
+        or bool(each.values and not times_alone)
+        for each in kernels
+    )
+
+
 def kernel_rows(kernels: Sequence[KernelChange]) -> list[tuple[str, ...]]:
-    """What became of each kernel, as text under `KERNELS_HEAD`; none for one and one."""
-    if len(kernels) <= 1:
+    """What became of each kernel, as text under `KERNELS_HEAD`; none where nothing is told."""
+    if not tells(kernels):
         return []
     rows = []
     for kernel in sorted(kernels, key=lambda k: -abs(k.change_s or 0.0)):

@@ -369,6 +369,11 @@ class _Files(StudyPlan):
             for buffer in self.buffers:
                 if buffer.role == "input":
                     text += f'    # {buffer.name} = inputs["{buffer.name}"].astype("float64")\n'
+            for each in outputs:
+                if isinstance(each.start, str):
+                    text += (
+                        f"    # {each.name} = {each.start}.copy()  # what no launch writes stays\n"
+                    )
             return text + (
                 f"    # return {{{names}}}\n"
                 '    raise NotImplementedError("write reference() of '

@@ -19,6 +19,7 @@ from workbench.analysis.source.hostcode import (
     CopySeen,
     Event,
     Followed,
+    HostWork,
     LaunchSeen,
     Memory,
     follow,
@@ -84,10 +85,52 @@ def rungs_of(pieces: Pieces, kernel: str) -> list[NewVersion]:
     for rung in found:
         unique.setdefault(tuple(map(_key, rung.launches)), rung)
     wanted = list(unique.values())
+    if not kernel:
+        wanted = _of_one_answer(wanted, pieces)
     if not wanted:
         names = [kernel] if kernel else list(pieces.kernels())
         wanted = [_guessed(pieces.kernels()[name]) for name in names]
     return wanted
+
+
+def _of_one_answer(rungs: list[NewVersion], pieces: Pieces) -> list[NewVersion]:
+    """The versions without those whose result the file compares with their own input.
+
+    A copy often stands in a ladder as the speed to reach; the ladder's answer is another.
+    """
+    said = [_compared_with(rung, pieces) for rung in rungs]
+    if "another" not in said or "input" not in said:
+        return rungs
+    kept = [rung for rung, what in zip(rungs, said, strict=True) if what != "input"]
+    for rung, what in zip(rungs, said, strict=True):
+        if what == "input":
+            name = rung.launches[0].kernel
+            kept[0].notes.append(
+                f"{name} is compared with its own input, which is not the answer of the others: "
+                f"it is left out (`--kernel {name}` brings it alone)"
+            )
+    return kept
+
+
+def _compared_with(rung: NewVersion, pieces: Pieces) -> str:
+    """What the host holds a version's result against: its ``input``, or ``another`` array; ""."""
+    last = rung.events.index(rung.launches[-1])
+    touched = [_touched(launch, pieces) for launch in rung.launches]
+    reads, writes = ({each for side in touched for each in side[at]} for at in (0, 1))
+    copies = [each for each in rung.events if isinstance(each, CopySeen)]
+    inputs = {id(each.source) for each in copies if id(each.target) in reads} - {id(None)}
+    own = {each.kernel for each in rung.launches}
+    results: set[int] = set()
+    for event in rung.events[last:]:
+        if isinstance(event, LaunchSeen) and event.kernel not in own:
+            break
+        if isinstance(event, CopySeen) and id(event.source) in writes:
+            results.add(id(event.target))
+        elif isinstance(event, HostWork) and not event.writes:
+            others = [id(each) for each in event.reads if id(each) not in results]
+            if len(others) == 1 and len(event.reads) == 2:
+                return "input" if others[0] in inputs else "another"
+    return ""
 
 
 def _key(launch: LaunchSeen) -> object:
@@ -520,7 +563,21 @@ class StudyPlan:
             ):
                 whole = self.parameters[second]
                 values[second] += min(whole & -whole, 128)
+            elif self.parameters[first] == self.parameters[second] and self._taken_for_one(
+                first, second
+            ):
+                values[first] = values[second] = min(values[first], values[second])
         return values
+
+    def _taken_for_one(self, *names: str) -> bool:
+        """Whether a kernel does not get all of these sizes, which are equal in the file."""
+        return any(
+            not re.search(rf"\b{name}\b", given)
+            for rung in self.rungs
+            for launch in rung.launches
+            for given in [" ".join(x.expression for x in launch.arguments if isinstance(x, Known))]
+            for name in names
+        )
 
     def _together(self, given: list[str]) -> bool:
         """Whether numbers that kernels get make up a size, and would not shrink with it."""

@@ -126,7 +126,8 @@ def _paired(
         results = [outputs[m] for m in event.reads if m in outputs and m not in fresh]
         if len(both) == 1 and len(set(results)) == 1:
             found[both[0]] = results[0]
-    if len(names) == 1 and not found and len(fresh) == 1:
+    held = {m for event in events if not event.writes for m in event.reads if m in outputs}
+    if len(names) == 1 and not found and len(fresh) == 1 and not held:
         found[fresh[0]] = names[0]
     for name in names:
         if name not in found.values():
@@ -159,8 +160,23 @@ def _compared(pieces: Pieces, event: HostWork, result: Memory) -> dict[tuple[int
         for statement in _statements(node):
             found = _assigned(statement, plain, name)
             if found:
-                return {(statement.start_byte, statement.end_byte): found}
+                changed = {(statement.start_byte, statement.end_byte): found}
+                return changed | (_writable(node, plain, name) if event.callee else {})
     return {}
+
+
+def _writable(node: Node, plain: str, name: str) -> dict[tuple[int, int], str]:
+    """A function's parameter without its ``const``: what was compared is assigned now."""
+    stack, found = [node], dict[tuple[int, int], str]()
+    while stack:
+        each = stack.pop()
+        if each.type == "parameter_declaration":
+            if re.search(rf"\b{name}\Z", plain[each.start_byte : each.end_byte].rstrip("[] ")):
+                spots = [part for part in each.children if part.type == "type_qualifier"]
+                found |= {(part.start_byte, part.end_byte): "" for part in spots}
+        elif each.type != "compound_statement":
+            stack += each.children
+    return found
 
 
 def _statements(node: Node) -> Iterator[Node]:

@@ -22,6 +22,7 @@ from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.launches import (
     NO_PAIR,
     KernelChange,
+    tells,
     values_words,
 )
 from workbench.analysis.listing import CodeClass, CodeDiff, HunkCode
@@ -278,7 +279,7 @@ def _kernels(comparison: Comparison, width: int, most: int) -> list[RenderableTy
     brief = most == _FEW_KERNELS
     words = [Text(each, style=DIM) for each in comparison.launch_words]
     words = [Text(), *words] if words and not (brief and len(kernels) > 1) else []
-    if len(kernels) <= 1:
+    if not tells(kernels, times_alone=brief):
         return [*words]
     told = sorted(kernels, key=lambda kernel: (-abs(kernel.change_s or 0.0), -kernel.weight))
     table = Figures("lnnnt", width - 2, longest=60)
