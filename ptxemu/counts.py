@@ -101,6 +101,7 @@ class Counts:
     error: dict[str, float] = field(default_factory=dict)
     margins: dict[int, list[float]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()  # what runs on a chip, and is likely not meant so
+    doubts: tuple[str, ...] = ()  # where a chip may give any value, which matters where it is used
 
     def margin(self, site: CodeSite, name: str) -> float:
         """The standard error of one counter of one instruction; 0 where all blocks ran."""

@@ -128,11 +128,13 @@ class _Tally(NamedTuple):
         codes: Warps and lanes of each basic block, (blocks, 2).
         sites: `CodeSite.counts` of each instruction, (instructions, counters).
         warnings: What runs, and is likely not meant so.
+        doubts: Where a chip may give any value.
     """
 
     codes: NDArray[np.int64]
     sites: NDArray[np.int64]
     warnings: frozenset[str]
+    doubts: frozenset[str]
 
 
 def _counts(compiled: CompiledKernel) -> _Tally:
@@ -140,6 +142,7 @@ def _counts(compiled: CompiledKernel) -> _Tally:
         np.array([(code.warps_run, code.lanes_run) for code in compiled.codes], np.int64),
         np.array([site.counts() for site in compiled.sites], np.int64),
         frozenset(compiled.rt.warnings),
+        frozenset(compiled.rt.doubts),
     )
 
 
@@ -331,6 +334,7 @@ def run(
     functions = module.assembled.functions
     outcome = Counts(launch, compiled, functions, blocks_run=len(chosen))
     outcome.warnings = tuple(sorted({words for each in answers for words in each.warnings}))
+    outcome.doubts = tuple(sorted({words for each in answers for words in each.doubts}))
     _gather(outcome, answers, parts)
     return outcome
 

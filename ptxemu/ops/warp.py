@@ -13,6 +13,8 @@ from ptxemu.state.context import ApartError, Context, Registers, Run, put, write
 from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.values import UNSIGNED, Array, Value, boxed, signed, truth, unsigned
 
+#: What a shuffle gives of a lane that is not there: no number of any float, and a large integer.
+_NOTHING = np.uint32(0xFFFFDEAD)
 _LANE = np.arange(WARP, dtype=np.int64)
 _ALL = np.uint32(0xFFFFFFFF)
 _BIT = (np.uint64(1) << np.arange(WARP, dtype=np.uint64)).astype(np.uint32)
@@ -121,11 +123,30 @@ def _shfl(instr: Instr, ctx: Context) -> Run:
         shape = np.broadcast_shapes(source.shape, j.shape)
         out = np.take_along_axis(np.broadcast_to(source, shape), np.broadcast_to(j, shape), -1)
         inside = np.broadcast_to(inside, shape)
+        if M.arr is not None:
+            out = _without_absent(instr, ctx, out, j, active(M, lanes))
         return boxed(_flat(out, lanes)), _flat(inside, lanes)
 
     if not isinstance(target, Pair):
         return lambda R, M: shuffle(R, M)[0]
     return writes_both(ctx, target, shuffle, 4)
+
+
+def _without_absent(instr: Instr, ctx: Context, out: Array, j: Array, on: Array) -> Array:
+    """What a shuffle gives, and nothing of use where it takes from lanes that are not there.
+
+    They have ended, were never started or are not in its mask. Who throws the value away may do so.
+    """
+    shape = np.broadcast_shapes(out.shape, on.shape)
+    there = np.take_along_axis(np.broadcast_to(on, shape), np.broadcast_to(j, shape), -1)
+    absent = np.broadcast_to(on, shape) & ~there
+    if not absent.any():
+        return out
+    ctx.rt.doubts.add(
+        f"{ctx.where(instr)}: a shuffle takes from threads of its warp that have ended or are not "
+        "there, and may give any value on a GPU: let all 32 come to it, or give it a width"
+    )
+    return np.where(absent, _NOTHING, np.broadcast_to(out, shape))
 
 
 def _spread(per_warp: Array, lanes: Lanes) -> Value:

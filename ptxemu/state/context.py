@@ -204,6 +204,7 @@ class Runtime:
         self.finding: Fault | None = None  # raised at the end, unless worse comes first
         self.left: list[tuple[Instr, Mask]] = []  # branches by which lanes went to their end
         self.warnings: set[str] = set()  # what runs, and is likely not meant so
+        self.doubts: set[str] = set()  # where a chip may give any value, and may well be meant so
         #: Counts stores and atomics that left memory other than it was, while `probing`.
         self.changes = 0
         self.clock = 0  # what `%globaltimer` and `%clock` count: looks at them

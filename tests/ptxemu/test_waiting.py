@@ -440,6 +440,26 @@ def test_a_mask_may_name_threads_that_have_ended(cuda: Compile, name: str) -> No
         assert y.tolist() == np.where(on, w + a * 7 + (a ^ w), 0).tolist()
 
 
+@pytest.mark.parametrize(("threads", "doubts"), [(64, 0), (48, 1), (16, 1)])
+def test_threads_that_are_not_there_have_no_values(
+    cuda: Compile, threads: int, doubts: int
+) -> None:
+    """A sum over a warp that lacks lanes holds what a GPU may make anything of."""
+    text = """extern "C" __global__ void k(const float* x, float* y) {
+float v = x[threadIdx.x];
+for (int s = 16; s; s /= 2) v += __shfl_xor_sync(~0u, v, s);
+y[threadIdx.x] = v;
+}"""
+    x = np.ones(64, "f4")
+    got, counts = execute(
+        cuda(text), "k", {"x": x, "y": np.zeros(64, "f4")}, ["x", "y"], block=threads
+    )
+    whole = threads // 32 * 32
+    assert got["y"][:whole].tolist() == [32] * whole
+    assert np.isnan(got["y"][whole:threads]).all() and not got["y"][threads:].any()
+    assert [words[:6] for words in counts.doubts] == ["k.cu:3"] * doubts
+
+
 APART = {
     "at a barrier": "if (threadIdx.x % 32 < 16) v = __shfl_xor_sync(~0u, v, 1);\n__syncthreads();",
     "at another call": "if (threadIdx.x & 1) v = __shfl_xor_sync(~0u, v, 2);\n"

@@ -345,7 +345,8 @@ def emulate(
         except (KernelError, InconclusiveError, MemoryError):
             return None  # no time is left for it, or no memory
 
-    return Emulation(counts, check, module, seconds, explain, suspects)
+    doubts = tuple(Suspect(f"{words}.") for each in counts for words in each.doubts)
+    return Emulation(counts, check, module, seconds, explain, suspects + doubts)
 
 
 #: What a kernel can ask for of its place: CUDA's name, and PTX's.
