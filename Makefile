@@ -65,7 +65,7 @@ test-slow: $(VENV)/.dev ## The slow tests: a real browser, whole studies on the 
 test-again: $(VENV)/.dev ## What failed last time, once more and one after the other (a busy machine fails clocks)
 	$(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none
 
-test-long: $(VENV)/.dev ## What the slow tests leave out: the other verify problems, all recordings
+test-long: $(VENV)/.dev ## What the slow tests leave out: the other verify problems and mistakes, all recordings
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m long
 
 lint: $(VENV)/.dev ## Style, types and import borders

@@ -14,8 +14,8 @@ from tests.attacks.book import WHOLE
 
 FOLDER = Path(__file__).parent / "reproductions"
 PARTS = sorted(path.stem for path in FOLDER.glob("*.sh") if path.name not in ("run.sh", "head.sh"))
-#: Minutes each; a share of the same is tried every time, by `test_agents` and `test_ceilings`.
-LONG = ("agents", "ceilings")
+#: Minutes each; a share of the same is tried every time, by the test of that name.
+LONG = ("agents", "ceilings", "folders")
 MARKED = [
     pytest.param(part, marks=WHOLE if part in LONG else pytest.mark.slow, id=part) for part in PARTS
 ]
