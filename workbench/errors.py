@@ -8,6 +8,7 @@ line prints both and exits with `exit_code`; a traceback appears only with
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Self
 
 
 class WorkbenchError(Exception):
@@ -24,6 +25,11 @@ class WorkbenchError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+    def kept(self) -> Self:
+        """The error for a list of errors: without the frames, which hold whatever they read."""
+        self.__traceback__ = self.__cause__ = self.__context__ = None
+        return self
 
 
 class UsageError(WorkbenchError):

@@ -11,7 +11,7 @@ from tests.study_maker import BASELINE, STUDY, VERSION, Maker
 from workbench.counters import catalog
 from workbench.errors import UsageError
 from workbench.specs import Version
-from workbench.study.sources import _counter_ids, _link
+from workbench.study.sources import _counter_ids, _link, load_versions
 
 
 def test_versions_are_ordered_by_number_then_baselines_by_name(maker: Maker) -> None:
@@ -223,6 +223,14 @@ def test_a_folder_where_a_version_should_be_and_an_editors_link(maker: Maker) ->
     assert list(maker.load().versions) == ["v0"]
     (maker.folder / "v1.cu").mkdir()
     maker.fails("kernels/s/v1.cu is a folder, and not a file")
+
+
+@pytest.mark.parametrize("text", ["// ---\n// kernel = 3\n// ---\n", b"\xff" * 1000])
+def test_a_version_that_is_left_out_keeps_nothing_of_its_file(maker: Maker, text: str) -> None:
+    """Its error would hold the frames that read it: gigabytes, where hundreds are left out."""
+    maker.write("v1.cu", text)
+    error = load_versions(maker.project, "s").broken["v1"]
+    assert (error.__traceback__, error.__cause__, error.__context__) == (None, None, None)
 
 
 def test_a_ladder_of_thousands_is_walked_once() -> None:

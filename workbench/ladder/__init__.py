@@ -112,7 +112,7 @@ class Rung:
             except DataError as error:
                 if self.ladder.damaged is None:
                     raise
-                self.ladder.damaged.append(error)
+                self.ladder.damaged.append(error.kept())
                 continue
             stale = self.stale(summary.source_hash)
             facts = msgspec.structs.asdict(summary)
@@ -133,7 +133,7 @@ class Rung:
         except DataError as error:
             if self.ladder.damaged is None:
                 raise
-            self.ladder.damaged.append(error)
+            self.ladder.damaged.append(error.kept())
             return None
 
     @cached_property
@@ -491,7 +491,7 @@ def damaged_files(paths: Iterable[Path]) -> dict[Path, DataError]:
             else:
                 decode(path, Profile)
         except DataError as error:
-            found[path] = error
+            found[path] = error.kept()
         except MissingError:
             pass
     return found

@@ -367,7 +367,7 @@ class Store:
             except DataError as error:
                 if damaged is None:
                     raise
-                damaged.append(error)
+                damaged.append(error.kept())
         return found
 
     def has_timings(self, study: str) -> bool:

@@ -110,7 +110,7 @@ class Study:
             try:
                 check_names(version, self.buffer_names(version), self.names(version, problem))
             except UsageError as error:
-                self.broken[version.id] = error
+                self.broken[version.id] = error.kept()
                 del self.versions[version.id]
 
     def _check_buffers(self, problem: Problem) -> None:

@@ -382,7 +382,7 @@ def load_versions(project: Project, study: str) -> Versions:
             version = _read(path, study, version_id, number >= 0)
         except UsageError as error:
             version = None
-            broken[version_id] = error
+            broken[version_id] = error.kept()
         if version is not None or version_id in broken:
             files.setdefault(version_id, []).append(f"kernels/{study}/{path.name}")
         if version is None:
@@ -391,7 +391,7 @@ def load_versions(project: Project, study: str) -> Versions:
             _check_kernels(project, version)
             _check_counters(version)
         except UsageError as error:
-            broken[version_id] = error
+            broken[version_id] = error.kept()
         if number >= 0:
             numbered.append((number, version.name, version))
         else:

@@ -461,7 +461,7 @@ def _look_at_studies(
             try:
                 view_study(project, name)
             except WorkbenchError as error:
-                remarks.broken.append(error)
+                remarks.broken.append(error.kept())
     return remarks
 
 
