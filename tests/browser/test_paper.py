@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import kinds, wait_for_charts
+from workbench.cli import main
 
 pytestmark = pytest.mark.browser
 
@@ -56,6 +59,27 @@ def test_a_real_step_fits_on_a4(compared: Path, open_page: Open) -> None:
     assert page.locator(".card.hunk").first.evaluate(style) == "auto"
     assert page.locator(".chart").first.evaluate(style) == "avoid"
     assert page.locator("#counter-table tr.still:visible").count() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("names", "most"), [("sgemm", 4), ("sgemm/v10 sgemm/v15", 6)])
+def test_the_longest_pages_take_few_sheets(
+    repo: Path,
+    tmp_path: Path,
+    open_page: Open,
+    monkeypatch: pytest.MonkeyPatch,
+    names: str,
+    most: int,
+) -> None:
+    """The shipped ladder with most versions; and of its steps the largest page."""
+    path = tmp_path / "page.html"
+    words = ("report", "--single-file", "--out", str(path), "--problem", "n4096", *names.split())
+    monkeypatch.chdir(repo)
+    with contextlib.suppress(SystemExit):
+        main([*words])
+    page = open_page(path)
+    sheets = re.findall(rb"/Type\s*/Page\b", page.pdf(prefer_css_page_size=True))
+    assert 1 < len(sheets) <= most
 
 
 def test_programs_fit_on_a4_and_on_a_phone(programs: Path, open_page: Open) -> None:

@@ -120,7 +120,7 @@ def test_what_is_written_of_a_ceiling_lies_on_no_point(
     figure = charts_roof.roofline("x", "label", [("L2", dots)], [roof], path=path)
     layout = figure.spec["layout"]
     (left, right), (low, high) = layout["xaxis"]["range"], layout["yaxis"]["range"]
-    width, height = (860 if path else 520), figure.height - 80
+    width, height = (660 if path else 520), figure.height - 80
     text = layout["annotations"][0]
     box = charts_roof.RoofText((text["text"],), ()).box(
         (text["x"], text["xanchor"], text["y"], text["yanchor"]), height, width

@@ -716,10 +716,10 @@
   function draw(node) {
     const figure = json(node.dataset.figure);
     const css = style();
-    // A sheet is narrower than most screens, and nothing tells a chart how wide it is.
+    // A sheet is narrower than most screens, its charts are lower, and nothing tells them so.
     const width = paper.matches ? Math.min(node.clientWidth, SHEET) : 0;
     const small = (width || node.clientWidth) < 520;
-    const layout = { ...figure.layout, ...(small ? figure.narrow || {} : {}), ...(width ? { width } : {}) };
+    const layout = { ...figure.layout, ...(small ? figure.narrow || {} : {}), ...(width ? { width, height: node.clientHeight } : {}) };
     const data = small && figure.traces ? figure.data.map((trace, n) => ({ ...trace, ...figure.traces[n] })) : figure.data;
     return window.Plotly.react(node, paint(data.map(coloured), css), paint(layout, css), config).then(() => {
       if (!node.dataset.drawn) node.on("plotly_click", follow);

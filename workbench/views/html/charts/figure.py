@@ -189,7 +189,7 @@ def stacked(
         showlegend=True,
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
         xaxis=axis_of(title=axis, range=[0, top * 1.02], **ticks(top, unit)),
-        yaxis=axis_of(autorange="reversed", tickfont={"color": "@ink", "size": 12}),
+        yaxis=axis_of(autorange="reversed", dtick=1, tickfont={"color": "@ink", "size": 12}),
         margin={"l": 8, "r": 16, "t": 56, "b": 36},
         bargap=0.3,
     )
@@ -242,7 +242,7 @@ def intervals(
     }
     layout = layout_of(
         xaxis=axis_of(title=axis, range=[0, limit], **ticks(limit, unit)),
-        yaxis=axis_of(autorange="reversed", tickfont={"color": "@ink", "size": 12}),
+        yaxis=axis_of(autorange="reversed", dtick=1, tickfont={"color": "@ink", "size": 12}),
         bargap=0.36,
     )
     if drawn and peak:

@@ -107,7 +107,7 @@ def placed(
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star", "x", "pentagon")
 #: Widths of the plot (a ladder's, a launch's, a phone's) for which labels are placed, and what is
 #: around it, in pixels.
-_WIDE, _HALF, _NARROW, _AROUND = 860.0, 520.0, 240.0, 80.0
+_WIDE, _HALF, _NARROW, _AROUND = 660.0, 520.0, 240.0, 80.0
 _FEW = 3
 _DASHES: dict[Level, str] = {"shared": "dot", "L1": "dot", "L2": "dash", "DRAM": "solid"}
 #: How roofs are called; that of shared memory is the L1's.
