@@ -19,6 +19,7 @@ from workbench.errors import UsageError
 from workbench.project import Project
 from workbench.session.bringing import Brought, bring
 from workbench.study.folder import Study, load_study, resolve_launches
+from workbench.study.launches import BufferArg
 
 REPO = Path(__file__).resolve().parents[2]
 PROGRAMS = REPO / "tests" / "data" / "bring"
@@ -374,12 +375,51 @@ def test_kernels_of_another_answer_are_no_rungs_of_the_ladder(project: Project) 
     (note,) = made.notes
     assert "keep is compared with its own input" in note and "--kernel keep" in note
     problem = study.problem("small")
-    # A kernel that gets neither side takes them for one; the file's are equal.
+    # The file's sides are equal, and a kernel that gets neither takes them for one.
     assert problem.parameters["nx"] == problem.parameters["ny"] < 1024
     inputs = study.inputs(problem, np.random.default_rng(1))
     (found,) = study.reference(problem, inputs).values()
     n = problem.parameters["nx"]
     np.testing.assert_array_equal(found.reshape(n, n), inputs["in_"].reshape(n, n).T)
+
+
+def test_a_pointer_into_an_array_stays_one(project: Project) -> None:
+    made, study = brought(
+        project,
+        """#define R 3
+__global__ void sums(const int *in, int *out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, s = 0;
+    for (int k = -R; k <= R; k++) s += in[i + k];
+    out[i] = s;
+}
+int main() {
+    const int N = 4096, bytes = (N + 2 * R) * sizeof(int);
+    int *h = (int *)malloc(bytes), *in, *out;
+    for (int i = 0; i < N + 2 * R; i++) h[i] = i % 7;
+    cudaMalloc(&in, bytes);
+    cudaMalloc(&out, bytes);
+    cudaMemcpy(in, h, bytes, cudaMemcpyHostToDevice);
+    sums<<<N / 128, 128>>>(in + R, &out[R + 1] - 1);
+    cudaMemcpy(h, out, bytes, cudaMemcpyDeviceToHost);
+}
+""",
+    )
+    assert not any("could not be read" in note for note in made.notes)
+    (launch,) = resolve_launches(study, study.version("v0"), study.problem())
+    assert [(each.name, each.offset) for each in launch.args if isinstance(each, BufferArg)] == [
+        ("in_", 12), ("out", 12),
+    ]  # fmt: skip
+
+
+def test_a_kernel_that_warms_up_is_no_version(project: Project) -> None:
+    made, _ = brought(project, TURNED.replace("keep", "warmup").replace("check(h_in, h_same", "//"))
+    assert made.versions == {"v0": "turn", "v1": "turnTiled"}
+    assert any("warmup by its name only warms up: it is left out" in note for note in made.notes)
+
+
+def test_a_kernel_that_warms_up_can_be_brought_alone(project: Project) -> None:
+    alone, _ = brought(project, TURNED.replace("keep", "warmup"), kernel="warmup")
+    assert alone.versions == {"v0": "warmup"}
 
 
 @needs_host

@@ -464,8 +464,13 @@ class _Files(StudyPlan):
         if template:
             kernel = f"{kernel}<{', '.join(template)}>"
             instances.append(_instance(piece, kernel, bound))
-        for value, parameter in zip(launch.arguments, parameters(piece), strict=False):
-            arguments.append(self._given(value, parameter, bound, rung))
+        offsets = launch.offsets or [None] * len(launch.arguments)
+        listed = zip(launch.arguments, offsets, parameters(piece), strict=False)
+        for value, offset, parameter in listed:
+            given = self._given(value, parameter, bound, rung)
+            if isinstance(value, Memory) and offset is not None and offset.value != 0:
+                given = self._behind(str(given), value, offset, rung)
+            arguments.append(given)
         toml = "\n[[launch]]\n" + pair("kernel", kernel, 6)
         for key, amounts in (("grid", launch.grid), ("block", launch.block)):
             if any("?" in each.text for each in amounts):
@@ -480,6 +485,16 @@ class _Files(StudyPlan):
         if re.search(r"\bthis_grid\s*\(", piece.text):
             toml += pair("cooperative", True)
         return toml
+
+    def _behind(self, name: str, memory: Memory, offset: Known, rung: NewVersion) -> str:
+        """A pointer into an array: its bytes behind the beginning."""
+        if offset.value is None:
+            self.notes.append(f"a pointer into {name} could not be read: its beginning is a guess")
+            return name
+        steps, size = self.plain(offset, rung), width(memory.dtype or "float32")
+        if offset.whole is not None and steps.isdigit():
+            return f"at({name}, {size * offset.whole})"
+        return f"at({name}, {size} * {steps if steps.isidentifier() else f'({steps})'})"
 
     def _template(self, piece: FilePiece, launch: LaunchSeen) -> list[str]:
         """The arguments of a template, those that its call leaves to the compiler as well."""

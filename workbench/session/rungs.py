@@ -35,6 +35,7 @@ from workbench.study.expressions import FUNCTIONS, evaluate
 
 _PREFIX = re.compile(r"(?:d|h|dev|device|gpu|host)_(?=\w)|(?:d|h)(?=[A-Z]\w*\Z)")
 _SUFFIX = re.compile(r"(?<=\w)_(?:d|dev|device|gpu|h|host)\Z")
+_WARMING = re.compile(r"warm_?(?:ing_?)?up", re.IGNORECASE)
 #: Elements of all buffers together that a problem for `verify` has at most, where sizes are free.
 _SMALL = 1 << 16
 #: And as many as a kernel may be compiled for.
@@ -86,11 +87,27 @@ def rungs_of(pieces: Pieces, kernel: str) -> list[NewVersion]:
         unique.setdefault(tuple(map(_key, rung.launches)), rung)
     wanted = list(unique.values())
     if not kernel:
-        wanted = _of_one_answer(wanted, pieces)
+        wanted = _of_one_answer(_without_warming(wanted), pieces)
     if not wanted:
         names = [kernel] if kernel else list(pieces.kernels())
         wanted = [_guessed(pieces.kernels()[name]) for name in names]
     return wanted
+
+
+def _without_warming(rungs: list[NewVersion]) -> list[NewVersion]:
+    """The versions without kernels that by their name only wake the device, where others are."""
+    warming = [all(_WARMING.match(x.kernel) for x in rung.launches) for rung in rungs]
+    if all(warming):
+        return rungs
+    kept = [rung for rung, warms in zip(rungs, warming, strict=True) if not warms]
+    for rung, warms in zip(rungs, warming, strict=True):
+        if warms:
+            kept[0].notes.append(_left_out(rung.launches[0].kernel, "by its name only warms up"))
+    return kept
+
+
+def _left_out(kernel: str, why: str) -> str:
+    return f"{kernel} {why}: it is left out (`--kernel {kernel}` brings it alone)"
 
 
 def _of_one_answer(rungs: list[NewVersion], pieces: Pieces) -> list[NewVersion]:
@@ -105,10 +122,8 @@ def _of_one_answer(rungs: list[NewVersion], pieces: Pieces) -> list[NewVersion]:
     for rung, what in zip(rungs, said, strict=True):
         if what == "input":
             name = rung.launches[0].kernel
-            kept[0].notes.append(
-                f"{name} is compared with its own input, which is not the answer of the others: "
-                f"it is left out (`--kernel {name}` brings it alone)"
-            )
+            why = "is compared with its own input, which is not the answer of the others"
+            kept[0].notes.append(_left_out(name, why))
     return kept
 
 
@@ -563,21 +578,10 @@ class StudyPlan:
             ):
                 whole = self.parameters[second]
                 values[second] += min(whole & -whole, 128)
-            elif self.parameters[first] == self.parameters[second] and self._taken_for_one(
-                first, second
-            ):
+            elif self.parameters[first] == self.parameters[second]:
+                # The file's author vouches for these alone: many a kernel takes both for one.
                 values[first] = values[second] = min(values[first], values[second])
         return values
-
-    def _taken_for_one(self, *names: str) -> bool:
-        """Whether a kernel does not get all of these sizes, which are equal in the file."""
-        return any(
-            not re.search(rf"\b{name}\b", given)
-            for rung in self.rungs
-            for launch in rung.launches
-            for given in [" ".join(x.expression for x in launch.arguments if isinstance(x, Known))]
-            for name in names
-        )
 
     def _together(self, given: list[str]) -> bool:
         """Whether numbers that kernels get make up a size, and would not shrink with it."""

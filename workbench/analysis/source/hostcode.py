@@ -78,13 +78,13 @@ class Memory:
 
 @dataclass(slots=True, eq=False)
 class Variable:
-    """A pointer, an array or a vector by its name."""
+    """A pointer, an array or a vector by its name; `moved` elements behind its beginning."""
 
     name: str
     kind: str
     memory: Memory | None = None
     items: list[Value] | None = None
-    moved: bool = False
+    moved: Known | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -128,7 +128,10 @@ Value = Known | Variable | Reference | Extent | _Fresh | _Callee | list["Value"]
 
 @dataclass(slots=True, eq=False)
 class LaunchSeen:
-    """A kernel's launch; `arguments` are amounts, or the memory behind pointers."""
+    """A kernel's launch; `arguments` are amounts, or the memory behind pointers.
+
+    `offsets` are the elements by which each pointer is behind its array's beginning.
+    """
 
     kernel: str
     template: list[str]
@@ -137,6 +140,7 @@ class LaunchSeen:
     shared: Known | None
     arguments: list[Known | Memory | None]
     place: str
+    offsets: list[Known | None] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -789,12 +793,21 @@ class _HostWalk:
     def _binary(self, node: Node) -> Value:
         left, right = (self.value(node.child_by_field_name(x)) for x in ("left", "right"))
         operator = self.text(node.child_by_field_name("operator"))
-        for pointer in (left, right):
+        for pointer, steps in ((left, right), (right, left)):
             if isinstance(pointer, Variable) and operator in "+-":
-                return Variable(pointer.name, pointer.kind, pointer.memory, None, True)
+                return self._moved(pointer, operator, steps)
         if isinstance(left, Known) and isinstance(right, Known):
             return operated(operator, left, right)
         return None
+
+    def _moved(self, pointer: Variable, operator: str, steps: Value) -> Variable:
+        """A pointer so many elements on; by how many may not be known."""
+        moved: Known | None = Known("?", None)
+        if isinstance(steps, Known):
+            start = pointer.moved
+            moved = steps if start is None and operator == "+" else None
+            moved = moved or operated(operator, start or number(0), steps) or Known("?", None)
+        return Variable(pointer.name, pointer.kind, pointer.memory, None, moved)
 
     def _unary(self, node: Node) -> Value:
         found = self.value(node.child_by_field_name("argument"))
@@ -815,7 +828,13 @@ class _HostWalk:
                 return (
                     Reference(found) if found.items is None and not self._is_array(found) else found
                 )
-            return self._pointer(argument) if argument is not None else None
+            if argument is None:
+                return None
+            pointer, index = self._pointer(argument), argument.child_by_field_name("indices")
+            if isinstance(pointer, Variable) and index is not None:
+                first = index.named_children[0] if index.named_children else index
+                return self._moved(pointer, "+", self.value(first))
+            return pointer
         if isinstance(found, Reference):
             return found.target
         if isinstance(found, Variable) and found.memory is not None:
@@ -946,7 +965,9 @@ class _HostWalk:
                 old.memory.count, old.memory.filled = memory.count, list(memory.filled)
                 self.found.events.append(CopySeen(memory, old.memory))
                 return
-            self.assign(name, Variable(name, old.kind or value.kind, memory, value.items))
+            self.assign(
+                name, Variable(name, old.kind or value.kind, memory, value.items, value.moved)
+            )
         elif isinstance(value, Known) and self.counting:
             self.assign(name, value if self.counting == "known" else Known(name, None))
         elif isinstance(value, Known) and value.text == _ASKED:
@@ -1181,7 +1202,8 @@ class _HostWalk:
             each if isinstance(each, Extent) else self._extent([each])
             for each in (shape + [None] * 2)[:2]
         )
-        arguments = [self._argument(self.value(each)) for each in listed]
+        values = [self.value(each) for each in listed]
+        arguments = [self._argument(each) for each in values]
         bound = []
         for text in template:
             kind = self.resolve(text)
@@ -1199,6 +1221,7 @@ class _HostWalk:
                 shape[2] if len(shape) > 2 and isinstance(shape[2], Known) else None,
                 arguments,
                 f"{file}:{node.start_point[0] + 1}",
+                [each.moved if isinstance(each, Variable) else None for each in values],
             )
         )
 

@@ -314,6 +314,8 @@ class _Writer:
                 return self._vector(memory, name)
             if parameter.stars != 1:
                 self.failed = True
+            if value.moved is not None and value.moved.value != 0:
+                return f"{name} + {self._amount(value.moved)}"
             return name
         if isinstance(value, Known):
             return self._amount(value)
