@@ -212,15 +212,156 @@ FOLLOWED = {
         TILE + "tile[t] = x[t];\n__syncthreads();\nif (t < 40) y[t] = tile[63 - t];",
     ),
 }  # fmt: skip
-#: Faults whose hints are followed elsewhere: by the right version beside the wrong ones.
+#: What the bodies below are written in: instructions of compute capability 9.0 by short names.
+WORDS = r"""
+#include <cstdint>
+#define AT(p) (uint32_t)__cvta_generic_to_shared(p)
+#define DO(text) asm volatile(text ::: "memory")
+#define INIT(b, n) \
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(AT(&b)), "r"(n) : "memory")
+#define EXPECT(b, n) \
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(AT(&b)), "r"(n) \
+                 : "memory")
+#define WAIT(b, parity) \
+    asm volatile("{.reg .pred p;\nW: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n" \
+                 "@!p bra W;}" ::"r"(AT(&b)), "r"(parity) : "memory")
+#define LOAD(to, from, n, b) \
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes " \
+                 "[%0], [%1], %2, [%3];" ::"r"(AT(to)), "l"(from), "r"(n), "r"(AT(&b)) : "memory")
+#define SPREAD(to, from, n, b, mask) \
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes" \
+                 ".multicast::cluster [%0], [%1], %2, [%3], %4;" ::"r"(AT(to)), "l"(from), \
+                 "r"(n), "r"(AT(&b)), "h"((short)(mask)) : "memory")
+#define STORE(to, from, n) \
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), \
+                 "r"(AT(from)), "r"(n) : "memory")
+#define ARRIVE DO("barrier.cluster.arrive;")
+#define MEET DO("barrier.cluster.wait;")
+__device__ unsigned rank() {
+    unsigned r;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+    return r;
+}
+__device__ float there(uint32_t at, unsigned rank) {
+    float v;
+    asm volatile("{.reg .b32 a;\nmapa.shared::cluster.u32 a, %1, %2;\n"
+                 "ld.shared::cluster.f32 %0, [a];}" : "=f"(v) : "r"(at), "r"(rank) : "memory");
+    return v;
+}
+__device__ uint64_t matrix(uint32_t at) {  // 16 bytes and 128 from core matrix to core matrix
+    return (uint64_t)(at >> 4 & 0x3fff) | 8ull << 16 | 16ull << 32;
+}
+#define PRODUCT(a, b) \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %5, " \
+                 "1, 1, 1, 0, 0;" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) \
+                 : "l"(matrix(a)), "l"(matrix(b)) : "memory")
+"""
+BAR = "__shared__ uint64_t b;\n__shared__ __align__(128) float s[64];\n"
+READY = BAR + "if (t == 0) INIT(b, 1);\n__syncthreads();\n"
+COPY = READY + "if (t == 0) { EXPECT(b, 256); LOAD(s, x, 256, b); }\n"
+OUT = BAR + 's[t] = 1;\nDO("fence.proxy.async.shared::cta;");\n__syncthreads();\n'
+PAIR = BAR + "s[t] = t;\nARRIVE; MEET;\n"
+SPREADING = READY + "EXPECT_ALL\nARRIVE; MEET;\nif (t == 0 && rank() == 0) "
+TILES = (
+    "__shared__ __align__(128) unsigned short a[1024], b[128];\nfloat d[4] = {};\n"
+    "for (int i = t; i < 1024; i += 128) { a[i] = 0; b[i % 128] = 0; }\n"
+    'DO("fence.proxy.async.shared::cta;");\n__syncthreads();\n'
+)
+FENCE = 'DO("wgmma.fence.sync.aligned;");\n'
+DONE = 'DO("wgmma.commit_group.sync.aligned;");\nDO("wgmma.wait_group.sync.aligned 0;");\n'
+#: The same of compute capability 9.0: blocks in pairs, or of 128 threads where they multiply.
+CHIP = {
+    "an mbarrier that was just made": Followed(
+        BAR + "if (t == 0) INIT(b, 1);\nif (t == 32) { EXPECT(b, 256); LOAD(s, x, 256, b); }\n"
+        "WAIT(b, 0);\ny[t] = s[t];",
+        "Put a __syncthreads() (of a cluster: its barrier) between",
+        READY + "if (t == 32) { EXPECT(b, 256); LOAD(s, x, 256, b); }\nWAIT(b, 0);\ny[t] = s[t];",
+    ),
+    "more bytes than are copied": Followed(
+        COPY.replace("EXPECT(b, 256)", "EXPECT(b, 512)") + "WAIT(b, 0);\ny[t] = s[t];",
+        "and the bytes of expect_tx against those that are copied",
+        COPY + "WAIT(b, 0);\ny[t] = s[t];",
+    ),
+    "a copy that outlives its block": Followed(
+        OUT + "if (t == 0) STORE(y, s, 256);",
+        "Run cp.async.bulk.commit_group after it, and cp.async.bulk.wait_group.read 0",
+        OUT + 'if (t == 0) { STORE(y, s, 256); DO("cp.async.bulk.commit_group;");\n'
+        'DO("cp.async.bulk.wait_group.read 0;"); }',
+    ),
+    "a chunk that is not whole": Followed(
+        COPY.replace("256", "200") + "WAIT(b, 0);\nif (t < 50) y[t] = s[t];",
+        "Copy whole chunks of 16 bytes, and the rest with ordinary loads",
+        COPY.replace("256", "192") + "WAIT(b, 0);\nif (t < 50) y[t] = t < 48 ? s[t] : x[t];",
+    ),
+    "a copy for three of two": Followed(
+        SPREADING.replace("EXPECT_ALL", "if (t == 0) EXPECT(b, 256);")
+        + "SPREAD(s, x, 256, b, 7);\nWAIT(b, 0);\nARRIVE; MEET;\nif (rank() == 0) y[t] = s[t];",
+        "Set one bit of the mask for each rank",
+        SPREADING.replace("EXPECT_ALL", "if (t == 0) EXPECT(b, 256);")
+        + "SPREAD(s, x, 256, b, 3);\nWAIT(b, 0);\nARRIVE; MEET;\nif (rank() == 0) y[t] = s[t];",
+    ),
+    "past the other block's memory": Followed(
+        PAIR + "float v = there(AT(s) + 4 * (t + 1000000), 1);\nARRIVE; MEET;\n"
+        "if (rank() == 0) y[t] = v;",
+        "Check the index against the array's size",
+        PAIR + "float v = there(AT(s) + 4 * t, 1);\nARRIVE; MEET;\nif (rank() == 0) y[t] = v;",
+    ),
+    "between two elements": Followed(
+        PAIR + "float v = there(AT(s) + 2 * t + 2, 1);\nARRIVE; MEET;\nif (rank() == 0) y[t] = v;",
+        "bytes: use __align__.",
+        PAIR + "float v = there(AT(s) + 4 * (t / 2), 1);\nARRIVE; MEET;\n"
+        "if (rank() == 0) y[t] = v;",
+    ),
+    "a rank that is none": Followed(
+        PAIR + "float v = there(AT(s), 5);\nARRIVE; MEET;\nif (rank() == 0) y[t] = v;",
+        "Check the rank against the cluster's size",
+        PAIR + "float v = there(AT(s), 1);\nARRIVE; MEET;\nif (rank() == 0) y[t] = v;",
+    ),
+    "a block that is gone": Followed(
+        PAIR + "if (rank() == 1) return;\n__syncthreads();\ny[t] = there(AT(s) + 4 * t, 1);",
+        "must wait for its cluster before it exits",
+        PAIR + "if (rank() == 1) { ARRIVE; MEET; return; }\n__syncthreads();\n"
+        "y[t] = there(AT(s) + 4 * t, 1);\nARRIVE; MEET;",
+    ),
+    "half of a block": Followed(
+        "if (t < 32) { ARRIVE; MEET; }\n__syncthreads();\nif (rank() == 0) y[t] = 1;",
+        "Every thread of every block of a cluster must arrive",
+        "ARRIVE; MEET;\n__syncthreads();\nif (rank() == 0) y[t] = 1;",
+    ),
+    "nobody arrived": Followed(
+        "MEET;\nif (rank() == 0) y[t] = 1;",
+        "Each thread must run barrier.cluster.arrive before",
+        "ARRIVE; MEET;\nif (rank() == 0) y[t] = 1;",
+    ),
+    "a product without its fence": Followed(
+        TILES + "PRODUCT(AT(a), AT(b));\n" + DONE + "if (t < 100) y[t] = d[0];",
+        "Run wgmma.fence before the first wgmma.mma_async",
+        TILES + FENCE + "PRODUCT(AT(a), AT(b));\n" + DONE + "if (t < 100) y[t] = d[0];",
+    ),
+    "sums too early": Followed(
+        TILES + FENCE + "PRODUCT(AT(a), AT(b));\nif (t < 100) y[t] = d[0];\n" + DONE,
+        "Run wgmma.commit_group after wgmma.mma_async, and wgmma.wait_group before",
+        TILES + FENCE + "PRODUCT(AT(a), AT(b));\n" + DONE + "if (t < 100) y[t] = d[0];",
+    ),
+    "half of a warpgroup": Followed(
+        TILES + "if (t < 64) {\n" + FENCE + "PRODUCT(AT(a), AT(b));\n" + DONE + "}\n"
+        "if (t < 100) y[t] = d[0];",
+        "All threads of four warps",
+        TILES + FENCE + "PRODUCT(AT(a), AT(b));\n" + DONE + "if (t < 100) y[t] = d[0];",
+    ),
+    "a matrix past the end": Followed(
+        TILES + FENCE + "PRODUCT(AT(a) + 65536, AT(b));\n" + DONE + "if (t < 100) y[t] = d[0];",
+        "Check the descriptor's start and offsets",
+        TILES + FENCE + "PRODUCT(AT(a), AT(b));\n" + DONE + "if (t < 100) y[t] = d[0];",
+    ),
+}  # fmt: skip
+#: Faults, by file or by how their hints begin, whose hints are followed elsewhere: by the right
+#: version beside the wrong ones.
 ELSEWHERE = {
-    "ptxemu/faults/asynchrony.py": "tests/data/broken/kernels/hopper/v0_right.cu",
-    "ptxemu/ops/mbarrier.py": "tests/data/broken/kernels/hopper/v0_right.cu",
-    "ptxemu/ops/wgmma.py": "tests/data/broken/kernels/hopper/v0_right.cu",
-    "ptxemu/ops/copies.py": "tests/data/broken/kernels/windows/v0_right.cu",
+    "The first phase of an mbarrier has parity 0": "tests/data/broken/kernels/hopper/v0_right.cu",
     "ptxemu/ops/tensors.py": "tests/data/broken/kernels/windows/v0_right.cu",
-    "ptxemu/ops/cluster.py": "tests/ptxemu/test_cluster.py",
     "ptxemu/ops/wmma.py": "tests/ptxemu/test_wmma.py",
+    "ptxemu/faults/polled.py": "tests/ptxemu/test_waiting.py",
 }
 #: What no edit of a kernel brings about, or what is a limit and no advice.
 LIMITS = (
@@ -230,13 +371,18 @@ LIMITS = (
 )  # fmt: skip
 
 
-def judged(cuda: Compile, body: str, shared: int) -> ptxemu.Fault | None:
-    head = 'extern "C" __global__ void k(const float* x, float* y, int n) {\nint t = threadIdx.x;'
+def judged(
+    cuda: Compile, body: str, shared: int, *, grid: int = 1, block: int = 64
+) -> ptxemu.Fault | None:
+    about = WORDS if grid * block > 64 else ""
+    pairs = f"__cluster_dims__({grid}) " if grid > 1 else ""
+    head = f'{about}extern "C" __global__ void {pairs}k(const float* x, float* y, int n) {{\n'
+    head += "int t = threadIdx.x;"
     buffers = {"x": np.ones(100, "f4"), "y": np.zeros(100, "f4")}
     try:
         execute(
             cuda(f"{head}\n{body}\n}}"), "k", buffers, ["x", "y", 100],
-            block=64, shared=shared, check=True, unwritten=["y"],
+            grid=grid, block=block, shared=shared, check=True, unwritten=["y"],
         )  # fmt: skip
     except ptxemu.Fault as fault:
         return fault
@@ -253,6 +399,17 @@ def test_a_faults_hint_is_followed_and_helps(cuda: Compile, name: str) -> None:
     assert after is None, after
 
 
+@pytest.mark.nvcc
+@pytest.mark.parametrize("name", CHIP)
+def test_a_hint_of_one_chips_instructions_is_followed_and_helps(hopper: Compile, name: str) -> None:
+    case = CHIP[name]
+    shape = {"block": 128} if "PRODUCT" in case.wrong else {"grid": 2}
+    fault = judged(hopper, case.wrong, 0, **shape)
+    assert fault is not None and case.hint in fault.hint, fault
+    after = judged(hopper, case.right, case.shared, **shape)
+    assert after is None, after
+
+
 def test_every_hint_of_a_fault_is_followed_somewhere() -> None:
     left = []
     for path in sorted((REPO / "ptxemu").rglob("*.py")):
@@ -261,8 +418,9 @@ def test_every_hint_of_a_fault_is_followed_somewhere() -> None:
             if not isinstance(node, ast.Call) or _called(node) != "Fault" or len(node.args) < 2:
                 continue
             for text in _text(node.args[-1]):
-                here = any(case.hint in text for case in FOLLOWED.values())
-                if not (here or name in ELSEWHERE or text.startswith(LIMITS)):
+                here = any(case.hint in text for case in (FOLLOWED | CHIP).values())
+                known = name in ELSEWHERE or text.startswith((*LIMITS, *ELSEWHERE))
+                if not (here or known):
                     left.append((f"{name}:{node.lineno}", text))
     assert left == []
     assert all((REPO / Path(other)).is_file() for other in ELSEWHERE.values())
