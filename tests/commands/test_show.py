@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -133,6 +134,9 @@ def test_a_recorded_version_fits_on_60_lines(name: str, monkeypatch: pytest.Monk
     assert len(rows) <= 60 and max(map(len, rows)) <= 80 and "--all" in " ".join(rows[-2:])
     for head in ("Now limited by", "Speed of light", "Memory", "Occupancy", "Scheduler and pipes"):
         assert any(row.startswith(head) for row in rows), head
+    assert any(
+        re.match(r"  Global (?:loads|stores) +\d[\d.]* +sectors per request", row) for row in rows
+    )
     assert len(run(name, "--all").splitlines()) > 100
 
 

@@ -374,12 +374,13 @@ def speed_of_light(readings: Readings, width: int) -> list[RenderableType]:
 class _Facts:
     """A section's table: a row a counter that is known, with notes."""
 
-    def __init__(self, readings: Readings) -> None:
-        self.readings, self.table = readings, grid("l", "r", "f")
+    def __init__(self, readings: Readings, *, short: bool = False) -> None:
+        self.readings, self.table, self._short = readings, grid("l", "r", "f"), short or None
 
     def add(self, title: str, value: str, *notes: str) -> None:
-        """A row, whatever is known."""
-        self.table.add_row(title, value, Text(", ".join(filter(None, notes)), style=DIM))
+        """A row, whatever is known; of a short table's only as much of the notes as fits."""
+        note = Text(", ".join(filter(None, notes)), DIM, no_wrap=self._short, overflow="ellipsis")
+        self.table.add_row(title, value, note)
 
     def row(self, title: str, counter: str, *notes: str) -> None:
         """A row where the counter is known."""
@@ -420,9 +421,7 @@ def memory(
     readings: Readings, device: Device, told: Sequence[Opinion], *, short: bool
 ) -> list[RenderableType]:
     """How accesses use sectors, banks and caches; `short`: a row each, whatever there is to say."""
-    facts = _Facts(readings)
-    if short:
-        facts.table.columns[2].no_wrap, facts.table.columns[2].overflow = True, "ellipsis"
+    facts = _Facts(readings, short=short)
     for kind in ("load", "store"):
         if value_of(readings, f"global_{kind}s") == 0:
             continue
