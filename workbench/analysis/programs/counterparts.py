@@ -4,8 +4,8 @@ A kernel that is on both sides under its full name is the same. Of the others th
 function decides next, then the order of launches: what is launched now where something else was
 launched before has taken its place: one for one (renamed), several for one (fused), one for several
 (split). Where the order does not show it (it is kept of some hundred launches, and not at all in
-older records) two kernels that something mostly stands between say the same. What is left came or
-went.
+older records) two kernels that something mostly stands between say the same, and then that both are
+launched inside of one NVTX range. What is left came or went.
 
 Launches of a work fall into classes: one grid, block and dynamic shared memory each. A class
 corresponds to that of the same configuration; where an edit chose another configuration, to the
@@ -14,10 +14,12 @@ one that is launched as often, else to the one with as many threads.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from fractions import Fraction
+from itertools import takewhile
 from math import gcd, lcm, prod
 from typing import Literal
 
@@ -94,6 +96,7 @@ def pair_works(old: Survey, new: Survey) -> tuple[Counterparts, ...]:
     _by_order(sides, old.sequence, new.sequence)
     _by_place(sides)
     _by_likeness(sides)
+    _by_range(sides)
     for place in list(sides.left[0]):
         sides.take("went", [place], [])
     for place in list(sides.left[1]):
@@ -246,8 +249,9 @@ def _by_order(sides: _Sides, old: Sequence[int], new: Sequence[int]) -> None:
         groups.append(
             (own[0].union(*(x for x, _ in beside)), own[1].union(*(x for _, x in beside)))
         )
-    for gone, come in groups:
-        sides.take(_fate(gone, come), sorted(gone), sorted(come))
+    for group in groups:
+        for gone, come in _apart(sides, group):
+            sides.take(_fate(gone, come), sorted(gone), sorted(come))
 
 
 def _standing(sides: _Sides, side: int, part: Sequence[int]) -> set[int]:
@@ -259,6 +263,63 @@ def _standing(sides: _Sides, side: int, part: Sequence[int]) -> set[int]:
     ends = [at for at, place in enumerate(own) if works[place].kind != "copy"]
     inside = own[ends[0] : ends[-1] + 1] if ends else []
     return {place for place in inside if works[place].on_gpu}
+
+
+def _apart(sides: _Sides, group: tuple[set[int], set[int]]) -> list[tuple[set[int], set[int]]]:
+    """A group by the ranges that its works are launched in, if both sides have the same ones."""
+    parts: dict[str, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
+    for side, own in enumerate(group):
+        for place in own:
+            parts[range_of(sides.works[side], [place])][side].add(place)
+    known = all(path and old and new for path, (old, new) in parts.items())
+    return list(parts.values()) if known else [group]
+
+
+#: Part of a work's time in a range from which on it is launched there; numbers count ranges up.
+_INSIDE, _NUMBER = 0.9, re.compile(r"\d+")
+
+
+def range_of(works: Sequence[Work], places: Iterable[int]) -> str:
+    """The innermost NVTX range that holds all of some kernels, and not all of the program's.
+
+    ``train/attention``; "" for none. Of ranges that are counted up (``step 1``, ``step 2``) those
+    that a record holds stand for the others.
+    """
+    paths = [_path(works[place]) for place in places if works[place].kind == "kernel"]
+    common = _shared(paths)
+    every = _shared([_path(work) for work in works if work.kind == "kernel"])
+    return "/".join(common) if len(common) > len(every) else ""
+
+
+def _path(work: Work) -> tuple[str, ...]:
+    """The innermost range of a kernel, from the outermost on."""
+    paths = {_NUMBER.sub("#", share.path) for share in work.ranges}
+    spent = sum(share.total_ns for share in work.ranges)
+    counted = work.range_count > len(work.ranges) and len(paths) == 1
+    known = counted or spent >= _INSIDE * sum(work.total_ns)
+    return _shared([path.split("/") for path in paths]) if known else ()
+
+
+def _shared(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """What paths begin with, all of them."""
+    levels = zip(*paths, strict=False)
+    return tuple(x[0] for x in takewhile(lambda names: len(set(names)) == 1, levels))
+
+
+def _by_range(sides: _Sides) -> None:
+    """What is launched inside of one range on both sides, and not far more often on one.
+
+    A tuner runs there as well.
+    """
+
+    def inside(side: int, place: int) -> str:
+        return range_of(sides.works[side], [place])
+
+    for before, after in sides.grouped(inside):
+        often = [sides.launches(0, x) for x in before] + [sides.launches(1, x) for x in after]
+        alike = min(often) > 0 and max(often) <= _FAR * min(often)
+        if alike and inside(0, before[0]) and _comparable(sides, before, after):
+            sides.take(_fate(before, after), before, after)
 
 
 def _known(sides: _Sides) -> tuple[dict[int, object], dict[int, object]]:
@@ -297,7 +358,8 @@ def _by_place(sides: _Sides) -> None:
         # As many launches each: one took the place of the other every time.
         if len(counts) > 1 or not _comparable(sides, before, after):
             continue
-        sides.take(_fate(before, after), before, after)
+        for gone, come in _apart(sides, (set(before), set(after))):
+            sides.take(_fate(gone, come), sorted(gone), sorted(come))
 
 
 def _comparable(sides: _Sides, before: list[int], after: list[int]) -> bool:

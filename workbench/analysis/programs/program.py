@@ -25,6 +25,7 @@ from workbench.analysis.programs.counterparts import (
     launches_of,
     pair_classes,
     pair_works,
+    range_of,
     repeating,
     seen_of,
     tried_words,
@@ -71,7 +72,8 @@ class WorkChange(Change, frozen=True):
     """One row: works of both sides (places in their surveys) that do the same job.
 
     `classes` are the configurations that it is launched in, in the order of what they change;
-    empty where it takes several works, or where neither side has any.
+    empty where it takes several works, or where neither side has any. `inside` is the NVTX range
+    in which several works took each other's place; "" where they are in none of their own.
     """
 
     fate: Fate
@@ -79,6 +81,7 @@ class WorkChange(Change, frozen=True):
     new: tuple[int, ...]
     name: str
     classes: tuple[ClassChange, ...] = ()
+    inside: str = ""
 
 
 class KindTime(Record, frozen=True):
@@ -298,7 +301,14 @@ def _row(
         old_launches=sum(sum(work.launches) for work in before),
         new_launches=sum(sum(work.launches) for work in after),
         classes=_classes(before, after, (len(surveys[0].runs), len(surveys[1].runs))),
+        inside=_inside(places, surveys) if max(map(len, places)) > 1 else "",
     )
+
+
+def _inside(places: tuple[tuple[int, ...], ...], surveys: tuple[Survey, ...]) -> str:
+    sides = zip(surveys, places, strict=True)
+    old, new = (range_of(survey.works, own) for survey, own in sides)
+    return old if old == new else ""
 
 
 def _classes(

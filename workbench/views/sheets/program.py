@@ -21,7 +21,7 @@ from workbench.analysis.programs.program import (
     unchanged,
 )
 from workbench.analysis.programs.skew import RankTime, rank_times, skew_words
-from workbench.analysis.programs.words import RANKS, program_words, time_words
+from workbench.analysis.programs.words import RANKS, inside_words, program_words, time_words
 from workbench.capture.records import ProgramCapture, Survey, Work
 from workbench.model import Estimate, Launch
 from workbench.units import (
@@ -398,7 +398,7 @@ def row_names(difference: ProgramDifference) -> list[str]:
 
 
 def group_words(difference: ProgramDifference, row: WorkChange) -> str:
-    """``layer_norm_kernel (2) + reduce_kernel + 7 more + [fill] → triton_red_fused_0``.
+    """``norm: layer_norm_kernel (2) + reduce_kernel + 7 more + [fill] → triton_red_fused_0``.
 
     Of kernels that took each other's place, on either side those with most time; as many as
     `fate_words` counts, where several have one name.
@@ -416,7 +416,8 @@ def group_words(difference: ProgramDifference, row: WorkChange) -> str:
         shown = names[: max(kept, default=1)]
         left = sum(list(often.values())[len(shown) :])
         sides.append(" + ".join([*shown, *[f"{left} more"] * bool(left), *others]))
-    return " → ".join(sides)
+    where = f"{inside_words(row)}: " if row.inside else ""
+    return where + " → ".join(sides)
 
 
 def told_names(difference: ProgramDifference) -> list[str]:
