@@ -186,6 +186,23 @@ def test_what_work_that_vanished_took_is_not_unknown() -> None:
     assert "the other work" in [tie.title.why for tie in step.story.rest.ties]
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("attention", "(−96.1%), and DRAM traffic fell 8.52 GB → 128 MB (−98.5%); the source"),
+        ("orthogonalize", ""),  # bytes fell by less than instructions
+        ("asian", ""),  # a few kilobytes rose
+        ("fractal", ""),
+    ],
+)
+def test_bytes_stand_beside_instructions_where_they_moved_by_more(name: str, said: str) -> None:
+    shelf = Shelf(DATA / "programs")
+    for step in compared(shelf, f"{name}-before", f"{name}-after")[1]:
+        assert step.story is not None
+        assert said in step.story.sentence
+        assert ("DRAM traffic" in step.story.sentence) == bool(said)
+
+
 @pytest.mark.parametrize("name", ["asian", "fractal"])
 def test_another_input_is_no_matter_of_the_compiler(name: str) -> None:
     step = only_step(*sides(name))

@@ -546,6 +546,8 @@ def _proof(proof: Proof, hunks: Sequence[Hunk], cause: Cause) -> str:
             text += f", and {proof.beside.phrase} {_moved(proof.beside)}"
     else:
         text = f"{proof.counter.title} {_moved(proof.counter)}"
+        if proof.beside is not None:
+            text += f", and {proof.beside.phrase} {_moved(proof.beside)}"
     partly = " It explains only part of the time." if proof.score < _PARTLY else ""
     return f"{text}{_where(proof, hunks)}.{_held(proof)}{partly}"
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
-from workbench.analysis.absent import growth, times
+from workbench.analysis.absent import growth, over, times
 from workbench.analysis.aggregate import combine, main_launch
 from workbench.analysis.attribution import Attribution
 from workbench.analysis.cause.hypotheses import (
@@ -48,7 +48,8 @@ class Proof(Record, frozen=True):
 
     `beside` is, where the counter is a wait, the count of its kind that went with it at the same
     place, or the share of a pipe that did the same work; where it is the grid, its waves, and so
-    of blocks whose size counts because there are too few of them.
+    of blocks whose size counts because there are too few of them; where it is instructions, the
+    bytes that moved by more.
     """
 
     counter: Delta
@@ -150,6 +151,8 @@ def find_cause(
                 where = place_of_wait(comparison, h, where, attribution, new)
             if h.counter in OWN and (beside is None or not is_pipe(beside)):
                 continue  # nothing says that its pipe was held up
+        if told.id == "instructions":
+            beside = _traffic(old, comparison)
         proofs.append(
             Proof(
                 counter=told,
@@ -172,6 +175,21 @@ def find_cause(
         room=_room(comparison, occupancy),
         doubts=doubts,
     )
+
+
+#: Part of a change that bytes need at the memory's peak to stand beside instructions.
+_CARRIED = 0.25
+
+
+def _traffic(old: Profile, comparison: Comparison) -> Delta | None:
+    """Device memory's bytes, where they moved by more than instructions and took much of it."""
+    data, time, count = (comparison[x] for x in ("dram_bytes", "duration", "instructions"))
+    moved, work = growth(data.old, data.new), growth(count.old, count.new)
+    if moved is None or work is None or data.delta is None or not data.moved:
+        return None
+    part = over(Scale(old, comparison).seconds(data.id, data.delta), time.delta)
+    more = moved * work > 0 and abs(moved) > abs(work)
+    return data if more and part is not None and part >= _CARRIED else None
 
 
 #: A wait explains as much as what hides it from this part of its score on.
