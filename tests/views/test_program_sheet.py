@@ -275,6 +275,27 @@ def test_a_group_names_kernels_of_both_sides(name: str, said: str) -> None:
     assert said in [cells[1] for cells in difference_sheet(found).shown]
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "train_optimizer",
+            "796 fewer launches an iteration (1,253 → 457); "
+            "under the tracer the GPU waits 17.8 ms less between them",
+        ),
+        ("compiled_block", "20 fewer launches an iteration (28 → 8)"),
+        ("layernorm_split", "744 more launches (186 → 930)"),
+        ("train_images", ""),  # 260 → 191
+        ("string_graph", ""),
+    ],
+)
+def test_launches_that_changed_by_a_factor_are_said(name: str, said: str) -> None:
+    """Each costs the host its time, which is no part of the GPU's."""
+    found = of_truth(name).difference
+    words = [line for line in headline(found) if re.search("(fewer|more) launches", line)]
+    assert "; ".join(words) == said
+
+
 def test_tuning_is_told_apart_from_the_iterations() -> None:
     shelf = Shelf(DATA / "programs")
     sides = [open_capture(shelf, f"@triton_matmul-{side}").capture for side in ("before", "after")]

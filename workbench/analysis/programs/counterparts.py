@@ -270,7 +270,7 @@ def _apart(sides: _Sides, group: tuple[set[int], set[int]]) -> list[tuple[set[in
     parts: dict[str, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
     for side, own in enumerate(group):
         for place in own:
-            parts[range_of(sides.works[side], [place])][side].add(place)
+            parts[_range_of(sides.works[side], [place])][side].add(place)
     known = all(path and old and new for path, (old, new) in parts.items())
     return list(parts.values()) if known else [group]
 
@@ -279,7 +279,14 @@ def _apart(sides: _Sides, group: tuple[set[int], set[int]]) -> list[tuple[set[in
 _INSIDE, _NUMBER = 0.9, re.compile(r"\d+")
 
 
-def range_of(works: Sequence[Work], places: Iterable[int]) -> str:
+def inside_of(surveys: Sequence[Survey], places: Sequence[Sequence[int]]) -> str:
+    """The range in which several works of two surveys took each other's place; "" for none."""
+    sides = zip(surveys, places, strict=True)
+    old, new = (_range_of(survey.works, own) for survey, own in sides)
+    return old if old == new and max(map(len, places)) > 1 else ""
+
+
+def _range_of(works: Sequence[Work], places: Iterable[int]) -> str:
     """The innermost NVTX range that holds all of some kernels, and not all of the program's.
 
     ``train/attention``; "" for none. Of ranges that are counted up (``step 1``, ``step 2``) those
@@ -313,7 +320,7 @@ def _by_range(sides: _Sides) -> None:
     """
 
     def inside(side: int, place: int) -> str:
-        return range_of(sides.works[side], [place])
+        return _range_of(sides.works[side], [place])
 
     for before, after in sides.grouped(inside):
         often = [sides.launches(0, x) for x in before] + [sides.launches(1, x) for x in after]

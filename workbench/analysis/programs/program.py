@@ -22,10 +22,10 @@ from workbench.analysis.programs.counterparts import (
     Fate,
     LaunchClass,
     class_words,
+    inside_of,
     launches_of,
     pair_classes,
     pair_works,
-    range_of,
     repeating,
     seen_of,
     tried_words,
@@ -301,14 +301,8 @@ def _row(
         old_launches=sum(sum(work.launches) for work in before),
         new_launches=sum(sum(work.launches) for work in after),
         classes=_classes(before, after, (len(surveys[0].runs), len(surveys[1].runs))),
-        inside=_inside(places, surveys) if max(map(len, places)) > 1 else "",
+        inside=inside_of(surveys, places),
     )
-
-
-def _inside(places: tuple[tuple[int, ...], ...], surveys: tuple[Survey, ...]) -> str:
-    sides = zip(surveys, places, strict=True)
-    old, new = (range_of(survey.works, own) for survey, own in sides)
-    return old if old == new else ""
 
 
 def _classes(
@@ -647,14 +641,6 @@ def _doubt(
     elif not words:
         return None
     return Disagreement(words="; ".join(words), against=against)
-
-
-def as_fast(comparison: Comparison) -> bool:
-    """Whether a launch takes as long as before: then it is launched more or less often.
-
-    That is no matter of its lines, and none of them is told.
-    """
-    return comparison.speed is not None and not comparison.speed.moved
 
 
 def _step(

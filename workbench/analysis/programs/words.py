@@ -19,7 +19,6 @@ from workbench.analysis.programs.program import (
     KernelStep,
     ProgramDifference,
     WorkChange,
-    as_fast,
     total,
     weighs,
 )
@@ -59,6 +58,7 @@ def program_words(difference: ProgramDifference) -> tuple[str, ...]:
         beside_words(difference),
         fate_words(difference),
         range_words(difference),
+        calls_words(difference),
     )
     return tuple(filter(None, lines))
 
@@ -100,19 +100,25 @@ def _waits(difference: ProgramDifference) -> tuple[float, float] | None:
     None where it is not known, or where that is not what moved: the same kernels are launched
     as often on both sides, and what they take changed less.
     """
-    if difference.spans is None or difference.together is not None:
-        return None
     same = all(
         row.fate == "same" and len(set(difference.launches(row))) == 1
         for row in difference.rows
         if not row.name.startswith("[")
     )
-    works, spans = ([side.value for side in both] for both in (difference.totals, difference.spans))
-    idle = [span - own for own, span in zip(works, spans, strict=True)]
-    least = max(abs(works[1] - works[0]), catalog()["duration"].noise * max(spans))
-    if not same or min(idle) < 0 or abs(idle[1] - idle[0]) <= least:
+    idle, spans = _idle(difference), difference.spans
+    if not same or idle is None or spans is None:
         return None
-    return idle[0] / spans[0], idle[1] / spans[1]
+    return idle[0] / spans[0].value, idle[1] / spans[1].value
+
+
+def _idle(difference: ProgramDifference) -> tuple[float, float] | None:
+    """Seconds of an iteration in which nothing ran, where these are most of what changed."""
+    if difference.spans is None or difference.together is not None:
+        return None
+    works, spans = ([side.value for side in both] for both in (difference.totals, difference.spans))
+    old, new = (span - own for own, span in zip(works, spans, strict=True))
+    least = max(abs(works[1] - works[0]), catalog()["duration"].noise * max(spans))
+    return (old, new) if min(old, new) >= 0 and abs(new - old) > least else None
 
 
 def change_words(difference: ProgramDifference) -> str:
@@ -270,6 +276,28 @@ def range_words(difference: ProgramDifference) -> str:
     return "; ".join(told)
 
 
+#: By which factor launches must be fewer or more, to be worth a word.
+_OFTEN = 1.5
+
+
+def calls_words(difference: ProgramDifference) -> str:
+    """``796 fewer launches an iteration (1,253 → 457)``, and how long the GPU waits for them."""
+    kernels = [row for row in difference.rows if not row.name.startswith("[copy")]
+    sides = zip(*map(difference.launches, kernels), strict=True)
+    old, new = (round(sum(side)) for side in sides) if kernels else (0, 0)
+    if difference.tried or max(old, new) < _OFTEN * min(old, new) or not min(old, new):
+        return ""
+    launches = several(abs(new - old), "launch", "launches").partition(" ")
+    text = f"{launches[0]} {'more' if new > old else 'fewer'} {launches[2]}"
+    text += f"{' an iteration' * difference.steady} ({count(old)} → {count(new)})"
+    idle = _idle(difference)
+    if idle is None or (idle[1] - idle[0]) * (new - old) < 0:
+        return text
+    waits = f"{quantity(abs(idle[1] - idle[0]), 's')} {'more' if new > old else 'less'}"
+    tracer = "under the tracer " * (difference.old.survey.way == "trace")
+    return f"{text}; {tracer}the GPU waits {waits} between them"
+
+
 def inside_words(row: WorkChange) -> str:
     """The name of the innermost range that a row is inside of, without its domain."""
     return row.inside.rpartition("/")[2].rpartition("@")[2]
@@ -399,7 +427,8 @@ def step_words(step: KernelStep, difference: ProgramDifference) -> KernelWords:
         profiler = f"{quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')} under the profiler"
     if step.story is None or step.comparison is None:
         sentences: tuple[str, ...] = (tile_words(difference, row), step.silence)
-    elif as_fast(step.comparison):
+    elif speed is not None and not speed.moved:
+        # It is launched more or less often, which is no matter of its lines: none is told.
         sentences = ()
     else:
         sentences = (step.story.sentence, step.opposed_words)
