@@ -19,7 +19,7 @@ from workbench.errors import UsageError
 from workbench.project import Project
 from workbench.session.bringing import Brought, bring
 from workbench.study.folder import Study, load_study, resolve_launches
-from workbench.study.launches import BufferArg
+from workbench.study.launches import BufferArg, TextureArg
 
 REPO = Path(__file__).resolve().parents[2]
 PROGRAMS = REPO / "tests" / "data" / "bring"
@@ -461,3 +461,88 @@ int main() {
     (output,) = study.outputs(study.problem())
     text = (project.kernels / "program" / "study.py").read_text()
     assert f"    # {output} = {output}_before.copy()  # what no launch writes stays\n" in text
+
+
+FETCHING = """#include <cuda_runtime.h>
+#define W 64
+const int height = 48;
+__global__ void turn(float *out, int width, int height, float angle, cudaTextureObject_t tex) {
+    unsigned x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    float u = x / (float)width - 0.5f, v = y / (float)height - 0.5f;
+    out[y * width + x] = tex2D<float>(tex, u * cosf(angle) - v * sinf(angle) + 0.5f, v + 0.5f);
+}
+__global__ void shade(float *out, int width, int height, float angle, cudaTextureObject_t colors) {
+    unsigned x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    float4 c = tex2D<float4>(colors, x, y);
+    out[y * width + x] = (c.x + c.y + c.z) * angle;
+}
+int main() {
+    const int width = 96;
+    float *h = (float *)malloc(width * height * 4), *out;
+    cudaArray *array; cudaTextureObject_t tex; cudaResourceDesc res; cudaTextureDesc desc;
+    cudaMalloc(&out, width * height * sizeof(float));
+    desc.normalizedCoords = true;
+    desc.filterMode = cudaFilterModeLinear;
+    desc.addressMode[0] = cudaAddressModeMirror;
+    MODE
+    cudaCreateTextureObject(&tex, &res, &desc, NULL);
+    KERNEL<<<dim3(width / 8, height / 8), dim3(8, 8)>>>(out, width, height, 0.5f, tex);
+    cudaMemcpy(h, out, width * height * sizeof(float), cudaMemcpyDeviceToHost);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "mode", "name", "dtype", "channels", "read"),
+    [
+        ("turn", "", "tex", "float32", 1, False),
+        ("shade", "desc.readMode = cudaReadModeNormalizedFloat;", "colors", "uint8", 4, True),
+    ],
+)
+def test_a_texture_is_described_and_its_texels_are_an_input(
+    project: Project, kernel: str, mode: str, name: str, dtype: str, channels: int, read: bool
+) -> None:
+    text = FETCHING.replace("KERNEL", kernel).replace("MODE", mode)
+    made, study = brought(project, text, kernel)
+    assert any(f"`{name}_texels`, and their extents, width × height" in each for each in made.notes)
+    problem = study.problem()
+    (launch,) = resolve_launches(study, study.version("v0"), problem)
+    (found,) = [each for each in launch.args if isinstance(each, TextureArg)]
+    texture = found.texture
+    assert (found.buffer, texture.dtype, texture.channels) == (f"{name}_texels", dtype, channels)
+    assert texture.dims == (96, 48) and texture.address == ("mirror",)
+    assert (texture.filter, texture.normalized, texture.as_float) == ("linear", True, read)
+    texels = study.inputs(problem, np.random.default_rng(1))[f"{name}_texels"]
+    found.check(texels.nbytes)
+    assert texels.dtype == dtype and texels.nbytes == texture.extent
+
+
+def test_rows_with_a_pitch_are_memory_like_any_other(project: Project) -> None:
+    made, study = brought(
+        project,
+        """__global__ void add(float *out, const float *in, int pitch, int w, int h) {
+    int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
+    if (x < w && y < h) out[y * pitch + x] = in[y * pitch + x] + 1.0f;
+}
+int main() {
+    const int w = 640, h = 480;
+    float *host = (float *)malloc(w * h * sizeof(float)), *in, *out;
+    size_t pitch;
+    cudaMallocPitch((void **)&in, &pitch, w * sizeof(float), h);
+    cudaMallocPitch((void **)&out, &pitch, w * sizeof(float), h);
+    for (int i = 0; i < w * h; i++) host[i] = i % 10;
+    cudaMemcpy2D(in, pitch, host, w * sizeof(float), w * sizeof(float), h, cudaMemcpyHostToDevice);
+    add<<<dim3(40, 30), dim3(16, 16)>>>(out, in, (int)(pitch / sizeof(float)), w, h);
+    cudaMemcpy2D(host, w * sizeof(float), out, pitch, w * sizeof(float), h, cudaMemcpyDeviceToHost);
+}
+""",
+    )
+    assert made.notes == [
+        "reference() in study.py is left to you: no host code of the file gives the answer"
+    ]
+    problem = study.problem()
+    assert study.input_names == ("in_",) and study.outputs(problem) == {
+        "out": ((640 * 480,), "float32")
+    }
+    (launch,) = resolve_launches(study, study.version("v0"), problem)
+    assert [getattr(each, "value", "") for each in launch.args] == ["", "", 640, 640, 480]

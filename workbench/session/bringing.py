@@ -26,6 +26,7 @@ from workbench.analysis.source.kernels import (
     template_parameters,
 )
 from workbench.analysis.source.pieces import FilePiece, Headers, Pieces, inner
+from workbench.analysis.source.texels import TEXTURE_OBJECTS, texture_of
 from workbench.disk.writing import create_files
 from workbench.errors import UsageError, did_you_mean
 from workbench.project import Project
@@ -448,9 +449,45 @@ class _Files(StudyPlan):
                 toml += pair(key, start, 5)
         instances: list[str] = []
         for launch in rung.launches:
+            toml += self._textures(launch)
+        for launch in rung.launches:
             toml += self._launch(launch, instances, rung)
         code = self._code(device) + "".join(f"\n{each}\n" for each in dict.fromkeys(instances))
         return f"/* ---\n{toml}--- */\n{code}"
+
+    def _textures(self, launch: LaunchSeen) -> str:
+        """The ``[[texture]]`` of a launch's kernel; each has an input of its own for texels."""
+        piece, toml = self.pieces.kernels()[launch.kernel], ""
+        sizes = [
+            each.text
+            for each in launch.arguments
+            if isinstance(each, Known) and each.text in self.parameters
+        ]
+        for parameter in parameters(piece):
+            name = parameter.name
+            seen = texture_of(piece.plain, piece.text, name)
+            if parameter.kind not in TEXTURE_OBJECTS or seen is None or name in self.textures:
+                continue
+            guess = "1024" if seen.axes == 1 else "64"
+            dims = sizes[: seen.axes] if len(sizes) >= seen.axes else [guess] * seen.axes
+            count = " * ".join([*dims, *([str(seen.channels)] if seen.channels > 1 else [])])
+            texels = self._free(f"{name}_texels")
+            self.buffers.append(Buffer(texels, seen.dtype, Known(count, None), "input"))
+            self.textures.add(name)
+            self.notes.append(
+                f"{launch.kernel} reads the texture `{name}`: its texels are an input, `{texels}`, "
+                f"and their extents, {' × '.join(dims)}, a guess"
+            )
+            toml += "\n[[texture]]\n" + pair("name", name, 6) + pair("buffer", texels, 6)
+            toml += pair("dtype", seen.dtype, 6)
+            toml += pair("channels", seen.channels) if seen.channels > 1 else ""
+            toml += pair("dims", [int(each) if each.isdigit() else each for each in dims], 6)
+            toml += pair("layout", seen.layout, 6)
+            if seen.layout == "array":
+                toml += pair("address", seen.address) + pair("filter", seen.filter, 6)
+                toml += pair("normalized", True) if seen.normalized else ""
+            toml += pair("read", seen.read, 6) if seen.read != "element" else ""
+        return toml
 
     def _number(self, amount: Known, rung: NewVersion) -> int | str:
         text = self.plain(amount, rung)
@@ -526,6 +563,8 @@ class _Files(StudyPlan):
     ) -> str | int | float:
         if isinstance(value, Memory):
             return self.names.get(id(value), "") or self.named(value)
+        if parameter.kind in TEXTURE_OBJECTS and parameter.name in self.textures:
+            return parameter.name
         if value is None or (value.value is None and "?" in value.text):
             self.notes.append(
                 f"`{parameter.name}` of {rung.launches[0].kernel} could not be read: 1 is a guess"

@@ -277,12 +277,14 @@ class StudyPlan:
         own: Of every version, the buffers that it alone has.
         parameters: Name -> value of what sizes are made of.
         fixed: Parameters that a kernel was compiled with.
+        textures: What kernels call the textures that were described.
     """
 
     def __init__(self, name: str, file: str, pieces: Pieces, rungs: list[NewVersion]) -> None:
         self.name, self.file, self.pieces, self.rungs = name, file, pieces, rungs
         self.notes: list[str] = []
         self.versions: dict[str, str] = {}
+        self.textures: set[str] = set()
         self.says = ""
         self.walk = rungs[0].events
         self.constants = self._constants()

@@ -1230,9 +1230,21 @@ class _HostWalk:
             return value.memory
         return value if isinstance(value, Known) else None
 
-    def _allocated(self, listed: list[Node], *, host: bool, device: bool) -> None:
+    def _pitched(self, listed: list[Node]) -> None:
+        """Rows of device memory; the pitch that the driver chooses is taken for the row's bytes."""
+        if len(listed) == 4:
+            row, rows = self.value(listed[2]), self.value(listed[3])
+            size = None
+            if isinstance(row, Known) and isinstance(rows, Known):
+                size = operated("*", row, rows)
+            self._allocated([listed[0]], host=False, device=True, size=size)
+            self.assign(self.text(listed[1]).strip("&() "), row)
+
+    def _allocated(
+        self, listed: list[Node], *, host: bool, device: bool, size: Value = None
+    ) -> None:
         target = self.value(listed[0]) if listed else None
-        size = self.value(listed[1]) if len(listed) > 1 else None
+        size = self.value(listed[1]) if len(listed) > 1 else size
         variable = target.target if isinstance(target, Reference) else target
         if not isinstance(variable, Variable):
             return
@@ -1389,7 +1401,12 @@ _BUILT_IN: dict[str, Callable[[_HostWalk, list[Node]], Value]] = {
         ("cudaMallocHost", "cudaHostAlloc", "posix_memalign"),
         lambda walk, listed: walk._allocated(listed, host=True, device=False),
     ),
+    "cudaMallocPitch": _HostWalk._pitched,
     **dict.fromkeys(("cudaMemcpy", "cudaMemcpyAsync"), _HostWalk._copy),
+    **dict.fromkeys(
+        ("cudaMemcpy2D", "cudaMemcpy2DAsync"),
+        lambda walk, listed: walk._copy([*listed[:1], *listed[2:3]]),
+    ),
     **dict.fromkeys(("cudaMemcpyToSymbol", "cudaMemcpyToSymbolAsync"), _HostWalk._to_symbol),
     **dict.fromkeys(("cudaMemset", "cudaMemsetAsync"), _HostWalk._clear),
     **dict.fromkeys(("malloc", "calloc", "aligned_alloc"), _HostWalk._malloc),
