@@ -69,3 +69,25 @@ def test_a_damaged_file_is_raised_or_kept_for_later(store: Store, name: str) -> 
     rung = only(store).rungs["v2"]
     with pytest.raises(DataError):
         assert rung.records and rung.timing
+
+
+def test_the_path_goes_to_the_fastest_and_dead_ends_stand_beside_it(tmp_path: Path) -> None:
+    """Parents as declared, else the version before; libraries come last."""
+    project = make_project(tmp_path)
+    folder, store = tmp_path / "kernels" / "demo", Store(tmp_path / "new")
+    (old,) = folder.glob("v2*.cu")
+    text = old.read_text(encoding="utf-8")
+    parents = {"v5": "v3", "v6": "v3", "v7": "v6", "v8": "v5"}
+    for version, parent in parents.items():
+        head = text.replace('"v0"', f'"{parent}"', 1)
+        (folder / f"{version}_more.cu").write_text(head, encoding="utf-8")
+    times = {"v2": 9, "v3": 5, "v5": 6, "v6": 4, "v7": 2, "v8": 3, "library": 1}
+    for version, seconds in times.items():
+        store.save_timing(make_timing(seconds * 1e-3, version=version, baseline="library"))
+    (ladder,) = find_ladders(store, project)
+    named = [(on.id, [each.id for each in tried]) for on, tried in ladder.path]
+    assert named == [
+        *(("v2", []), ("v3", ["v5", "v8"]), ("v6", []), ("v7", [])),
+        ("library", []),
+    ]
+    assert [rung.id for rung in ladder.along(ladder.rungs["v8"])][:4] == ["v2", "v3", "v8", "v6"]

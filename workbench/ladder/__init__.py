@@ -351,26 +351,51 @@ class Ladder:
         return self.order[place - 1] if place else None
 
     @cached_property
-    def trunk(self) -> set[str]:
+    def path(self) -> list[tuple[Rung, list[Rung]]]:
         """The versions that the fastest one was made from, step by step, and itself.
 
-        Whatever else was tried branches off from one of them. A version on the way that is not
-        recorded here is one of them all the same.
+        Beside each stands what else was tried from it; what came from none of them, and
+        baselines, come last. A version on the way need not be recorded here.
         """
         rungs = [rung for rung in self.order if not rung.is_baseline]
         above = {new.id: old.id for old, new in pairwise(rungs)}
         last = len(rungs)  # where none is timed, the last one stands for the fastest
         fastest = min(
             rungs,
-            key=lambda rung: (rung.duration or math.inf, last - rungs.index(rung)),
+            key=lambda rung: (
+                rung.time.time.value if rung.time else math.inf,
+                last - rungs.index(rung),
+            ),
             default=None,
         )
-        version, found = fastest.id if fastest else "", set[str]()
-        while version and version not in found:
-            found.add(version)
-            declared = self.study.versions.get(version)
-            version = (declared.parent if declared else "") or above.get(version, "")
-        return found
+
+        def way(version: str) -> list[str]:
+            found: list[str] = []
+            while version and version not in found:
+                found.append(version)
+                declared = self.study.versions.get(version)
+                version = (declared.parent if declared else "") or above.get(version, "")
+            return found
+
+        tried: dict[str, list[Rung]] = (
+            {version: [] for version in reversed(way(fastest.id)) if version in self.rungs}
+            if fastest
+            else {}
+        )
+        alone = []
+        for rung in self.order:
+            root = next((version for version in way(rung.id) if version in tried), "")
+            if rung.is_baseline or not root:
+                alone.append(rung)
+            elif root != rung.id:
+                tried[root].append(rung)
+        return [(self.rungs[version], beside) for version, beside in tried.items()] + [
+            (rung, []) for rung in alone
+        ]
+
+    def along(self, rung: Rung) -> list[Rung]:
+        """The path, with a version that was tried beside it where it left it."""
+        return [each for on, tried in self.path for each in (on, *tried) if each in (on, rung)]
 
     @cached_property
     def steps(self) -> list[tuple[str, str, str]]:

@@ -57,7 +57,12 @@ def step_head(ladder: Ladder, step: StepName, stale: Stale = is_stale) -> Head:
     """The head of a step's page on a ladder."""
     old, new, engine = step
     after = ladder.rungs[new]
-    order = [each for each in ladder.steps if each[2] == engine]
+    order = [
+        each
+        for rung in ladder.along(after)
+        for each in ladder.steps
+        if each[1:] == (rung.id, engine)
+    ]
     is_step = step in order  # else a pair that somebody asked for
     links = [(f"{one[0]} → {one[1]}", step_page(*one)) for one in order]
     return Head(
@@ -102,7 +107,7 @@ def devices_head(rungs: tuple[Rung, Rung], labels: tuple[str, str], engine: str)
 def version_head(rung: Rung, engine: str, stale: Stale = is_stale) -> Head:
     """What a version's page takes from the ladder for its head."""
     ladder, declared = rung.ladder, rung.declared
-    order = [other for other in ladder.order if other.entries]
+    order = [other for other in ladder.along(rung) if other.entries]
     links = [(other.id, rung_page(other)) for other in order]
     mark = Badge(text="stale: the source has changed since", tone="warn")
     return Head(

@@ -174,13 +174,15 @@ def sweep(
     ways: dict[str, str] = {}
     drawn: list[str] = []
     rate = _rate_unit(timings, work)
+    beside = {timing.baseline for timing in timings if timing.ratio} & baselines
+    base = beside.pop() if len(beside) == 1 else ""
     for number, sizes in enumerate(families):
         shown = _spread(_ordered(sizes))
         drawn += shown
         for identity, title, unit in (
             ("rate", units.symbol(rate), rate),
             ("time", "Time", "s"),
-            ("ratio", "Of the baseline’s speed", "%"),
+            ("ratio", f"Of {base or 'the baseline'}’s speed", "%"),
         ):
             series = _series(found, versions, baselines, sizes, shown, unit)
             if not series:
@@ -194,7 +196,7 @@ def sweep(
                     rows=tuple(_heat(found, versions, shown, unit)),
                 )
             )
-            ways.setdefault(identity, title)
+            ways.setdefault(identity, f"× {base}" if identity == "ratio" and base else title)
     note = f"Of {len(every)} problems {len(drawn)} are drawn." if len(drawn) < len(every) else ""
     return SweepSection(
         charts=tuple(out),
@@ -396,8 +398,8 @@ def _durations(ladder: Ladder) -> Plot | None:
 class LadderRow(Record, frozen=True):
     """A version with the causal strip of its step; of the first one, what limits it.
 
-    `diff` is the step's page, `parent` named where it is not the version above, `share` of the
-    baseline's speed.
+    `diff` is the step's page, `parent` named where it is not the version above on the path,
+    `share` of the baseline's speed, `tried` what else was made from it.
     """
 
     rung: Rung
@@ -406,6 +408,7 @@ class LadderRow(Record, frozen=True):
     parent: str
     speedup: Estimate | None
     share: float | None
+    tried: tuple[LadderRow, ...] = ()
 
 
 class LadderView(Record, frozen=True):
@@ -423,7 +426,12 @@ class LadderView(Record, frozen=True):
     counters: CounterTable | None
 
 
-def _row(rung: Rung, strips: Mapping[tuple[str, str, str], tuple[Phrase, ...]]) -> LadderRow:
+def _row(
+    above: Rung | None,
+    rung: Rung,
+    tried: Sequence[Rung],
+    strips: Mapping[tuple[str, str, str], tuple[Phrase, ...]],
+) -> LadderRow:
     ladder = rung.ladder
     parent = ladder.parent(rung)
     found = next((s for s in ladder.steps if parent and s[:2] == (parent.id, rung.id)), None)
@@ -434,8 +442,6 @@ def _row(rung: Rung, strips: Mapping[tuple[str, str, str], tuple[Phrase, ...]]) 
         strip = strips[found]
     else:
         strip = strip_links(ladder.step(*found).story.strip, step_page(*found))
-    place = ladder.order.index(rung)
-    above = ladder.order[place - 1] if place else None
     return LadderRow(
         rung=rung,
         strip=strip,
@@ -443,6 +449,7 @@ def _row(rung: Rung, strips: Mapping[tuple[str, str, str], tuple[Phrase, ...]]) 
         parent=parent.id if parent is not None and parent is not above else "",
         speedup=rung.speedup_over(parent) if parent else None,
         share=1.0 if rung is ladder.baseline and rung.seconds else rung.of_baseline,
+        tried=tuple(_row(rung, each, (), strips) for each in tried),
     )
 
 
@@ -482,7 +489,12 @@ def ladder_view(
             chips=tuple(chips),
             notices=tuple(notices),
         ),
-        rows=tuple(_row(rung, strips) for rung in ladder.order),
+        rows=tuple(
+            _row(above, rung, tried, strips)
+            for above, (rung, tried) in zip(
+                [None, *(rung for rung, _ in ladder.path)], ladder.path, strict=False
+            )
+        ),
         ladder=ladder,
         pairs=tuple(pairs),
         sweep=sweep(
