@@ -87,6 +87,9 @@ class OrderWatcher:
 
     # --- plain accesses
 
+    def settle(self, changed: Bools, lost: Bools) -> None:
+        """Two who store the same value race here as well."""
+
     def access(self, site: CodeSite, reach: Reach, kind: str) -> None:
         """Check one access of all lanes of the mask, then remember it."""
         lanes = self.lanes

@@ -10,7 +10,8 @@ looked at when somebody does before the next barrier, and otherwise meet nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -195,6 +196,23 @@ WAIT = (
 _SEVERAL = 255  # a block has at most 32 warps
 
 
+class _Doubt(NamedTuple):
+    """What lanes of a store met; it is a race if they leave another value there.
+
+    `at_once`: they met each other, and it is one if one of their values is lost.
+    """
+
+    rows: Array
+    threads: Array
+    fault: Callable[[int], Fault]  # of one of these lanes
+    at_once: bool
+    late: bool  # told at the end of the batch
+
+
+def _of(fault: Callable[[int], Fault], where: Array, index: int) -> Fault:
+    return fault(int(where[index]))
+
+
 class _Marks:
     """The warp that last did something to each granule, and where in the code."""
 
@@ -236,6 +254,8 @@ class SharedWatcher:
         self._same: set[_Key] = set()
         #: Loads of what has been written, with what their keys are of.
         self._defined: dict[_Key, Reach] = {}
+        #: Of the store that is under way, until its values are known; None: what it meets is told.
+        self._doubts: list[_Doubt] | None = None
         #: Mask -> its lanes in one block if they are the same in all, else None.
         self._even: dict[Mask, Array | None] = {}
         #: Mask -> rows and threads of its lanes, among all blocks.
@@ -266,7 +286,11 @@ class SharedWatcher:
         self.written = np.repeat(self.written, self.rows, axis=0)
 
     def access(self, site: CodeSite, reach: Reach, kind: str) -> None:
-        """Check one access of all lanes of the mask, then remember it."""
+        """Check one access of all lanes of the mask, then remember it.
+
+        `plain`: a store of which `settle` will be told what it changed.
+        """
+        self._doubts = [] if kind == "plain" else None
         if kind == "load" and not self._busy:
             self._note(site, reach)
             return
@@ -286,6 +310,50 @@ class SharedWatcher:
             if kind == "copy":
                 number = self.number[id(site)]
                 self.flights.begin(granules.rows, granules.at, granules.threads, number)
+
+    def settle(self, changed: Array, lost: Array) -> None:
+        """Tell what the store met, if that makes a difference.
+
+        Args:
+            changed: Lanes that stored another value than lay there.
+            lost: Lanes whose value does not lie there now.
+
+        Raises:
+            Fault: it does.
+        """
+        for doubt in self._doubts or ():
+            told = np.broadcast_to(lost if doubt.at_once else changed, self.lanes.shape)
+            told = np.asarray(told.any(axis=0, keepdims=True)) if self.rows == 1 else told
+            found = np.flatnonzero(told[doubt.rows, doubt.threads])
+            if len(found):
+                self._tell(doubt.fault(int(found[0])), late=doubt.late)
+
+    def _tell(self, fault: Fault, *, late: bool) -> None:
+        if not late:
+            raise fault
+        self.ctx.rt.finding = self.ctx.rt.finding or fault
+
+    def _found(
+        self, granules: _Granules, clash: Array, fault: Callable[[int], Fault], *,
+        same: bool, at_once: bool = False, late: bool = False,
+    ) -> None:  # fmt: skip
+        """Tell of a race, or keep it until it is known whether a store changes anything.
+
+        Args:
+            granules: What is accessed.
+            clash: Which of them race.
+            fault: Of one of them, by its number.
+            same: Whether it is none where the store leaves what lay there.
+            at_once: As `_Doubt` has it, and the other one.
+            late: Likewise.
+        """
+        where = np.flatnonzero(clash)
+        if self._doubts is None or not same:
+            self._tell(fault(int(where[0])), late=late)
+            return
+        rows, threads = granules.rows[where], granules.threads[where]
+        later = partial(_of, fault, where)
+        self._doubts.append(_Doubt(rows, threads, later, at_once, late))
 
     def _granules(self, site: CodeSite, reach: Reach) -> Iterator[_Granules]:
         lanes, address = self.lanes, reach.pattern.rel
@@ -380,7 +448,7 @@ class SharedWatcher:
         self.written[rows, at] = True
         if plain:
             # Two warps that write one word in the same instruction: the later one is in.
-            self._meet(granules, self.writer, verb)
+            self._meet(granules, self.writer, verb, at_once=True)
         elif (target.warp[rows, at] != me).any():
             target.warp[rows, at] = _SEVERAL
 
@@ -390,22 +458,28 @@ class SharedWatcher:
         place = self.ctx.variable_at("shared", int(granules.at[index]) * self.grain)
         return f"{self.ctx.where(granules.site.instr)}: shared-memory race: {lane} {verb} {place}"
 
-    def _meet(self, granules: _Granules, marks: _Marks, verb: str) -> None:
+    def _meet(
+        self, granules: _Granules, marks: _Marks, verb: str, *, at_once: bool = False
+    ) -> None:
         """Raise where another warp has left its mark since the last barrier."""
         _, rows, at, _, me = granules
         known = marks.warp[rows, at]
         clash = (known != 0) & (known != me)
         if not clash.any():
             return
-        index = int(np.argmax(clash))
-        other = self.sites[int(marks.site[rows[index], at[index]])]
-        warp = int(known[index])
-        by = "several warps" if warp == _SEVERAL else f"warp {warp - 1}"
-        raise Fault(
-            f"{self._told(granules, index, verb)}, which was {marks.done} by {by} at "
-            f"{self.ctx.where(other.instr)} without a barrier between",
-            "Put a __syncthreads() between the two accesses, or use an atomic.",
-        )
+
+        sites = marks.site[rows, at].copy()
+
+        def fault(index: int) -> Fault:
+            other, warp = self.sites[int(sites[index])], int(known[index])
+            by = "several warps" if warp == _SEVERAL else f"warp {warp - 1}"
+            return Fault(
+                f"{self._told(granules, index, verb)}, which was {marks.done} by {by} at "
+                f"{self.ctx.where(other.instr)} without a barrier between",
+                "Put a __syncthreads() between the two accesses, or use an atomic.",
+            )
+
+        self._found(granules, clash, fault, same=marks is self.writer, at_once=at_once)
 
     def _meet_mates(self, granules: _Granules, verb: str) -> None:
         """Raise where another lane of the warp has left its mark since the warp was ordered."""
@@ -417,22 +491,27 @@ class SharedWatcher:
         if marks is None:
             self.mates.mark(granules, store=store)
             return
-        index = int(np.argmax(marks != 0))
-        place = rows[index], at[index]
-        written = bool(self.mates.writer[place] == marks[index])
-        other = self.sites[int((self.writer if written else self.reader).site[place])]
+        written = self.mates.writer[rows, at] == marks
+        noted = self.writer.site[rows, at], self.reader.site[rows, at]
+
+        def fault(index: int) -> Fault:
+            other = self.sites[int(noted[0 if written[index] else 1][index])]
+            return Fault(
+                f"{self.ctx.where(site.instr)}: shared-memory race in a warp: "
+                f"{who(self.lanes, int(rows[index]), int(threads[index]))} {verb} "
+                f"{self.ctx.variable_at('shared', int(at[index]) * self.grain)}, which was "
+                f"{'written' if written[index] else 'read'} by "
+                f"{self.mates.who(int(marks[index]))} of its "
+                f"warp at {self.ctx.where(other.instr)} without a __syncwarp() between",
+                "The lanes of a warp need not run together, and the compiler moves a lane's loads "
+                "over its own stores: put a __syncwarp() or __syncthreads() between the two "
+                "accesses.",
+            )
+
         # Told at the end of the batch: what warps do to each other is said first, since what
         # orders them orders lanes as well, and not the other way round.
-        rt = self.ctx.rt
-        rt.finding = rt.finding or Fault(
-            f"{self.ctx.where(site.instr)}: shared-memory race in a warp: "
-            f"{who(self.lanes, int(rows[index]), int(threads[index]))} {verb} "
-            f"{self.ctx.variable_at('shared', int(at[index]) * self.grain)}, which was "
-            f"{'written' if written else 'read'} by {self.mates.who(int(marks[index]))} of its "
-            f"warp at {self.ctx.where(other.instr)} without a __syncwarp() between",
-            "The lanes of a warp need not run together, and the compiler moves a lane's loads "
-            "over its own stores: put a __syncwarp() or __syncthreads() between the two accesses.",
-        )
+        same = bool(written[marks != 0].all())
+        self._found(granules, marks != 0, fault, same=same, late=True)
         self.mates.mark(granules, store=store)
 
     def _check_defined(self, granules: _Granules) -> None:

@@ -148,6 +148,7 @@ class Access:
         self.home = ctx.home(where) if self.space in ("", "shared") else None
         #: Bytes asked of global memory.
         self.asked = self.charged or site.width
+        self.settles = False  # `put` tells the watcher what a store has changed
         self.start = 0  # the element at which the memory begins that was located last
 
     def reach(self, R: Registers, M: Mask) -> Reach:
@@ -249,7 +250,9 @@ class Access:
                 whole = self._whole(reach)
                 site.charge_shared(cost_of(self.cost, whole, self.charged, rt.lanes))
             if rt.watcher is not None:
-                rt.watcher.access(site, reach, self.kind)
+                rt.watcher.access(
+                    site, reach, "plain" if self.settles and rt.order is None else self.kind
+                )
         elif self.charged:
             site.charge_spread(cost_of(local_cost, self._whole(reach), self.charged, rt.lanes))
         stride = (rt.shared_bytes if shared else rt.local_bytes) // self.width
@@ -293,6 +296,7 @@ class Access:
             return
         first = self.first(index, at)
         if space == "shared":
+            before = memory.take(index, mode="wrap")
             scatter(memory, index, value, M, lanes)
         else:
             with self.rt.lock:
@@ -300,6 +304,8 @@ class Access:
                 stores.store(self.site, first, before != value, self.width, M)
                 scatter(memory, index, value, M, lanes)
         lost = memory.take(index, mode="wrap") != value
+        if space == "shared" and self.settles and self.rt.watcher is not None:
+            self.rt.watcher.settle(before != value, lost)
         stores.together(self.site, space, first, lost, M)
 
 
@@ -396,6 +402,7 @@ def scatter(memory: Array, index: Array, value: Array, M: Mask, lanes: Lanes) ->
 def store(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """``st`` in every space, vectors included."""
     access = Access(instr, ctx, site, instr.operands[0], "store")
+    access.settles = True
     items = items_of(instr.operands[1])
     width = access.width
     slots = [ctx.slot(item, width, access.type) for item in items]

@@ -107,8 +107,11 @@ class AccessWatcher(Protocol):
         """An access of `site.width` bytes per lane.
 
         Its kind is load, store, atomic or copy (``cp.async``); what threads have waited for of a
-        copy has landed.
+        copy has landed. A plain store is one of which `settle` is told.
         """
+
+    def settle(self, changed: Array, lost: Array) -> None:
+        """Which lanes of a plain store changed what lay there, and whose value is lost."""
 
     def barrier(self, mask: Mask) -> None:
         """All lanes of the mask have passed a barrier of their whole block."""

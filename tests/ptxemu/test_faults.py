@@ -89,6 +89,11 @@ FAULTS = {
         "y[threadIdx.x] = tile[threadIdx.x % 32];",
         r"k\.cu:3: shared-memory race: .* writes tile .* written by warp 1 at k\.cu:3",
     ),
+    "another value for a word": (
+        "__shared__ float t[96];\nt[threadIdx.x] = 0;\nt[threadIdx.x ^ 32] = threadIdx.x / 63;\n"
+        "__syncthreads();\ny[threadIdx.x] = t[threadIdx.x];",
+        r"k\.cu:4: shared-memory race: thread \(\d+, 0, 0\) .* writes t",
+    ),
     "a neighbour's store": (
         "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\n"
         "y[threadIdx.x] = tile[threadIdx.x ^ 1];",
@@ -182,6 +187,10 @@ RIGHT = [
     "if (threadIdx.x % 32 < 16) t[threadIdx.x] += t[threadIdx.x + 16];\n"
     "if (threadIdx.x % 32 < 8) t[threadIdx.x] += t[threadIdx.x + 8];\n"
     "y[threadIdx.x] = t[threadIdx.x];",
+    # Two warps, and lanes of one, clear a word twice.
+    "__shared__ float t[96];\nt[threadIdx.x] = 0;\nt[threadIdx.x + 30] = 0;\n__syncthreads();\n"
+    "t[threadIdx.x % 32] = 5;\n__syncthreads();\n"
+    "y[threadIdx.x] = t[threadIdx.x] + 1;",
     # All lanes write the same; a lane reads what it wrote itself; a shuffle comes between.
     "__shared__ float t[64];\n__shared__ float all[2];\nall[threadIdx.x / 32] = 3;\n"
     "t[threadIdx.x] = all[threadIdx.x / 32];\nt[threadIdx.x] += 1;\n"
