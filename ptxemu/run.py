@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ptxemu.batch import Batch, run_batch
 from ptxemu.compiled import CompiledKernel
 from ptxemu.counts import Counts, Executed
-from ptxemu.errors import ResourceError
+from ptxemu.errors import Fault, ResourceError
 from ptxemu.faults.origins import Origins
 from ptxemu.faults.polled import MOST_BLOCKS, Meetings
 from ptxemu.launch import BATCH_LANES, KernelLaunch, clustered, prepare
@@ -129,12 +129,14 @@ class _Tally(NamedTuple):
         sites: `CodeSite.counts` of each instruction, (instructions, counters).
         warnings: What runs, and is likely not meant so.
         doubts: Where a chip may give any value.
+        undefined: What is wrong if a read of shared memory that nobody has written matters.
     """
 
     codes: NDArray[np.int64]
     sites: NDArray[np.int64]
     warnings: frozenset[str]
     doubts: frozenset[str]
+    undefined: tuple[tuple[str, str], ...]
 
 
 def _counts(compiled: CompiledKernel) -> _Tally:
@@ -143,6 +145,7 @@ def _counts(compiled: CompiledKernel) -> _Tally:
         np.array([site.counts() for site in compiled.sites], np.int64),
         frozenset(compiled.rt.warnings),
         frozenset(compiled.rt.doubts),
+        tuple((each.message, each.hint) for each in compiled.rt.undefined),
     )
 
 
@@ -155,10 +158,23 @@ def _reset(compiled: CompiledKernel) -> None:
 
 def _work(compiled: CompiledKernel, geometry: Geometry, blocks: Blocks) -> _Tally:
     _reset(compiled)
-    with _enough_memory(compiled.ctx.kernel), contextlib.ExitStack() as at_end:
+    with (
+        _enough_memory(compiled.ctx.kernel),
+        _first_cause(compiled),
+        contextlib.ExitStack() as at_end,
+    ):
         at_end.callback(end_line, compiled.ctx)
         run_batch(compiled, Lanes(geometry, blocks))
     return _counts(compiled)
+
+
+@contextlib.contextmanager
+def _first_cause(compiled: CompiledKernel) -> Iterator[None]:
+    """What goes wrong after something undefined was read may come of that: it is told instead."""
+    try:
+        yield
+    except Fault as fault:
+        raise (compiled.rt.undefined or [fault])[0] from None
 
 
 @contextlib.contextmanager
@@ -283,6 +299,7 @@ def run(
     check: bool = False,
     workers: int | None = None,
     origins: Origins | None = None,
+    fill: int = 0,
 ) -> Counts:
     """Run one launch and count.
 
@@ -294,15 +311,20 @@ def run(
         check: Watch for races and uninitialized shared memory (slower).
         workers: Processes; None: one for each core.
         origins: Told which lines every value comes from (slow, in one process).
+        fill: Every byte of shared memory when a block starts.
 
     Raises:
-        ResourceError: what the kernel does wrong or the emulator cannot do.
+        Fault: what the kernel does wrong.
+        ResourceError: what the emulator cannot do.
         LaunchError: the launch does not fit the kernel.
     """
     with _enough_memory(launch.kernel):
         compiled = prepare(module, launch, memory, check=check, origins=origins)
+        # What lay there, where it may have to be run again.
+        before = memory.bytes.copy() if check and compiled.rt.shared_limit and not fill else None
+    compiled.rt.fill = fill
     in_pieces(compiled, module.assembled.functions.get(launch.kernel, ()))
-    launch = clustered(module, launch)
+    given, launch = launch, clustered(module, launch)
     geometry = launch.geometry
     # Blocks that wait for others need them all.
     whole = blocks is None or compiled.polls.others
@@ -323,7 +345,8 @@ def run(
     if check and compiled.polls.others and few and memory.written is not None:
         compiled.rt.meetings = Meetings(compiled.ctx, geometry.blocks, compiled.polls.looks)
     if compiled.polls.others and len(parts) > 1:
-        run_interleaved(compiled, geometry, chosen, launch.resident)
+        with _first_cause(compiled):
+            run_interleaved(compiled, geometry, chosen, launch.resident)
         parts, answers = [_Portion(chosen)], [_counts(compiled)]
     elif workers == 1 or len(parts) == 1:
         answers = [work(blocks) for blocks in lists]
@@ -336,7 +359,38 @@ def run(
     outcome.warnings = tuple(sorted({words for each in answers for words in each.warnings}))
     outcome.doubts = tuple(sorted({words for each in answers for words in each.doubts}))
     _gather(outcome, answers, parts)
+    undefined = next((one for each in answers for one in each.undefined), None)
+    if undefined is not None and before is not None:
+        again = partial(run, module, given, memory, blocks=blocks, workers=1)
+        if _speaks(compiled) or _matters(again, memory, before):
+            raise Fault(*undefined)
+        words = f"{undefined[0]}; whatever lies there changes no result"
+        outcome.warnings = (*outcome.warnings, words)
     return outcome
+
+
+#: What shared memory is filled with to see whether something depends on it: a number that is none,
+#: and large ones of either sign, of every type.
+_FILLS = (0xFF, 0x7B, 0xFB)
+
+
+def _speaks(compiled: CompiledKernel) -> bool:
+    """Does the kernel print?"""
+    return any(site.instr.op == "printf" for site in compiled.sites)
+
+
+def _matters(again: Callable[..., Counts], memory: GlobalMemory, before: NDArray[np.uint8]) -> bool:
+    """Does what a launch leaves depend on what lay in shared memory when its blocks started?"""
+    after = memory.bytes.copy()
+    for fill in _FILLS:
+        memory.bytes[:] = before
+        try:
+            again(fill=fill)
+        except Fault:
+            return True
+        if not np.array_equal(memory.bytes, after):
+            return True
+    return False
 
 
 def _gather(outcome: Counts, answers: list[_Tally], parts: list[_Portion]) -> None:

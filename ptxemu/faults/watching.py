@@ -515,10 +515,14 @@ class SharedWatcher:
         self.mates.mark(granules, store=store)
 
     def _check_defined(self, granules: _Granules) -> None:
-        """Raise where nobody has written what is read."""
+        """Note where nobody has written what is read: it is a fault if that matters."""
         site, rows, at, threads, _ = granules
         unset = ~self.written[rows, at]
         if not unset.any():
+            return
+        self.written[rows, at] = True  # told once
+        rt = self.ctx.rt
+        if rt.undefined:
             return
         index = int(np.argmax(unset))
         row, where = int(rows[index]), self.ctx.where(site.instr)
@@ -527,18 +531,19 @@ class SharedWatcher:
             f"{self.ctx.variable_at('shared', int(at[index]) * self.grain)}"
         )
         unwritten = "which no thread of its block has written"
-        for branch, mask in self.ctx.rt.left:
+        for branch, mask in rt.left:
             if count := int(self.lanes.full(mask)[row].sum()):
-                raise Fault(
+                rt.undefined.append(Fault(
                     f"{self.ctx.where(branch)}: uninitialized shared memory: {count} threads of "
                     f"the block have returned here, and at {where} {reads}, {unwritten}",
                     "Let all threads of a block load their part of the tile and come to its "
                     "barriers: guard the last store in place of the early return.",
-                )
-        raise Fault(
+                ))  # fmt: skip
+                return
+        rt.undefined.append(Fault(
             f"{where}: uninitialized shared memory: {reads}, {unwritten}",
             "Shared memory is undefined when a block starts: write it before it is read.",
-        )
+        ))  # fmt: skip
 
     def barrier(self, mask: Mask) -> None:
         """Forget who touched what in the blocks that have passed a barrier."""

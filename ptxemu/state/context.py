@@ -207,6 +207,8 @@ class Runtime:
         self.finding: Fault | None = None  # raised at the end, unless worse comes first
         self.left: list[tuple[Instr, Mask]] = []  # branches by which lanes went to their end
         self.warnings: set[str] = set()  # what runs, and is likely not meant so
+        self.fill = 0  # of every byte of shared memory when a block starts
+        self.undefined: list[Fault] = []  # the first read of shared memory that nobody has written
         self.doubts: set[str] = set()  # where a chip may give any value, and may well be meant so
         #: Counts stores and atomics that left memory other than it was, while `probing`.
         self.changes = 0
@@ -228,9 +230,8 @@ class Runtime:
         for space, size in sizes.items():
             memory = self._memory.get(space)
             if memory is None or len(memory) != size:
-                self._memory[space] = np.zeros(size, np.uint8)
-            else:
-                memory[:] = 0
+                memory = self._memory[space] = np.zeros(size, np.uint8)
+            memory[:] = self.fill if space == "shared" else 0
 
     def suspend(self) -> dict[str, Any]:
         """All that belongs to the batch; another one may start then."""

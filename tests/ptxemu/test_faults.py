@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -266,3 +268,35 @@ y[threadIdx.x] = tile[31 - threadIdx.x];
     got, counts = execute(cuda(text), "k", {"y": np.zeros(64, "f4")}, ["y"], block=64, check=True)
     assert got["y"].tolist() == [*reversed(range(32)), *[0] * 32]
     assert counts.warnings == ()
+
+
+#: Reads of shared memory that nothing has written: what is made of the value, and if it matters.
+UNWRITTEN = {
+    "thrown away": ("y[threadIdx.x] = threadIdx.x < 40 ? v : 1;", False),
+    "the larger one": ("y[threadIdx.x] = fmaxf(v, 1);", True),
+    "the smaller one": ("y[threadIdx.x] = fminf(v, 1);", True),
+    "a way": ("if (v > 100) y[threadIdx.x] = 3;", True),
+    "a place": ("y[__float_as_int(v) & 63] = 3;", True),
+}
+
+
+@pytest.mark.parametrize("name", UNWRITTEN)
+def test_what_nobody_has_written_may_be_read_where_it_does_not_matter(
+    cuda: Compile, name: str
+) -> None:
+    use, matters = UNWRITTEN[name]
+    body = (
+        "__shared__ float tile[64];\nif (threadIdx.x < 40) tile[threadIdx.x] = 1;\n"
+        f"__syncthreads();\nfloat v = tile[threadIdx.x];\n{use}"
+    )
+    words = r"k\.cu:5: uninitialized shared memory: thread \(40, 0, 0\) .* reads tile \+ 160"
+    if matters:
+        fails(cuda, body, words)
+        return
+    text = f'extern "C" __global__ void k(float* y) {{\n{body}\n}}'
+    got, counts = execute(
+        cuda(text), "k", {"y": np.zeros(64, "f4")}, ["y"], block=64, grid=2, check=True
+    )
+    assert got["y"].tolist() == [1] * 64
+    (warning,) = counts.warnings
+    assert re.search(words, warning) and warning.endswith("; whatever lies there changes no result")

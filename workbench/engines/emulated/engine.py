@@ -325,7 +325,10 @@ def _notices(
                 "absent.",
             )
         )
-    notices += [Notice(code="barriers-apart", message=f"{w}.") for w in _warnings(emulation)]
+    notices += [
+        Notice(code="barriers-apart" if "barrier" in words else "unwritten", message=f"{words}.")
+        for words in _warnings(emulation)
+    ]
     for counts, launch in zip(emulation.counts, launches, strict=True):
         if left := launch.absent.get(ISSUED[0], ""):
             message = f"{launch.kernel}: machine instructions are {left}."
