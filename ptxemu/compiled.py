@@ -338,6 +338,10 @@ class CompiledKernel:
         self.slots = ctx.count + 1
         #: What reads them throws away what they hold before they are written.
         self.chosen = [ctx.register(name) for name in sorted(chosen(graph))]
+        #: Registers that some way leaves unwritten, with their bytes.
+        self.unsure = [
+            (ctx.register(name), ctx.size(Reg(name), 4)) for name in sorted(unsure(graph))
+        ]
         self.ledger = WriterLog(len(self.rt.arena.bytes), self.sites) if self.rt.check else None
 
     def _loop(self, code: Code) -> None:
@@ -438,6 +442,8 @@ class CompiledKernel:
     def fresh(self, lanes: Lanes) -> Registers:
         """Registers of a batch before its first instruction."""
         R: Registers = [None] * self.slots
+        for slot, size in self.unsure if self.rt.presumes else ():
+            R[slot] = int.from_bytes(bytes([self.rt.fill]) * size, "little") if size else False
         for slot in self.chosen:
             R[slot] = 0
         for slot, bits in self.ctx.constants.items():

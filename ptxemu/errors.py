@@ -26,6 +26,10 @@ class Fault(EmulatorError):  # noqa: N818  # what CUDA calls it
     """The kernel does wrong: out of bounds, a race, an endless wait, a trap."""
 
 
+class Unset(Fault):
+    """A register is read that nothing has written."""
+
+
 class Unsupported(EmulatorError):  # noqa: N818
     """The kernel needs what the emulator does not have: an instruction, a special register."""
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ptxemu.batch import Batch, run_batch
 from ptxemu.compiled import CompiledKernel
 from ptxemu.counts import Counts, Executed
-from ptxemu.errors import Fault, ResourceError
+from ptxemu.errors import Fault, ResourceError, Unset
 from ptxemu.faults.origins import Origins
 from ptxemu.faults.polled import MOST_BLOCKS, Meetings
 from ptxemu.launch import BATCH_LANES, KernelLaunch, clustered, prepare
@@ -299,9 +299,11 @@ def run(
     check: bool = False,
     workers: int | None = None,
     origins: Origins | None = None,
-    fill: int = 0,
 ) -> Counts:
     """Run one launch and count.
+
+    With `check` a kernel that reads what nothing has written (shared memory, a register) is run
+    again with other values there, and is at fault if that changes a result.
 
     Args:
         module: The parsed PTX.
@@ -311,20 +313,87 @@ def run(
         check: Watch for races and uninitialized shared memory (slower).
         workers: Processes; None: one for each core.
         origins: Told which lines every value comes from (slow, in one process).
-        fill: Every byte of shared memory when a block starts.
 
     Raises:
         Fault: what the kernel does wrong.
         ResourceError: what the emulator cannot do.
         LaunchError: the launch does not fit the kernel.
     """
+    once = partial(_run_once, module, launch, memory, blocks)
     with _enough_memory(launch.kernel):
         compiled = prepare(module, launch, memory, check=check, origins=origins)
-        # What lay there, where it may have to be run again.
-        before = memory.bytes.copy() if check and compiled.rt.shared_limit and not fill else None
-    compiled.rt.fill = fill
+        kept = _Kept(memory) if check and (compiled.rt.shared_limit or compiled.unsure) else None
+    try:
+        outcome, undefined = once(compiled, workers)
+    except Unset as fault:
+        if kept is None:
+            raise
+        undefined = fault
+        kept.restore()
+        compiled = prepare(module, launch, memory, check=True)
+        compiled.rt.presumes = True
+        try:
+            outcome, _ = once(compiled, workers)
+        except Fault:
+            raise fault from None
+    if undefined is None or kept is None:
+        return outcome
+    again = partial(prepare, module, launch, memory)
+    if any(site.instr.op == "printf" for site in compiled.sites) or _matters(once, again, kept):
+        raise undefined
+    words = f"{undefined.message}; whatever lies there changes no result"
+    outcome.warnings = (*outcome.warnings, words)
+    return outcome
+
+
+class _Kept:
+    """What lay in global memory before a launch."""
+
+    def __init__(self, memory: GlobalMemory) -> None:
+        self.memory, self._bytes = memory, memory.bytes.copy()
+        self._written = None if memory.written is None else memory.written.copy()
+
+    def restore(self) -> None:
+        """Put it back."""
+        self.memory.bytes[:] = self._bytes
+        if self._written is not None and self.memory.written is not None:
+            self.memory.written[:] = self._written
+
+
+#: What stands where nothing has written, to see whether something depends on it: numbers that are
+#: none, and large ones of either sign, of every type.
+_FILLS = (0xFF, 0x7B, 0xFB)
+_Once = Callable[[CompiledKernel, int | None], tuple[Counts, Fault | None]]
+
+
+def _matters(once: _Once, prepared: Callable[[], CompiledKernel], kept: _Kept) -> bool:
+    """Does what a launch leaves depend on what nothing has written?"""
+    memory = kept.memory
+    after = memory.bytes.copy()
+    for fill in _FILLS:
+        kept.restore()
+        compiled = prepared()
+        compiled.rt.fill, compiled.rt.presumes = fill, True
+        try:
+            once(compiled, 1)
+        except Fault:
+            return True
+        if not np.array_equal(memory.bytes, after):
+            return True
+    return False
+
+
+def _run_once(
+    module: Ptx,
+    launch: KernelLaunch,
+    memory: GlobalMemory,
+    blocks: Blocks | None,
+    compiled: CompiledKernel,
+    workers: int | None,
+) -> tuple[Counts, Fault | None]:
+    """Run a compiled launch; what is wrong with it if a read of what nobody has written matters."""
     in_pieces(compiled, module.assembled.functions.get(launch.kernel, ()))
-    given, launch = launch, clustered(module, launch)
+    launch = clustered(module, launch)
     geometry = launch.geometry
     # Blocks that wait for others need them all.
     whole = blocks is None or compiled.polls.others
@@ -335,14 +404,15 @@ def run(
         compiled.in_part()
     workers = workers_here() if workers is None else workers
     # The order of blocks decides what atomics give: where verdicts hang on it, it is always one.
-    if origins is not None or (compiled.ledger is not None and compiled.ledger.atomics is not None):
+    ledger = compiled.ledger
+    if compiled.rt.origins is not None or (ledger is not None and ledger.atomics is not None):
         workers = 1
     lane_bytes = compiled.rt.local_bytes + 8 * compiled.slots
     parts = _portions(geometry, chosen, workers, len(chosen) == geometry.blocks, lane_bytes)
     lists = [part.blocks for part in parts]
     work = partial(_work, compiled, geometry)
     few = geometry.blocks <= MOST_BLOCKS and geometry.blocks_of_cluster == 1
-    if check and compiled.polls.others and few and memory.written is not None:
+    if compiled.rt.check and compiled.polls.others and few and memory.written is not None:
         compiled.rt.meetings = Meetings(compiled.ctx, geometry.blocks, compiled.polls.looks)
     if compiled.polls.others and len(parts) > 1:
         with _first_cause(compiled):
@@ -359,38 +429,8 @@ def run(
     outcome.warnings = tuple(sorted({words for each in answers for words in each.warnings}))
     outcome.doubts = tuple(sorted({words for each in answers for words in each.doubts}))
     _gather(outcome, answers, parts)
-    undefined = next((one for each in answers for one in each.undefined), None)
-    if undefined is not None and before is not None:
-        again = partial(run, module, given, memory, blocks=blocks, workers=1)
-        if _speaks(compiled) or _matters(again, memory, before):
-            raise Fault(*undefined)
-        words = f"{undefined[0]}; whatever lies there changes no result"
-        outcome.warnings = (*outcome.warnings, words)
-    return outcome
-
-
-#: What shared memory is filled with to see whether something depends on it: a number that is none,
-#: and large ones of either sign, of every type.
-_FILLS = (0xFF, 0x7B, 0xFB)
-
-
-def _speaks(compiled: CompiledKernel) -> bool:
-    """Does the kernel print?"""
-    return any(site.instr.op == "printf" for site in compiled.sites)
-
-
-def _matters(again: Callable[..., Counts], memory: GlobalMemory, before: NDArray[np.uint8]) -> bool:
-    """Does what a launch leaves depend on what lay in shared memory when its blocks started?"""
-    after = memory.bytes.copy()
-    for fill in _FILLS:
-        memory.bytes[:] = before
-        try:
-            again(fill=fill)
-        except Fault:
-            return True
-        if not np.array_equal(memory.bytes, after):
-            return True
-    return False
+    undefined = [Fault(*one) for each in answers for one in each.undefined]
+    return outcome, undefined[0] if undefined else None
 
 
 def _gather(outcome: Counts, answers: list[_Tally], parts: list[_Portion]) -> None:

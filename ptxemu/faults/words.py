@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ptxemu.errors import Fault, ResourceError, Unsupported
+from ptxemu.errors import Fault, ResourceError, Unset, Unsupported
 from ptxemu.ptx.instructions import Instr
 from ptxemu.ptx.shapes import plain
 from ptxemu.state.context import Context, Named, Registers
@@ -222,7 +222,7 @@ def unfit(
         for name in instr.reads:
             slot = ctx.slots.get(name)
             if slot is not None and R[slot] is None:
-                return Fault(
+                return Unset(
                     f"{ctx.where(instr)}: kernel {ctx.kernel} reads register {plain(name)}, which "
                     f"nothing has written: `{instr.text}`",
                     "A variable has no value on some path; on a GPU the register would hold an "

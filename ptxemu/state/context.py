@@ -207,7 +207,8 @@ class Runtime:
         self.finding: Fault | None = None  # raised at the end, unless worse comes first
         self.left: list[tuple[Instr, Mask]] = []  # branches by which lanes went to their end
         self.warnings: set[str] = set()  # what runs, and is likely not meant so
-        self.fill = 0  # of every byte of shared memory when a block starts
+        self.fill = 0  # every byte of shared memory when a block starts
+        self.presumes = False  # does it stand in registers as well that nothing has written?
         self.undefined: list[Fault] = []  # the first read of shared memory that nobody has written
         self.doubts: set[str] = set()  # where a chip may give any value, and may well be meant so
         #: Counts stores and atomics that left memory other than it was, while `probing`.

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from ptxemu.errors import Fault
-from tests.ptxemu.conftest import Compile, execute
+from ptxemu.ptx.parser import parse
+from tests.ptxemu.conftest import HEADER, Compile, execute
 
 pytestmark = pytest.mark.nvcc
 
@@ -300,3 +301,35 @@ def test_what_nobody_has_written_may_be_read_where_it_does_not_matter(
     assert got["y"].tolist() == [1] * 64
     (warning,) = counts.warnings
     assert re.search(words, warning) and warning.endswith("; whatever lies there changes no result")
+
+
+@pytest.mark.parametrize(
+    ("rest", "matters"), [("and.b32 %r4, %r2, 255;", False), ("mov.u32 %r4, %r2;", True)]
+)
+def test_a_register_without_a_value_is_a_fault_where_it_matters(rest: str, matters: bool) -> None:
+    """Compilers put bytes into words whose other bytes are not there yet."""
+    text = f"""{HEADER}
+.visible .entry k(.param .u64 p)
+{{
+    .reg .pred %p<2>; .reg .b32 %r<6>; .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [p];
+    mov.u32 %r1, %tid.x;
+    setp.gt.u32 %p1, %r1, 99;
+    @%p1 mov.u32 %r2, 0;
+    and.b32 %r2, %r2, -256;
+    or.b32 %r2, %r2, 7;
+    {rest}
+    mul.wide.u32 %rd2, %r1, 4;
+    add.u64 %rd3, %rd1, %rd2;
+    st.global.u32 [%rd3], %r4;
+    ret;
+}}
+"""
+    buffers = {"p": np.zeros(32, "i4")}
+    if matters:
+        with pytest.raises(Fault, match="reads register %r2, which nothing has written"):
+            execute(parse(text), "k", buffers, ["p"], check=True)
+        return
+    got, counts = execute(parse(text), "k", buffers, ["p"], check=True)
+    assert got["p"].tolist() == [7] * 32
+    assert "%r2, which nothing has written" in counts.warnings[0]
