@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import ctypes
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from ptxemu import Im2col, TensorMap, Texture
-from workbench.engines.gpu.libcuda import DeviceTexture, Driver, attributes_of, open_device
+from workbench.engines.gpu import bench
+from workbench.engines.gpu.device import DeviceArray, WorkerError
+from workbench.engines.gpu.libcuda import (
+    DeviceTexture,
+    Driver,
+    DriverError,
+    attributes_of,
+    open_device,
+)
 from workbench.model import Dim3
-from workbench.study.launches import ResolvedLaunch
+from workbench.study.launches import ResolvedLaunch, ScalarArg, TextureArg
 
 PLAIN = ResolvedLaunch(kernel="k", grid=(4, 1, 1), block=(32, 1, 1))
 
@@ -166,3 +176,38 @@ def test_an_array_is_filled_and_freed_with_its_texture() -> None:
     assert made.handle == 0x5002
     del made
     assert driver.freed == [(0x5002, 0x5000)]
+
+
+def test_a_version_makes_one_texture_object_for_each_buffer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[int] = []
+
+    class Made:
+        def __init__(self, driver: Any, texture: Texture, address: int, stream: int) -> None:
+            if address == 0x3000:
+                raise DriverError("cuTexObjectCreate: invalid argument")
+            made.append(address)
+            self.handle = 0x5000 + len(made)
+
+    monkeypatch.setattr(bench, "Driver", lambda: None)
+    monkeypatch.setattr(bench, "DeviceTexture", Made)
+    version: Any = object.__new__(bench.CudaVersion)
+    version._session = SimpleNamespace(stream=SimpleNamespace(handle=7))
+    version._textures = {}
+    argument = TextureArg(buffer="x", texture=Texture("float32", (8, 4)), where="v0.cu:3")
+
+    def handle(address: int, size: int = 32) -> ScalarArg:
+        array = DeviceArray(address, (size,), np.dtype("f4"))
+        found: ScalarArg = version._texture(argument, array)
+        return found
+
+    given = [handle(each) for each in (0x1000, 0x2000, 0x1000)]
+    assert made == [0x1000, 0x2000]
+    assert [(each.value, each.ctype) for each in given] == [
+        (0x5001, "ulong"), (0x5002, "ulong"), (0x5001, "ulong"),
+    ]  # fmt: skip
+    with pytest.raises(WorkerError, match="reaches over 128 bytes, but buffer `x` has 124"):
+        handle(0x1000, 31)
+    with pytest.raises(WorkerError, match=r"the texture at v0\.cu:3"):
+        handle(0x3000)

@@ -16,14 +16,14 @@ import pytest
 
 from ptxemu import DescriptorError, Im2col, TensorMap
 from ptxemu.counts import Counts
-from ptxemu.launch import Argument, TensorArgument
+from ptxemu.launch import Argument, TensorArgument, TextureArgument
 from ptxemu.ptx.instructions import Ptx
 from ptxemu.ptx.parser import parse
-from tests.ptxemu import conftest, test_bulk, test_cluster, test_wgmma
+from tests.ptxemu import conftest, test_bulk, test_cluster, test_textures, test_wgmma
 from tests.ptxemu.conftest import Array, Compile
 from workbench.compile import compilers
 from workbench.engines.gpu.device import DeviceContext
-from workbench.engines.gpu.libcuda import Driver, DriverError
+from workbench.engines.gpu.libcuda import DeviceTexture, Driver, DriverError
 from workbench.engines.gpu.nvml import Gpu
 from workbench.engines.host.job import BufferSpec
 from workbench.study.launches import ResolvedLaunch
@@ -40,6 +40,11 @@ test_product = test_wgmma.test_product
 test_a_specialized_kernel = test_wgmma.test_a_specialized_kernel
 test_blocks_read_each_others_memory = test_cluster.test_blocks_read_each_others_memory
 test_multicast = test_cluster.test_multicast
+test_linear_memory = test_textures.test_linear_memory_is_read_by_whole_numbers_and_is_0_outside
+test_fetches = test_textures.test_a_fetch_between_and_beyond_texels_is_as_the_guide_has_it
+test_weights = test_textures.test_weights_have_8_bits_behind_the_point
+test_integers = test_textures.test_integers_are_read_as_numbers_of_0_to_1
+test_three_axes = test_textures.test_three_axes
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 Extent = int | tuple[int, int, int]
@@ -75,11 +80,17 @@ class Twin:
             arrays[name] = session.allocate(spec)
             session.upload(arrays[name], host)
         values: list[bytes] = []
+        textures: list[DeviceTexture] = []  # which live until the kernel has run
+        stream = int(session.stream.handle)
         for each in args:
             if isinstance(each, str):
                 values.append(struct.pack("@P", arrays[each].address))
             elif isinstance(each, TensorArgument):
                 values.append(self.driver.tensor_map(each.map, arrays[str(each.of)].address))
+            elif isinstance(each, TextureArgument):
+                address = arrays[str(each.of)].address
+                textures.append(DeviceTexture(self.driver, each.texture, address, stream))
+                values.append(struct.pack("@Q", textures[-1].handle))
             elif isinstance(each, bytes):
                 values.append(each)
             elif isinstance(each, float):
@@ -91,7 +102,6 @@ class Twin:
             kernel=kernel, grid=_three(grid), block=_three(block), dynamic_shared=shared
         )
         loaded = self.driver.load(self.cubins[id(module)])
-        stream = int(session.stream.handle)
         self.driver.extended_kernel(loaded, launch, stream, values)()
         session.synchronize()
         out = {name: session.download(array) for name, array in arrays.items()}
@@ -131,7 +141,7 @@ def hopper(twin: Twin, tmp_path: Path) -> Compile:
 
 @pytest.fixture(autouse=True)
 def on_the_gpu(twin: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
-    for each in (test_bulk, test_cluster, test_wgmma):
+    for each in (test_bulk, test_cluster, test_textures, test_wgmma):
         monkeypatch.setattr(each, "execute", twin.execute)
     # An H200 adds products of 8-bit floats with about 13 bits, whatever the type of the sums.
     monkeypatch.setitem(test_wgmma.LIMITS, "e4m3", 1e-3)
