@@ -15,7 +15,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 # of processes, and each would compile pandas anew (3 s instead of 0.5).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help lock dist changelog screenshots agreement truth fuzz fuzz-gpu bench-emulator bench-gate demo test test-slow test-again test-long test-attacks test-cluster test-gpu unit lint format report profile docs goldens bench clean
+.PHONY: help lock dist changelog screenshots agreement truth fuzz fuzz-gpu bench-emulator bench-gate demo test test-slow test-again test-long test-attacks test-cluster test-gpu unit lint format report profile docs goldens bench vscode clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -105,7 +105,7 @@ dist: $(VENV)/.dev ## Build wheel and sdist into dist/, and try the wheel in an 
 # said in pyproject.toml: a constraint installs nothing by itself.
 lock: | $(BIN)/python ## The newest versions that fit pyproject.toml, into constraints.txt; run the tests with them
 	mkdir -p build
-	$(PIP) --dry-run --ignore-installed --report build/resolved.json '.[dev,emulator,triton,parquet,plot,mcp,gpu,cluster]'
+	$(PIP) --dry-run --ignore-installed --report build/resolved.json '.[dev,emulator,triton,parquet,plot,mcp,lsp,gpu,cluster]'
 	$(BIN)/python docs/lock.py build/resolved.json > constraints.txt
 
 changelog: $(VENV)/.dev ## The changelog's next section, from the files in changes/
@@ -149,6 +149,10 @@ bench: $(VENV)/.demo ## Start-up, reading and report times, as ratios taken in o
 	$(BIN)/python benchmarks/report.py site --profiles 50 100
 	$(BIN)/python benchmarks/serving.py changes
 	$(BIN)/python benchmarks/many.py --profiles 100 1000
+
+vscode: ## The extension for VS Code as build/vscode/*.vsix (needs npm)
+	rm -rf build/vscode && mkdir -p build && cp -r editors/vscode build/vscode
+	cd build/vscode && npm install --silent --no-audit --no-fund && npx vsce package --allow-missing-repository
 
 clean: ## Remove the virtual environment, caches and generated pages
 	rm -rf $(VENV) artifacts build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -376,6 +376,8 @@ SPEAKING = [
 DOTTED = re.compile(r"(?<![\w./-])workbench(?:\.\w+)+\b(?! import)|from workbench[\w.]* import \w+")
 #: Files, not modules.
 SUFFIXES = {"toml", "css", "js"}
+#: Commands and settings of editors, which have dots as well.
+EDITORS = {f"workbench.{name}" for name in ("run", "command", "verify", "timeout")}
 
 
 @cache
@@ -395,6 +397,8 @@ def defined(module: str) -> frozenset[str]:
 def leads_somewhere(name: str) -> bool:
     """Whether a dotted name is a module, or what one defines."""
     module = name
+    if name in EDITORS:
+        return True
     while module not in FILES:
         module = module.rpartition(".")[0]
     rest = name.removeprefix(module).strip(".").split(".")[0]
@@ -482,6 +486,7 @@ MAY_SPEAK: Mapping[str, str] = {
     "workbench.compile.triton": "the same",
     "workbench.engines.worker": "a child: what it says is quoted",
     "workbench.ncurep.extract": "a child: what it says is quoted",
+    "workbench.session.trying": "a child, of which the parent reads JSON",
     "workbench.views.terminal.console": "styles, behind the door",
     "workbench.views.terminal.progress": "a line that is written over, behind the door",
     "workbench.views.text.door": "the door",
@@ -528,6 +533,7 @@ MAY_START: Mapping[str, str] = {
     "workbench.compile.host": "a C compiler",
     "workbench.cluster.slurm": "Slurm's commands",
     "workbench.compile.compilers": "nvcc, and the children of the other compilers",
+    "workbench.editing.server": "a trial of a saved version",
     "workbench.engines.host.doctor": "what a tool says of its version",
     "workbench.engines.host.presence": "nvidia-smi",
     "workbench.engines.host.process": "workers, and programs as the user starts them",

@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("import_", "Keep a report captured elsewhere as a version's profile."),
     "doctor": ("doctor", "What this machine can do, and how to get what it lacks."),
     "mcp": ("mcp", "Serve the project to programs, by the Model Context Protocol."),
+    "lsp": ("lsp", "Serve the project to an editor: counters where one edits."),
     "docs": ("docs", "The documentation, page by page, without a network."),
     "schema": ("schema", "The JSON schema of what a command prints with --format json."),
     "new": ("new", "Start a new version (or study) from the one before it."),

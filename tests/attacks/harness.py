@@ -162,11 +162,35 @@ answered
 """
 
 
+def _editing(folder: Path) -> Iterator[dict[str, object]]:
+    """What an editor says that opens, saves and looks at a version below a folder, and ends."""
+    path = min([*folder.rglob("v*.cu")], default=folder / "v0.cu")
+    text = path.read_text(errors="replace") if path.is_file() else ""
+    document = {"uri": path.as_uri()}
+    opened = {**document, "languageId": "cuda", "version": 1, "text": text}
+    ends = ({"line": line, "character": 0} for line in (0, 9999))
+    whole = dict(zip(("start", "end"), ends, strict=True))
+    yield {"id": 1, "method": "initialize", "params": {"processId": None, "capabilities": {}}}
+    yield {"method": "initialized", "params": {}}
+    yield {"method": "textDocument/didOpen", "params": {"textDocument": opened}}
+    yield {"method": "textDocument/didSave", "params": {"textDocument": document}}
+    about: dict[str, object] = {"textDocument": document}
+    yield {"id": 2, "method": "textDocument/inlayHint", "params": {**about, "range": whole}}
+    yield {"id": 3, "method": "textDocument/codeLens", "params": about}
+    yield {"id": 4, "method": "shutdown"}
+    yield {"method": "exit"}
+
+
+def _framed(message: dict[str, object]) -> bytes:
+    data = json.dumps({"jsonrpc": "2.0", **message}).encode()
+    return b"Content-Length: %d\r\n\r\n%b" % (len(data), data)
+
+
 def real(words: list[str], calls: Sequence[tuple[str, object]] = ()) -> Callable[[], object]:
     """What runs ``workbench WORDS`` as a user does: a process that imports everything itself.
 
     Args:
-        words: `serve` is ended after a while; `mcp` gets requests.
+        words: `serve` is ended after a while; `mcp` gets requests, `lsp` a file to look at.
         calls: Tools that are called over `mcp`, with their arguments.
     """
     script = Path(sys.executable).with_name("workbench")
@@ -184,6 +208,9 @@ def real(words: list[str], calls: Sequence[tuple[str, object]] = ()) -> Callable
         Path("calls").write_text("".join(f"{line}\n" for line in lines))
         Path("answers").write_text("")
         argv = ["/bin/bash", "-c", _TALK, str(Path("calls").resolve()), *argv]
+    if words[0] == "lsp":
+        Path("calls").write_bytes(b"".join(map(_framed, _editing(Path.cwd()))))
+        argv = ["/bin/bash", "-c", 'exec "$@" < "$0"', str(Path("calls").resolve()), *argv]
 
     def act() -> object:
         os.execv(argv[0], argv)

@@ -68,7 +68,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "docs": ("ci", "NAME"),
 }  # fmt: skip
 #: Ends with Ctrl-C or with its client alone; what they say is said by commands of this list.
-_LASTING = ("serve", "mcp")
+_LASTING = ("serve", "mcp", "lsp")
 _SGR = re.compile(r"\x1b\[[\d;]*m")
 _OURS = re.compile(r"::(error|warning) (file=[^,:]*,line=\d+,)?title=[^,:]*::")
 _HTML = re.compile(r"</?(details|summary|sub)>|&#\d+;|\s+")

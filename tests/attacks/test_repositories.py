@@ -30,7 +30,7 @@ def lines() -> Iterator[list[str]]:
         assert command is not None
         # What a command runs is no revision's.
         behind = ["--", "/bin/true"] if name == "capture" else []
-        if name in ("serve", "mcp", "init"):
+        if name in ("serve", "mcp", "lsp", "init"):
             yield [name]
             continue
         for parameter in command.params:
@@ -168,7 +168,7 @@ def test_repositories(root: Path, portion: Portion, monkeypatch: pytest.MonkeyPa
         (outside / "pwned").unlink(missing_ok=True)
         calls = (("show", {"version": "@HEAD"}), ("diff", {"old": "@HEAD", "new": "@HEAD~1"}))
         with harness.untouched(outside, turn.kind):
-            if line[0] in ("mcp", "serve"):
+            if line[0] in ("mcp", "lsp", "serve"):
                 ended = harness.run(harness.real(line, calls), root, turn.kind)
             else:
                 ended = harness.run(line, root, turn.kind)

@@ -53,7 +53,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "init": ("init f{}",),
 }
 #: These ask for an answer of their own: a signal, or an end of their input.
-STAYING = ("serve", "mcp")
+STAYING = ("serve", "mcp", "lsp")
 INTERRUPTED = "KeyboardInterrupt)')"
 
 

@@ -39,6 +39,7 @@ ASKED: dict[str, list[str] | None] = {
     "import": ["import", "nothing.ncu-rep", "v1"],
     "doctor": None,
     "mcp": None,  # runs the other commands
+    "lsp": None,  # says of each file what is wrong with it
     "schema": None,
     "docs": None,
     "new": ["new", "v2"],

@@ -48,6 +48,7 @@ OTHERS = {
     "publish": "writes what `list` shows, and a report has no time",
     "plot": "draws what `report` draws, of versions alone",
     "mcp": "answers with `show`, `diff` and `check`, each a command of its own",
+    "lsp": "is of the files of versions, and says of them what `show` does",
     **dict.fromkeys(("capture", "lift", "profile", "time", "verify"), "measures"),
     **dict.fromkeys(("jobs", "doctor", "schema", "docs", "new", "init"), "reads no profile"),
 }

@@ -8,7 +8,7 @@ tokens, the stylesheet the colours.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from html import escape
 from itertools import groupby, pairwise
@@ -22,23 +22,20 @@ from pygments.token import Token, _TokenType
 from pygments.util import ClassNotFound
 
 from workbench import units
-from workbench.analysis.aggregate import value_of
-from workbench.analysis.limits.limit import HotLine, sampled_lines
+from workbench.analysis.beside import (
+    COUNTED,
+    Amounts,
+    Lines,
+    counted_beside,
+    samples_beside,
+    time_beside,
+)
 from workbench.counters import catalog, line_metric
 from workbench.gpus import WARP_SIZE
 from workbench.model import Launch, LineKey, Number, Profile, Record, line_counters
-from workbench.views.html.parts import percent, profiled, width
+from workbench.views.html.parts import profiled, width
 
-#: Id, title, counter, its ideal ("" where it has none).
-_COUNTED = (
-    ("global", "Global sectors", "global_sectors", "global_sectors_ideal"),
-    ("shared", "Shared wavefronts", "shared_wavefronts", "shared_wavefronts_ideal"),
-    ("local", "Local sectors", "local_sectors", ""),
-    ("instructions", "Instructions", "instructions", ""),
-)
 _DIVERGENT = ("divergent", "Divergent branches", "divergent_branches", "")
-
-Lines = dict[LineKey, dict[str, Number]]
 
 
 class Cell(NamedTuple):
@@ -83,21 +80,11 @@ class PairGutter(Record, frozen=True):
     new: dict[LineKey, Cell]
 
 
-class _Amount(NamedTuple):
-    text: str
-    total: Number
-    excess: Number = 0
-    note: str = ""
-
-
-_Amounts = dict[LineKey, _Amount]
-
-
 def gutters(launch: Launch, lines: Lines) -> tuple[Gutter, ...]:
     """The counters that a launch holds per line, the most telling first."""
-    found = [("samples", "Warp samples", "largest stall", _samples(launch))]
-    for identity, title, counter, ideal in (*_COUNTED, _DIVERGENT):
-        amounts = _counted([(launch, lines)], counter, ideal)
+    found = [("samples", "Warp samples", "largest stall", samples_beside(launch))]
+    for identity, title, counter, ideal in (*COUNTED, _DIVERGENT):
+        amounts = counted_beside([(launch, lines)], counter, ideal)
         note = "against the ideal" if ideal else ""
         if counter == "instructions" and (lanes := _lanes(launch, lines)) is not None:
             amounts = {key: item._replace(note=lanes(key)) for key, item in amounts.items()}
@@ -119,9 +106,9 @@ def pair_gutters(old: Profile, new: Profile) -> tuple[PairGutter, ...]:
         ]
         for profile in (old, new)
     ]
-    found = [("time", "Time", _time(old), _time(new))]
-    for identity, title, counter, ideal in _COUNTED:
-        before, after = (_counted(side, counter, ideal) for side in sides)
+    found = [("time", "Time", time_beside(old), time_beside(new))]
+    for identity, title, counter, ideal in COUNTED:
+        before, after = (counted_beside(side, counter, ideal) for side in sides)
         found.append((identity, title, before, after))
     return tuple(
         PairGutter(id=identity, title=title, old=_cells(before, top), new=_cells(after, top))
@@ -130,11 +117,11 @@ def pair_gutters(old: Profile, new: Profile) -> tuple[PairGutter, ...]:
     )
 
 
-def _largest(*sides: _Amounts) -> Number:
+def _largest(*sides: Amounts) -> Number:
     return max((item.total for side in sides for item in side.values()), default=0)
 
 
-def _cells(side: _Amounts, top: Number) -> dict[LineKey, Cell]:
+def _cells(side: Amounts, top: Number) -> dict[LineKey, Cell]:
     return {
         key: Cell(
             item.text,
@@ -145,69 +132,6 @@ def _cells(side: _Amounts, top: Number) -> dict[LineKey, Cell]:
         for key, item in side.items()
         if item.total
     }
-
-
-def stall_note(line: HotLine, limit: int = 1) -> str:
-    """The largest stalls of a line, as shares of its samples."""
-    parts = [f"{state.title} {percent(share)}" for state, share in line.stalls[:limit]]
-    return ", ".join(parts)
-
-
-def _samples(launch: Launch) -> _Amounts:
-    return {
-        line.key: _Amount(text=percent(line.share), total=line.share, note=stall_note(line))
-        for line in sampled_lines(launch)
-    }
-
-
-def _time(profile: Profile) -> _Amounts:
-    """Seconds by line, its share of a launch's samples times the duration; the note as above."""
-    seconds: dict[LineKey, float] = {}
-    stalls: dict[LineKey, dict[str, float]] = {}
-    for launch in profiled(profile):
-        duration = value_of(launch, "duration")
-        for line in sampled_lines(launch) if duration else ():
-            spent = line.share * float(duration or 0.0)
-            seconds[line.key] = seconds.get(line.key, 0.0) + spent
-            own = stalls.setdefault(line.key, {})
-            for state, share in line.stalls:
-                own[state.title] = own.get(state.title, 0.0) + share * spent
-    return {
-        key: _Amount(text=units.quantity(spent, "s"), total=spent, note=_top(stalls[key], spent))
-        for key, spent in seconds.items()
-    }
-
-
-def _top(stalls: dict[str, float], spent: float) -> str:
-    title, most = max(stalls.items(), key=lambda item: item[1], default=("", 0.0))
-    return f"{title} {percent(most / spent)}" if most else ""
-
-
-def _counted(side: Iterable[tuple[Launch, Lines]], counter: str, ideal: str) -> _Amounts:
-    totals: dict[LineKey, Number] = {}
-    least: dict[LineKey, Number] = {}
-    for launch, lines in side:
-        name = line_metric(launch, catalog()[counter])
-        best = line_metric(launch, catalog()[ideal]) if ideal else None
-        for key, own in lines.items() if name else ():
-            if number := own.get(name or "", 0):
-                totals[key] = totals.get(key, 0) + number
-                least[key] = least.get(key, 0) + (own.get(best, 0) if best else number)
-    return {
-        key: _Amount(
-            text=units.count(total),
-            total=total,
-            excess=max(total - least[key], 0),
-            note=_beyond(total, least[key]),
-        )
-        for key, total in totals.items()
-    }
-
-
-def _beyond(total: Number, least: Number) -> str:
-    if total <= least:
-        return ""
-    return f"{units.factor(total / least)} the ideal" if least else "all of it excess"
 
 
 def _lanes(launch: Launch, lines: Lines) -> Callable[[LineKey], str] | None:

@@ -17,13 +17,14 @@ from markupsafe import Markup
 
 from ptxemu import files_of
 from workbench import units
+from workbench.analysis.beside import stall_note
 from workbench.analysis.code import KernelCode, code_of
 from workbench.analysis.limits.limit import GROUP, SAMPLES, HotLine, sampled_lines
 from workbench.analysis.weight import WELL
 from workbench.callers import following, kernel_bodies
 from workbench.counters import catalog, line_metric
 from workbench.model import Launch, LineKey, Number, Profile, Record, SourceFile, line_counters
-from workbench.views.html.code.lines import Cell, Gutter, coloured, gutters, stall_note
+from workbench.views.html.code.lines import Cell, Gutter, coloured, gutters
 from workbench.views.html.parts import percent, width
 
 # A kernel's instructions, each tied to its source line: all of them as columns for the script.

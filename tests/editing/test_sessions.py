@@ -1,0 +1,190 @@
+"""An editor at work over standard input and output: what it is told, and what runs for it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from tests.editing.client import Client, connected
+from tests.goldens import same
+from tests.ladders import needs_compiler
+from workbench.session.opened import Remark, remarks
+
+REPO = Path(__file__).resolve().parents[2]
+V3, V4 = "kernels/sgemm/v3_padded.cu", "kernels/sgemm/v4_thread_tile.cu"
+ON_SAVE = {"verify": "onSave", "timeout": 120}
+#: A tile whose columns lie in one bank, as before v3; and one that nobody waits for.
+CONFLICTS = ("As[T][T + 1]", "As[T][T]")
+RACE = ("        __syncthreads();\n", "")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """The first rungs of a ladder, with what an H200 said of them."""
+    (tmp_path / "pyproject.toml").write_text('[tool.workbench]\ndefault_study = "sgemm"\n')
+    kernels = tmp_path / "kernels" / "sgemm"
+    kernels.mkdir(parents=True)
+    for path in (REPO / "kernels" / "sgemm").glob("*.*"):
+        if path.name.startswith(("v0_", "v1_", "v2_", "v3_", "v4_", "study.py")):
+            shutil.copy(path, kernels)
+    for version in ("v2", "v3", "v4"):
+        recorded = Path("profiles", "h200", "sgemm", version)
+        (tmp_path / recorded).mkdir(parents=True)
+        for kind in ("ncu", "time"):
+            shutil.copy(REPO / recorded / f"n1024.{kind}.json.zst", tmp_path / recorded)
+    shutil.copytree(REPO / "profiles" / ".studies", tmp_path / "profiles" / ".studies")
+    return tmp_path
+
+
+def text_of(path: str, *edits: tuple[str, str]) -> str:
+    """A shipped version's text, edited: each edit once."""
+    text = (REPO / path).read_text(encoding="utf-8")
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new, 1)
+    return text
+
+
+def talk(root: Path, job: Callable[[Client], Awaitable[None]], wishes: object = None) -> None:
+    async def one() -> None:
+        async with connected(root, wishes) as client:
+            await job(client)
+
+    asyncio.run(one())
+
+
+def leave_a_mark(root: Path) -> Path:
+    """Have the study write a file where it is run."""
+    mark = root / "ran"
+    with (root / "kernels" / "sgemm" / "study.py").open("a", encoding="utf-8") as study:
+        study.write(f"\nopen({str(mark)!r}, 'w').close()\n")
+    return mark
+
+
+# --- what is recorded ------------------------------------------------------------------------
+
+
+def test_what_is_recorded_is_told_and_nothing_runs(project: Path) -> None:
+    mark = leave_a_mark(project)
+
+    async def job(client: Client) -> None:
+        client.open(V3)
+        hints = await client.hints(V3)
+        assert await client.wrong(V3) == []
+        same("editing/hints.txt", client.recorded())
+        assert set(hints) == {45, 47, 48, 51, 54}
+        assert "MIO throttle" in hints[51] and "ideal 1.00" in hints[51]
+        assert "Shared wavefronts" in await client.at(V3, 51)
+        assert await client.at(V3, 1) == ""
+        same("editing/hover.txt", client.recorded())
+        (said, *commands) = [each["command"] for each in await client.lenses(V3)]
+        assert "than v2" in said["title"] and said["command"] == ""
+        assert {each["command"] for each in commands} == {"workbench.run"}
+        same("editing/lenses.txt", client.recorded())
+        client.open(V4)
+        ((line, words),) = await client.wrong(V4)
+        assert text_of(V4).splitlines()[line - 1] == "[[expect]]" and "refuted" in words
+        same("editing/predictions.txt", client.recorded())
+        # Saved, but nobody allowed that anything is run.
+        client.save(V3, text_of(V3, CONFLICTS))
+        await client.hints(V3)
+
+    talk(project, job)
+    assert not mark.exists()
+
+
+def test_lines_that_an_edit_reached_have_no_numbers(project: Path) -> None:
+    async def job(client: Client) -> None:
+        client.open(V3, text_of(V3, CONFLICTS, ("    float sum", "\n\n    float sum")))
+        # All that the tile flows into is silent, the rest has moved down.
+        assert set(await client.hints(V3)) == {47, 50}
+
+    talk(project, job)
+
+
+def test_a_broken_file_costs_its_own_hints(project: Path) -> None:
+    async def job(client: Client) -> None:
+        client.save(V4, text_of(V4, ("title  =", "titel  =")))
+        client.open(V4)
+        client.open(V3)
+        assert len(await client.hints(V3)) == 5
+        ((line, words),) = await client.wrong(V4)
+        assert line == 2 and "titel" in words
+        assert await client.hints(V4) == {}
+        client.open("kernels/sgemm/study.py")
+        client.open("pyproject.toml")
+        assert await client.hints("pyproject.toml") == {}
+        assert await client.lenses("kernels/sgemm/study.py") == []
+
+    talk(project, job)
+
+
+def test_wishes_that_cannot_be_read_allow_nothing(project: Path) -> None:
+    mark = leave_a_mark(project)
+
+    async def job(client: Client) -> None:
+        assert "verify" in (await client.told("window/showMessage"))["message"]
+        client.open(V3)
+        client.save(V3, text_of(V3, CONFLICTS))
+        await client.hints(V3)
+
+    talk(project, job, {"verify": "always"})
+    assert not mark.exists()
+
+
+def test_the_words_of_an_error_stand_where_they_point() -> None:
+    said = "v.cu does not compile\nv.cu:3: error: a\n  3 | x\nh.cuh:5: error: b"
+    assert remarks(said, "v.cu") == [
+        Remark("v.cu", 3, "v.cu does not compile\nerror: a\n  3 | x"),
+        Remark("h.cuh", 5, "error: b"),
+    ]
+    assert remarks("it is late", "v.cu") == [Remark("v.cu", 1, "it is late")]
+
+
+# --- what is tried ---------------------------------------------------------------------------
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_a_saved_edit_is_tried_and_told(project: Path) -> None:
+    before = {path: path.read_bytes() for path in (project / "profiles").rglob("*.zst")}
+
+    async def job(client: Client) -> None:
+        client.open(V3)
+        assert await client.wrong(V3) == []
+        client.recorded()
+        client.save(V3, text_of(V3, CONFLICTS))
+        assert await client.wrong(V3) == []
+        await client.told("workspace/inlayHint/refresh")
+        assert "linked to hunk 1" in (await client.told("window/showMessage"))["message"]
+        assert await client.wrong(V3) == []
+        # 32 lanes in one bank, which no text says.
+        assert "wavefronts 32.0 a request, ideal 1.00" in (await client.hints(V3))[47]
+        same("editing/saved.txt", client.recorded())
+        client.save(V3, text_of(V3, RACE))
+        assert await client.wrong(V3) == []
+        ((line, words),) = await client.wrong(V3)
+        assert line == 50 and "race" in words
+        same("editing/race.txt", client.recorded())
+
+    talk(project, job, ON_SAVE)
+    after = {path: path.read_bytes() for path in (project / "profiles").rglob("*.zst")}
+    assert after == before  # nothing is recorded for an editor
+
+
+def test_a_trial_ends_in_time(project: Path) -> None:
+    with (project / "kernels" / "sgemm" / "study.py").open("a", encoding="utf-8") as study:
+        study.write("\nwhile True:\n    pass\n")
+
+    async def job(client: Client) -> None:
+        client.open(V3)
+        client.save(V3, text_of(V3, CONFLICTS))
+        while not (said := await client.wrong(V3)):
+            pass
+        assert said[0][0] == 1 and "did not end within 1 s" in said[0][1]
+
+    talk(project, job, {"verify": "onSave", "timeout": 1})

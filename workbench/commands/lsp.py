@@ -1,0 +1,29 @@
+"""``workbench lsp``: the project for an editor, over standard input and output."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import click
+
+from workbench.errors import MissingError
+
+
+@click.command()
+def command() -> None:
+    """Serve the project to an editor that speaks the Language Server Protocol.
+
+    It answers with what is recorded of a version's lines: shares of the time, stalls, sectors and
+    wavefronts beside their ideal. It runs nothing unless the editor's initializationOptions say
+    {"verify": "onSave"}: then each saved version is compiled and run in the emulator, and its
+    study.py with it. The server ends when its standard input does.
+    """
+    if find_spec("pygls") is None:
+        raise MissingError(
+            "pygls is not installed",
+            "In workbench's checkout: pip install '.[lsp]', or pip install pygls. Without it, "
+            "`workbench show v3` lists the hottest lines, and `workbench diff` what an edit moved.",
+        )
+    from workbench.editing.server import serve  # needs pygls
+
+    serve()

@@ -1,0 +1,294 @@
+"""The language server: pygls' protocol over standard input and output, and nothing of its own.
+
+What stands at a line's end is `analysis.beside`'s, and what is said of a version and of an edit
+`session.opened`'s. A file that cannot be read costs its own hints and a line in the client's log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from lsprotocol import types
+from msgspec import Meta
+from pygls.lsp.server import LanguageServer
+from pygls.uris import to_fs_path
+
+from workbench import __version__
+from workbench.analysis.beside import Beside
+from workbench.errors import WorkbenchError
+from workbench.model import Profile, Record
+from workbench.processes.ending import end_group, guarded
+from workbench.session.api import Session
+from workbench.session.asked import Selection
+from workbench.session.opened import SUFFIXES, OpenedFile, Remark, Tried, remarks, trial
+from workbench.views.text.door import block, visible
+
+_T = TypeVar("_T")
+#: Bytes of one piece of what a trial found.
+_MOST_BYTES = 64 << 20
+#: Seconds that a trial has to say its last word, beyond those that it was given.
+_LAST_WORDS_S = 2.0
+#: The client's command, which runs the words that it is given, or does not.
+RUN = "workbench.run"
+
+
+class Wishes(Record, frozen=True, forbid_unknown_fields=True):
+    """What a client asks for when it begins (``initializationOptions``).
+
+    Attributes:
+        verify: ``onSave``: try each saved version in the emulator, which runs its study's code.
+        timeout: Seconds after which a trial is given up.
+        problem: The problem whose records are shown; None: as `show` chooses.
+        device: The device of the same.
+    """
+
+    verify: Literal["never", "onSave"] = "never"
+    timeout: Annotated[float, Meta(ge=1, le=3600)] = 20.0
+    problem: str | None = None
+    device: str | None = None
+
+
+class Editing:
+    """What answers one client.
+
+    Args:
+        server: The protocol's side.
+    """
+
+    def __init__(self, server: LanguageServer) -> None:
+        self._server = server
+        self._wishes = Wishes()
+        # By the uri of the file that is open: what its trial counted, what is wrong by records
+        # and by the trial, and the trial.
+        self._tried: dict[str, Profile] = {}
+        self._recorded: dict[str, list[Remark]] = {}
+        self._faults: dict[str, list[Remark]] = {}
+        self._trials: dict[str, asyncio.Task[None]] = {}
+        self._shown: set[str] = set()
+
+    def begin(self, given: object) -> None:
+        """Take what the client wishes; wishes that cannot be read are none."""
+        try:
+            self._wishes = msgspec.convert({} if given is None else given, Wishes)
+        except (msgspec.ValidationError, RecursionError) as error:
+            self._say(types.MessageType.Error, f"initializationOptions: {error}")
+
+    def opened(self, uri: str) -> None:
+        """Say what is wrong with a file by what is recorded."""
+
+        def found(file: OpenedFile) -> list[Remark]:
+            target = None if (wrong := list(file.broken())) else file.target()
+            return list(file.refuted(target)) if target else wrong
+
+        self._faults.pop(uri, None)
+        self._recorded[uri] = self._of(uri, found) or []
+        self._publish()
+
+    def closed(self, uri: str) -> None:
+        """Forget a file, and end its trial."""
+        if uri in self._trials:
+            self._trials.pop(uri).cancel()
+        for kept in (self._tried, self._recorded, self._faults):
+            kept.pop(uri, None)
+        self._publish()
+
+    def hints(self, uri: str, wanted: types.Range) -> list[types.InlayHint]:
+        """What stands at the ends of lines."""
+        codec, text = self._server.workspace.position_codec, self._text(uri).splitlines()
+        out = []
+        for number, found in sorted(self._lines(uri).items()):
+            said = " · ".join(each.short for each in found if each.telling)
+            if said and wanted.start.line < number <= min(wanted.end.line + 1, len(text)):
+                end = types.Position(number - 1, len(text[number - 1]))
+                at = codec.position_to_client_units(text, end)
+                out.append(types.InlayHint(position=at, label=said, padding_left=True))
+        return out
+
+    def hover(self, uri: str, place: types.Position) -> types.Hover | None:
+        """All that is known of a line, each with what it means, and where that is from."""
+        found = self._lines(uri).get(place.line + 1)
+        if not found:
+            return None
+        parts = [f"**{each.title}** {each.words}  \n{each.counter.meaning}" for each in found]
+        tried, target = self._tried.get(uri), self._of(uri, OpenedFile.target)
+        origin = [f"emulated on {tried.problem} as saved"] if tried else []
+        if target is not None:
+            profile = target.profile
+            origin.append(f"{target.name} on {profile.problem}, {profile.device.name}")
+            origin += ["stale"] * target.stale
+        text = "\n\n".join([*parts, f"*{visible('; '.join(origin))}*"])
+        return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text))
+
+    def lenses(self, uri: str) -> list[types.CodeLens]:
+        """What is said of a version at its kernel, and what the client may run."""
+        head = self._of(uri, lambda file: file.headline(self._text(uri)))
+        if head is None:
+            return []
+        at = types.Range(*(types.Position(head.line - 1, 0) for _ in range(2)))
+        every = [types.Command(visible(head.words), "")]
+        for title, words in head.commands:
+            every.append(types.Command(title, RUN, arguments=[["workbench", *words]]))
+        return [types.CodeLens(at, each) for each in every]
+
+    # --- a trial -----------------------------------------------------------------------------
+
+    async def saved(self, uri: str) -> None:
+        """Try a version as it is now, where the client asked for that; a trial before it ends."""
+        self.opened(uri)
+        if self._wishes.verify != "onSave":
+            return
+        if uri in self._trials:
+            self._trials.pop(uri).cancel()
+        self._trials[uri] = task = asyncio.create_task(self._try(uri))
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    async def end(self) -> None:
+        """End all trials."""
+        for task in self._trials.values():
+            task.cancel()
+        await asyncio.gather(*self._trials.values(), return_exceptions=True)
+
+    async def _try(self, uri: str) -> None:
+        place = self._of(uri, lambda file: (file.root, file.version(), file.path))
+        if place is None or not place[1]:
+            return
+        root, version, path = place
+        begin = trial(root, version, self._wishes.timeout)
+        with guarded() as guard:
+            process = await asyncio.create_subprocess_exec(
+                *begin.argv,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                cwd=begin.cwd,
+                env={**begin.env, **guard.mark},
+                start_new_session=True,
+                limit=_MOST_BYTES,
+            )
+            guard.tell(process.pid)
+            assert process.stdout is not None
+            try:
+                async with asyncio.timeout(self._wishes.timeout + _LAST_WORDS_S):
+                    async for line in process.stdout:
+                        self._take(uri, version, path, msgspec.json.decode(line, type=Tried))
+                    await process.wait()
+            except TimeoutError:
+                words = f"{version} did not end within {self._wishes.timeout:g} s in the emulator"
+                self._take(uri, version, path, Tried(faults=(words,)))
+            finally:
+                if process.returncode is None:
+                    await asyncio.shield(asyncio.to_thread(end_group, process.pid))
+
+    def _take(self, uri: str, version: str, path: str, piece: Tried) -> None:
+        """Show what a trial found."""
+        if piece.profile is not None:
+            self._tried[uri] = piece.profile
+        elif piece.moved:
+            self._say(types.MessageType.Info, f"{version}: {piece.moved}")
+        else:
+            self._faults[uri] = [each for words in piece.faults for each in remarks(words, path)]
+            if piece.faults:
+                self._tried.pop(uri, None)
+            self._publish()
+        able = self._server.client_capabilities.workspace
+        if able and able.inlay_hint and able.inlay_hint.refresh_support:
+            self._server.workspace_inlay_hint_refresh(None)
+
+    # --- a file --------------------------------------------------------------------------------
+
+    def _of(self, uri: str, ask: Callable[[OpenedFile], _T]) -> _T | None:
+        """What is asked of a file; None, and a line in the client's log, where it has no answer."""
+        path = to_fs_path(uri)
+        if path is None or not path.endswith(SUFFIXES):
+            return None
+        real = Path(path).resolve()
+        wish = Selection(problem=self._wishes.problem, device=self._wishes.device)
+        try:
+            return ask(OpenedFile(Session(real.parent), real, wish))
+        except WorkbenchError as error:
+            words = " ".join(filter(None, (f"{error.message}.", error.hint)))
+            kind = types.MessageType.Info
+            self._server.window_log_message(types.LogMessageParams(kind, visible(words)))
+            return None
+
+    def _text(self, uri: str) -> str:
+        return str(self._server.workspace.get_text_document(uri).source)
+
+    def _lines(self, uri: str) -> dict[int, list[Beside]]:
+        """What is known of the lines of now: a trial's counts, if there is one, and times."""
+        ask, tried = self._text(uri), self._tried.get(uri)
+        return self._of(uri, lambda file: file.lines(ask, tried)) or {}
+
+    def _publish(self) -> None:
+        """Show all remarks at their lines, and take back those that no longer hold."""
+        every: dict[str, list[Remark]] = defaultdict(list, {uri: [] for uri in self._recorded})
+        for kept in (self._recorded, self._faults):
+            for uri, own in kept.items():
+                for each in own:
+                    place = self._of(uri, lambda file, path=each.path: file.beside(path))  # type: ignore[misc]
+                    every[uri if place is None else place.as_uri()].append(each)
+        for uri in sorted({*every, *self._shown}):
+            shown = list(map(_diagnostic, every.get(uri, ())))
+            told = types.PublishDiagnosticsParams(uri, shown)
+            self._server.text_document_publish_diagnostics(told)
+        self._shown = {uri for uri, own in every.items() if own}
+
+    def _say(self, kind: types.MessageType, words: str) -> None:
+        self._server.window_show_message(types.ShowMessageParams(kind, visible(words)))
+
+
+def _diagnostic(found: Remark) -> types.Diagnostic:
+    line = max(found.line - 1, 0)
+    return types.Diagnostic(
+        range=types.Range(types.Position(line, 0), types.Position(line + 1, 0)),
+        message=block(found.words),
+        severity=types.DiagnosticSeverity.Warning,
+        source="workbench",
+    )
+
+
+# --- the protocol ------------------------------------------------------------------------------
+
+
+def server_of() -> LanguageServer:
+    """The protocol, with what answers it."""
+    server = LanguageServer("workbench", __version__)
+    desk = Editing(server)
+
+    async def saved(params: types.DidSaveTextDocumentParams) -> None:
+        await desk.saved(params.text_document.uri)
+
+    async def shutdown(_: None) -> None:
+        await desk.end()
+
+    def uri(params: Any) -> str:
+        return str(params.text_document.uri)
+
+    answers: dict[str, Callable[[Any], Any]] = {
+        types.INITIALIZE: lambda given: desk.begin(given.initialization_options),
+        types.TEXT_DOCUMENT_DID_OPEN: lambda given: desk.opened(uri(given)),
+        types.TEXT_DOCUMENT_DID_SAVE: saved,
+        types.TEXT_DOCUMENT_DID_CLOSE: lambda given: desk.closed(uri(given)),
+        types.TEXT_DOCUMENT_INLAY_HINT: lambda given: desk.hints(uri(given), given.range),
+        types.TEXT_DOCUMENT_HOVER: lambda given: desk.hover(uri(given), given.position),
+        types.TEXT_DOCUMENT_CODE_LENS: lambda given: desk.lenses(uri(given)),
+        types.SHUTDOWN: shutdown,
+    }
+    for name, answer in answers.items():
+        server.feature(name)(answer)
+    return server
+
+
+def serve() -> None:
+    """Answer one client on standard input and output, until it closes them."""
+    # pygls closes both in the end, and what else has words then says them on ours.
+    with os.fdopen(os.dup(0), "rb") as reading, os.fdopen(os.dup(1), "wb") as writing:
+        server_of().start_io(reading, writing)
