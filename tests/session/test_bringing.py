@@ -515,6 +515,7 @@ def test_a_texture_is_described_and_its_texels_are_an_input(
     texels = study.inputs(problem, np.random.default_rng(1))[f"{name}_texels"]
     found.check(texels.nbytes)
     assert texels.dtype == dtype and texels.nbytes == texture.extent
+    assert study.tolerance > 1 / 256 and "1/256" in study.tolerance_why
 
 
 def test_rows_with_a_pitch_are_memory_like_any_other(project: Project) -> None:
@@ -546,3 +547,36 @@ int main() {
     }
     (launch,) = resolve_launches(study, study.version("v0"), problem)
     assert [getattr(each, "value", "") for each in launch.args] == ["", "", 640, 640, 480]
+
+
+def test_sizes_that_a_library_reads_are_parameters_with_a_guess(project: Project) -> None:
+    made, study = brought(
+        project,
+        """#include <cuda_runtime.h>
+__global__ void half(float *out, const float *in, int width, int height) {
+    int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
+    if (x < width && y < height) out[y * width + x] = in[y * width + x] / 2;
+}
+int main() {
+    int devices, id;
+    float *h = NULL, *in, *out;
+    unsigned int width, height;
+    cudaGetDeviceCount(&devices);
+    ask(&id);
+    loadImage("a.pgm", &h, &width, (unsigned *)&height);
+    unsigned int size = width * height * sizeof(float);
+    cudaMalloc(&in, size);
+    cudaMalloc(&out, size);
+    cudaMemcpy(in, h, size, cudaMemcpyHostToDevice);
+    half<<<dim3(width / 16, height / 16), dim3(16, 16)>>>(out, in, width, height);
+    cudaMemcpy(h, out, size, cudaMemcpyDeviceToHost);
+}
+""",
+    )
+    assert study.problem().parameters == {"width": 256, "height": 256}
+    told = [note for note in made.notes if "was put in its place" in note]
+    assert told == [
+        f"loadImage gives `{name}`, and 256 was put in its place" for name in ("width", "height")
+    ]
+    (launch,) = resolve_launches(study, study.version("v0"), study.problem())
+    assert launch.grid == (16, 16, 1)

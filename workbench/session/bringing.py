@@ -328,6 +328,8 @@ class _Files(StudyPlan):
                 return _TOLERANCES[kind][0], f"a guess: {_TOLERANCES[kind][1]}"
         if all(each.dtype == "float64" for each in outputs):
             return _TOLERANCES["float64"][0], f"a guess: {_TOLERANCES['float64'][1]}"
+        if "linear" in self.textures.values():
+            return 4e-3, "a guess: a texture weighs texels in steps of 1/256"
         return 1e-5, "a guess: float32 sums in another order differ by about 1e-6"
 
     def _cdiv(self) -> str:
@@ -473,7 +475,7 @@ class _Files(StudyPlan):
             count = " * ".join([*dims, *([str(seen.channels)] if seen.channels > 1 else [])])
             texels = self._free(f"{name}_texels")
             self.buffers.append(Buffer(texels, seen.dtype, Known(count, None), "input"))
-            self.textures.add(name)
+            self.textures[name] = seen.filter
             self.notes.append(
                 f"{launch.kernel} reads the texture `{name}`: its texels are an input, `{texels}`, "
                 f"and their extents, {' × '.join(dims)}, a guess"

@@ -277,14 +277,14 @@ class StudyPlan:
         own: Of every version, the buffers that it alone has.
         parameters: Name -> value of what sizes are made of.
         fixed: Parameters that a kernel was compiled with.
-        textures: What kernels call the textures that were described.
+        textures: What kernels call the textures that were described -> their filter.
     """
 
     def __init__(self, name: str, file: str, pieces: Pieces, rungs: list[NewVersion]) -> None:
         self.name, self.file, self.pieces, self.rungs = name, file, pieces, rungs
         self.notes: list[str] = []
         self.versions: dict[str, str] = {}
-        self.textures: set[str] = set()
+        self.textures: dict[str, str] = {}
         self.says = ""
         self.walk = rungs[0].events
         self.constants = self._constants()
@@ -299,7 +299,7 @@ class StudyPlan:
         self.notes = [
             note
             for note in self.notes
-            if not (asked := re.match(r"the command line gives `(\w+)`", note))
+            if not (asked := re.match(r"[\w ]+ gives? `(\w+)`, and \d+ was put", note))
             or asked[1] in self.parameters
         ]
         self.fixed = self._fixed()

@@ -39,6 +39,9 @@ _COMPARES = re.compile(r"==|!=|[<>]")
 _CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "dim3"})
 #: Of a number that the command line has to give, and what is put in its place.
 _ASKED, _GUESS = "?given", 1024
+#: What a function that is not here is taken to write to ``&width``, mostly of an image.
+_FILLED = 256
+_ADDRESS = re.compile(r"(?:\([^()]*\*\s*\)\s*)?&\s*(\w+)\Z")
 #: What a program asks of the device, and what is answered.
 _DEVICE = {
     "multiProcessorCount": 132,
@@ -231,6 +234,7 @@ class _Frame:
     types: dict[str, str] = field(default_factory=dict)
     result: Value = None
     left: bool = False
+    unset: set[str] = field(default_factory=set)  # integers that were declared without a value
 
 
 class _HostWalk:
@@ -643,6 +647,8 @@ class _HostWalk:
             self.declare(name, given[0] if given and plain in _INTEGERS else None)
         else:
             given_value = self.value(value) if value is not None else None
+            if value is None and plain in _INTEGERS and not stars:
+                self.frames[-1].unset.add(name)
             if isinstance(given_value, list) and len(given_value) == 1:
                 given_value = given_value[0]
             self._plain(name, plain, stars or kind.endswith("*"), given_value, value)
@@ -1105,6 +1111,7 @@ class _HostWalk:
     def _unknown(self, name: str, node: Node, listed: list[Node], given: list[Value]) -> None:
         """A function that is not here: of the standard library it may fill or read arrays."""
         arrays = [each.memory for each in given if isinstance(each, Variable) and each.memory]
+        self._fills(name, listed)
         if name in ("generate", "generate_n", "fill", "fill_n", "iota") and arrays:
             body = self.text(listed[-1])
             inside = re.findall(r"\w+", body)
@@ -1119,6 +1126,18 @@ class _HostWalk:
                 unit = self._new_unit(node, f"std::{name}", given)
                 unit.reads = list(dict.fromkeys(arrays))
                 self.found.events.append(unit)
+
+    def _fills(self, name: str, listed: list[Node]) -> None:
+        """Integers without a value whose address is passed are filled by the function."""
+        unset = self.frames[-1].unset
+        for each in listed if not name.startswith("cu") else ():
+            found = _ADDRESS.match(self.text(each))
+            if found is None or found[1] not in unset or self.lookup(found[1]) is not None:
+                continue
+            self.found.notes.append(
+                f"{name} gives `{found[1]}`, and {_FILLED} was put in its place"
+            )
+            self.assign(found[1], self._constant(found[1], number(_FILLED)))
 
     def _method(self, function: Node, name: str, listed: list[Node]) -> Value:
         base = self.value(function.child_by_field_name("argument"))
