@@ -170,11 +170,22 @@ def _work(compiled: CompiledKernel, geometry: Geometry, blocks: Blocks) -> _Tall
 
 @contextlib.contextmanager
 def _first_cause(compiled: CompiledKernel) -> Iterator[None]:
-    """What goes wrong after something undefined was read may come of that: it is told instead."""
+    """What goes wrong after something undefined was read may come of that: both are told."""
     try:
         yield
     except Fault as fault:
-        raise (compiled.rt.undefined or [fault])[0] from None
+        if not compiled.rt.undefined:
+            raise
+        first = compiled.rt.undefined[0]
+        raise _Both(first.message, first.hint, (fault.message, fault.hint)) from None
+
+
+class _Both(Fault):
+    """A read of what nobody has written, and what went wrong later on."""
+
+    def __init__(self, message: str, hint: str = "", later: tuple[str, str] = ("", "")) -> None:
+        super().__init__(message, hint)
+        self.later = later
 
 
 @contextlib.contextmanager
@@ -323,8 +334,20 @@ def run(
     with _enough_memory(launch.kernel):
         compiled = prepare(module, launch, memory, check=check, origins=origins)
         kept = _Kept(memory) if check and (compiled.rt.shared_limit or compiled.unsure) else None
+    again = partial(prepare, module, launch, memory)
     try:
         outcome, undefined = once(compiled, workers)
+    except _Both as both:
+        first = Fault(both.message, both.hint)
+        if kept is None:
+            raise first from None
+        kept.restore()
+        try:
+            once(again(), 1)
+            told = first if _matters(once, again, kept) else Fault(*both.later)
+        except Fault:
+            told = first
+        raise told from None
     except Unset as fault:
         if kept is None:
             raise
@@ -338,11 +361,11 @@ def run(
             raise fault from None
     if undefined is None or kept is None:
         return outcome
-    again = partial(prepare, module, launch, memory)
     if any(site.instr.op == "printf" for site in compiled.sites) or _matters(once, again, kept):
         raise undefined
-    words = f"{undefined.message}; whatever lies there changes no result"
-    outcome.warnings = (*outcome.warnings, words)
+    if not isinstance(undefined, Unset):  # which is the compiler's doing: it leaves bytes of words
+        words = f"{undefined.message}; whatever lies there changes no result"
+        outcome.warnings = (*outcome.warnings, words)
     return outcome
 
 
