@@ -71,10 +71,11 @@ def main() -> int:
     assert os.environ["CUDA_INJECTION64_PATH"].endswith("lifter.so")
     asked = [os.environ[f"WORKBENCH_LIFT_{x}"] for x in ("KERNEL", "SHAPE", "NUMBER", "PLAIN")]
     Path(os.environ["FAKE_ASKED"]).write_text(f"{asked} {os.environ['WORKBENCH_LIFT_LIMIT']}")
-    if case in ("large", "refused"):
+    if case in ("large", "refused", "child"):
         said = {
             "large": "its buffers (1) hold 6291456000 bytes (the largest 6291456000), more than "
             "the 2147483648 that are kept",
+            "child": "it is a node of a graph inside of a CUDA graph",
             "refused": "the kernel failed: CUDA_ERROR_ILLEGAL_ADDRESS",
         }
         (place / "refused").write_text(said[case])

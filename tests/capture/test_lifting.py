@@ -94,6 +94,7 @@ def test_the_library_is_told_which_launch(place: Path, cli: Cli) -> None:
     [
         ("large", 2, "6291456000 bytes"),
         ("refused", 4, "CUDA_ERROR_ILLEGAL_ADDRESS"),
+        ("child", 4, "is not lifted: it is a node of a graph inside of a CUDA graph"),
         ("seldom", 2, "was launched 2 times in this run"),
         ("no-cuda", 3, "never initialized CUDA"),
         ("fails", 3, "exit code 3"),

@@ -231,6 +231,39 @@ def test_a_launch_without_source_is_run_and_not_continued(tmp_path: Path, projec
 
 
 @needs_nvcc
+@pytest.mark.parametrize("constant", ["", ", BLOCK: tl.constexpr"])
+def test_a_kernel_in_triton_is_continued_unless_it_has_constants(
+    tmp_path: Path, project: Project, constant: str
+) -> None:
+    """Machine code does not say what they were."""
+    made.scaled(tmp_path, project)
+    study_of(project)
+    lifted = project.kernels / STUDY / "v0_lifted.cu"
+    front = lifted.read_text().partition("--- */")[0].removeprefix("/* ---\n")
+    front = re.sub(r'(kernel *= *)".*"', r'\1"scale"', front)
+    lifted.unlink()
+    code = f"""import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale(x, y, n, f{constant}):
+    at = tl.program_id(0) * 64 + tl.arange(0, 64)
+    tl.store(y + at, f * tl.load(x + at, mask=at < n), mask=at < n)
+"""
+    lifted.with_suffix(".py").write_text(f'r"""Scaled.\n\n---\n{front}---\n"""\n{code}')
+    done = run("new", "v1", "--from", "v0")
+    written = project.kernels / STUDY / "v1.py"
+    if constant:
+        assert done.exit_code == 2 and "does not say what BLOCK were" in done.output
+        assert "under [defines]" in done.output and not written.exists()
+    else:
+        assert done.exit_code == 0, done.output
+        assert "def scale(x, y, n, f)" in written.read_text()
+        assert load_study(project, STUDY).version("v1").launches[0].args == ("x", "y", "200", "1.5")
+
+
+@needs_nvcc
 def test_a_launch_that_changed_nothing_is_no_study(tmp_path: Path, project: Project) -> None:
     cubin = made.compiled(tmp_path, 'extern "C" __global__ void idle(const float* data) {}\n')
     lift = Lift("idle", "idle", cubin)

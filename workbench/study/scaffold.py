@@ -233,7 +233,8 @@ def _inherited(parent: Version) -> str:
             text += pair(key, values, 6) if values else ""
         if triton:
             text += pair("num_warps", int(launch.block[0]) // 32)
-            text += pair("num_stages", launch.num_stages)
+            # Of machine code nobody says it: then it is Triton's own.
+            text += pair("num_stages", launch.num_stages) if launch.num_stages else ""
             text += pair("divisible_by_16", launch.divisible_by_16)
         if launch.dynamic_shared != "0":
             text += pair("dynamic_shared", launch.dynamic_shared)
@@ -302,9 +303,11 @@ def _check_constants(parent: Version, code: str) -> None:
         for argument in node.args.args
         if argument.annotation is not None and "constexpr" in ast.unparse(argument.annotation)
     ]
+    if not names:
+        return
     raise UsageError(
         f"{parent.id} is a kernel in Triton, and its machine code does not say what "
-        f"{', '.join(names) or 'its constants'} were",
+        f"{', '.join(names)} were",
         f"Write kernels/{parent.study}/v1.py with the kernel's source, and under [defines] those "
         "values; its args are those of the launch, in order, without constants and ones.",
     )
