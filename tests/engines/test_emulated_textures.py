@@ -118,7 +118,13 @@ def test_what_a_fetch_costs_is_absent_and_says_why(maker: Maker) -> None:
     study, engine = maker.load(), EmulatorEngine(maker.project, RunOptions(seed=3))
     version = study.version("v0")
     subject = Subject.of(study, version, study.problem(), engine.build(version))
-    (launch,) = engine.profile(subject, ProfileOptions())[0].launches
+    made = engine.profile(subject, ProfileOptions())[0]
+    (launch,) = made.launches
+    (notice,) = [each.message for each in made.notices if each.code == "not-counted"]
+    assert notice == (
+        "turn: what texture fetches ask of L1 and L2 is not known here, and not counted "
+        "(kernels/s/v0.cu:28)."
+    )
     for name in ("ptx__operations_per_l2_byte", "ptx__bound_by", "ptx__bound_cycles"):
         assert name not in launch.metrics and "not counted" in launch.absent[name]
     # Stores are counted as ever, and loads are none: tables and image come through textures.

@@ -27,7 +27,14 @@ from workbench.engines import (
     silent,
 )
 from workbench.engines.emulated.emulation import Emulation, built_of, emulate, verified
-from workbench.engines.emulated.record import ISSUED, device_of, launch_records, sources_of
+from workbench.engines.emulated.record import (
+    ISSUED,
+    TEXTURES_UNCOUNTED,
+    device_of,
+    launch_records,
+    sources_of,
+    texture_fetches,
+)
 from workbench.engines.ncu.collection import Collection
 from workbench.errors import KernelError, MissingError, UsageError, WorkbenchError
 from workbench.model import (
@@ -332,6 +339,12 @@ def _notices(
     for counts, launch in zip(emulation.counts, launches, strict=True):
         if left := launch.absent.get(ISSUED[0], ""):
             message = f"{launch.kernel}: machine instructions are {left}."
+            notices.append(Notice(code="not-counted", message=message))
+        if fetches := texture_fetches(counts.rows):
+            places = dict.fromkeys(emulation.module.place(row.instr) for row in fetches)
+            lines = ", ".join(f"{path}:{line}" for path, line in [*places][:3])
+            lines += f" and {len(places) - 3} more" if len(places) > 3 else ""
+            message = f"{launch.kernel}: {TEXTURES_UNCOUNTED} ({lines})."
             notices.append(Notice(code="not-counted", message=message))
         named, many = lines_by_timing([launch], sources)
         if many:

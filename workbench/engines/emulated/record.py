@@ -86,6 +86,15 @@ _LEAST, _BINDS = "ptx__bound_cycles", "ptx__bound_by"
 _TEXTURE_SECTORS = "l1tex__t_sectors_pipe_tex_mem_texture.sum"
 
 
+#: Of what texture fetches are missing.
+TEXTURES_UNCOUNTED = "what texture fetches ask of L1 and L2 is not known here, and not counted"
+
+
+def texture_fetches(rows: Sequence[Executed]) -> list[Executed]:
+    """The fetches that ran."""
+    return [row for row in rows if row.warps and row.site.space == "texture"]
+
+
 #: What rests on how many instructions the machine issues.
 ISSUED = ("ptx__machine_inst_estimate", "ptx__bound_cycles_issue_slots")
 
@@ -94,9 +103,9 @@ def _absent(rows: list[Executed], calls: str) -> dict[str, str]:
     """Metrics that would leave some of the kernel's work out, and why; `calls`: `not_counted`."""
     why = "bulk copies bring data as well, and are in no count of sectors"
     out = {_PER_BYTE: why} if any(row.copied for row in rows) else {}
-    if any(row.warps and row.site.space == "texture" for row in rows):
-        why = "what texture fetches ask of L1 and L2 is not known here, and not counted"
-        out |= dict.fromkeys((_PER_BYTE, _LEAST, _BINDS, _TEXTURE_SECTORS), why)
+    if texture_fetches(rows):
+        absent = (_PER_BYTE, _LEAST, _BINDS, _TEXTURE_SECTORS)
+        out |= dict.fromkeys(absent, TEXTURES_UNCOUNTED)
     return out | (dict.fromkeys(ISSUED, f"not counted: {calls}") if calls else {})
 
 
