@@ -114,6 +114,13 @@ def test_names_break_between_words_alone() -> None:
         assert [word for word in words[:-1] if word not in parts] == []
 
 
+def test_another_configuration_is_told_whole() -> None:
+    diff = of_truth("triton_matmul")
+    (step,) = diff.steps()
+    said = " ".join(render(kernel_step_view(step, diff.difference, width=80), 80).split())
+    assert "grid 8,192 → 1,024, dynamic shared memory 6.14 kB → 131 kB" in said
+
+
 @pytest.mark.parametrize("folder", ["programs", "captures"])
 def test_no_two_rows_look_equal(folder: str) -> None:
     """Names of libraries differ behind what there is room for."""

@@ -64,7 +64,6 @@ def claims(diff: ProgramDiff) -> list[str]:
         assert name
         lines = first.splitlines()
         out += [line for line in lines if not line.startswith("  ") or "launched with" in line]
-        out += [line for line in lines if line.startswith("  if a launch")]
     return [bare(line.removeprefix("! ")) for line in out if line.strip()]
 
 

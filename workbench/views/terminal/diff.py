@@ -833,8 +833,10 @@ def kernel_step_view(
 def _class_rows(rows: Sequence[ClassRow]) -> list[RenderableType]:
     table = grid("l", "r", "r", "r")
     for row in rows:
-        table.add_row(f"  {row.words}", *row[1:], style=DIM)
-    return [table] if rows else []
+        if row.before:
+            table.add_row(f"  {row.words}", *row[1:], style=DIM)
+    alone = [Text(f"  {row.words}", style=DIM) for row in rows if not row.before]
+    return [table, *alone] if table.row_count else [*alone]
 
 
 def _step_counters(old: Profile, comparison: Comparison, story: Story) -> RenderableType:
