@@ -15,7 +15,7 @@ from workbench.session.reports import ProgramDiff, open_capture
 from workbench.views.html import captured
 from workbench.views.html.page import CapturedProgram
 from workbench.views.html.site import Site
-from workbench.views.sheets.program import difference_document, difference_sheet
+from workbench.views.sheets.program import difference_document, difference_sheet, program_sheet
 from workbench.views.terminal.console import render
 from workbench.views.terminal.diff import kernel_step_view
 from workbench.views.text.documents import steps_of
@@ -89,6 +89,30 @@ def test_json_has_every_claim_of_the_terminal(shelf: Shelf, old: str, new: str) 
     steps = steps_of(diff.difference, diff.steps())
     document = difference_document(diff.difference, steps).plain()
     assert missing(diff, "\n".join(map(bare, texts(document)))) == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("programs", "triton_matmul-after"),
+        ("programs", "ddp_straggler-before"),
+        ("programs", "string_graph-after"),
+        ("captures", "two-gpus"),
+    ],
+)
+def test_one_program_is_said_alike(folder: str, name: str, tmp_path: Path) -> None:
+    """Its iterations, what a tuner tried, what ranks work and wait."""
+    shelf = Shelf(DATA / folder)
+    sheet = program_sheet(shelf.load(name))
+    found = [bare(line) for line in sheet.title[2:] if line]
+    told = "\n".join(map(bare, texts(sheet.document)))
+    assert [claim for claim in found if claim not in told] == []
+    with Site(tmp_path) as site:
+        program = captured._Surveyed(site, CapturedProgram(shelf.root, name))
+        page = next(captured._pages(program, "key")).render().html
+    told = bare(html.unescape(re.sub(r"<[^>]*>", " ", page)))
+    # How long it was busy, and its wall time, stand in tiles.
+    assert [claim for claim in found[1:] if claim not in told] == []
 
 
 @pytest.mark.parametrize(("shelf", "old", "new"), PAIRS)

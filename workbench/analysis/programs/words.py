@@ -22,8 +22,8 @@ from workbench.analysis.programs.program import (
     total,
     weighs,
 )
-from workbench.analysis.programs.skew import rank_times
-from workbench.capture.records import ProgramCapture
+from workbench.analysis.programs.skew import RankTime, rank_times, skew_words
+from workbench.capture.records import ProgramCapture, Survey
 from workbench.counters import catalog
 from workbench.model import Estimate, Record
 from workbench.units import (
@@ -42,6 +42,53 @@ from workbench.units import (
 RANKS = 8
 #: Of several kernels that took each other's place: the word before how many came.
 _INTO: dict[Fate, str] = {"fused": "into", "split": "into", "replaced": "by"}
+
+
+def survey_words(survey: Survey) -> tuple[str, ...]:
+    """What is said of one program, a line each: its time, its iterations, its ranks."""
+    run = survey.runs[0]
+    processes = f", {several(run.processes, 'process', 'processes')}" if run.processes > 1 else ""
+    gpus = f"{several(survey.gpus, 'GPU')} in " if survey.gpus > 1 else ""
+    lines = (
+        f"{time_words(total(survey))} on the GPU in "
+        f"{several(survey.launches, 'launch', 'launches')}, "
+        f"busy {quantity(1e-9 * run.busy_ns, 's')} of {gpus}{quantity(1e-9 * run.span_ns, 's')}, "
+        f"wall {quantity(run.wall_s, 's')}{processes}",
+        _steady_words(survey),
+        *_rank_lines(rank_times(survey)),
+        skew_words(survey),
+    )
+    return tuple(filter(None, lines))
+
+
+def _rank_lines(times: Sequence[RankTime]) -> list[str]:
+    """A line a rank; of many the first ones."""
+    lines = []
+    for one in times[:RANKS]:
+        gpu = f"GPU {', '.join(map(str, one.gpus))}"
+        line = f"{one.label} ({gpu}): works {quantity(one.work_s, 's')}, "
+        line += f"communicates {quantity(one.talk_s, 's')}"
+        if one.wait_s is not None:
+            line += f", {quantity(one.wait_s, 's')} of it waiting"
+        lines.append(f"{line}; {quantity(one.alone_s, 's')} with nothing beside it")
+    if len(times) > RANKS:
+        lines.append(f"{len(times) - RANKS} more ranks (--format json)")
+    return lines
+
+
+def _steady_words(survey: Survey) -> str:
+    """What repeats itself, in a line; "" where nothing does."""
+    steady = survey.steady
+    if steady is None:
+        return ""
+    each = fmean(map(sum, zip(*(work.total_ns for work in steady.repeated), strict=True)))
+    launches = fmean(map(sum, zip(*(work.launches for work in steady.repeated), strict=True)))
+    return (
+        f"{several(round(fmean(steady.iterations)), 'iteration')} of "
+        f"{several(round(launches), 'launch', 'launches')}, {quantity(1e-9 * each, 's')} each, and "
+        f"{quantity(1e-9 * fmean(steady.warm_ns), 's')} before the first"
+        f"{', of which '.join(['', *filter(None, [tuning_words(survey)])])}"
+    )
 
 
 def program_words(difference: ProgramDifference) -> tuple[str, ...]:

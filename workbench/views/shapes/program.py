@@ -115,8 +115,9 @@ class NoticeFacts(Document, frozen=True):
 
 
 class ProgramDocument(ProgramSide, frozen=True):
-    """A captured program, or a large report seen as one."""
+    """A captured program, or a large report seen as one; `said` is what people are told of it."""
 
+    said: list[str]
     runs: list[RunFacts]
     kernels: list[KernelRow]
     notices: list[NoticeFacts]

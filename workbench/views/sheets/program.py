@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from statistics import fmean
 from typing import Any
 
 from msgspec.structs import asdict, replace
 
 from workbench.analysis.naming import shortened, titles, told_apart
 from workbench.analysis.programs.counterparts import LaunchClass, classes_of
-from workbench.analysis.programs.iterations import tuning_words
 from workbench.analysis.programs.program import (
     Change,
     KindTime,
@@ -20,9 +18,9 @@ from workbench.analysis.programs.program import (
     total,
     unchanged,
 )
-from workbench.analysis.programs.skew import RankTime, rank_times, skew_words
-from workbench.analysis.programs.words import RANKS, inside_words, program_words, time_words
-from workbench.capture.records import ProgramCapture, Survey, Work
+from workbench.analysis.programs.skew import rank_times
+from workbench.analysis.programs.words import inside_words, program_words, survey_words
+from workbench.capture.records import ProgramCapture, Work
 from workbench.model import Estimate, Launch
 from workbench.units import (
     count,
@@ -110,6 +108,7 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
         raw=tuple(map(_raw, rows)),
         document=ProgramDocument(
             **side_fields(capture, whole),
+            said=list(survey_words(survey)),
             runs=[
                 shaped(run, RunFacts, busy_s=1e-9 * run.busy_ns, span_s=1e-9 * run.span_ns)
                 for run in survey.runs
@@ -117,7 +116,7 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
             kernels=rows,
             notices=[shaped(notice, NoticeFacts) for notice in capture.notices],
         ).plain(),
-        title=_title(capture, whole),
+        title=_title(capture),
         notes=tuple(notes),
         extra=("block", "grid", "shortest – longest", "NVTX range", "profiled"),
     )
@@ -143,6 +142,7 @@ def report_sheet(report: ProgramCapture) -> Sheet:
     return replace(
         sheet,
         title=(report.name, told, ""),
+        document=sheet.document | {"said": [told]},
         shown=tuple(row[:-1] for row in sheet.shown),  # without what was profiled: all of it
         header=sheet.header[:-1],
         extra=sheet.extra[:-1],
@@ -233,56 +233,17 @@ def program_time(estimate: Estimate) -> ProgramTime:
     )
 
 
-def _title(capture: ProgramCapture, whole: Estimate) -> tuple[str, ...]:
-    survey = capture.survey
-    run = survey.runs[0]
+def _title(capture: ProgramCapture) -> tuple[str, ...]:
     device = f" on {capture.device.name}" if capture.device else ""
     state = ""
     if capture.state.commit:
         changed = "" if capture.state.clean else " with uncommitted changes"
         state = f", commit {capture.state.commit[:12]}{changed}"
-    processes = f", {several(run.processes, 'process', 'processes')}" if run.processes > 1 else ""
-    gpus = f"{several(survey.gpus, 'GPU')} in " if survey.gpus > 1 else ""
     return (
         f"@{capture.name}: {' '.join(capture.command)}",
         f"captured {when(capture.captured)}{device}{state}",
-        f"{time_words(whole)} on the GPU in {several(survey.launches, 'launch', 'launches')}, "
-        f"busy {quantity(1e-9 * run.busy_ns, 's')} of {gpus}{quantity(1e-9 * run.span_ns, 's')}, "
-        f"wall {quantity(run.wall_s, 's')}{processes}",
-        *filter(None, [steady_words(survey)]),
-        *rank_lines(rank_times(survey)),
-        *filter(None, [skew_words(survey)]),
+        *survey_words(capture.survey),
         "",
-    )
-
-
-def rank_lines(times: Sequence[RankTime]) -> list[str]:
-    """A line a rank; of many the first ones."""
-    lines = []
-    for one in times[:RANKS]:
-        gpu = f"GPU {', '.join(map(str, one.gpus))}"
-        line = f"{one.label} ({gpu}): works {quantity(one.work_s, 's')}, "
-        line += f"communicates {quantity(one.talk_s, 's')}"
-        if one.wait_s is not None:
-            line += f", {quantity(one.wait_s, 's')} of it waiting"
-        lines.append(f"{line}; {quantity(one.alone_s, 's')} with nothing beside it")
-    if len(times) > RANKS:
-        lines.append(f"{len(times) - RANKS} more ranks (--format json)")
-    return lines
-
-
-def steady_words(survey: Survey) -> str:
-    """What repeats itself, in a line; "" where nothing does."""
-    steady = survey.steady
-    if steady is None:
-        return ""
-    each = fmean(map(sum, zip(*(work.total_ns for work in steady.repeated), strict=True)))
-    launches = fmean(map(sum, zip(*(work.launches for work in steady.repeated), strict=True)))
-    return (
-        f"{several(round(fmean(steady.iterations)), 'iteration')} of "
-        f"{several(round(launches), 'launch', 'launches')}, {quantity(1e-9 * each, 's')} each, and "
-        f"{quantity(1e-9 * fmean(steady.warm_ns), 's')} before the first"
-        f"{', of which '.join(['', *filter(None, [tuning_words(survey)])])}"
     )
 
 

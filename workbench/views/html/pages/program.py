@@ -20,7 +20,7 @@ from workbench.analysis.programs.program import (
     total,
     weighs,
 )
-from workbench.analysis.programs.words import program_words, step_words, time_words
+from workbench.analysis.programs.words import program_words, step_words, survey_words, time_words
 from workbench.analysis.timing import Speed
 from workbench.capture.records import ProgramCapture
 from workbench.model import Profile, Record
@@ -61,7 +61,7 @@ class ProgramView(Record, frozen=True):
     """One capture. `rest` are the kernels that take least; `looked` what was profiled."""
 
     head: Head
-    lede: str
+    lede: tuple[str, ...]
     tiles: tuple[Tile, ...]
     panel: PanelView | None
     panel_title: str
@@ -144,7 +144,8 @@ def program_view(
             chips=program_chips((capture,)),
             notices=tuple(notices),
         ),
-        lede=_said(capture, rows),
+        # The time and how much of it the GPU was busy stand in tiles.
+        lede=(_said(capture, rows), *(f"{text}." for text in survey_words(survey)[1:])),
         tiles=tiles,
         panel=panel[1],
         panel_title=f"{panel[0]} is limited by",
