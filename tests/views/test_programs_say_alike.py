@@ -133,3 +133,15 @@ def test_pages_have_every_claim_of_the_terminal(
         pages = [page.render().html for page in captured._Compared(*sides).pages("key")]
     text = html.unescape(re.sub(r"<[^>]*>", " ", " ".join(pages)))
     assert missing(of(shelf, old, new), bare(text)) == []
+
+
+def test_no_page_tells_a_step_that_goes_against_the_program(tmp_path: Path) -> None:
+    """The profiles are exchanged: what was looked at closely contradicts the program."""
+    shelf, names = Shelf(DATA / "programs"), ("asian-before", "asian-after")
+    with Site(tmp_path) as site:
+        old, new = (captured._Surveyed(site, CapturedProgram(shelf.root, name)) for name in names)
+        old.__dict__["detail"], new.__dict__["detail"] = new.detail, old.detail
+        pages = [page.render().html for page in captured._Compared(old, new).pages("key")]
+    assert len(pages) == 1
+    assert "the program's time counts" in html.unescape(pages[0])
+    assert 'class="strip"' not in pages[0].partition('id="told"')[2]
