@@ -333,7 +333,8 @@ def run(
     once = partial(_run_once, module, launch, memory, blocks)
     with _enough_memory(launch.kernel):
         compiled = prepare(module, launch, memory, check=check, origins=origins)
-        kept = _Kept(memory) if check and (compiled.rt.shared_limit or compiled.unsure) else None
+        again_perhaps = check and bool(compiled.rt.shared_limit or compiled.unsure)
+        kept = _Kept(memory) if again_perhaps and len(memory.bytes) <= _MOST_KEPT else None
     again = partial(prepare, module, launch, memory)
     try:
         outcome, undefined = once(compiled, workers)
@@ -367,6 +368,10 @@ def run(
         words = f"{undefined.message}; whatever lies there changes no result"
         outcome.warnings = (*outcome.warnings, words)
     return outcome
+
+
+#: Bytes of global memory up to which it is kept; of more, what nothing has written is a fault.
+_MOST_KEPT = 1 << 28
 
 
 class _Kept:
