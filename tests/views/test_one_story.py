@@ -27,7 +27,7 @@ from workbench.views.html.render import render as render_page
 from workbench.views.terminal.console import cut, render
 from workbench.views.terminal.diff import diff_view as terminal_diff
 from workbench.views.terminal.diff import hunks_view, words_view
-from workbench.views.text.documents import step_document
+from workbench.views.text.documents import step_of
 from workbench.views.text.escaping import inline
 from workbench.views.text.markdown import step_markdown
 
@@ -235,7 +235,7 @@ def told_by(step: Step) -> Iterator[tuple[str, Told, str]]:
         "diff.html", "demo/v3/diff.html", view=diff_view(step, Head(name="v2", heading=""))
     )
     yield "html", in_html(page), html.unescape(page)
-    told = step_document(comparison, story)["story"]
+    told = step_of(comparison, story).plain()["story"]
     yield "json", in_json(told), json.dumps(told)
 
 
@@ -243,7 +243,7 @@ def test_all_four_tell_the_same_parts_with_the_same_numbers(step: Step) -> None:
     story = step.story
     assert len(story.chapters) > 12
     assert len([tie for tie in story.chapters[0].ties if tie.symbol]) > 6
-    whole = expected(step_document(step.comparison, story))
+    whole = expected(step_of(step.comparison, story).plain())
     assert len({title for *_, title in whole}) >= 7
     assert {hunk for hunk, *_ in whole} >= {None, 1, 2, 3}
     for form, told, text in told_by(step):
@@ -333,7 +333,7 @@ def test_every_output_says_how_launches_were_compared() -> None:
     page = render_page(
         "diff.html", "demo/v3/diff.html", view=diff_view(step, Head(name="v2", heading=""))
     )
-    document = step_document(step.comparison, step.story)
+    document = step_of(step.comparison, step.story).plain()
     said = step.comparison.launch_words
     assert len(said) == 2
     texts = {

@@ -87,12 +87,10 @@ def _print(step: Diff, format_: str, everything: bool, sass: bool) -> None:
     words, codes = (step.title, step.change, notes), step.codes if sass else None
     if format_ == "json":
         from workbench.views.shapes import dumps
-        from workbench.views.text.documents import step_document
+        from workbench.views.text.documents import step_of
 
-        document = step_document(
-            step.comparison, step.story, notes=notes, stale=step.stale, codes=codes
-        )
-        write(dumps(document))
+        told = step_of(step.comparison, step.story, notes=notes, stale=step.stale, codes=codes)
+        write(dumps(told.plain()))
     elif format_ == "markdown":
         from workbench.views.text.markdown import step_markdown
 

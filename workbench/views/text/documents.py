@@ -181,18 +181,6 @@ def _time(timing: Timing | None) -> show.TimeFacts:
 # --- diff ----------------------------------------------------------------------------------
 
 
-def step_document(
-    comparison: Comparison,
-    story: Story,
-    *,
-    notes: Sequence[str] = (),
-    stale: tuple[bool, bool] = (False, False),
-    codes: Sequence[HunkCode] | None = None,
-) -> Json:
-    """One step; see `step_of`."""
-    return step_of(comparison, story, notes=notes, stale=stale, codes=codes).plain()
-
-
 def step_of(
     comparison: Comparison,
     story: Story,

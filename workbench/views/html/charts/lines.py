@@ -323,28 +323,13 @@ def what_if(launch: Launch, chip: Chip | None, prefix: str) -> WhatIf | None:
 @lru_cache(maxsize=64)
 def _curves(need: Resources, chip: Chip, prefix: str) -> WhatIf:
     # A version's launches need the same on every problem.
+    warps = range(chip.warp_size, chip.max_threads_per_block + 1, chip.warp_size)
+    registers = range(_LEAST_REGISTERS, chip.registers_per_thread + 1)
+    shared = range(0, chip.shared_per_block + 1, _SHARED_STEP)
     questions = (
-        _Question(
-            id="registers",
-            what="registers per thread",
-            unit="",
-            now=need.registers,
-            values=range(_LEAST_REGISTERS, chip.registers_per_thread + 1),
-        ),
-        _Question(
-            id="shared",
-            what="shared memory per block",
-            unit="byte",
-            now=need.shared,
-            values=range(0, chip.shared_per_block + 1, _SHARED_STEP),
-        ),
-        _Question(
-            id="block_size",
-            what="threads per block",
-            unit="",
-            now=need.block_size,
-            values=range(chip.warp_size, chip.max_threads_per_block + 1, chip.warp_size),
-        ),
+        _Question("registers", "registers per thread", "", need.registers, registers),
+        _Question("shared", "shared memory per block", "byte", need.shared, shared),
+        _Question("block_size", "threads per block", "", need.block_size, warps),
     )
     figures, rows = [], []
     for question in questions:

@@ -100,6 +100,7 @@ def roof_path(
     rates = {charts_roof.rate_unit(place.unit) for *_, place in places}
     unit = "op/s" if "op/s" in rates else "flop/s"
     work = charts_roof.work_word(unit)
+    levels = (f"{work} per byte at {level}" for level in LEVELS)
     return Plot(
         figure=charts_roof.roofline(
             identity,
@@ -109,13 +110,7 @@ def roof_path(
             path=joined,
             unit=unit,
         ),
-        head=(
-            noun,
-            "Rate",
-            "Mostly on",
-            "Closest roof",
-            *(f"{work} per byte at {level}" for level in LEVELS),
-        ),
+        head=(noun, "Rate", "Mostly on", "Closest roof", *levels),
         rows=tuple(rows),
     )
 
