@@ -154,9 +154,39 @@ def fragment(view: RenderableType, width: int = 100) -> str:
     return text.replace(_TIE, " ")
 
 
-def height(view: RenderableType, width: int) -> int:
-    """Rows that a view takes in so many columns."""
-    return len(Console(width=width, file=io.StringIO()).render_lines(view, pad=False))
+class Drawn:
+    """A view whose rows are counted before it is printed: in that width it is drawn only once.
+
+    Args:
+        view: What to print.
+        width: In so many columns.
+    """
+
+    def __init__(self, view: RenderableType, width: int) -> None:
+        console = Console(
+            file=io.StringIO(), width=width, markup=False, highlight=False, emoji=False
+        )
+        self._view, self._width = view, width
+        self._rows = console.render_lines(view, pad=False)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if options.max_width != self._width:
+            yield self._view
+            return
+        for row in self._rows:
+            yield from row
+            yield Segment.line()
+
+    @staticmethod
+    def all(views: Iterable[RenderableType], width: int) -> list[RenderableType]:
+        """Several, one below the other."""
+        return [Drawn(view, width) for view in views]
+
+    @staticmethod
+    def height(views: Iterable[RenderableType], width: int) -> int:
+        """Rows that views take in so many columns."""
+        drawn = (view if isinstance(view, Drawn) else Drawn(view, width) for view in views)
+        return sum(len(one._rows) for one in drawn)
 
 
 def needed(view: RenderableType) -> int:

@@ -62,12 +62,12 @@ from workbench.views.terminal.console import (
     GOOD,
     HEAD,
     WARN,
+    Drawn,
     Figures,
     Text,
     cut,
     grid,
     heads,
-    height,
     notes_block,
     section,
     stacked,
@@ -199,35 +199,33 @@ def diff_view(
     parts += notes_block(comparison.refusals)
     warnings = [*notes, *comparison.warnings]
     block = notes_block(warnings)
-    late = sum(height(part, width) for part in block) > _NOTES
+    late = Drawn.height(block, width) > _NOTES
     if late:
         parts += notes_block([f"{several(len(warnings), 'warning')}, below the hunks"])
     else:
         parts += block
     parts += [Text(), _time(comparison), *around.words]
-    block = block if late else []
     moved = [delta for delta in comparison.counters if delta.moved]
     shown = moved
     if everything:
         shown = [delta for delta in comparison.counters if delta.verdict != "missing"]
     brief = around.telling is not None and not everything
     kernels = _kernels(comparison, width, _FEW_KERNELS if brief else _KERNELS)
-    below = [*around.extras, *_uncounted(comparison, len(moved), everything, brief=brief)]
-
-    def left(*taken: Sequence[RenderableType]) -> int:
-        return SCREEN - sum(height(part, width) for each in taken for part in each)
-
+    parts, late_notes = Drawn.all(parts, width), Drawn.all(block if late else [], width)
+    kernels, extras = Drawn.all(kernels, width), Drawn.all(around.extras, width)
+    below = _uncounted(comparison, len(moved), everything, brief=brief)
     # Above the rows of the table: a blank, heads, and what became of several launches.
     top = 2 + any(delta.rule for delta in moved)
-    room = left(parts, block, kernels, below) - top - min(_COUNTER_ROWS, len(moved))
-    hunks = around.hunks(max(room, _HUNK_ROWS))
+    left = SCREEN - Drawn.height([*parts, *late_notes, *kernels, *extras, *below], width) - top
+    room = left - min(_COUNTER_ROWS, len(moved))
+    hunks = Drawn.all(around.hunks(max(room, _HUNK_ROWS)), width)
     if around.telling is not None and not everything:
-        rows = left(parts, block, kernels, below, hunks) - top
+        rows = left - Drawn.height(hunks, width)
         shown = list(around.telling(min(max(rows, 1), _COUNTERS)))
-    parts += [*hunks, *block, *kernels]
+    parts += [*hunks, *late_notes, *kernels]
     if shown:
         parts.append(_counters(comparison, shown, width, grouped=not brief))
-    parts += around.extras
+    parts += extras
     parts += _uncounted(comparison, len(moved) - len(shown), everything, brief=brief)
     return Group(*parts)
 
@@ -431,7 +429,7 @@ def brief_view(
         below = _below(story, len(story.chapters) - len(chapters), detail)
         # A heading with a blank above it, and every hunk's own.
         free = rows - 2 - len(chapters) * (1 + _LEAST_ROWS)
-        free -= sum(height(one, inner) for one in (*words, *below))
+        free -= Drawn.height([*words, *below], inner)
         if free >= 0:
             break
     code = min(_MOST_ROWS, _LEAST_ROWS + max(free, 0) // max(len(chapters), 1))

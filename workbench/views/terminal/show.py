@@ -6,7 +6,8 @@ It is one module because a screen is laid out as one: what a section may take ha
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from rich.console import Group, RenderableType
@@ -45,11 +46,11 @@ from workbench.views.terminal.console import (
     GOOD,
     HEAD,
     WARN,
+    Drawn,
     Text,
     bar,
     cut,
     grid,
-    height,
     needed,
     notes_block,
     provenance,
@@ -126,13 +127,16 @@ def show_view(
         return Group(*parts, Text(), Text("No launch of it was profiled."))
     weights, _ = weights_of(profiled)
     longest = profiled[max(range(len(profiled)), key=lambda place: weights[place])]
-    readings = read_all(longest)
-    for detail in (_EVERYTHING,) if everything else _FILLS:
-        told = [*parts]
-        if len(profile.launches) > 1:
-            told.append(_overview(profile, longest, width, detail.launches))
-        told += _details(profile, longest, readings, detail, width)
-        if sum(height(part, width) for part in told) <= _ROWS:
+    body = _body(profile, longest, width, everything)
+    if everything:
+        return Group(*parts, *body(_EVERYTHING))
+    parts = Drawn.all(parts, width)
+    known: dict[int, Drawn] = {}  # of the views that `body` keeps
+    for detail in _FILLS:
+        views = body(detail)
+        known = {id(view): known.get(id(view)) or Drawn(view, width) for view in views} | known
+        told = [*parts, *(known[id(view)] for view in views)]
+        if Drawn.height(told, width) <= _ROWS:
             break
     return Group(*told)
 
@@ -208,30 +212,47 @@ def _overview(profile: Profile, longest: Launch, width: int, most: int) -> Rende
     return section(several(len(profile.launches), "launch", "launches"), table, note)
 
 
-def _details(
-    profile: Profile, launch: Launch, readings: Readings, detail: _Fill, width: int
-) -> list[RenderableType]:
-    everything = detail is _EVERYTHING
+def _body(
+    profile: Profile, launch: Launch, width: int, everything: bool
+) -> Callable[[_Fill], list[RenderableType]]:
+    """Overview and details as a function of how much is told; what stays the same is made once."""
     facts = [f"grid {extent(launch.grid)}", f"block {extent(launch.block)}"]
     if launch.dynamic_shared:
         facts.append(f"{quantity(launch.dynamic_shared, 'byte')} dynamic shared memory")
+    readings = read_all(launch)
     duration = value_of(readings, "duration")
     if duration is not None:
         facts.append(f"{quantity(duration, 's')} under the profiler")
     head = Text(cut(launch.kernel, 120), style=f"{HEAD} underline")
     head.append(f"  {', '.join(facts)}", style="not bold not underline")
-    parts: list[RenderableType] = [Text(), head]
-    parts += headroom(profile, panel_of_launch(launch, profile.device), detail)
     told = opinions(launch)
-    parts += _bars(launch, readings, width)
-    parts += memory(readings, profile.device, told, short=not detail.counts)
-    parts += [*occupancy(readings, told), *scheduler(readings)]
-    parts += hot_lines(profile, launch, limit=detail.hot, counts=detail.counts)
-    parts += rules(launch, detail)
-    if everything:
-        parts.append(_every_counter(readings))
-        parts += _of_ptx(launch, readings)
-    return [*parts, *_missing(readings, everything)]
+    panel = panel_of_launch(launch, profile.device)
+    bars = _bars(launch, readings, width)
+    middle = [*occupancy(readings, told), *scheduler(readings)]
+    late = [_every_counter(readings), *_of_ptx(launch, readings)] if everything else []
+    late += _missing(readings, everything)
+    several_launches = len(profile.launches) > 1
+    above = cache(lambda most: [_overview(profile, launch, width, most)])
+    ways = cache(lambda most, because: headroom(profile, panel, most, because))
+    kept = cache(lambda short: memory(readings, profile.device, told, short=short))
+    hot = cache(lambda limit, counts: hot_lines(profile, launch, limit=limit, counts=counts))
+    ruled = cache(lambda most, words: rules(launch, most, words, everything))
+    blank = Text()
+
+    def body(detail: _Fill) -> list[RenderableType]:
+        return [
+            *(above(detail.launches) if several_launches else ()),
+            *(blank, head),
+            *ways(detail.ways, detail.because),
+            *bars,
+            *kept(not detail.counts),
+            *middle,
+            *hot(detail.hot, detail.counts),
+            *ruled(detail.rules, detail.words),
+            *late,
+        ]
+
+    return body
 
 
 def _bars(launch: Launch, readings: Readings, width: int) -> list[RenderableType]:
@@ -620,18 +641,17 @@ def _line_note(launch: Launch, counters: dict[str, Number]) -> str:
 # --- rules ------------------------------------------------------------------------------------
 
 
-def rules(launch: Launch, detail: _Fill) -> list[RenderableType]:
+def rules(launch: Launch, most: int, words: bool, everything: bool) -> list[RenderableType]:
     """Ncu's findings, those with the largest estimated speed-up first."""
-    everything = detail is _EVERYTHING
     found = [rule for rule in launch.rules if everything or rule.kind in _TELLING]
     if not found:
         return []
     # A global estimate speaks of the launch, a local one of a part of it only.
     found.sort(key=lambda rule: (rule.scope == "local", -(rule.speedup or 0.0)))
-    shown = found[: detail.rules]
+    shown = found[:most]
     body: list[RenderableType] = []
     for rule in shown:
-        body += _rule(rule, everything)[: 1 + detail.words]
+        body += _rule(rule, everything)[: 1 + words]
     note = "speed-ups are ncu's estimates"
     if len(shown) < len(found):
         note += f"; --all shows {len(found) - len(shown)} more"
@@ -664,13 +684,16 @@ def _first_sentences(text: str, limit: int = 240) -> str:
 # --- what limits it now -----------------------------------------------------------------------
 
 
-def headroom(profile: Profile, panel: Panel | None, detail: _Fill) -> list[RenderableType]:
+def headroom(
+    profile: Profile, panel: Panel | None, most: int, because: bool
+) -> list[RenderableType]:
     """The panel; [] where nothing is known.
 
     Args:
         profile: Holds the lines' text.
         panel: What was found of it.
-        detail: How many ways, and whether with their reasons.
+        most: Ways that are told.
+        because: Whether with their reasons.
     """
     counted = profile.engine == "emulator"
     if panel is None or not (panel.limit or (counted and panel.ways)):
@@ -682,9 +705,9 @@ def headroom(profile: Profile, panel: Panel | None, detail: _Fill) -> list[Rende
         hot.append(", ".join(filter(None, (share, panel.waited))))
         body += [hot, *_hot_code(profile, panel.hot.key)]
     table = grid("l", "f")
-    for way in panel.ways[: detail.ways]:
+    for way in panel.ways[:most]:
         elsewhere = panel.hot is None or way.line != panel.hot.key
-        said = _way(profile, way, placed=elsewhere, because=detail.because)
+        said = _way(profile, way, placed=elsewhere, because=because)
         table.add_row(Text(f"≤ {factor(way.speedup)}", style=HEAD), said)
     if table.row_count:
         at = ", with every unit at its peak" if counted else ""
