@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
+import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from tests.editing.client import Client, connected
 from tests.goldens import same
 from tests.ladders import needs_compiler
+from workbench.processes.starting import own_module
 from workbench.session.opened import Remark, remarks
 
 REPO = Path(__file__).resolve().parents[2]
@@ -143,6 +146,19 @@ def test_the_words_of_an_error_stand_where_they_point() -> None:
         Remark("h.cuh", 5, "error: b"),
     ]
     assert remarks("it is late", "v.cu") == [Remark("v.cu", 1, "it is late")]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("nvim") is None, reason="there is no Neovim on this machine")
+def test_neovim_is_told(project: Path) -> None:
+    start = own_module("workbench.cli", "lsp")
+    script, out = REPO / "tests" / "data" / "editing" / "look.lua", project / "out"
+    words = ["nvim", "--headless", "-u", "NONE", "-c", f"luafile {script}"]
+    env = {**start.env, "COMMAND": json.dumps(start.argv), "OUT": str(out)}
+    subprocess.run(words, cwd=project, env=env, check=True, timeout=200)
+    hints, hover, lenses, wrong = out.read_text(encoding="utf-8").splitlines()
+    assert "77.6% of the time" in hints and "MIO throttle" in hover and "than v2" in lenses
+    assert "refuted" in wrong
 
 
 # --- what is tried ---------------------------------------------------------------------------
