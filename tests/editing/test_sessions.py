@@ -15,7 +15,9 @@ from tests.editing.client import Client, connected
 from tests.goldens import same
 from tests.ladders import needs_compiler
 from workbench.processes.starting import own_module
-from workbench.session.opened import Remark, remarks
+from workbench.session.api import Session
+from workbench.session.asked import Selection
+from workbench.session.opened import OpenedFile, Remark, remarks
 
 REPO = Path(__file__).resolve().parents[2]
 V3, V4 = "kernels/sgemm/v3_padded.cu", "kernels/sgemm/v4_thread_tile.cu"
@@ -107,6 +109,15 @@ def test_lines_that_an_edit_reached_have_no_numbers(project: Path) -> None:
         assert set(await client.hints(V3)) == {47, 50}
 
     talk(project, job)
+
+
+def test_a_header_shows_the_last_version_that_has_lines_of_it() -> None:
+    path = REPO / "kernels" / "conv2d_half" / "hopper.cuh"
+    file = OpenedFile(Session(REPO), path, Selection())
+    profile = Session(REPO).profile(file.version())
+    assert file.lines(path.read_text(encoding="utf-8"))
+    assert any(each.path == file.path for each in profile.sources)
+    assert file.headline("") is None and file.beside("../outside.cu") is None
 
 
 def test_a_broken_file_costs_its_own_hints(project: Path) -> None:

@@ -99,8 +99,9 @@ class Editing:
             kept.pop(uri, None)
         self._publish()
 
-    def hints(self, uri: str, wanted: types.Range) -> list[types.InlayHint]:
+    def hints(self, given: types.InlayHintParams) -> list[types.InlayHint]:
         """What stands at the ends of lines."""
+        uri, wanted = given.text_document.uri, given.range
         codec, text = self._server.workspace.position_codec, self._text(uri).splitlines()
         out = []
         for number, found in sorted(self._lines(uri).items()):
@@ -111,9 +112,10 @@ class Editing:
                 out.append(types.InlayHint(position=at, label=said, padding_left=True))
         return out
 
-    def hover(self, uri: str, place: types.Position) -> types.Hover | None:
+    def hover(self, given: types.HoverParams) -> types.Hover | None:
         """All that is known of a line, each with what it means, and where that is from."""
-        found = self._lines(uri).get(place.line + 1)
+        uri = given.text_document.uri
+        found = self._lines(uri).get(given.position.line + 1)
         if not found:
             return None
         parts = [f"**{each.title}** {each.words}  \n{each.counter.meaning}" for each in found]
@@ -131,9 +133,10 @@ class Editing:
         head = self._of(uri, lambda file: file.headline(self._text(uri)))
         if head is None:
             return []
-        at = types.Range(*(types.Position(head.line - 1, 0) for _ in range(2)))
-        every = [types.Command(visible(head.words), "")]
-        for title, words in head.commands:
+        line, said, commands = head
+        at = types.Range(types.Position(line - 1, 0), types.Position(line - 1, 0))
+        every = [types.Command(visible(said), "")]
+        for title, words in commands:
             every.append(types.Command(title, RUN, arguments=[["workbench", *words]]))
         return [types.CodeLens(at, each) for each in every]
 
@@ -150,11 +153,10 @@ class Editing:
         with contextlib.suppress(asyncio.CancelledError):
             await task
 
-    async def end(self) -> None:
-        """End all trials."""
+    def end(self) -> None:
+        """End all trials; what is still running when we go ends with us."""
         for task in self._trials.values():
             task.cancel()
-        await asyncio.gather(*self._trials.values(), return_exceptions=True)
 
     async def _try(self, uri: str) -> None:
         place = self._of(uri, lambda file: (file.root, file.version(), file.path))
@@ -263,24 +265,18 @@ def server_of() -> LanguageServer:
     server = LanguageServer("workbench", __version__)
     desk = Editing(server)
 
-    async def saved(params: types.DidSaveTextDocumentParams) -> None:
-        await desk.saved(params.text_document.uri)
-
-    async def shutdown(_: None) -> None:
-        await desk.end()
-
-    def uri(params: Any) -> str:
-        return str(params.text_document.uri)
+    async def saved(given: types.DidSaveTextDocumentParams) -> None:
+        await desk.saved(given.text_document.uri)
 
     answers: dict[str, Callable[[Any], Any]] = {
         types.INITIALIZE: lambda given: desk.begin(given.initialization_options),
-        types.TEXT_DOCUMENT_DID_OPEN: lambda given: desk.opened(uri(given)),
+        types.TEXT_DOCUMENT_DID_OPEN: lambda given: desk.opened(given.text_document.uri),
         types.TEXT_DOCUMENT_DID_SAVE: saved,
-        types.TEXT_DOCUMENT_DID_CLOSE: lambda given: desk.closed(uri(given)),
-        types.TEXT_DOCUMENT_INLAY_HINT: lambda given: desk.hints(uri(given), given.range),
-        types.TEXT_DOCUMENT_HOVER: lambda given: desk.hover(uri(given), given.position),
-        types.TEXT_DOCUMENT_CODE_LENS: lambda given: desk.lenses(uri(given)),
-        types.SHUTDOWN: shutdown,
+        types.TEXT_DOCUMENT_DID_CLOSE: lambda given: desk.closed(given.text_document.uri),
+        types.TEXT_DOCUMENT_INLAY_HINT: lambda given: desk.hints(given),
+        types.TEXT_DOCUMENT_HOVER: lambda given: desk.hover(given),
+        types.TEXT_DOCUMENT_CODE_LENS: lambda given: desk.lenses(given.text_document.uri),
+        types.SHUTDOWN: lambda _: desk.end(),
     }
     for name, answer in answers.items():
         server.feature(name)(answer)

@@ -34,6 +34,8 @@ from workbench.units import faster, quantity
 
 #: Files that have lines of a kernel.
 SUFFIXES = (*VERSION_SUFFIXES, ".cuh")
+#: What stands above a kernel to choose from, each with the words of its command.
+Commands = list[tuple[str, tuple[str, ...]]]
 #: How the words of an error begin that has a place.
 _PLACE = re.compile(r"(?P<path>[^\s:]+):(?P<line>\d+): (?P<words>.+)")
 
@@ -44,14 +46,6 @@ class Remark(NamedTuple):
     path: str
     line: int
     words: str
-
-
-class Headline(NamedTuple):
-    """What is said of a version at its kernel: a line (from 1), words, what one may run for it."""
-
-    line: int
-    words: str
-    commands: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 class Tried(Record, frozen=True):
@@ -146,18 +140,27 @@ class OpenedFile:
         return target.name if target is not None else next(iter(self._versions()), "")
 
     def target(self) -> Target | None:
-        """What is recorded of the version, of a header of the last one; None: nothing.
+        """What is recorded of the version, of a header the last that has lines of it.
 
         Raises:
             UsageError: the study or its versions cannot be read.
             DataError: a damaged record.
         """
+        own = self.path.endswith(VERSION_SUFFIXES)
         for name in self._versions():
             try:
-                return self._session.show(name, self._selection)
+                found = self._session.show(name, self._selection)
             except UsageError:
                 continue  # nothing is recorded of it
+            file = self._file(found.profile)
+            if own or any(place == file for place, _ in _beside(found.profile)):
+                return found
         return None
+
+    def _file(self, profile: Profile) -> int | None:
+        """Which of a profile's sources the file is; None: none of them."""
+        names = [each.path for each in profile.sources]
+        return names.index(self.path) if self.path in names else None
 
     def lines(self, text: str, tried: Profile | None = None) -> dict[int, list[Beside]]:
         """What is known of the lines (counted from 1) of a text: times, and what was counted.
@@ -178,8 +181,7 @@ class OpenedFile:
 
     def _placed(self, profile: Profile, text: str) -> dict[int, list[Beside]]:
         """What stands beside the lines that are unchanged in a text, and use nothing changed."""
-        file = next((n for n, each in enumerate(profile.sources) if each.path == self.path), -1)
-        if file < 0:
+        if (file := self._file(profile)) is None:
             return {}
         sources = list(profile.sources)
         sources[file] = replace(sources[file], text=text)
@@ -193,8 +195,8 @@ class OpenedFile:
             if old in known and (old[0], new[0]) == (file, file) and new not in found.links_new
         }
 
-    def headline(self, text: str) -> Headline | None:
-        """What is said of the version at its kernel's definition; None: nothing is recorded.
+    def headline(self, text: str) -> tuple[int, str, Commands] | None:
+        """What is said of the version at its kernel: a line (from 1), words, what one may run.
 
         Args:
             text: The text of now.
@@ -205,9 +207,7 @@ class OpenedFile:
         profile, words = target.profile, [target.label]
         if target.timing is not None:
             words.append(quantity(target.timing.time.value, "s"))
-        commands: list[tuple[str, tuple[str, ...]]] = [
-            (verb, (verb, target.name)) for verb in ("verify", "profile")
-        ]
+        commands: Commands = [(verb, (verb, target.name)) for verb in ("verify", "profile")]
         if parent := target.version.parent:
             before = f"{self.study}/{parent}"
             commands.append((f"diff to {parent}", ("diff", before, target.name)))
@@ -227,7 +227,7 @@ class OpenedFile:
         routines = read([scan(text, self.path)]).routines
         places = {each.name: each.head_place[1] for each in reversed(routines) if each.kernel}
         line = places.get(wanted, min(places.values(), default=1))
-        return Headline(line, " · ".join(words), tuple(commands))
+        return line, " · ".join(words), commands
 
     def refuted(self, target: Target) -> Iterator[Remark]:
         """What of a version's predictions did not come true, by what is recorded.
