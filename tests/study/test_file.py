@@ -47,6 +47,42 @@ def test_what_a_study_prints_goes_to_standard_error(
     assert captured.err == "a\nb\n"
 
 
+RAISES = "type('L', (), {'__repr__': lambda self: 1 / 0})()"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("title", "10**5000", "`title` cannot be used: ValueError: Exceeds the limit"),
+        ("title", RAISES, "`title` cannot be used: ZeroDivisionError: division by zero"),
+        ("title", r"'\udcff'", "`title` cannot be used: UnicodeEncodeError: 'utf-8' codec"),
+        ("tolerance", RAISES, "`tolerance` cannot be used: ZeroDivisionError"),
+        ("problems", "10**5000", "`problems` cannot be used: ValueError"),
+        ("problems", "{'n1': {'n': 'x', 'uses': 3}}", "`problems` cannot be used: TypeError"),
+        ("input_names", RAISES, "`input_names` cannot be used: ZeroDivisionError"),
+        ("flops", RAISES, "`flops` cannot be used: ZeroDivisionError"),
+        ("bytes", RAISES, "`bytes` cannot be used: ZeroDivisionError"),
+        ("derive", RAISES, "`derive` cannot be used: ZeroDivisionError"),
+        ("outputs", RAISES, "`outputs` cannot be used: ZeroDivisionError"),
+        ("inputs", "{'x': [[1], [2, 3]]}", "`inputs` cannot be used: ValueError: setting an arr"),
+        ("reference", "{'y': ((7,), '(9,9)i4')}", "`reference` cannot be used: ValueError"),
+    ],
+)
+def test_what_a_value_raises_where_it_is_looked_at_is_said(
+    maker: Maker, name: str, value: str, said: str
+) -> None:
+    maker.write("v0.cu", VERSION)
+    plain = name in ("title", "tolerance", "problems", "input_names")
+    given = f"{name} = {value}" if plain else f"def {name}(*given):\n    return {value}"
+    maker.write("study.py", f"{STUDY}\n{given}\n")
+    with pytest.raises(UsageError) as raised:
+        study = maker.load()
+        problem = study.problem()
+        study.flops(problem), study.bytes(problem)
+        study.reference(problem, study.inputs(problem, np.random.default_rng(1)))
+    assert said in raised.value.message and "study.py:1" in raised.value.message
+
+
 def test_problems_may_be_a_list(maker: Maker) -> None:
     start, end = STUDY.index("problems = {"), STUDY.index("tolerance =")
     listed = 'problems = [{"name": "a", "N": 1, "uses": "verify"}, {"name": "b", "N": 2}]\n'

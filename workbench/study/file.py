@@ -8,14 +8,15 @@ were. Whatever it raises becomes a UsageError with the file's own line.
 from __future__ import annotations
 
 import contextlib
+import functools
 import keyword
 import operator
 import sys
 import traceback
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ptxemu import ELEMENT_BYTES
 from workbench.disk.limits import ARRAY
@@ -57,6 +58,32 @@ def compiled(text: str, path: Path, shown: str) -> types.CodeType:
         raise UsageError(f"{shown}:{line}: not valid Python: {why}", "Correct it.") from error
 
 
+_Read = TypeVar("_Read", bound=Callable[..., Any])
+
+
+def _judged(read: _Read) -> _Read:
+    """What a value of the file raises while it is looked at, or shown, is the file's own fault."""
+
+    @functools.wraps(read)
+    def reading(file: StudyFile, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return read(file, *args, **kwargs)
+        except WorkbenchError:
+            raise
+        except (Exception, SystemExit) as error:
+            what = args[0] if args and isinstance(args[0], str) else read.__name__
+            raise file.error(f"`{what}` cannot be used: {_words(error)}") from None
+
+    return cast("_Read", reading)
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # its own words are the file's code as well
+        return type(error).__name__
+
+
 class StudyFile:
     """The names that a ``study.py`` defines, behind checks.
 
@@ -87,8 +114,9 @@ class StudyFile:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == str(self.path)]
         line = (lines[-1] if lines else None) or 1
+        kind, colon, said = _words(error).partition(":")
         return self.error(
-            f"{type(error).__name__} {when}: {error}",
+            f"{kind} {when}{colon}{said}",
             "The file is plain Python; correct that line.",
             line,
         )
@@ -122,13 +150,16 @@ class StudyFile:
             if not callable(self._required(name)):
                 raise self.error(f"`{name}` must be a function")
 
+    @_judged
     def text(self, name: str) -> str:
         """A string that must be there and not be blank."""
         value = self._required(name)
         if not isinstance(value, str) or not value.strip():
             raise self.error(f"`{name}` must be a sentence, not {value!r}")
+        value.encode()  # a lone surrogate can be stored and shown nowhere
         return " ".join(value.split())
 
+    @_judged
     def tolerance(self) -> float:
         """The tolerance: 0, for results that are right to the bit, or a number below 1."""
         value = self._required("tolerance")
@@ -137,6 +168,7 @@ class StudyFile:
             raise self.error(f"`tolerance` must be 0 or a number below 1, not {value!r}")
         return float(value)
 
+    @_judged
     def flag(self, name: str) -> bool:
         """True or False; False where it is not there."""
         value = self._names.get(name, False)
@@ -144,6 +176,7 @@ class StudyFile:
             raise self.error(f"`{name}` must be True or False, not {value!r}")
         return value
 
+    @_judged
     def names(self, name: str) -> tuple[str, ...]:
         """A list or tuple of identifiers."""
         value = self._required(name)
@@ -153,7 +186,13 @@ class StudyFile:
             raise self.error(f"`{name}` must be a tuple of names, not {value!r}")
         return tuple(value)
 
-    def integers(self, value: object, where: str) -> dict[str, int]:
+    @_judged
+    def derive(self, parameters: dict[str, int]) -> dict[str, int]:
+        """What ``derive`` adds to a problem's parameters; nothing where it is not there."""
+        found = self.call("derive", parameters) if self.has("derive") else {}
+        return self._integers(found, "derive")
+
+    def _integers(self, value: object, where: str) -> dict[str, int]:
         """A dict of parameter names to integers, as plain `int`."""
         if not isinstance(value, Mapping):
             raise self.error(f"{where} must give a dict of integers, not {value!r}")
@@ -177,6 +216,7 @@ class StudyFile:
                 raise self.error(f"{where}: `{name}` must be an integer, not {number!r}") from None
         return found
 
+    @_judged
     def problems(self) -> dict[str, Problem]:
         """The problems, from ``{name: {...}}`` or ``[{"name": ..., ...}]``."""
         value = self._required("problems")
@@ -219,7 +259,7 @@ class StudyFile:
                     f"problem `{name}`: unknown use {use!r}",
                     did_you_mean(str(use), USES, "uses"),
                 )
-        parameters = self.integers(rest.pop("parameters", rest), f"problem `{name}`")
+        parameters = self._integers(rest.pop("parameters", rest), f"problem `{name}`")
         return Problem(name=name, parameters=parameters, uses=uses)
 
     def _check_same_parameters(self, problems: dict[str, Problem]) -> None:
@@ -233,6 +273,7 @@ class StudyFile:
                     "Give every problem all of them, so that a version can rely on each.",
                 )
 
+    @_judged
     def outputs(self, parameters: dict[str, int]) -> dict[str, tuple[tuple[int, ...], str]]:
         """What ``outputs`` gives: name -> (shape, dtype name)."""
         value = self.call("outputs", parameters)
@@ -256,6 +297,22 @@ class StudyFile:
             found[str(name)] = (sizes, str(dtype))
         return found
 
+    @_judged
+    def count(self, function: str, parameters: dict[str, int], problem: str) -> int:
+        """What ``flops`` or ``bytes`` gives for a problem."""
+        value = self.call(function, parameters)
+        try:
+            count = operator.index(value)
+        except TypeError:
+            count = -1
+        if count < 0:
+            raise self.error(
+                f"{function}() gave {value!r} for problem {problem}",
+                "It must give a count, an integer of 0 or more.",
+            )
+        return count
+
+    @_judged
     def inputs(
         self, parameters: dict[str, int], rng: np.random.Generator, names: tuple[str, ...]
     ) -> dict[str, npt.NDArray[np.generic]]:
@@ -271,6 +328,7 @@ class StudyFile:
             )
         return {name: np.ascontiguousarray(value[name]) for name in names}
 
+    @_judged
     def pointers(
         self, parameters: dict[str, int], sizes: Mapping[str, int | None]
     ) -> tuple[Pointer, ...]:
@@ -303,6 +361,7 @@ class StudyFile:
             found.append(Pointer(buffer=buffer, offset=at, target=target, target_offset=to))
         return tuple(found)
 
+    @_judged
     def reference(
         self,
         function: str,

@@ -14,7 +14,6 @@ or older than the file, `SeenStudy.note` says so, and all else is shown.
 from __future__ import annotations
 
 import contextlib
-import operator
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -137,8 +136,7 @@ class Study:
     def parameters(self, problem: Problem) -> dict[str, int]:
         """The problem's parameters and what ``derive`` in study.py adds to them."""
         own = dict(problem.parameters)
-        derived = self._file.call("derive", dict(own)) if self._file.has("derive") else {}
-        return own | self._file.integers(derived, "derive")
+        return own | self._file.derive(dict(own))
 
     def outputs(self, problem: Problem) -> dict[str, tuple[tuple[int, ...], str]]:
         """Output name -> (shape, dtype name)."""
@@ -201,17 +199,7 @@ class Study:
         return self._count("bytes", problem)
 
     def _count(self, function: str, problem: Problem) -> int:
-        value = self._file.call(function, self.parameters(problem))
-        try:
-            count = operator.index(value)
-        except TypeError:
-            count = -1
-        if count < 0:
-            raise self._file.error(
-                f"{function}() gave {value!r} for problem {problem.name}",
-                "It must give a count, an integer of 0 or more.",
-            )
-        return count
+        return self._file.count(function, self.parameters(problem), problem.name)
 
     @property
     def work(self) -> Literal["flop", "op"]:
