@@ -111,7 +111,7 @@ def test_what_stands_between_the_same_kernels_took_the_place() -> None:
         ("fused", "bias+relu", "fast"),
     }
     assert ("split", "fast", "bias+relu") in fates(survey(A, ("fast", 7), Z, times=4), old)
-    assert ("renamed", "bias", "wholly_new") in fates(
+    assert ("replaced", "bias", "wholly_new") in fates(
         survey(A, ("bias", 5), Z, times=3), survey(A, ("wholly_new", 4), Z, times=3)
     )
 
@@ -119,7 +119,7 @@ def test_what_stands_between_the_same_kernels_took_the_place() -> None:
 def test_a_kernel_that_is_launched_otherwise_did_not_take_the_place() -> None:
     old = survey(A, ("bias", 5), Z, times=4)
     new = survey(A, ("other", 5), ("other", 5), Z, times=4)
-    assert ("renamed", "bias", "other") in fates(old, new), "the order says where each stands"
+    assert ("replaced", "bias", "other") in fates(old, new), "the order says where each stands"
     old, new = (replace(one, sequence=(), steady=None) for one in (old, new))
     assert {("went", "bias", ""), ("came", "", "other")} <= fates(old, new)
 

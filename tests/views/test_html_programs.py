@@ -84,14 +84,14 @@ def test_a_comparison_says_what_became_of_every_kernel(surveyed: Path) -> None:
     found = rows(text)
     assert "kernels 97.0 ms → 93.3 ms: 1.04× faster, −3.67 ms; one run has no interval" in text
     assert "copies 4.62 ms → 4.24 ms, together 102 ms → 97.6 ms on the GPU." in text
-    assert "4 kernels came, 6 kernels went and 1 kernel renamed." in text
+    assert "4 kernels came, 6 kernels went and 1 kernel replaced by 1." in text
     assert found["came fmha_cutlassF_f32_aligned_64x64_rf_sm80"][1:4] == [
         "—",
         "3.47 ms 3.55%",
         "+3.47 ms",
     ]
     assert found["went softmax_warp_forward"][1:3] == ["690 µs 0.679%", "—"]
-    assert found["renamed CatArrayBatchedCopy → CatArrayBatchedCopy_vectorized"][5] == "40"
+    assert found["replaced CatArrayBatchedCopy → CatArrayBatchedCopy_vectorized"][5] == "40"
     # What did not change is one line, and the last is what all of them come to.
     assert found["24 unchanged kernels and copies (below)"][1].startswith("64.2 ms")
     assert found["all of them"][3:] == ["−4.04 ms −4.0%", "100%", "6,325 → 5,845"]

@@ -390,13 +390,13 @@ def test_as_many_kernels_are_named_as_are_counted(name: str) -> None:
     assert said is not None and named == int(said[1])
 
 
-def test_both_names_of_what_was_renamed_are_there() -> None:
+def test_both_names_of_what_was_replaced_are_there() -> None:
     found = of_truth("orthogonalize").difference
-    shown = [row[1] for row in difference_sheet(found).shown if row[0] == "renamed"]
+    shown = [row[1] for row in difference_sheet(found).shown if row[0] == "replaced"]
     assert len(shown) == 2 and all("→ sm90_xmma_gemm_f32f32_tf32f32" in name for name in shown)
     alike = f"{LONG}_a", f"{LONG}_b"
     found = between({alike[0]: 9_000_000}, {alike[1]: 3_000_000})
-    (name,) = (row[1] for row in difference_sheet(found).shown if row[0] == "renamed")
+    (name,) = (row[1] for row in difference_sheet(found).shown if row[0] == "replaced")
     assert name.endswith("_b")
 
 

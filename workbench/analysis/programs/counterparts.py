@@ -2,10 +2,10 @@
 
 A kernel that is on both sides under its full name is the same. Of the others the name of the
 function decides next, then the order of launches: what is launched now where something else was
-launched before has taken its place: one for one (renamed), several for one (fused), one for several
-(split). Where the order does not show it (it is kept of some hundred launches, and not at all in
-older records) two kernels that something mostly stands between say the same, and then that both are
-launched inside of one NVTX range. What is left came or went.
+launched before has taken its place: one for one or several for several (replaced), several for one
+(fused), one for several (split). Where the order does not show it (it is kept of some hundred
+launches, and not at all in older records) two kernels that something mostly stands between say the
+same, and then that both are launched inside of one NVTX range. What is left came or went.
 
 Launches of a work fall into classes: one grid, block and dynamic shared memory each. A class
 corresponds to that of the same configuration; where an edit chose another configuration, to the
@@ -30,7 +30,7 @@ from workbench.capture.records import ProgramCapture, Shape, Steady, SteadyWork,
 from workbench.model import Dim3, Launch, Profile, Record
 from workbench.units import extent, quantity
 
-Fate = Literal["same", "renamed", "fused", "split", "replaced", "came", "went"]
+Fate = Literal["same", "fused", "split", "replaced", "came", "went"]
 #: How alike two names must be that may mean one function, where nothing else tells.
 _ALIKE = 0.75
 #: How far apart the times of what was fused or split may lie, as a factor.
@@ -340,7 +340,7 @@ def _known(sides: _Sides) -> tuple[dict[int, object], dict[int, object]]:
 
 def _fate(before: Collection[int], after: Collection[int]) -> Fate:
     fates: dict[tuple[bool, bool], Fate] = {
-        (False, False): "renamed",
+        (False, False): "replaced",
         (True, False): "fused",
         (False, True): "split",
         (True, True): "replaced",
@@ -406,7 +406,7 @@ def _by_likeness(sides: _Sides) -> None:
         }
         best = max(scores, key=lambda new: scores[new], default=None)
         if best is not None and scores[best] >= _ALIKE:
-            sides.take("renamed", [old], [best])
+            sides.take("replaced", [old], [best])
 
 
 # --- classes of launches ---------------------------------------------------------------------

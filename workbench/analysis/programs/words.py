@@ -292,7 +292,7 @@ def _rank_changes(difference: ProgramDifference) -> list[str]:
 
 
 def fate_words(difference: ProgramDifference) -> str:
-    """``4 kernels came, 1 kernel renamed and 9 kernels replaced by 2``; "" where all stayed.
+    """``4 kernels came, 3 kernels fused into 1 and 9 kernels replaced by 2``; "" where all stayed.
 
     Nor where a tuner ran: what it launches besides is none of the program's calls.
     """

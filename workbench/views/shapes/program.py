@@ -8,7 +8,7 @@ from workbench.model import Number
 from workbench.views.shapes import Document
 from workbench.views.shapes.step import StepDocument
 
-FateName = Literal["same", "renamed", "fused", "split", "replaced", "came", "went"]
+FateName = Literal["same", "fused", "split", "replaced", "came", "went"]
 
 
 class ProgramTime(Document, frozen=True):
