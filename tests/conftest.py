@@ -19,9 +19,11 @@ from hypothesis import settings
 
 from tests.attacks.book import table
 from tests.study_maker import Maker
-from workbench.project import CEILING_VARIABLE, TRUST_VARIABLE
 
 #: A small project, and stand-ins for the GPU and for ncu, wherever a test asks for them.
+from workbench.disk import limits
+from workbench.project import CEILING_VARIABLE, TRUST_VARIABLE
+
 pytest_plugins = ["tests.engines.stand_ins"]
 
 REPO = Path(__file__).resolve().parent.parent
@@ -67,6 +69,14 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def own_totals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process may take in of many files is each test's own, and not its worker's."""
+    for total in (limits.EXPANDED, limits.SOURCES, limits.LOOKUPS):
+        monkeypatch.setattr(total, "_taken", {})
+        monkeypatch.setattr(total, "_sum", 0)
 
 
 @pytest.fixture(scope="session", autouse=True)

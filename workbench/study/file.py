@@ -326,7 +326,11 @@ class StudyFile:
                 f"inputs() gave {given}, but input_names are {sorted(names)}",
                 "Both must name the same buffers.",
             )
-        return {name: np.ascontiguousarray(value[name]) for name in names}
+        found = {name: np.ascontiguousarray(value[name]) for name in names}
+        for name, array in found.items():
+            if array.dtype.hasobject:
+                raise self.error(f"inputs(): `{name}` holds Python objects, and no numbers")
+        return found
 
     @_judged
     def pointers(
