@@ -54,6 +54,8 @@ def test_foreign_owners(root: Path, portion: Portion, monkeypatch: pytest.Monkey
             settings.unlink()
             table = HOSTILE.replace("[", "[tool.workbench.") if "pyproject" in name else HOSTILE
             path.write_text(table)
+        if not path.suffix:
+            path.mkdir(exist_ok=True)  # pages are there once they were written
         os.chown(path, OTHER, OTHER)
         words = line.format(turn.number).split()
         with harness.untouched(outside, turn.kind):

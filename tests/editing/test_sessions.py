@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,8 @@ def talk(root: Path, job: Callable[[Client], Awaitable[None]], wishes: object = 
         async with connected(root, wishes) as client:
             await job(client)
 
-    asyncio.run(one())
+    with ThreadPoolExecutor(1) as alone:  # a browser's tests leave a loop in this thread
+        alone.submit(asyncio.run, one()).result()
 
 
 def leave_a_mark(root: Path) -> Path:

@@ -113,6 +113,8 @@ def configured(project: Project) -> None:
 PREDICTION = '[[expect]]\ncounter = "registers"\nchange = "same"\n--- */'
 #: One after the other, each on what the ones before it left: what is edited, and which pages of
 #: the ladder may be others then.
+#: Where the way to the fastest version is another, so is what comes next on it.
+ALONG_IT = ("v3..v4", "v4", "v4..v5", "v5")
 EDITS: list[tuple[str, Edit, set[str]]] = [
     (
         "a line of code: the version is stale",
@@ -138,7 +140,7 @@ EDITS: list[tuple[str, Edit, set[str]]] = [
     (
         "a time: all that is made from it, and the ladder",
         timed("v5", 3e-4),
-        {LADDER_PAGE, "v4", "v5", "v4..v5"},
+        {LADDER_PAGE, *ALONG_IT},
     ),
     (
         "the time of the library, which all are compared with",
@@ -148,9 +150,9 @@ EDITS: list[tuple[str, Edit, set[str]]] = [
     (
         "a new version, and its neighbour",
         added,
-        {LADDER_PAGE, "v5", "v4..v5", "v6", "v5..v6"},
+        {LADDER_PAGE, *ALONG_IT, "v6", "v5..v6"},
     ),
-    ("its end", removed, {LADDER_PAGE, "v5", "v4..v5", "v6", "v5..v6"}),
+    ("its end", removed, {LADDER_PAGE, *ALONG_IT, "v6", "v5..v6"}),
     ("another parent", edited("v5.cu", "\n[[", 'parent = "v3"\n[['), ALL),
     ("the study's title", told, {LADDER_PAGE}),
     ("what is not to be read", edited("study.py", "title = ", "title = = "), ALL),
