@@ -223,37 +223,19 @@ class CudaVersion:
         return run
 
     def _tensor_map(self, argument: TensorMapArg, array: DeviceArray) -> bytes:
-        try:
+        with _described(f"the tensor map at {argument.where}", "encoding a tensor map"):
             argument.check(array.nbytes)
             return Driver().tensor_map(argument.map, array.address)
-        except UsageError as error:
-            raise WorkerError("bad-version", f"{error.message}. {error.hint}") from error
-        except DriverError as error:
-            raise WorkerError(
-                "unsupported",
-                f"the tensor map at {argument.where}",
-                during="encoding a tensor map",
-                code=str(error),
-            ) from error
 
     def _texture(self, argument: TextureArg, array: DeviceArray) -> ScalarArg:
         """The texture object over an array, as a number; what it copies, it copies now."""
         known = (argument, array.address)
-        try:
+        with _described(f"the texture at {argument.where}", "making a texture object"):
             argument.check(array.nbytes)
             if known not in self._textures:
                 stream = int(self._session.stream.handle)
                 made = DeviceTexture(Driver(), argument.texture, array.address, stream)
                 self._textures[known] = made
-        except UsageError as error:
-            raise WorkerError("bad-version", f"{error.message}. {error.hint}") from error
-        except DriverError as error:
-            raise WorkerError(
-                "unsupported",
-                f"the texture at {argument.where}",
-                during="making a texture object",
-                code=str(error),
-            ) from error
         return ScalarArg(value=self._textures[known].handle, ctype="ulong")
 
     def _extended_step(self, launch: ResolvedLaunch, cells: list[bytes]) -> Callable[[], None]:
@@ -487,6 +469,17 @@ class Benches:
         study = self.study(job)
         with _as_bad_study():
             return Bench(study, study.problem(job.problem), job.seed)
+
+
+@contextlib.contextmanager
+def _described(what: str, during: str) -> Iterator[None]:
+    """A descriptor that does not fit, or that the driver refuses, as the worker's error."""
+    try:
+        yield
+    except UsageError as error:
+        raise WorkerError("bad-version", f"{error.message}. {error.hint}") from error
+    except DriverError as error:
+        raise WorkerError("unsupported", what, during=during, code=str(error)) from error
 
 
 @contextlib.contextmanager
