@@ -26,6 +26,8 @@ _tidied: set[tuple[int, int]] = set()
 #: The same of folders for temporary files.
 _left_by_killed: set[tuple[int, int]] = set()
 _PRIVATE = "workbench-"
+#: How much of a file's end is read at once where its last whole line is looked for.
+_TAIL = 1 << 16
 
 
 def is_temporary(name: str) -> bool:
@@ -55,6 +57,51 @@ def replace_file(root: Path, name: str, data: bytes, *, durable: bool = False) -
         except OSError:
             _drop(place, temporary)
             raise
+
+
+def append_file(root: Path, name: str, data: bytes) -> None:
+    """Add whole lines to the end of a file, durably; call under a lock.
+
+    A line that a killed writer left unfinished is removed before; where there is no room, what
+    was there before stays as it was.
+
+    Args:
+        root: The folder that `name` is relative to; made where it is missing.
+        name: With forward slashes; made where it is missing.
+        data: Lines, each with its end.
+
+    Raises:
+        MissingError, DataError: as `replace_file`.
+    """
+    with _at(root, name) as (place, file):
+        handle = open_locked(place, file)
+        try:
+            end = _end_of_lines(handle)
+            os.ftruncate(handle, end)
+            os.lseek(handle, end, os.SEEK_SET)
+            try:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[os.write(handle, rest) :]
+                os.fsync(handle)
+            except OSError:
+                os.ftruncate(handle, end)
+                raise
+        finally:
+            os.close(handle)
+
+
+def _end_of_lines(handle: int) -> int:
+    """Where the last whole line of a file ends."""
+    end = os.fstat(handle).st_size
+    while end:
+        begin = max(0, end - _TAIL)
+        os.lseek(handle, begin, os.SEEK_SET)
+        found = os.read(handle, end - begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        end = begin
+    return 0
 
 
 @contextlib.contextmanager

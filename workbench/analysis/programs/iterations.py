@@ -127,7 +127,7 @@ _WORTH = 0.1
 _NAMED, _ROUNDED = 2, 1.02
 
 
-class Tuning(Record, frozen=True):
+class Autotuning(Record, frozen=True):
     """Kernels that were tried before the iterations, in many configurations, each again and again.
 
     An iteration launches one of these or none. `tried` and `between` are places in the survey,
@@ -145,7 +145,7 @@ class Tuning(Record, frozen=True):
     share: float
 
 
-def tuning(survey: Survey) -> Tuning | None:
+def tuning(survey: Survey) -> Autotuning | None:
     """What was tried before the iterations; None where nothing says so, or it is not worth a word.
 
     Kernels of unlike sizes are not unlike configurations: those differ in more than the grid.
@@ -185,7 +185,7 @@ def tuning(survey: Survey) -> Tuning | None:
     beside = sum(sum(survey.works[place].total_ns) for place in between)
     if not tried or not _WORTH * warm <= spent + beside <= _ROUNDED * warm:
         return None
-    return Tuning(
+    return Autotuning(
         tried=tuple(sorted(tried, key=lambda place: -tried[place][2])),
         configurations=sum(configurations for configurations, _, _ in tried.values()),
         launches=sum(launches for _, launches, _ in tried.values()) / runs,

@@ -1,0 +1,396 @@
+"""A tuning as it is kept: every trial of a version's space, what became of it, and the winners.
+
+Layout below the root (``profiles/`` of a project)::
+
+    <device>/<study>/tuned/<version>/<engine>.jsonl
+
+A file is lines of JSON that are only ever added to: what a run began with (`TuningBegun`), a
+`Trial` each as it ends, and how the run ended (`TuningEnded`). So whatever kills the program costs
+what was under way and nothing else; a last line that was cut off is told (`Tuning.torn`), passed
+over and removed by the next one who writes. A run that goes on adds a `TuningBegun` of its own; one
+of other sources or another space begins the file anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from workbench.disk.limits import RECORD, read_regular
+from workbench.disk.lock import locked
+from workbench.disk.writing import append_file, replace_file
+from workbench.errors import DataError, MissingError
+from workbench.model import Record
+from workbench.store import component
+
+#: A parameter's value: of a define, or a block's shape as ``32x8``.
+Value = int | float | str | bool
+Values = dict[str, Value]
+#: What became of a trial. ``dropped``: slower than the best for certain, and so not timed to the
+#: end. ``not run``: never tried, for `Trial.why`.
+Fate = Literal[
+    "timed",
+    "dropped",
+    "not compiled",
+    "does not fit",
+    "wrong",
+    "hung",
+    "failed",
+    "not run",
+]
+FATES: tuple[Fate, ...] = (
+    "timed", "dropped", "not run", "does not fit", "not compiled", "wrong", "hung", "failed",
+)  # fmt: skip
+TuningEngine = Literal["gpu", "emulator"]
+#: Why a run ended: all of the space was tried, or the search found no better; its time was over.
+Reason = Literal["space", "converged", "budget", "interrupted", "failed"]
+
+FORMAT, SCHEMA = "workbench-tuning", 1
+#: The folder of a study's tunings, beside those of its versions.
+TUNED = "tuned"
+_LOCK_S = 1.0
+
+
+class Trial(Record, frozen=True):
+    """One choice of values on one problem.
+
+    `registers` (a thread's) and `shared` (bytes a block, static and dynamic) are the largest of
+    the launches, `occupancy` (0-1) is the theoretical one of the launch with the least. `bound_s`
+    is a bound below the time, from counts of the emulator and the chip's peaks; `estimate` is
+    what trials were ordered by: the bound, lengthened where few warps are resident and the last
+    wave is short. `samples_s` are times in seconds, in the order in which they were taken;
+    `low_s` and `high_s` are the ends of the 95% interval of their median, `median_s`. `gpu_s` are
+    the seconds of a GPU that it took, start and check included. What is not known is None.
+    """
+
+    values: Values
+    fate: Fate
+    problem: str
+    why: str = ""
+    registers: int | None = None
+    shared: int | None = None
+    occupancy: float | None = None
+    bound_s: float | None = None
+    estimate: float | None = None
+    samples_s: tuple[float, ...] = ()
+    low_s: float | None = None
+    median_s: float | None = None
+    high_s: float | None = None
+    gpu_s: float | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Which trial it is: a later line of the same one takes its place."""
+        return key_of(self.values), self.problem
+
+
+class TuningBegun(Record, frozen=True):
+    """What a run of `workbench tune` began with; see `Tuning`."""
+
+    study: str
+    version: str
+    source_hash: str
+    problems: tuple[str, ...]
+    gpu: str
+    engine: TuningEngine
+    parameters: dict[str, tuple[Value, ...]]
+    default: Values
+    strategy: str
+    seed: int
+    started: str
+    requires: str = ""
+    budget_s: float | None = None
+    format: str = FORMAT
+    schema_version: int = SCHEMA
+
+    def goes_on(self, earlier: TuningBegun) -> bool:
+        """Whether trials of an earlier run are of the same sources and the same space."""
+        return all(
+            getattr(self, name) == getattr(earlier, name)
+            for name in ("source_hash", "parameters", "requires", "default")
+        )
+
+
+class TuningEnded(Record, frozen=True):
+    """How a run ended, and the GPU seconds of all that it did."""
+
+    ended: Reason
+    stopped: str
+    gpu_s: float | None = None
+
+
+class Tuning(Record, frozen=True, weakref=True, dict=True):
+    """A version's tuning: all runs of the same sources and space, taken together.
+
+    Attributes:
+        study: Of the version.
+        version: What was tuned.
+        source_hash: Of the version as it was.
+        problems: On which it was tuned.
+        gpu: Slug of the device; of the emulator, that of the chip that bounds are of.
+        engine: What ran the trials.
+        parameters: Name -> values, in the order of the front matter.
+        default: The values that the version has without tuning.
+        requires: What a choice of values must meet.
+        strategy: How choices were made: ``all``, in the order of the estimate, or a search's name.
+        seed: Of the inputs and of the search.
+        budget_s: What the last run was given, in seconds.
+        gpu_s: GPU seconds of all runs; None: none was used.
+        started: When the first run began (ISO 8601).
+        stopped: When the last one ended; empty: it was killed, or is at work.
+        ended: Why; see `Reason`.
+        trials: In the order in which they ended, each once.
+        torn: The last line was cut off.
+    """
+
+    study: str
+    version: str
+    source_hash: str
+    problems: tuple[str, ...]
+    gpu: str
+    engine: TuningEngine
+    parameters: dict[str, tuple[Value, ...]]
+    default: Values
+    strategy: str
+    seed: int
+    started: str
+    trials: tuple[Trial, ...] = ()
+    requires: str = ""
+    budget_s: float | None = None
+    gpu_s: float | None = None
+    stopped: str = ""
+    ended: Reason = "interrupted"
+    torn: bool = False
+
+    def of(self, problem: str) -> tuple[Trial, ...]:
+        """The trials on a problem."""
+        return tuple(each for each in self.trials if each.problem == problem)
+
+    def ranked(self, problem: str) -> tuple[Trial, ...]:
+        """The timed trials on a problem, from the fastest on; of the emulator by the estimate."""
+        timed = [each for each in self.of(problem) if each.fate == "timed"]
+        return tuple(sorted(timed, key=_rank))
+
+    def default_trial(self, problem: str) -> Trial | None:
+        """What the values without tuning came to on a problem; None: they were not tried."""
+        key = key_of(self.default), problem
+        return next((each for each in self.trials if each.key == key), None)
+
+    @property
+    def winners(self) -> dict[str, Trial]:
+        """Problem -> its best trial; a problem without any is not there."""
+        found = {problem: self.ranked(problem) for problem in self.problems}
+        return {problem: ranked[0] for problem, ranked in found.items() if ranked}
+
+    @cached_property
+    def fates(self) -> dict[Fate, int]:
+        """How many trials came to what; those that none came to are not there."""
+        count = {fate: sum(each.fate == fate for each in self.trials) for fate in FATES}
+        return {fate: many for fate, many in count.items() if many}
+
+    @property
+    def saved(self) -> int:
+        """How many runs on a GPU fell away on the CPU, before any was made."""
+        before = ("not compiled", "does not fit", "wrong", "hung", "failed", "not run")
+        return sum(each.fate in before and each.gpu_s is None for each in self.trials)
+
+
+def key_of(values: Values) -> str:
+    """Values as one word, the same whatever order they are in: ``TILE=32,UNROLL=4``."""
+    return ",".join(f"{name}={values[name]}" for name in sorted(values))
+
+
+def _rank(trial: Trial) -> tuple[float, float, str]:
+    def last(value: float | None) -> float:
+        return math.inf if value is None else value
+
+    return last(trial.median_s), last(trial.estimate), key_of(trial.values)
+
+
+# --- the file ------------------------------------------------------------------------------
+
+
+class _TuningLine(Record, frozen=True):
+    """A line: one of the three."""
+
+    begun: TuningBegun | None = None
+    trial: Trial | None = None
+    ended: TuningEnded | None = None
+
+
+def path_of(root: Path, device: str, study: str, version: str, engine: TuningEngine) -> Path:
+    """Where a tuning is (to be) kept, below the store's folder."""
+    return root / _folder(device, study, version) / f"{engine}.jsonl"
+
+
+def _folder(device: str, study: str, version: str) -> str:
+    names = component(device, "device"), component(study, "study"), TUNED
+    return "/".join((*names, component(version, "version")))
+
+
+class TuningLog:
+    """Adds to a tuning's file while its lock is held; see `writing`."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self._root, self._name = root, name
+
+    def trial(self, trial: Trial) -> None:
+        """Keep a trial; it is on the disk when this returns.
+
+        Raises:
+            MissingError: no space, no permission. What was kept before is as it was.
+        """
+        self._add(_TuningLine(trial=trial))
+
+    def ended(self, ended: TuningEnded) -> None:
+        """Keep how the run ended.
+
+        Raises:
+            MissingError: as `trial`.
+        """
+        self._add(_TuningLine(ended=ended))
+
+    def _add(self, line: _TuningLine) -> None:
+        append_file(self._root, self._name, _encoded(line))
+
+
+@contextlib.contextmanager
+def writing(
+    root: Path, begun: TuningBegun, *, anew: bool = False
+) -> Iterator[tuple[TuningLog, Tuning]]:
+    """Begin a run, or go on with one of the same sources and space, and keep what comes of it.
+
+    Args:
+        root: The store's folder.
+        begun: What the run begins with.
+        anew: Begin the file anew, whatever is in it.
+
+    Yields:
+        What adds to the file, and the tuning so far: with its trials, where there are any.
+
+    Raises:
+        BusyError: the same version is being tuned by another process.
+        DataError: the file is damaged.
+        MissingError: no space, no permission.
+    """
+    folder = _folder(begun.gpu, begun.study, begun.version)
+    name = f"{folder}/{begun.engine}.jsonl"
+    with locked(root, _LOCK_S, folder):
+        lines, torn = _lines(root / name) if not anew else ([], False)
+        first = lines[0].begun if lines else None
+        line = _encoded(_TuningLine(begun=begun))
+        if first is not None and begun.goes_on(first):
+            append_file(root, name, line)
+            lines.append(_TuningLine(begun=begun))
+        else:
+            replace_file(root, name, line, durable=True)
+            lines, torn = [_TuningLine(begun=begun)], False
+        yield TuningLog(root, name), _tuning(lines, torn, root / name)
+
+
+def load(path: Path) -> Tuning:
+    """Read a tuning.
+
+    Raises:
+        MissingError: there is none, or it may not be read.
+        DataError: the file is damaged (but for its last line), foreign, or of a newer workbench.
+    """
+    lines, torn = _lines(path)
+    if not lines:
+        raise MissingError(
+            f"there is no tuning {path}", "`workbench tune VERSION` makes one of a version."
+        )
+    return _tuning(lines, torn, path)
+
+
+def find(root: Path, study: str, version: str | None = None) -> list[Path]:
+    """The tunings of a study, or of one of its versions, in the order of their paths."""
+    below = "*" if version is None else component(version, "version")
+    return sorted(root.glob(f"*/{component(study, 'study')}/{TUNED}/{below}/*.jsonl"))
+
+
+def _encoded(line: _TuningLine) -> bytes:
+    return msgspec.json.encode(line) + b"\n"
+
+
+def _lines(path: Path) -> tuple[list[_TuningLine], bool]:
+    try:
+        data = read_regular(path, RECORD)
+    except FileNotFoundError:
+        return [], False
+    except OSError as error:
+        raise MissingError(f"cannot read {path}: {error.strerror}", "Check the path.") from error
+    whole, _, rest = data.rpartition(b"\n")
+    lines: list[_TuningLine] = []
+    for number, text in enumerate(whole.split(b"\n") if whole else (), 1):
+        try:
+            lines.append(msgspec.json.decode(text, type=_TuningLine))
+        except (ValueError, RecursionError) as error:
+            raise _damaged(path, f"line {number}: {error}") from error
+    if lines:
+        _check_first(path, lines[0].begun)
+    return lines, bool(rest)
+
+
+def _check_first(path: Path, first: TuningBegun | None) -> None:
+    if first is None or first.format != FORMAT:
+        raise _damaged(path, f"it does not begin as a {FORMAT}")
+    if first.schema_version > SCHEMA:
+        raise DataError(f"{path} was written by a newer workbench", "Update workbench.")
+
+
+def _damaged(path: Path, why: str) -> DataError:
+    return DataError(
+        f"{path} is damaged: {why}",
+        "Restore it (`git checkout -- <file>`), or begin anew with `workbench tune --restart`.",
+    )
+
+
+def _tuning(lines: list[_TuningLine], torn: bool, path: Path) -> Tuning:
+    begun = [line.begun for line in lines if line.begun is not None]
+    trials: dict[tuple[str, str], Trial] = {}
+    unkept, spent = 0.0, 0.0  # GPU seconds of a run that has not ended, and of those that have
+    used = False
+    end: TuningEnded | None = None
+    for line in lines:
+        if line.begun is not None:
+            spent, unkept, end = spent + unkept, 0.0, None
+        elif line.trial is not None:
+            trials.pop(line.trial.key, None)
+            trials[line.trial.key] = line.trial
+            used = used or line.trial.gpu_s is not None
+            unkept += line.trial.gpu_s or 0.0
+        elif line.ended is not None:
+            end, unkept = line.ended, 0.0
+            spent += end.gpu_s or 0.0
+            used = used or end.gpu_s is not None
+    for each in trials.values():
+        if not all(math.isfinite(x) and x > 0 for x in each.samples_s):
+            raise _damaged(path, f"a time of {key_of(each.values)} is none")
+    first, last = begun[0], begun[-1]
+    return Tuning(
+        study=first.study,
+        version=first.version,
+        source_hash=first.source_hash,
+        problems=tuple(dict.fromkeys(name for each in begun for name in each.problems)),
+        gpu=first.gpu,
+        engine=first.engine,
+        parameters=first.parameters,
+        default=first.default,
+        strategy=last.strategy,
+        seed=last.seed,
+        started=first.started,
+        trials=tuple(trials.values()),
+        requires=first.requires,
+        budget_s=last.budget_s,
+        gpu_s=spent + unkept if used else None,
+        stopped=end.stopped if end else "",
+        ended=end.ended if end else "interrupted",
+        torn=torn,
+    )
