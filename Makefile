@@ -15,7 +15,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 # of processes, and each would compile pandas anew (3 s instead of 0.5).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help lock dist changelog screenshots agreement truth fuzz fuzz-gpu bench-emulator bench-gate demo test test-slow test-again test-long test-attacks test-cluster test-gpu unit lint format report profile docs goldens bench vscode clean
+.PHONY: help lock catalogue dist changelog screenshots agreement truth fuzz fuzz-gpu bench-emulator bench-gate demo test test-slow test-again test-long test-attacks test-cluster test-gpu unit lint format report profile docs goldens bench vscode clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,6 +107,9 @@ lock: | $(BIN)/python ## The newest versions that fit pyproject.toml, into const
 	mkdir -p build
 	$(PIP) --dry-run --ignore-installed --report build/resolved.json '.[dev,emulator,triton,parquet,plot,mcp,lsp,gpu,cluster]'
 	$(BIN)/python docs/lock.py build/resolved.json > constraints.txt
+
+catalogue: $(VENV)/.dev ## Collect what is to be translated, and compile the translations
+	$(BIN)/python -m tests.catalogue
 
 changelog: $(VENV)/.dev ## The changelog's next section, from the files in changes/
 	@$(BIN)/towncrier build --draft --version $$($(BIN)/python -c 'import workbench; print(workbench.__version__)')

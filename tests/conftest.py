@@ -39,6 +39,7 @@ def pytest_configure() -> None:
     for all processes of this run and the next ones, and not in the user's; and anew where
     anything of the workbench has changed.
     """
+    os.environ["WORKBENCH_LANG"] = "en"  # what is compared is said in English, wherever it runs
     same = "WORKBENCH_SAME_EXAMPLES" in os.environ
     settings.register_profile("workbench", deadline=None, derandomize=same)
     settings.load_profile("workbench")

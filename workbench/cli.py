@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import click
 
-from workbench import __version__
+from workbench import __version__, language
 from workbench.errors import MissingError, WorkbenchError
 
 #: Exit code for a fault of our own (EX_SOFTWARE of sysexits.h), so that it is never
@@ -94,17 +94,21 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="workbench")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
+@click.option("--json-errors", is_flag=True, help="Print errors as one line of JSON.")
 @click.option(
-    "--json-errors", is_flag=True, expose_value=False, help="Print errors as one line of JSON."
+    "--lang",
+    type=click.Choice(list(language.LANGUAGES)),
+    help="Language of what people read (default: that of WORKBENCH_LANG, or of LANG).",
 )
 @click.pass_context
-def app(ctx: click.Context, debug: bool) -> None:
+def app(ctx: click.Context, debug: bool, json_errors: bool, lang: str | None) -> None:
     """What did my change to a CUDA kernel move, by how much, and on which line?
 
     A version is v3, or sgemm/v3 where the default study is not meant. A report
     file, x.ncu-rep or x.ncu-rep::kernel, may stand wherever a version may stand.
     """
     ctx.obj = {"debug": debug}
+    language.use("en" if json_errors else lang or language.asked(os.environ))
 
 
 def _print_error(error: WorkbenchError, *, code: int | None = None, plain: bool = False) -> None:
@@ -200,7 +204,11 @@ def main(argv: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else argv
     debug = "--debug" in arguments
     # Options of ours stand before the command; behind it they may be another program's.
-    plain = "--json-errors" in itertools.takewhile(lambda each: each.startswith("-"), arguments)
+    ours = itertools.takewhile(
+        lambda pair: pair[1].startswith("-") or pair[0] == "--lang",
+        itertools.pairwise(["", *arguments]),
+    )
+    plain = any(each == "--json-errors" for _, each in ours)
     _ready_streams()
     try:
         # Not click's own standalone mode: it would turn Ctrl-C into exit code 1.

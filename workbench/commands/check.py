@@ -11,7 +11,14 @@ import click
 
 from workbench.analysis.gates import overall
 from workbench.analysis.story import explain
-from workbench.commands.options import folded, force_option, run_options, selection_options
+from workbench.commands.options import (
+    folded,
+    force_option,
+    format_chosen,
+    run_options,
+    selection_options,
+    speak_for,
+)
 from workbench.disk.writing import replace_file
 from workbench.errors import UsageError
 from workbench.project import find_project
@@ -88,6 +95,7 @@ def _keeping(run_name: str, **given: Any) -> Keeping:
     "--format",
     "format_",
     type=click.Choice(_FORMATS),
+    callback=format_chosen,
     default="table",
     show_default=True,
     help="Output format; github annotates the lines of a pull request.",
@@ -130,6 +138,8 @@ def command(
     if (keeping.keep or keeping.accept) and not baseline:
         raise UsageError("--keep and --accept need --baseline", "Add --baseline.")
     files = [_target(each) for each in also]
+    for kind, __ in files:
+        speak_for(kind)
     session = Session(listener=Progress())
     rules = gates.rules_of(session, timed=timed)
     asked = gates.Asked(versions, selection, rules, every=all_)

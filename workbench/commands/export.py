@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from workbench.commands.options import folded
+from workbench.commands.options import folded, speak_for
 from workbench.disk.writing import replacing
 from workbench.errors import MissingError, UsageError
 from workbench.frames import Filters, TableName, stored
@@ -79,6 +79,7 @@ def command(
         raise UsageError("times have no engine", "Leave out --engine.")
     if format_ is None:
         format_ = "parquet" if out is not None and out.suffix == ".parquet" else "csv"
+    speak_for(format_)
     if format_ == "parquet" and out is None:
         raise UsageError("Parquet cannot be printed", "Name a file with --out.")
     frames = _some(stored(Session().store, table, metrics or None, **where))

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from workbench.agents.fence import read_permits
+from workbench.commands.options import speak_for
 from workbench.errors import MissingError
 from workbench.project import require_project
 
@@ -44,4 +45,5 @@ def command(allow: tuple[str, ...], folder: Path | None) -> None:
         )
     from workbench.agents.server import serve  # needs the SDK
 
+    speak_for("json")
     serve(project, permits)

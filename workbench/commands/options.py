@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from workbench import language
 from workbench.errors import KernelError, UsageError
 from workbench.session.asked import Places, Selection
 
@@ -24,6 +25,20 @@ if TYPE_CHECKING:
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 FORMATS = ("table", "json", "csv", "markdown")
+#: Formats that programs read: they are the same in every language.
+_OF_PROGRAMS = ("json", "csv", "junit", "parquet")
+
+
+def speak_for(format_: str | None) -> None:
+    """From here on, speak English where a program reads the format."""
+    if format_ in _OF_PROGRAMS:
+        language.use("en")
+
+
+def format_chosen(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """What ``--format`` was given, in the language of who reads it."""
+    speak_for(value)
+    return value
 
 
 def folded(name: str, make: Callable[..., object], *options: Decorator) -> Decorator:
@@ -75,6 +90,7 @@ format_option = click.option(
     "--format",
     "format_",
     type=click.Choice(FORMATS),
+    callback=format_chosen,
     default="table",
     show_default=True,
     help="Output format.",

@@ -1,0 +1,228 @@
+"""The catalogue of translations: what is marked in the sources, and what stands for it.
+
+``python -m tests.catalogue`` (``make catalogue``) adds what is newly marked to the parts, takes out
+what nobody says any more, and compiles all parts into the one file that is read. With
+``--missing`` it prints what has no translation yet.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from babel.messages.catalog import Catalog, Message
+from babel.messages.mofile import read_mo, write_mo
+from babel.messages.pofile import read_po, write_po
+from jinja2.ext import babel_extract
+
+from workbench.language import LOCALE
+
+PACKAGE = Path(__file__).resolve().parent.parent / "workbench"
+FOLDER = LOCALE / "zh_CN"
+COMPILED = FOLDER / "LC_MESSAGES" / "texts.mo"
+#: Part -> where its strings are, the first that fits: so that two can translate at a time.
+PARTS = {
+    "analysis": ("analysis",),
+    "data": ("data",),
+    "terminal": ("views/terminal", "views/sheets", "views/text", "views/shapes", "commands", "cli"),
+    "html": ("views/html",),
+    "errors": ("",),
+}
+#: File of `data/` -> its tables (or lists of tables) -> the keys whose texts people read; a table
+#: without keys is a table of texts.
+_SHOWN = {"counters.toml": {"groups": (), "counter": ("title", "meaning")}}
+_HEADER = """\
+msgid ""
+msgstr ""
+"Language: zh_CN\\n"
+"Content-Type: text/plain; charset=UTF-8\\n"
+"Plural-Forms: nplurals=1; plural=0;\\n"
+
+"""
+
+#: A text, or the text for one and the text for many.
+Marked = str | tuple[str, str]
+
+
+class Place(NamedTuple):
+    """Where a text is marked: a file below the package, and the line where there is one."""
+
+    file: str
+    line: int = 0
+
+
+def part_of(place: Place) -> str:
+    """The part of the catalogue in which a text of that place is translated."""
+    return next(
+        part
+        for part, rooms in PARTS.items()
+        if any(f"{place.file.removesuffix('.py')}/".startswith(f"{r}/" if r else "") for r in rooms)
+    )
+
+
+class StrangeError(Exception):
+    """A call of `_` whose text cannot be collected, or is none."""
+
+
+def calls(tree: ast.AST) -> Iterator[ast.Call]:
+    """Calls of the three functions that mark texts."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            name = node.func.id if isinstance(node.func, ast.Name) else name
+            if name in ("_", "N_", "ngettext"):
+                yield node
+
+
+def marked(call: ast.Call) -> Marked | None:
+    """The text that a call marks; None where it passes one that is marked elsewhere.
+
+    Raises:
+        StrangeError: It is put together, so that no translation can be found.
+    """
+    texts = [each.value for each in call.args if isinstance(each, ast.Constant)]
+    if call.args and isinstance(call.args[0], ast.JoinedStr | ast.BinOp | ast.IfExp):
+        raise StrangeError(ast.unparse(call))
+    if isinstance(call.func, ast.Name) and call.func.id == "ngettext":
+        if len(texts) < 2 or not all(isinstance(each, str) for each in texts[:2]):
+            raise StrangeError(ast.unparse(call))
+        return str(texts[0]), str(texts[1])
+    if texts and isinstance(texts[0], str):
+        return texts[0]
+    if isinstance(call.func, ast.Name) and call.func.id == "N_":
+        raise StrangeError(ast.unparse(call))
+    return None
+
+
+@cache
+def found() -> dict[Marked, list[Place]]:
+    """Every text that is marked, and where."""
+    texts: dict[Marked, list[Place]] = {}
+    for text, place in (*_of_python(), *_of_templates(), *_of_data()):
+        texts.setdefault(text, []).append(place)
+    return texts
+
+
+def _of_python() -> Iterator[tuple[Marked, Place]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path.name != "language.py":
+            for call in calls(ast.parse(path.read_text(encoding="utf-8"))):
+                if (text := marked(call)) is not None:
+                    yield text, Place(path.relative_to(PACKAGE).as_posix(), call.lineno)
+
+
+def _of_templates() -> Iterator[tuple[Marked, Place]]:
+    for path in sorted((PACKAGE / "views" / "html" / "templates").rglob("*")):
+        if path.is_file():
+            texts = babel_extract(
+                io.BytesIO(path.read_bytes()), ("_", "gettext", "ngettext"), [], {}
+            )
+            for line, _function, text, _comments in texts:
+                if isinstance(text, str):
+                    yield text, Place(path.relative_to(PACKAGE).as_posix(), line)
+                else:
+                    one, many = list(filter(None, text or ()))[:2]
+                    yield (one, many), Place(path.relative_to(PACKAGE).as_posix(), line)
+
+
+def _of_data() -> Iterator[tuple[Marked, Place]]:
+    for name, tables in _SHOWN.items():
+        data = tomllib.loads((PACKAGE / "data" / name).read_text(encoding="utf-8"))
+        for table, keys in tables.items():
+            rows = data[table] if keys else [{"": each} for each in data[table].values()]
+            for row in rows:
+                for key in keys or ("",):
+                    if row.get(key):
+                        yield row[key], Place(f"data/{name}")
+
+
+# --- the files ---------------------------------------------------------------------------
+
+
+def part(name: str) -> Catalog:
+    """One part of the catalogue, as it is kept."""
+    path = FOLDER / f"{name}.po"
+    if not path.exists():
+        return Catalog("zh_CN")
+    with path.open("rb") as file:
+        return read_po(file, locale="zh_CN", charset="utf-8")
+
+
+def texts(catalogue: Catalog) -> dict[Marked, str]:
+    """Text -> its translation, which may be empty (Chinese has one form for any number)."""
+    return {
+        key(each): each.string if isinstance(each.string, str) else str((each.string or ("",))[0])
+        for each in catalogue
+        if each.id
+    }
+
+
+def key(message: Message) -> Marked:
+    """The text of a message as it is marked in the sources."""
+    match message.id:
+        case str(one):
+            return one
+        case (str(one), str(many)):
+            return one, many
+    raise StrangeError(str(message.id))
+
+
+def together() -> dict[Marked, str]:
+    """All parts as one."""
+    return {text: said for name in PARTS for text, said in texts(part(name)).items()}
+
+
+def compiled() -> dict[Marked, str]:
+    """What the compiled catalogue says."""
+    with COMPILED.open("rb") as file:
+        return texts(read_mo(file))
+
+
+def _catalogue(of: dict[Marked, str]) -> Catalog:
+    made = Catalog("zh_CN")
+    for text, said in of.items():
+        made.add(text, said if isinstance(text, str) else (said,))
+    return made
+
+
+def _kept(name: str, wanted: Iterable[Marked], said: dict[Marked, str]) -> None:
+    here = {text: said.get(text, "") for text in sorted(wanted, key=str)}
+    out = io.BytesIO()
+    write_po(out, _catalogue(here), width=100, omit_header=True)
+    (FOLDER / f"{name}.po").write_text(_HEADER + out.getvalue().decode(), encoding="utf-8")
+
+
+def main() -> None:
+    """Bring the parts up to date and compile them, or print what is missing."""
+    if "--missing" in sys.argv:
+        done = together()
+        for text, places in found().items():
+            if not done.get(text):
+                at = f"{places[0].file}:{places[0].line}"
+                print(part_of(places[0]), at, repr(text), sep="\t")  # noqa: T201
+        return
+    said: dict[Marked, str] = {}
+    home: dict[Marked, str] = {}
+    for name in PARTS:
+        for text, translation in texts(part(name)).items():
+            said[text] = said.get(text) or translation
+            home.setdefault(text, name)
+    for text, places in found().items():
+        home.setdefault(text, min(map(part_of, places), key=list(PARTS).index))
+    for name in PARTS:
+        _kept(name, (text for text in found() if home[text] == name), said)
+    now = {text: each for text, each in together().items() if each}
+    if not COMPILED.exists() or compiled() != now:
+        COMPILED.parent.mkdir(exist_ok=True)
+        with COMPILED.open("wb") as file:
+            write_mo(file, _catalogue(now))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""Two languages: what people read is translated whole, what programs read never."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import string
+import threading
+
+import pytest
+
+from tests import catalogue
+from workbench import cli, language
+from workbench.language import N_, _, current, ngettext, use, using
+
+#: Parts of the catalogue in which nothing may lack its translation.
+WHOLE: tuple[str, ...] = ()
+
+
+@pytest.fixture(autouse=True)
+def english() -> object:
+    use("en")
+    yield
+    use("en")
+
+
+def none(found: object) -> None:
+    lines = sorted(map(str, found))  # type: ignore[call-overload]
+    assert not lines, "\n" + "\n".join(lines)
+
+
+# --- the words are asked for ------------------------------------------------------------------
+
+
+def test_english_reads_no_catalogue() -> None:
+    language._catalogue.cache_clear()
+    assert (_("Duration"), ngettext("a", "b", 1), ngettext("a", "b", 0)) == ("Duration", "a", "b")
+    assert language._catalogue.cache_info().currsize == 0
+
+
+def test_what_has_no_translation_stays_english_and_nothing_is_nothing() -> None:
+    with using("zh"):
+        assert (_("no such sentence"), N_("Duration"), _("")) == (
+            "no such sentence",
+            "Duration",
+            "",
+        )
+        assert ngettext("one thing", "{n} things", 1) == "one thing"
+        assert ngettext("one thing", "{n} things", 2) == "{n} things"
+
+
+def test_a_language_for_a_while_is_this_threads_alone() -> None:
+    heard: list[str] = []
+    with using("zh"):
+        listener = threading.Thread(target=lambda: heard.append(current()))
+        listener.start()
+        listener.join()
+        with using("en"):
+            assert current() == "en"
+        assert (current(), heard) == ("zh", ["en"])
+    assert current() == "en"
+
+
+@pytest.mark.parametrize(
+    ("environment", "lang"),
+    [
+        ({}, "en"),
+        ({"LANG": "zh_CN.UTF-8"}, "zh"),
+        ({"LANG": "de_DE.UTF-8"}, "en"),
+        ({"LC_ALL": "C", "LANG": "zh_CN.UTF-8"}, "en"),
+        ({"LC_ALL": "", "LC_MESSAGES": "zh_TW"}, "zh"),
+        ({"WORKBENCH_LANG": "en", "LC_ALL": "zh_CN.UTF-8"}, "en"),
+        ({"WORKBENCH_LANG": "ZH", "LC_ALL": "C"}, "zh"),
+    ],
+)
+def test_a_setting_of_ours_goes_before_the_systems(environment: dict[str, str], lang: str) -> None:
+    assert language.asked(environment) == lang
+
+
+# --- the catalogue is whole ---------------------------------------------------------------------
+
+
+def test_every_mark_has_a_text_that_can_be_found() -> None:
+    found = catalogue.found()
+    assert ("Duration" in found) and catalogue.part_of(found["Duration"][0]) == "data"
+
+
+def test_no_function_that_translates_uses_the_name_for_what_it_throws_away() -> None:
+    none(
+        f"{path.relative_to(catalogue.PACKAGE)}:{node.lineno} {node.name}"
+        for path in catalogue.PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        and node.name != "_"
+        and any(
+            isinstance(each.func, ast.Name) and each.func.id == "_"
+            for each in catalogue.calls(node)
+        )
+        and any(
+            (isinstance(each, ast.Name) and each.id == "_" and isinstance(each.ctx, ast.Store))
+            or (isinstance(each, ast.arg) and each.arg == "_")
+            for each in ast.walk(node)
+        )
+    )
+
+
+def test_the_parts_hold_what_is_marked_and_nothing_else() -> None:
+    kept = [text for name in catalogue.PARTS for text in catalogue.texts(catalogue.part(name))]
+    none(f"run `make catalogue`: {text}" for text in set(catalogue.found()) ^ set(kept))
+    none(f"in two parts: {text}" for text in set(kept) if kept.count(text) > 1)
+
+
+def test_the_compiled_catalogue_says_what_the_parts_say() -> None:
+    said = {text: each for text, each in catalogue.together().items() if each}
+    assert catalogue.compiled() == said, "run `make catalogue`"
+    with using("zh"):
+        for text, translation in said.items():
+            heard = _(text) if isinstance(text, str) else ngettext(*text, 7)
+            assert heard == translation
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_nothing_lacks_its_translation(name: str) -> None:
+    none(text for text, said in catalogue.texts(catalogue.part(name)).items() if not said.strip())
+
+
+def fields(text: str) -> set[str]:
+    """Names that are filled in: ``{name}`` of Python's, ``%(name)s`` of a template's."""
+    try:
+        named = {
+            name for _text, name, _spec, _kind in string.Formatter().parse(text) if name is not None
+        }
+    except ValueError:  # a brace that is meant as one
+        named = set()
+    return named | set(re.findall(r"%\((\w+)\)", text))
+
+
+def test_a_translation_has_the_fields_of_its_text() -> None:
+    none(
+        f"{text!r}: {said!r}"
+        for text, said in catalogue.together().items()
+        if said and fields(text if isinstance(text, str) else text[1]) != fields(said)
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ['_(f"{a}")', '_("a" + b)', '_("a" if b else "c")', "N_(a)", 'ngettext(a, "b", 1)']
+)
+def test_a_text_that_is_put_together_is_refused(text: str) -> None:
+    (call,) = catalogue.calls(ast.parse(text))
+    with pytest.raises(catalogue.StrangeError):
+        catalogue.marked(call)
+
+
+def test_a_text_marked_elsewhere_may_be_passed() -> None:
+    assert [
+        catalogue.marked(call) for call in catalogue.calls(ast.parse("_(x.title); _('y')"))
+    ] == [None, "y"]
+
+
+# --- the command line -----------------------------------------------------------------------
+
+
+def test_the_option_goes_before_the_environment_and_programs_are_spoken_to_in_english(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heard = []
+    monkeypatch.setenv("WORKBENCH_LANG", "zh")
+    for words in (["docs"], ["--lang", "en", "docs"], ["--lang", "zh", "list", "--format", "json"]):
+        assert cli.main(words) == 0
+        heard.append(current())
+    with pytest.raises(SystemExit):
+        cli.main(["--lang", "zh", "--json-errors", "show", "v999"])
+    heard.append(current())
+    assert heard == ["zh", "en", "en", "en"]
+    assert json.loads(capsys.readouterr().err)["error"]["code"] == 2
