@@ -121,14 +121,16 @@ def _of_templates() -> Iterator[tuple[Marked, Place]]:
     for path in sorted((PACKAGE / "views" / "html" / "templates").rglob("*")):
         if path.is_file():
             texts = babel_extract(
-                io.BytesIO(path.read_bytes()), ("_", "gettext", "ngettext"), [], {}
+                io.BytesIO(path.read_bytes()), ("_", "gettext", "ngettext", "titles"), [], {}
             )
-            for line, _function, text, _comments in texts:
-                if isinstance(text, str):
-                    yield text, Place(path.relative_to(PACKAGE).as_posix(), line)
-                else:
-                    one, many = list(filter(None, text or ()))[:2]
-                    yield (one, many), Place(path.relative_to(PACKAGE).as_posix(), line)
+            for line, function, text, _comments in texts:
+                place = Place(path.relative_to(PACKAGE).as_posix(), line)
+                several = (text,) if isinstance(text, str) else tuple(filter(None, text or ()))
+                if function == "ngettext":
+                    yield (several[0], several[1]), place
+                else:  # of headings those of numbers have a mark
+                    named = (each.removeprefix("#") for each in several)
+                    yield from ((each, place) for each in named if each not in ("", "#"))
 
 
 def _of_data() -> Iterator[tuple[Marked, Place]]:

@@ -29,6 +29,7 @@ from workbench.capture.records import ProgramCapture
 from workbench.capture.shelf import Shelf
 from workbench.disk.limits import REPORT, read_regular
 from workbench.errors import UsageError
+from workbench.language import _
 from workbench.model import Launch, Profile
 from workbench.ncurep.files import stem
 from workbench.ncurep.read import read_report, select_kernels
@@ -191,12 +192,15 @@ def _comparison(old: _Report, new: _Report, path: str) -> Rendered:
 
     labels = (old.label, new.label)
     if labels[0] == labels[1]:
-        labels = (f"{labels[0]} (old)", f"{labels[1]} (new)")
+        labels = (
+            _("{name} (old)").format(name=labels[0]),
+            _("{name} (new)").format(name=labels[1]),
+        )
     step = Step(old.profile, new.profile, labels)
     head = Head(
         name=f"{labels[0]} → {labels[1]}",
         heading=kernels_of(old.profile, new.profile),
-        crumbs=(Link("Overview", "index.html"), Link(f"{labels[0]} → {labels[1]}")),
+        crumbs=(Link(_("Overview"), "index.html"), Link(f"{labels[0]} → {labels[1]}")),
         pages=tuple(
             Link(label, f"../../{report.folder}/index.html")
             for label, report in zip(labels, (old, new), strict=True)
@@ -395,9 +399,9 @@ class _Compared:
         return Head(
             heading=name,
             name=self.name,
-            change=f"{'; '.join((words.program, *words.launches))}.",
+            change=_("; ").join((words.program, *words.launches)) + _("."),
             notices=(*words.warnings, *words.sentences[1:]),
-            crumbs=(Link("Overview", "index.html"), Link(self.name, self.home), Link(name)),
+            crumbs=(Link(_("Overview"), "index.html"), Link(self.name, self.home), Link(name)),
             steps=neighbours(links, order.index(number), "kernel"),
             pages=tuple(sides),
         )

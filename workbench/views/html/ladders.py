@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from workbench.errors import WorkbenchError
 from workbench.ladder import Ladder, Rung
+from workbench.language import _
 from workbench.model import Profile
 from workbench.views.html.page import (
     LADDERS,
@@ -88,11 +89,14 @@ def devices_head(rungs: tuple[Rung, Rung], labels: tuple[str, str], engine: str)
     """
     before, after = rungs
     title = after.title if before.id == after.id else ""
-    devices = " and ".join(rung.ladder.device_name for rung in rungs)
     name = " → ".join(labels)
     return Head(
         name=name,
-        heading=f"{title or after.ladder.study.title}, on {devices}",
+        heading=_("{title}, on {old} and {new}").format(
+            title=title or after.ladder.study.title,
+            old=before.ladder.device_name,
+            new=after.ladder.device_name,
+        ),
         crumbs=(*_crumbs(after.ladder), Link(name)),
         pages=tuple(
             Link(label, beside(after.ladder, rung.ladder.device, version_page(rung.id, engine)))
@@ -109,7 +113,7 @@ def version_head(rung: Rung, engine: str, stale: Stale = is_stale) -> Head:
     ladder, declared = rung.ladder, rung.declared
     order = [other for other in ladder.along(rung) if other.entries]
     links = [(other.id, rung_page(other)) for other in order]
-    mark = Badge(text="stale: the source has changed since", tone="warn")
+    mark = Badge(text=_("stale: the source has changed since"), tone="warn")
     return Head(
         heading=rung.title or f"{ladder.study.title}: {rung.id}",
         name=rung.id,
@@ -128,7 +132,10 @@ def _crumbs(ladder: Ladder) -> tuple[Link, ...]:
 
 def _stale_chips(rungs: dict[str, Rung], engine: str, stale: Stale) -> tuple[Badge, ...]:
     return tuple(
-        Badge(text=f"{name} is stale: its source has changed since", tone="warn")
+        Badge(
+            text=_("{version} is stale: its source has changed since").format(version=name),
+            tone="warn",
+        )
         for name, rung in rungs.items()
         if stale(rung, engine)
     )
@@ -136,7 +143,7 @@ def _stale_chips(rungs: dict[str, Rung], engine: str, stale: Stale) -> tuple[Bad
 
 def _unread(ladder: Ladder) -> tuple[str, ...]:
     problem = ladder.study.problem
-    return (f"The study could not be read: {problem}",) if problem else ()
+    return (_("The study could not be read: {why}").format(why=problem),) if problem else ()
 
 
 class LadderKeys:

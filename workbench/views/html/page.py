@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from workbench.ladder import ENGINES, Ladder, Rung
+from workbench.language import N_, _
 from workbench.model import Record
 
 #: Kinds of owners: what pages that come and go together are of.
@@ -80,15 +81,23 @@ class Head(Record, frozen=True):
         return replace(self, notices=(*weighty, *self.notices), origin=beside)
 
 
+_NEIGHBOURS = {
+    "kernel": (N_("Previous kernel"), N_("Next kernel")),
+    "launch": (N_("Previous launch"), N_("Next launch")),
+    "step": (N_("Previous step"), N_("Next step")),
+    "version": (N_("Previous version"), N_("Next version")),
+}
+
+
 def neighbours(pages: Sequence[tuple[str, str]], place: int, noun: str) -> tuple[Link, ...]:
     """Links to the pages (text, address) before and after the one at `place`."""
     out = []
     if place > 0:
         text, href = pages[place - 1]
-        out.append(Link(f"‹ {text}", href, f"Previous {noun}"))
+        out.append(Link(f"‹ {text}", href, _(_NEIGHBOURS[noun][0])))
     if place + 1 < len(pages):
         text, href = pages[place + 1]
-        out.append(Link(f"{text} ›", href, f"Next {noun}"))
+        out.append(Link(f"{text} ›", href, _(_NEIGHBOURS[noun][1])))
     return tuple(out)
 
 
@@ -219,7 +228,11 @@ def study_page(name: str) -> str:
 def ladder_crumbs(ladder: Ladder) -> tuple[Link, ...]:
     """The way to a ladder's page, which is the last of it."""
     where = f"{ladder.device_name} · {ladder.problem}"
-    return Link("Overview", "index.html"), Link(ladder.name, study_page(ladder.name)), Link(where)
+    return (
+        Link(_("Overview"), "index.html"),
+        Link(ladder.name, study_page(ladder.name)),
+        Link(where),
+    )
 
 
 def beside(ladder: Ladder, device: str, page: str) -> str:

@@ -15,6 +15,7 @@ from workbench.analysis.limits.headroom import Panel, Way, line_at, statement_at
 from workbench.analysis.limits.limit import GROUP, RESOURCES, Limit
 from workbench.analysis.wording import Stop
 from workbench.counters import IMPLAUSIBLE, Counter, Missing, Reading, bound_broken, catalog
+from workbench.language import _, ngettext
 from workbench.model import Estimate, Launch, LineKey, Profile, Record, Timing, Verification
 from workbench.views.html.page import Badge, Link, Tone
 
@@ -87,7 +88,7 @@ class CounterCell(NamedTuple):
     def value(self) -> str:
         """As text; a missing one has an em dash, or its word."""
         if isinstance(self.reading, Missing):
-            return "undefined" if self.reading.undefined else units.quantity(None)
+            return _("undefined") if self.reading.undefined else units.quantity(None)
         return f"{self.reading.mark}{units.quantity(self.reading.value, self.reading.unit)}"
 
     @property
@@ -96,7 +97,11 @@ class CounterCell(NamedTuple):
         if isinstance(self.reading, Missing):
             return ""
         bound = bound_broken(self.counter.id, self.reading.value)
-        return f"{IMPLAUSIBLE}: {bound} is possible" if bound else ""
+        return (
+            _("{doubt}: {bound} is possible").format(doubt=_(IMPLAUSIBLE), bound=bound)
+            if bound
+            else ""
+        )
 
     @property
     def unit(self) -> str:
@@ -139,8 +144,8 @@ def interval(timing: Timing) -> str:
     # In percent, as the ends of a narrow interval have the same three digits.
     said = f"{plus_minus(time.error, time.value)} (95%)"
     if not timing.converged:
-        said += ", not settled"
-    return said if timing.cache == "cold" else f"{said}, warm cache"
+        said += _(", not settled")
+    return said if timing.cache == "cold" else said + _(", warm cache")
 
 
 def range_of(low: float, value_: float, high: float) -> str:
@@ -160,16 +165,17 @@ def shape(launch: Launch) -> str:
     """``32 × 32 blocks of 32 × 32 threads``, or the kind of a workload that has no grid."""
     if not any(launch.grid):
         return launch.workload
-    blocks, threads = (
-        f"{units.extent(size, ' × ')} {noun}{'' if size == (1, 1, 1) else 's'}"
-        for size, noun in ((launch.grid, "block"), (launch.block, "thread"))
+    grid, block = (units.extent(size, " × ") for size in (launch.grid, launch.block))
+    many = [1 if size == (1, 1, 1) else 2 for size in (launch.grid, launch.block)]
+    return _("{blocks} of {threads}").format(
+        blocks=ngettext("{size} block", "{size} blocks", many[0]).format(size=grid),
+        threads=ngettext("{size} thread", "{size} threads", many[1]).format(size=block),
     )
-    return f"{blocks} of {threads}"
 
 
 def day(captured: str) -> str:
     """The day of an ISO 8601 time, or a word for one that is unknown."""
-    return captured[:10] or "date unknown"
+    return captured[:10] or _("date unknown")
 
 
 def parameters(values: dict[str, int]) -> str:
@@ -195,7 +201,8 @@ def facts_of(*sides: Profile) -> tuple[Badge, ...]:
         once(map(tool, sides)),
     ]
     if len(sides) > 1 or sides[0].captured:
-        texts.append(f"captured {once(day(side.captured) for side in sides)}")
+        days = once(day(side.captured) for side in sides)
+        texts.append(_("captured {date}").format(date=days))
     check = verified(sides[-1].verification)
     return (*(Badge(text=text) for text in texts if text), *([check] if check else ()))
 
@@ -206,7 +213,7 @@ def tool(profile: Profile) -> str:
         part for part in (profile.engine, profile.tools.get(profile.engine, "")) if part
     )
     control = profile.capture.clock_control
-    clocks = {"none": "clocks not locked", "base": "clocks locked to base"}.get(control, "")
+    clocks = {"none": _("clocks not locked"), "base": _("clocks locked to base")}.get(control, "")
     return f"{text} · {clocks}" if clocks else text
 
 
@@ -216,8 +223,8 @@ def verified(check: Verification | None) -> Badge | None:
         return None
     error = units.digits3(check.error)
     if check.error <= check.tolerance:
-        return Badge(text=f"verified, error {error}", tone="good")
-    return Badge(text=f"wrong result, error {error}", tone="bad")
+        return Badge(text=_("verified, error {error}").format(error=error), tone="good")
+    return Badge(text=_("wrong result, error {error}").format(error=error), tone="bad")
 
 
 # --- the panel ------------------------------------------------------------------------
@@ -252,12 +259,13 @@ class PanelView(Record, frozen=True):
 
     def place(self, key: LineKey) -> Link:
         """Words and address of a line."""
-        path, _ = line_at(self.profile, key)
+        path, __ = line_at(self.profile, key)
         name = PurePosixPath(path.replace("\\", "/")).name
         own = len({source.path for source in self.profile.sources}) > 1
         href = self.anchor(key)
+        said = _("line {n} of {file}") if own and name else _("line {n}")
         return Link(
-            text=f"line {key[1]} of {name}" if own and name else f"line {key[1]}",
+            text=said.format(n=key[1], file=name),
             href=f"{self.page}{href}" if href else "",
         )
 
@@ -273,11 +281,11 @@ class PanelView(Record, frozen=True):
                     continue
                 step = units.factor(1 / (1 - score.gained))
                 if score.verdict == "open":
-                    yield link, Badge("not followed")
+                    yield link, Badge(_("not followed"))
                 elif score.gained > 0:
-                    yield link, Badge(f"followed, {step}", "good")
+                    yield link, Badge(_("followed, {speedup}").format(speedup=step), "good")
                 else:
-                    yield link, Badge(f"followed in vain, {step}", "bad")
+                    yield link, Badge(_("followed in vain, {speedup}").format(speedup=step), "bad")
 
 
 def panel_view(

@@ -16,6 +16,7 @@ from workbench.analysis.compare import Delta
 from workbench.analysis.expectations import find_counter
 from workbench.analysis.limits.limit import Share, breakdown
 from workbench.counters import Counter, catalog
+from workbench.language import _, ngettext
 from workbench.model import Estimate, KernelResources, Launch
 from workbench.views.html.page import rung_page, to_root
 from workbench.views.html.parts import (
@@ -86,12 +87,12 @@ def term(counter: str, title: str, meaning: str, root: str) -> Markup:
 def explained(counter: str, root: str) -> Markup:
     """A counter's title as a link to what it means, which is said as well."""
     known = catalog()[counter]
-    return term(counter, known.title, known.meaning, root)
+    return term(counter, _(known.title), _(known.meaning), root)
 
 
 def group(identity: str) -> str:
     """The title of a group of counters."""
-    return catalog().groups.get(identity, "")
+    return _(catalog().groups.get(identity, ""))
 
 
 def tone(verdict: str) -> str:
@@ -267,6 +268,11 @@ _FILTERS = {
 }
 
 
+def titles(*names: str) -> tuple[str, ...]:
+    """Headings of a table in the reader's language, each with the mark that `sheet` reads."""
+    return tuple(f"#{_(name[1:])}" if name.startswith("#") else _(name) for name in names)
+
+
 @lru_cache(maxsize=1)
 def environment() -> jinja2.Environment:
     """The template environment, made once per process.
@@ -282,7 +288,9 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
+        extensions=["jinja2.ext.i18n"],
     )
+    env.globals |= {"_": _, "gettext": _, "ngettext": ngettext, "titles": titles}
     env.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "sort_keys": False}
     env.filters |= _FILTERS
     env.globals["tool_version"] = __version__

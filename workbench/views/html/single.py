@@ -19,12 +19,13 @@ from urllib.parse import unquote, urlsplit
 
 from workbench.disk.limits import check_regular
 from workbench.errors import DataError, UsageError
+from workbench.language import N_, _
 
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; "
     "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'"
 )
-NOTE = (
+NOTE = N_(
     "This is one page of a report, in a file of its own. "
     "Links to the report’s other pages are switched off."
 )
@@ -121,7 +122,7 @@ class _Packer(HTMLParser):
                 '\n<meta name="referrer" content="no-referrer">'
             )
         if tag == "main":
-            self._out.append(f'\n<p class="note single">{html.escape(NOTE)}</p>')
+            self._out.append(f'\n<p class="note single">{html.escape(_(NOTE))}</p>')
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "script" and self._skipping:

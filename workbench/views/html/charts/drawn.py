@@ -15,6 +15,7 @@ from typing import NamedTuple
 from workbench import units
 from workbench.analysis.course import Course, Lane, telling
 from workbench.analysis.limits.memory import MemoryChart, Place, Transfer, Unit, shown
+from workbench.language import N_, _
 from workbench.model import Launch, LineKey, Record
 from workbench.views.html.page import Link
 from workbench.views.html.parts import CounterCell, cell, percent
@@ -39,9 +40,9 @@ _LEAST = 1.5
 _LIT = 24
 LEAST_SHARE = 0.005
 _HOPS: tuple[tuple[str, tuple[Place, ...], tuple[Place, ...]], ...] = (
-    ("Between the SM, shared memory and L1", ("sm",), ("shared", "l1", "tma")),
-    ("Between L1 and L2", ("l1", "tma"), ("l2",)),
-    ("Between L2 and device memory", ("l2",), ("dram",)),
+    (N_("Between the SM, shared memory and L1"), ("sm",), ("shared", "l1", "tma")),
+    (N_("Between L1 and L2"), ("l1", "tma"), ("l2",)),
+    (N_("Between L2 and device memory"), ("l2",), ("dram",)),
 )
 
 
@@ -178,7 +179,7 @@ class Drawing:
         sides = [each for side in self._sides for each in side.levels if each.place == place]
         identity = sides[0].hit_counter or sides[0].throughput_counter
         touching = [row for row in self._flows if place in (row[0].start, row[0].end)]
-        rates = {"hit rate": level.hits, "of peak": level.busy}
+        rates = {_("hit rate"): level.hits, _("of peak"): level.busy}
         said = ", ".join(f"{name} {arrow(texts)}" for name, texts in rates.items() if any(texts))
         bands = [Band(path=_rectangle(x, y, width, height), tone="box")]
         part = height / len(sides)
@@ -234,7 +235,7 @@ class Drawing:
         """An arrow with its name and share at the upper height, its amounts at the lower one."""
         row = self._texts[flows[-1].id]
         known = any(flow.amount is not None for flow in flows)
-        amounts = arrow(row.amounts) if known else "unknown"
+        amounts = arrow(row.amounts) if known else _("unknown")
         # Between its lines an arrow is met as well.
         wide, high = across[1] - across[0], down[1] - down[0] + 18
         whole = _rectangle(across[0], down[0] - 13, wide, high)
@@ -242,7 +243,9 @@ class Drawing:
         upper, lower = map(_number, down)
         return Glyph(
             href=f"#{self._prefix}flow-{row.id}",
-            label=f"{row.title}, {row.way}: {amounts}; of peak {arrow(row.shares)}",
+            label=_("{flow}, {way}: {amounts}; of peak {shares}").format(
+                flow=row.title, way=row.way, amounts=amounts, shares=arrow(row.shares)
+            ),
             bands=(Band(path=whole, tone="hit"), *bands),
             words=(
                 Words(x=left, y=upper, text=row.title),
@@ -309,12 +312,13 @@ class Drawing:
             )
             if most is not None:
                 parts.append(amount(most))
-        return f"The widest arrow stands for {' or '.join(parts)}." if parts else ""
+        said = _(" or ").join(parts)
+        return _("The widest arrow stands for {amount}.").format(amount=said) if parts else ""
 
 
 def _rough(flow: Transfer) -> str:
     """A share of peak as far as a glance needs it; the table has its digits."""
-    return "under 1%" if flow.share is not None and flow.share < 0.01 else share(flow.share)
+    return _("under 1%") if flow.share is not None and flow.share < 0.01 else share(flow.share)
 
 
 def _tone(of_peak: float | None) -> str:
@@ -343,7 +347,7 @@ _LIMITS = (
 #: efficiency, excess. "" leaves a cell empty.
 _ACCESSES = (
     (
-        "Global loads",
+        N_("Global loads"),
         "global_loads",
         "global_load_requests",
         "global_load_sectors",
@@ -352,7 +356,7 @@ _ACCESSES = (
         "",
     ),
     (
-        "Global stores",
+        N_("Global stores"),
         "global_stores",
         "global_store_requests",
         "global_store_sectors",
@@ -361,7 +365,7 @@ _ACCESSES = (
         "",
     ),
     (
-        "Global, from addresses",
+        N_("Global, from addresses"),
         "",
         "l1_tag_requests",
         "global_sectors",
@@ -370,7 +374,7 @@ _ACCESSES = (
         "global_sectors_excess",
     ),
     (
-        "Shared accesses",
+        N_("Shared accesses"),
         "shared_accesses",
         "",
         "shared_wavefronts",
@@ -378,8 +382,8 @@ _ACCESSES = (
         "",
         "shared_wavefronts_excess",
     ),
-    ("Local loads", "local_loads", "", "", "", "", ""),
-    ("Local stores", "local_stores", "", "", "", "", ""),
+    (N_("Local loads"), "local_loads", "", "", "", "", ""),
+    (N_("Local stores"), "local_stores", "", "", "", "", ""),
 )
 #: Lines that a flow's row names.
 _NAMED = 4
@@ -420,7 +424,7 @@ def accesses(launch: Launch) -> tuple[AccessRow, ...]:
     for title, *ids in _ACCESSES:
         cells = tuple(cell(launch, counter) if counter else None for counter in ids)
         if any(item.value != units.count(0) for item in cells if item and not item.missing):
-            rows.append((title, cells))
+            rows.append((_(title), cells))
     return tuple(rows)
 
 
@@ -454,7 +458,7 @@ def memory_view(
             ChartRow(
                 flow=words,
                 lines=tuple(links[:_NAMED]),
-                more=f"and {units.count(more)} more" if more > 0 else "",
+                more=_("and {n} more").format(n=units.count(more)) if more > 0 else "",
                 lit=drawing.lit([flows]),
                 counter=f"{counters}{last.counter}" if last.counter else "",
                 made_of=next((flow.ncu for flow in reversed(flows) if flow.ncu), ""),
@@ -519,7 +523,9 @@ def timeline_view(sides: Sequence[Course], labels: Sequence[str]) -> TimelineVie
         heads=tuple(labels),
         throughputs=_rows(throughputs, [side.throughputs for side in sides], sides),
         states=_rows(telling(sides), [side.states for side in sides], sides),
-        note=f"From the kernel’s start to its end, {units.listed(runs)}; heights are 0 to 100%.",
+        note=_("From the kernel’s start to its end, {runs}; heights are 0 to 100%.").format(
+            runs=units.listed(runs)
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from html import escape
 from typing import Any
 
 from workbench import units
+from workbench.language import _
 from workbench.model import Record
 
 Json = dict[str, Any]
@@ -222,7 +223,7 @@ def intervals(
     drawn = peak is not None and peak.value <= _FAR * top
     limit = max(top * _LABELS, 1.02 * peak.value if peak and drawn else 0.0)
     if peak is not None and not drawn:
-        axis = f"{axis}; {peak.text} is off the scale"
+        axis = _("{axis}; {peak} is off the scale").format(axis=axis, peak=peak.text)
     colors = ["@soft" if row.reference else "@bar" for row in rows]
     data = {
         "type": "bar",

@@ -14,6 +14,7 @@ import msgspec
 from workbench import units
 from workbench.analysis.limits.occupancy import Occupancy, Resources, occupancy, resources
 from workbench.gpus import Chip
+from workbench.language import _
 from workbench.model import Launch, Record
 from workbench.views.html.charts import figure as charts
 from workbench.views.html.charts.figure import (
@@ -327,9 +328,9 @@ def _curves(need: Resources, chip: Chip, prefix: str) -> WhatIf:
     registers = range(_LEAST_REGISTERS, chip.registers_per_thread + 1)
     shared = range(0, chip.shared_per_block + 1, _SHARED_STEP)
     questions = (
-        _Question("registers", "registers per thread", "", need.registers, registers),
-        _Question("shared", "shared memory per block", "byte", need.shared, shared),
-        _Question("block_size", "threads per block", "", need.block_size, warps),
+        _Question("registers", _("registers per thread"), "", need.registers, registers),
+        _Question("shared", _("shared memory per block"), "byte", need.shared, shared),
+        _Question("block_size", _("threads per block"), "", need.block_size, warps),
     )
     figures, rows = [], []
     for question in questions:
@@ -363,8 +364,8 @@ def _figure(
     points = tuple(_point(question, number, found) for number, found in corners)
     return lines(
         f"{prefix}-{question.id.partition('_')[0]}",
-        f"Theoretical occupancy over {question.what}, all else as it is",
-        [Series(name="theoretical occupancy", points=points)],
+        _("Theoretical occupancy over {what}, all else as it is").format(what=question.what),
+        [Series(name=_("theoretical occupancy"), points=points)],
         Axis(title=question.what, unit=question.unit, from_zero=True),
         Axis(title="", unit="%", from_zero=True),
         here=_point(question, question.now, occupancy(chip, need)),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from workbench import units
 from workbench.analysis.limits.roofline import LEVELS, Level, Position, Roof, Unit
+from workbench.language import N_, _
 from workbench.model import Record
 from workbench.views.html.charts.figure import COLORS, Figure, Json, axis_of, layout_of, plain
 
@@ -112,10 +113,10 @@ _FEW = 3
 _DASHES: dict[Level, str] = {"shared": "dot", "L1": "dot", "L2": "dash", "DRAM": "solid"}
 #: How roofs are called; that of shared memory is the L1's.
 _NAMES: dict[Level, str] = {
-    "shared": "shared memory (dotted)",
-    "L1": "L1 and shared memory (dotted)",
-    "L2": "L2 (dashed)",
-    "DRAM": "device memory",
+    "shared": N_("shared memory (dotted)"),
+    "L1": N_("L1 and shared memory (dotted)"),
+    "L2": N_("L2 (dashed)"),
+    "DRAM": N_("device memory"),
 }
 #: More points need more room.
 _CROWD = 12
@@ -156,7 +157,8 @@ def rate_unit(unit: Unit) -> str:
 
 def peak_text(roof: Roof) -> str:
     """``67 TFLOP/s float32 peak``."""
-    return f"{units.quantity(roof.flops, rate_unit(roof.unit))} {roof.unit} peak"
+    rate = units.quantity(roof.flops, rate_unit(roof.unit))
+    return _("{rate} {unit} peak").format(rate=rate, unit=roof.unit)
 
 
 def dots(place: Position, label: str) -> dict[Level, Dot]:
@@ -167,7 +169,8 @@ def dots(place: Position, label: str) -> dict[Level, Dot]:
         intensity = place.intensity(level)
         if intensity is not None:
             per_byte = f"{units.digits3(intensity)} {work_word(unit)}/B"
-            hover = f"{label} at {level}: {units.quantity(place.rate, unit)}, {per_byte}"
+            where = _("{what} at {level}").format(what=label, level=level)
+            hover = f"{where}: {units.quantity(place.rate, unit)}, {per_byte}"
             out[level] = Dot(label=label, intensity=intensity, rate=place.rate, hover=hover)
     return out
 
@@ -199,8 +202,8 @@ def nearest(place: Position, top: Roof) -> str:
     roofs = {level: top.above(place.intensity(level) or 0.0, level) for level in levels}
     level = min(levels, key=lambda level: roofs[level])
     # Where arithmetic is the lower roof at every level, the unit itself is the closest one.
-    bound = "shared memory" if level == "shared" else level
-    name = bound if roofs[level] < top.flops else f"{top.unit} peak"
+    bound = _("shared memory") if level == "shared" else level
+    name = bound if roofs[level] < top.flops else _("{unit} peak").format(unit=top.unit)
     return f"{name}, {units.quantity(100 * place.rate / roofs[level], '%')}"
 
 
@@ -364,7 +367,7 @@ def roofline(
         path: Join the points of a series by a line, for a ladder.
         unit: Of the rates: ``flop/s``, or ``op/s`` where integers are among the work.
     """
-    dots = [dot for _, points in series for dot in points]
+    dots = [dot for __, points in series for dot in points]
     known = [roof for roof in roofs if roof.flops and roof.bandwidth]
     # The slope of device memory is where a reader looks for it, whatever has points.
     seen = {"DRAM", *dict(series)}
@@ -378,13 +381,13 @@ def roofline(
     log_y = [math.log10(low_y), math.log10(high_y)]
     height = 330 if len(dots) <= _CROWD else 440
     view = _Window((log_x[0], log_x[1]), (log_y[0], log_y[1]), height - _AROUND)
-    points = [found for _, found in series]
+    points = [found for __, found in series]
     texts = _texts_of(known, levels, view) if known else []
     (wide, beside), (small, below) = (
         _labels(points, view, width, texts) for width in (_WIDE if path else _HALF, _NARROW)
     )
     data = [line for roof in known for line in _roof_lines(roof, levels, low_x, high_x)]
-    narrow: list[Json] = [{} for _ in data]
+    narrow: list[Json] = [{} for __ in data]
     for index, (name, found) in enumerate(series):
         gaps = _gaps(found) if path else []
         named = _texts(wide[index], gaps)
@@ -392,12 +395,15 @@ def roofline(
         narrow.append(_texts(small[index], gaps))
     layout = layout_of(
         xaxis=axis_of(
-            title=f"{work_word(unit)} per byte", type="log", range=log_x, **decades(low_x, high_x)
+            title=_("{work} per byte").format(work=work_word(unit)),
+            type="log",
+            range=log_x,
+            **decades(low_x, high_x),
         ),
         yaxis=axis_of(type="log", range=log_y, **decades(low_y, high_y, unit)),
         margin={"l": 8, "r": 16, "t": 10, "b": 36},
     )
-    if path or any(len(points) > 1 for _, points in series):
+    if path or any(len(points) > 1 for __, points in series):
         layout |= {
             "showlegend": True,
             "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},

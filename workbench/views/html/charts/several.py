@@ -12,6 +12,7 @@ from workbench.analysis.limits.limit import heaviest_states, state_seconds
 from workbench.analysis.limits.roofline import LEVELS, Position
 from workbench.counters import Counter, catalog
 from workbench.gpus import chip_for
+from workbench.language import N_, _
 from workbench.model import Launch, Profile, Record
 from workbench.views.html.charts import figure as charts
 from workbench.views.html.charts import roof as charts_roof
@@ -33,19 +34,19 @@ class StallSplit(Record, frozen=True):
 
 
 def stack_stalls(
-    identity: str, named: list[tuple[str, Profile]], noun: str = "Version"
+    identity: str, named: list[tuple[str, Profile]], noun: str = N_("Version")
 ) -> StallSplit | None:
     """Durations under the profiler, split over warp states; None where nobody has any."""
     bars = [(name, parts) for name, profile in named if (parts := state_seconds(profile))]
     if not bars:
         return None
-    groups = heaviest_states([parts for _, parts in bars], _STACKED)
+    groups = heaviest_states([parts for __, parts in bars], _STACKED)
     shares, times = [], []
     rows = [[name, units.quantity(sum(parts.values()), "s")] for name, parts in bars]
     names = [f"{name} · {duration}" for name, duration in rows]
     for title, states in groups:
         share_marks, time_marks = [], []
-        for row, (_, parts) in zip(rows, bars, strict=True):
+        for row, (__, parts) in zip(rows, bars, strict=True):
             amount = sum(parts.get(state, 0.0) for state in states)
             share = amount / sum(parts.values())
             said = units.quantity(amount, "s")
@@ -56,11 +57,11 @@ def stack_stalls(
         color = f"@{hue(states[0])}" if len(states) == 1 else "@soft"
         shares.append(Layer(name=title, marks=tuple(share_marks), color=color))
         times.append(Layer(name=title, marks=tuple(time_marks), color=color))
-    label = "Duration under the profiler, split over what the warps were doing"
+    label = _("Duration under the profiler, split over what the warps were doing")
     return StallSplit(
-        shares=charts.stacked(identity, label, names, shares, "%", "% of the duration"),
-        times=charts.stacked(f"{identity}-time", label, names, times, "s", "duration"),
-        head=(noun, "Duration", *(title for title, _ in groups)),
+        shares=charts.stacked(identity, label, names, shares, "%", _("% of the duration")),
+        times=charts.stacked(f"{identity}-time", label, names, times, "s", _("duration")),
+        head=(_(noun), _("Duration"), *(title for title, __ in groups)),
         rows=tuple(map(tuple, rows)),
     )
 
@@ -72,7 +73,7 @@ def roof_path(
     *,
     joined: bool = True,
     apart: frozenset[str] = frozenset(),
-    noun: str = "Version",
+    noun: str = N_("Version"),
 ) -> Plot | None:
     """Launches under one roof, one series per memory level, `joined` in order as a path.
 
@@ -97,20 +98,23 @@ def roof_path(
         closest = charts_roof.nearest(place, roofline.roof(chip, launch, place.unit))
         rows.append((name, rate, place.unit, closest or units.quantity(None), *cells))
     # Words for both where a ladder leads from float32 to integers.
-    rates = {charts_roof.rate_unit(place.unit) for *_, place in places}
+    rates = {charts_roof.rate_unit(place.unit) for *__, place in places}
     unit = "op/s" if "op/s" in rates else "flop/s"
     work = charts_roof.work_word(unit)
-    levels = (f"{work} per byte at {level}" for level in LEVELS)
+    levels = (_("{work} per byte at {level}").format(work=work, level=level) for level in LEVELS)
     return Plot(
         figure=charts_roof.roofline(
             identity,
-            f"Roofline: {work} per second against {work} per byte, a series for each memory level",
+            _(
+                "Roofline: {work} per second against {work} per byte, "
+                "a series for each memory level"
+            ).format(work=work),
             [(level, points) for level, points in series.items() if points],
             roofline.roofs([place[1:] for place in places], chip),
             path=joined,
             unit=unit,
         ),
-        head=(noun, "Rate", "Mostly on", "Closest roof", *levels),
+        head=(_(noun), _("Rate"), _("Mostly on"), _("Closest roof"), *levels),
         rows=tuple(rows),
     )
 
@@ -158,7 +162,7 @@ def peaks(named: Sequence[tuple[Link, Launch]]) -> CounterTable | None:
 def _table(named: Sequence[tuple[Link, Launch]], counters: Sequence[str]) -> CounterTable | None:
     columns, cells = [], []
     for counter in map(catalog().__getitem__, counters):
-        column = [cell(launch, counter) for _, launch in named]
+        column = [cell(launch, counter) for __, launch in named]
         if all(item.missing for item in column):
             continue
         # "Shared wavefronts" says what is counted.

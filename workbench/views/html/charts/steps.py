@@ -16,6 +16,7 @@ from workbench.analysis.story import Story
 from workbench.analysis.weight import TELLING, Scale
 from workbench.analysis.wording import Fact, tellable, went_well
 from workbench.counters import catalog
+from workbench.language import _, ngettext
 from workbench.model import Number, Record
 from workbench.views.html.charts.figure import (
     HATCHED,
@@ -92,7 +93,7 @@ def waterfall(
     lengths = [sizes[0], *(fall.delta for fall in falls), sizes[1]]
     bases = [old.delta - sizes[0], *ends[:-1], new.delta - sizes[1]]
     steps = _cut_ticks(start, end, unit) if cut else ticks(top, unit)
-    title = f"{axis}; the axis does not start at zero" if cut else axis
+    title = _("{axis}; the axis does not start at zero").format(axis=axis) if cut else axis
     layout = layout_of(
         xaxis=axis_of(title=title, range=[start, end], **steps),
         yaxis=_rows(places, [_short(name, _WIDE) for name in names], 12),
@@ -213,7 +214,7 @@ def _time_fall(part: TimePart | None, stalls: Sequence[StallDelta], what: str) -
     # Single errors as they are, several by the root of their squares (Newcombe).
     below = math.sqrt(sum((stall.delta_s - stall.low_s) ** 2 for stall in stalls))
     above = math.sqrt(sum((stall.high_s - stall.delta_s) ** 2 for stall in stalls))
-    name = part.name if part else "All the rest"
+    name = part.name if part else _("All the rest")
     hunk = part.hunk if part else None
     text = f"{units.signed(delta, 's')} ±{units.quantity(max(below, above), 's')}"
     tone = "good" if delta < 0 else "bad"
@@ -223,7 +224,7 @@ def _time_fall(part: TimePart | None, stalls: Sequence[StallDelta], what: str) -
         label=f"{name}: {what}",
         delta=delta,
         text=text,
-        hover=f"{text}, linked to {name}" if hunk else text,
+        hover=_("{amount}, linked to {what}").format(amount=text, what=name) if hunk else text,
         tone=tone,
         below=below,
         above=above,
@@ -246,12 +247,12 @@ def _time_falls(split: TimeSplit) -> list[Fall]:
             else:
                 rest.append(stall)
         if abs(sum(stall.delta_s for stall in rest)) >= floor / 2:
-            what = "other states" if len(rest) < len(part.stalls) else "all states"
+            what = _("other states") if len(rest) < len(part.stalls) else _("all states")
             out.append(_time_fall(part, rest, what))
         else:
             small += rest
     if sum(stall.delta_s for stall in small):
-        out.append(_time_fall(None, small, "small steps"))
+        out.append(_time_fall(None, small, _("small steps")))
     return out
 
 
@@ -259,7 +260,7 @@ def _stall_title(stall: StallDelta) -> str:
     if stall.stall not in catalog():
         return stall.stall
     title = catalog()[stall.stall].title
-    return {"selected": "Issuing", "not_selected": "Ready"}.get(stall.stall, title)
+    return {"selected": _("Issuing"), "not_selected": _("Ready")}.get(stall.stall, _(title))
 
 
 def time_waterfall(split: TimeSplit, old: str, new: str) -> Waterfall:
@@ -272,23 +273,29 @@ def time_waterfall(split: TimeSplit, old: str, new: str) -> Waterfall:
     """
     figure = waterfall(
         "time-waterfall",
-        f"Duration under the profiler from {old} to {new}, by change of the source and warp state",
+        _(
+            "Duration under the profiler from {old} to {new}, "
+            "by change of the source and warp state"
+        ).format(old=old, new=new),
         total(old, split.old_s, units.quantity(split.old_s, "s")),
         _time_falls(split),
         total(new, split.new_s, units.quantity(split.new_s, "s")),
         "s",
-        "duration under the profiler",
+        _("duration under the profiler"),
     )
     rows = [row for part in split.parts for row in _time_rows(part, split)]
     return Waterfall(
         id="duration",
-        title="Time",
+        title=_("Time"),
         change=units.signed(split.delta_s, "s"),
         figure=figure,
-        head=("Linked to", "Warp state", "Change", "from", "to"),
+        head=(_("Linked to"), _("Warp state"), _("Change"), _("from"), _("to")),
         rows=tuple(rows),
-        note=f"{units.capital(split.method)}. Samples: "
-        f"{units.count(split.samples_old)} and {units.count(split.samples_new)}.",
+        note=_("{method}. Samples: {old} and {new}.").format(
+            method=units.capital(split.method),
+            old=units.count(split.samples_old),
+            new=units.count(split.samples_new),
+        ),
     )
 
 
@@ -302,7 +309,7 @@ def _time_rows(part: TimePart, split: TimeSplit) -> list[tuple[str, ...]]:
     return [
         (
             name,
-            _stall_title(stall) if stall.stall else "all states",
+            _stall_title(stall) if stall.stall else _("all states"),
             units.signed(stall.delta_s, "s"),
             units.signed(stall.low_s, "s"),
             units.signed(stall.high_s, "s"),
@@ -342,24 +349,26 @@ def _counter(split: CounterSplit, old: str, new: str) -> Waterfall:
     rest: Number = sum(part.delta for part in small)
     if rest:
         text = units.signed(rest, split.unit)
-        name = "part" if len(small) == 1 else "parts"
-        label = f"{len(small)} smaller {name}"
+        words = ngettext("{n} smaller part", "{n} smaller parts", len(small))
+        label = words.format(n=len(small))
         falls.append(Fall(label=label, delta=float(rest), text=text, hover=text))
     figure = waterfall(
         f"waterfall-{counter.id}",
-        f"{counter.title} from {old} to {new}, by what the change is linked to",
+        _("{counter} from {old} to {new}, by what the change is linked to").format(
+            counter=_(counter.title), old=old, new=new
+        ),
         total(old, float(split.old), units.quantity(split.old, split.unit)),
         falls,
         total(new, float(split.new), units.quantity(split.new, split.unit)),
         split.unit,
-        counter.title,
+        _(counter.title),
     )
     return Waterfall(
         id=counter.id,
-        title=counter.title,
+        title=_(counter.title),
         change=units.signed(split.delta, split.unit),
         figure=figure,
-        head=("Linked to", "Change", "Share of the change", "Lines"),
+        head=(_("Linked to"), _("Change"), _("Share of the change"), _("Lines")),
         rows=tuple(_row(split, part) for part in split.parts if part.delta),
         note=_gap(split),
     )
@@ -372,14 +381,20 @@ def _fall(split: CounterSplit, part: Part) -> Fall:
         label=name,
         delta=float(part.delta),
         text=text,
-        hover=f"{text} is linked to {name}" if part.hunk else text,
+        hover=(
+            _("{amount} is linked to {what}").format(amount=text, what=name) if part.hunk else text
+        ),
         tone=tone_of(went_well(split.id, part.delta)),
         href=_href(part.hunk),
     )
 
 
 def _row(split: CounterSplit, part: Part) -> tuple[str, ...]:
-    places = [str(line.new or f"old {line.old}") for line in part.lines if line.new or line.old]
+    places = [
+        str(line.new or _("old {line}").format(line=line.old))
+        for line in part.lines
+        if line.new or line.old
+    ]
     return (
         part.name,
         units.signed(part.delta, split.unit),
@@ -393,8 +408,10 @@ def _gap(split: CounterSplit) -> str:
     gap = split.chip_gap
     if not gap or split.chip_old is None or split.chip_new is None:
         return ""
-    return (
-        f"The parts add up to the change over all lines. The chip's own totals differ: "
-        f"{units.quantity(split.chip_old, split.unit)} and "
-        f"{units.quantity(split.chip_new, split.unit)}."
+    return _(
+        "The parts add up to the change over all lines. The chip's own totals differ: "
+        "{old} and {new}."
+    ).format(
+        old=units.quantity(split.chip_old, split.unit),
+        new=units.quantity(split.chip_new, split.unit),
     )

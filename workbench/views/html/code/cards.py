@@ -25,6 +25,7 @@ from workbench.analysis.story import Step, Story, excerpt, leading
 from workbench.analysis.weight import TELLING
 from workbench.analysis.wording import Chapter, Fact, Passage, Row, Tie, Title
 from workbench.counters import catalog
+from workbench.language import _, ngettext
 from workbench.model import Number, Profile, Record
 from workbench.views.html.code.hunks import Chunk, DiffCode
 from workbench.views.html.page import Link
@@ -33,12 +34,19 @@ from workbench.views.html.parts import percent, width
 # --- links ----------------------------------------------------------------------------
 
 
+def line_words(side: int, number: int | None) -> str:
+    """What a line of the old (0) or new side is called; without a number, code of no line."""
+    if not number:
+        return _("code of no line")
+    return (_("line {n}") if side else _("old line {n}")).format(n=number)
+
+
 def line_link(line: LineShare, anchor: Anchor) -> Link | None:
     """``line 47``, ``old line 3`` where nothing is left of it; None where it is not shown."""
     side = 1 if line.new else 0
     number = line.new or line.old
     href = anchor(side, line.new_file if side else line.old_file, number) if number else ""
-    return Link(text=f"{'' if side else 'old '}line {number}", href=href) if href else None
+    return Link(text=line_words(side, number), href=href) if href else None
 
 
 #: Of one part: from the line that waited to the line that it waited for.
@@ -102,11 +110,11 @@ class Links:
         share = part.delta_s / split.delta_s if split.delta_s else 0.0
         return LinkRow(
             number=number,
-            title="Time",
-            meaning="An estimate: warp samples on the lines, times the duration.",
+            title=_("Time"),
+            meaning=_("An estimate: warp samples on the lines, times the duration."),
             width=width(abs(part.delta_s) / _largest(abs(p.delta_s) for p in split.parts)),
             share=_share(share if 0 < share <= 1 else None),
-            note=", ".join(f"{stall.title} {stall.amount}" for stall in number.stalls),
+            note=_(", ").join(f"{stall.title} {stall.amount}" for stall in number.stalls),
             paths=tuple(self._path(path) for path in _proofs(part, split)),
         )
 
@@ -120,7 +128,7 @@ class Links:
 
     def _line(self, line: CodeLine) -> Link:
         number, side = (line.new, 1) if line.new else (line.old, 0)
-        words = f"{'' if side else 'old '}line {number}" if number else "code of no line"
+        words = line_words(side, number)
         return Link(text=words, href=self._anchor(side, line.file, number) if number else "")
 
     def _counter(self, number: Row, fact: Fact) -> LinkRow:
@@ -161,7 +169,7 @@ def _proofs(part: TimePart, split: TimeSplit) -> list[WaitPath]:
 
 def _via(lines: tuple[LineShare, ...]) -> str:
     names = [name for line in lines[:1] for name in line.via]
-    return f"by way of {', '.join(names[:3])}" if names else ""
+    return _("by way of {names}").format(names=", ".join(names[:3])) if names else ""
 
 
 def _largest(amounts: Iterable[Number]) -> Number:
@@ -171,7 +179,7 @@ def _largest(amounts: Iterable[Number]) -> Number:
 def _share(share: float | None) -> str:
     if share is None:
         return ""
-    return "all of it" if share == 1 else f"{percent(share)} of it"
+    return _("all of it") if share == 1 else _("{share} of it").format(share=percent(share))
 
 
 #: Rows of one hunk, and of all hunks of a page together.
@@ -313,19 +321,21 @@ def chosen(one: HunkCode, most: int) -> list[Pair]:
 def _left_out(hidden: int, page: str) -> str:
     if hidden <= 0:
         return ""
-    words = (
-        f"{units.several(hidden, 'row')} with less time {'is' if hidden == 1 else 'are'} left out"
-    )
-    return (
-        f"{words}; an offset leads to the version’s page, which has all." if page else f"{words}."
+    words = ngettext(
+        "{n} row with less time is left out", "{n} rows with less time are left out", hidden
+    ).format(n=units.count(hidden))
+    return words + (
+        _("; an offset leads to the version’s page, which has all.") if page else _(".")
     )
 
 
 def _sizes(code: CodeDiff) -> str:
     old, new = code.old, code.new
-    words = f"{old.instructions:,} → {new.instructions:,} instructions"
+    words = _("{old} → {new} instructions").format(
+        old=units.count(old.instructions), new=units.count(new.instructions)
+    )
     if old.live or new.live:
-        words += f", {old.live} → {new.live} registers live at once"
+        words += _(", {old} → {new} registers live at once").format(old=old.live, new=new.live)
     return words
 
 
@@ -439,7 +449,7 @@ def _brief(groups: tuple[LinkGroup, ...]) -> str:
     """The first numbers that a hunk is linked to: ``Time −157 µs, Instructions −496 M``."""
     rows = [row for group in groups for row in group.rows]
     chosen = dict.fromkeys([*[row for row in rows if row.number.id == "duration"][:1], *rows[:2]])
-    return ", ".join(f"{row.title} {row.number.amount}" for row in list(chosen)[:2])
+    return _(", ").join(f"{row.title} {row.number.amount}" for row in list(chosen)[:2])
 
 
 def _card(step: Step, chapter: Chapter, code: DiffCode, links: Links, machine: Machine) -> HunkCard:

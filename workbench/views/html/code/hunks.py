@@ -17,6 +17,7 @@ from workbench.analysis.source.files import SourceDiff
 from workbench.analysis.source.hunks import Facing, Hunk, differences, face
 from workbench.analysis.story import Story
 from workbench.analysis.wording import LinkedLine
+from workbench.language import _, ngettext
 from workbench.model import LineKey, Profile, Record
 from workbench.units import listed
 from workbench.views.html.code.lines import (
@@ -440,10 +441,10 @@ def _marked_line(text: str, path: str, line: int, marks: tuple[Span, ...]) -> Ma
 
 def _left(places: range, hunks: Mapping[int, int]) -> str:
     """``3 lines``, ``1 line``; of those that a card has, ``12 lines in hunk 3``."""
-    words = f"{len(places)} lines" if len(places) > 1 else "1 line"
+    words = ngettext("{n} line", "{n} lines", len(places)).format(n=len(places))
     own = dict.fromkeys(hunks[place] for place in places if place in hunks)
-    links = [f'<a href="#hunk-{hunk}">hunk {hunk}</a>' for hunk in own]
-    return f"{words} in {listed(links)}" if links else words
+    links = [f'<a href="#hunk-{hunk}">{_("hunk {n}").format(n=hunk)}</a>' for hunk in own]
+    return _("{lines} in {hunks}").format(lines=words, hunks=listed(links)) if links else words
 
 
 def _within(line: int | None, place: tuple[int, int]) -> bool:

@@ -32,10 +32,11 @@ from workbench.analysis.beside import (
 )
 from workbench.counters import catalog, line_metric
 from workbench.gpus import WARP_SIZE
+from workbench.language import N_, _
 from workbench.model import Launch, LineKey, Number, Profile, Record, line_counters
 from workbench.views.html.parts import profiled, width
 
-_DIVERGENT = ("divergent", "Divergent branches", "divergent_branches", "")
+_DIVERGENT = ("divergent", N_("Divergent branches"), "divergent_branches", "")
 
 
 class Cell(NamedTuple):
@@ -82,14 +83,14 @@ class PairGutter(Record, frozen=True):
 
 def gutters(launch: Launch, lines: Lines) -> tuple[Gutter, ...]:
     """The counters that a launch holds per line, the most telling first."""
-    found = [("samples", "Warp samples", "largest stall", samples_beside(launch))]
+    found = [("samples", _("Warp samples"), _("largest stall"), samples_beside(launch))]
     for identity, title, counter, ideal in (*COUNTED, _DIVERGENT):
         amounts = counted_beside([(launch, lines)], counter, ideal)
-        note = "against the ideal" if ideal else ""
+        note = _("against the ideal") if ideal else ""
         if counter == "instructions" and (lanes := _lanes(launch, lines)) is not None:
             amounts = {key: item._replace(note=lanes(key)) for key, item in amounts.items()}
-            note = "active lanes"
-        found.append((identity, title, note, amounts))
+            note = _("active lanes")
+        found.append((identity, _(title), note, amounts))
     return tuple(
         Gutter(id=identity, title=title, note=note, cells=_cells(amounts, top))
         for identity, title, note, amounts in found
@@ -106,10 +107,10 @@ def pair_gutters(old: Profile, new: Profile) -> tuple[PairGutter, ...]:
         ]
         for profile in (old, new)
     ]
-    found = [("time", "Time", time_beside(old), time_beside(new))]
+    found = [("time", _("Time"), time_beside(old), time_beside(new))]
     for identity, title, counter, ideal in COUNTED:
         before, after = (counted_beside(side, counter, ideal) for side in sides)
-        found.append((identity, title, before, after))
+        found.append((identity, _(title), before, after))
     return tuple(
         PairGutter(id=identity, title=title, old=_cells(before, top), new=_cells(after, top))
         for identity, title, before, after in found
@@ -143,7 +144,8 @@ def _lanes(launch: Launch, lines: Lines) -> Callable[[LineKey], str] | None:
 
     def said(key: LineKey) -> str:
         lanes = lines[key].get(active, 0) / lines[key][issued]
-        return f"{units.digits3(lanes)} of {WARP_SIZE} lanes" if lanes < WARP_SIZE else ""
+        words = _("{n} of {all} lanes").format(n=units.digits3(lanes), all=WARP_SIZE)
+        return words if lanes < WARP_SIZE else ""
 
     return said
 

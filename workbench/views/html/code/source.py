@@ -23,6 +23,7 @@ from workbench.analysis.limits.limit import GROUP, SAMPLES, HotLine, sampled_lin
 from workbench.analysis.weight import WELL
 from workbench.callers import following, kernel_bodies
 from workbench.counters import catalog, line_metric
+from workbench.language import _, ngettext
 from workbench.model import Launch, LineKey, Number, Profile, Record, SourceFile, line_counters
 from workbench.views.html.code.lines import Cell, Gutter, coloured, gutters
 from workbench.views.html.parts import percent, width
@@ -120,7 +121,9 @@ def _rows(
     previous, count = -1, len(table.address)
     for row in [*shown, count]:
         if number := row - previous - 1:
-            gap = f"{number:,} instruction{'s' if number > 1 else ''} with fewer samples"
+            gap = ngettext(
+                "{n} instruction with fewer samples", "{n} instructions with fewer samples", number
+            ).format(n=units.count(number))
             yield SassRow(row=-1, operands=gap)
         if row == count:
             return
@@ -416,7 +419,11 @@ def _file_lines(
         if number == 0:
             after = next((n for n in numbers[position + 1 :] if n), len(codes or ()) + 1)
             before = out[-1].number if out else 0
-            text = Markup.escape(f"lines {before + 1}–{after - 1}: no counters there")
+            text = Markup.escape(
+                _("lines {first}–{last}: no counters there").format(
+                    first=before + 1, last=after - 1
+                )
+            )
             left = f"{file} {before + 1} {after - 1}" if codes is not None else ""
             out.append(SourceLine(number=0, code=text, at=left))
             continue
@@ -498,7 +505,7 @@ def _instructions(profile: Profile, launch: Launch) -> Tally[LineKey]:
 def _order(profile: Profile, tally: Tally[LineKey], first: Gutter | None) -> list[int]:
     """Files by what the first gutter and the instructions have there, headers last."""
     weight: Tally[int] = Tally()
-    for (file, _), number in tally.items():
+    for (file, __), number in tally.items():
         weight[file] += number
     for key, cell in first.cells.items() if first else ():
         if key in tally:

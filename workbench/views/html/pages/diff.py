@@ -17,6 +17,7 @@ from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import Mover, Step, Story, movers
 from workbench.analysis.weight import most_moved, ranked
 from workbench.analysis.wording import LaunchRow
+from workbench.language import N_, _
 from workbench.model import LineKey, Profile, Record
 from workbench.views.html.charts.drawn import MemoryView, TimelineView, memory_view, timeline_view
 from workbench.views.html.charts.steps import Waterfall, counter_waterfalls, time_waterfall
@@ -47,10 +48,10 @@ from workbench.views.html.render import render
 _EFFECTS = 8
 _TILES = 5
 _QUIET = {
-    "renamed": "names only",
-    "comment": "comments only",
-    "whitespace": "white space only",
-    "front-matter": "the description of the version",
+    "renamed": N_("names only"),
+    "comment": N_("comments only"),
+    "whitespace": N_("white space only"),
+    "front-matter": N_("the description of the version"),
 }
 
 
@@ -103,17 +104,18 @@ def _time_tile(comparison: Comparison) -> Tile | None:
     if speed is None:
         return None
     faster = time.speedup if time else speed.old_s / speed.new_s
-    bounds = ""
+    bounds = _(", under the profiler")
     if time:
         ratios = (time.low, faster, time.high)
         if faster < 1:
             ratios = (1 / time.high, 1 / faster, 1 / time.low)
-        bounds = f"; {'slow-down' if faster < 1 else 'speed-up'} {range_of(*ratios)}"
+        words = _("; slow-down {range}") if faster < 1 else _("; speed-up {range}")
+        bounds = words.format(range=range_of(*ratios))
     return Tile(
-        label="Time" if time else "Duration",
+        label=_("Time") if time else _("Duration"),
         value=units.quantity(speed.new_s, "s"),
         change=f"{units.signed(speed.new_s - speed.old_s, 's')} · {units.faster(faster)}",
-        note=f"from {units.quantity(speed.old_s, 's')}{bounds or ', under the profiler'}",
+        note=_("from {before}").format(before=units.quantity(speed.old_s, "s")) + bounds,
         tone=("good" if faster > 1 else "bad") if speed.moved else "",
     )
 
@@ -160,10 +162,10 @@ def diff_view(step: Step, head: Head) -> DiffView:
     origin = [*comparison.provenance]
     if step.across:
         # That the code is the same is what the page is about.
-        origin += [*story.attribution.words, "Shares of peak are of each side’s own device"]
+        origin += [*story.attribution.words, _("Shares of peak are of each side’s own device")]
         notices.append(origin[-1])
     if step.unread:
-        notices.append(f"The expectations could not be read: {step.unread}")
+        notices.append(_("The expectations could not be read: {why}").format(why=step.unread))
     return DiffView(
         step=step,
         head=replace(head, chips=(*facts_of(step.old, step.new), *head.chips)).told(
@@ -180,7 +182,7 @@ def diff_view(step: Step, head: Head) -> DiffView:
         timeline=_timeline(step),
         hunks=cards,
         quiet=tuple(_quiet(hunk, code) for hunk in story.quiet),
-        kernels_head=KERNELS_HEAD,
+        kernels_head=tuple(map(_, KERNELS_HEAD)),
         kernels=tuple(kernel_rows(comparison.kernels)),
         launches=story.launches,
         rest=links.of(story.rest),
@@ -236,6 +238,6 @@ def _quiet(hunk: Hunk, code: DiffCode) -> QuietHunk:
     return QuietHunk(
         id=hunk.id,
         place=units.lines_changed(hunk.old, hunk.new),
-        why=_QUIET.get(hunk.kind, hunk.kind),
+        why=_(_QUIET.get(hunk.kind, hunk.kind)),
         href=code.anchor(side, path, (hunk.old if empty else hunk.new)[0]),
     )

@@ -20,6 +20,7 @@ from workbench.analysis.programs.program import ProgramDifference, total
 from workbench.capture.records import ProgramCapture
 from workbench.counters import catalog
 from workbench.ladder import Ladder, Rung
+from workbench.language import _
 from workbench.model import Profile, Record, Timing
 from workbench.store import means_device, natural_key
 from workbench.views.html.page import (
@@ -321,7 +322,7 @@ def summarize_programs(difference: ProgramDifference, href: str) -> ProgramSumma
         href=href,
         launches=said("launches"),
         time=said("time"),
-        change=f"{ratio}, {change}".strip(", ") if difference.moved else "no measurable change",
+        change=f"{ratio}, {change}".strip(", ") if difference.moved else _("no measurable change"),
     )
 
 
@@ -447,7 +448,7 @@ def study_views(
             head=Head(
                 heading=stands.title,
                 name=name if stands.title != name else "",
-                crumbs=(Link("Overview", "index.html"), Link(name)),
+                crumbs=(Link(_("Overview"), "index.html"), Link(name)),
             ),
             stands=stands,
             said=_said(stands),
@@ -461,7 +462,7 @@ def study_views(
                 for line in _libraries(_stands([one for one in found if one.device == device]))
             ),
         )
-        folder, _, page = study_page(name).removesuffix(".html").rpartition("/")
+        folder, __, page = study_page(name).removesuffix(".html").rpartition("/")
         leaves = _leaves(page, [[row.problem for row in part] for part in parts])
         for number, part in enumerate(parts, 1):
             own = replace(view, rows=tuple(part), here=number, leaves=leaves)
@@ -511,12 +512,18 @@ def _said(summary: LadderSummary) -> str:
     if best is None or own is None or not summary.fastest_speed:
         return ""
     named = f"{own.id} ({own.title})" if own.title else own.id
-    said = f"On {summary.problem} {best.id} is {units.factor(summary.fastest_speed)} as fast as "
-    said += f"{named}{_exact(best, own)}"
+    said = _("On {problem} {version} is {ratio} as fast as {library}").format(
+        problem=summary.problem,
+        version=best.id,
+        ratio=units.factor(summary.fastest_speed),
+        library=named,
+    ) + _exact(best, own)
     least = min(libraries, key=lambda each: each.seconds or math.inf)
     if least is not own:
-        said += f"; the fastest library, {least.id}, takes {units.quantity(least.seconds, 's')}"
-    return f"{said}."
+        said += _("; the fastest library, {library}, takes {time}").format(
+            library=least.id, time=units.quantity(least.seconds, "s")
+        )
+    return said + _(".")
 
 
 def _exact(best: RungSummary, library: RungSummary) -> str:
@@ -525,8 +532,8 @@ def _exact(best: RungSummary, library: RungSummary) -> str:
         return ""
     ratio = best.error / library.error
     if 0.8 < ratio < 1.25:
-        return ", as exact"
-    return f", at {units.digits3(ratio)}× its error"
+        return _(", as exact")
+    return _(", at {ratio}× its error").format(ratio=units.digits3(ratio))
 
 
 def _libraries(summary: LadderSummary) -> Iterator[LibraryLine]:
@@ -578,13 +585,13 @@ def _spark(found: list[LadderSummary]) -> Sparkline | None:
         return f"{_MARGIN + step * number:.1f}", f"{y:.1f}"
 
     points = [place(number, speed) for number, speed in enumerate(speeds)]
-    library = next((one.baseline for one in compared if one.baseline), "the library")
+    library = next((one.baseline for one in compared if one.baseline), _("the library"))
     ends = units.factor(min(speeds)), units.factor(max(speeds))
-    over = f" over {len(compared)} problems" if len(compared) > 1 else ""
+    words = _("{ratio} {library} over {n} problems") if len(compared) > 1 else "{ratio} {library}"
     return Sparkline(
         path="M" + " L".join(" ".join(point) for point in points),
         par=place(0, 1.0)[1],
-        words=f"{units.span(*ends)} {library}{over}",
+        words=words.format(ratio=units.span(*ends), library=library, n=len(compared)),
         last=points[-1],
         several=len(compared) > 1,
     )

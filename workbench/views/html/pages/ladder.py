@@ -13,6 +13,7 @@ from workbench.analysis.limits.roofline import Position, Roof, position, rate_un
 from workbench.analysis.wording import limit_stop
 from workbench.gpus import chip_for
 from workbench.ladder import Ladder, Rung
+from workbench.language import N_, _
 from workbench.model import Estimate, Record, Timing
 from workbench.store import natural_key
 from workbench.views.html.charts import figure as charts
@@ -108,10 +109,10 @@ def _families(timings: Sequence[Timing], kind: str) -> list[_Sizes]:
         return found
     work = {name: float(timing.flops) for name, timing in problems.items()}
     if len(work) > _NAMED and min(work.values()) > 0 and len(set(work.values())) == len(work):
-        return [_Sizes(title="work of the problem", unit=kind, of=work)]
+        return [_Sizes(title=_("work of the problem"), unit=kind, of=work)]
     order = sorted(problems, key=lambda name: (work[name], natural_key(name)))
     of = {name: place + 1.0 for place, name in enumerate(order)}
-    return [_Sizes(title="problems by their work", unit=NAMES, of=of)]
+    return [_Sizes(title=_("problems by their work"), unit=NAMES, of=of)]
 
 
 def _by_size(axes: dict[str, dict[str, int]]) -> list[_Sizes]:
@@ -181,8 +182,8 @@ def sweep(
         drawn += shown
         for identity, title, unit in (
             ("rate", units.symbol(rate), rate),
-            ("time", "Time", "s"),
-            ("ratio", f"Of {base or 'the baseline'}’s speed", "%"),
+            ("time", _("Time"), "s"),
+            ("ratio", _("Of {library}’s speed").format(library=base or _("the baseline")), "%"),
         ):
             series = _series(found, versions, baselines, sizes, shown, unit)
             if not series:
@@ -197,14 +198,14 @@ def sweep(
                 )
             )
             ways.setdefault(identity, f"× {base}" if identity == "ratio" and base else title)
-    note = f"Of {len(every)} problems {len(drawn)} are drawn." if len(drawn) < len(every) else ""
+    note = _("Of {all} problems {n} are drawn.").format(all=len(every), n=len(drawn))
     return SweepSection(
         charts=tuple(out),
         ways=tuple(ways.items()),
         families=tuple(
             (f"family{n}", sizes.name) for n, sizes in enumerate(families) if sizes.name
         ),
-        note=note,
+        note=note if len(drawn) < len(every) else "",
         warnings=tuple(units.capital(said) for said in warnings(timings)),
     )
 
@@ -261,7 +262,7 @@ def _figure(
     # From zero where lines can be told apart there; over decades only a logarithm shows all.
     apart = max(values) > _DECADES * min(values)
     y = Axis(title=title, unit=unit, from_zero=unit != "s" and not apart)
-    label = f"{title} over {sizes.title}, a line for each version"
+    label = _("{what} over {sizes}, a line for each version").format(what=title, sizes=sizes.title)
     name = f"sweep-{identity}{number or ''}"
     return lines(name, label, series, _axis(sizes, shown), y, height=420)
 
@@ -291,7 +292,10 @@ def _point(timing: Timing, x: float, unit: str) -> Point | None:
     if timing.ratio is None:
         return None
     middle, low, high = (100 * v for v in (timing.ratio.value, timing.ratio.low, timing.ratio.high))
-    hover = f"{head}: {percent(timing.ratio.value)} of {timing.baseline or 'the baseline'}"
+    of = _("{share} of {library}").format(
+        share=percent(timing.ratio.value), library=timing.baseline or _("the baseline")
+    )
+    hover = f"{head}: {of}"
     return Point(x=x, y=middle, hover=hover, below=middle - low, above=high - middle)
 
 
@@ -327,7 +331,7 @@ def _heat(
 
 # --- speed ----------------------------------------------------------------------------
 
-_HEAD = ("Version", "Time", "from", "to", "Repetitions", "Throughput")
+_HEAD = (N_("Version"), N_("Time"), N_("from"), N_("to"), N_("Repetitions"), N_("Throughput"))
 
 
 def speed(ladder: Ladder) -> Plot | None:
@@ -335,7 +339,7 @@ def speed(ladder: Ladder) -> Plot | None:
     timed = [(rung, rung.timing) for rung in ladder.order if rung.timing]
     if not timed:
         return _durations(ladder)
-    flops = max(timing.flops for _, timing in timed)
+    flops = max(timing.flops for __, timing in timed)
     unit = f"{ladder.study.work}/s" if flops else "s"
     bars, rows = [], []
     for rung, timing in timed:
@@ -356,10 +360,10 @@ def speed(ladder: Ladder) -> Plot | None:
         seconds = (units.quantity(each, "s") for each in (time.value, time.low, time.high))
         rate = units.quantity(shown.value if flops else None, unit)
         rows.append((rung.id, *seconds, units.count(time.n), rate))
-    axis = f"{units.symbol(unit)} of the job's work" if flops else "time"
-    label = f"{axis} by version, with 95% intervals"
+    axis = _("{rate} of the job's work").format(rate=units.symbol(unit)) if flops else _("time")
+    label = _("{what} by version, with 95% intervals").format(what=axis)
     figure = charts.intervals("speed", label, bars, unit, axis, _peak(ladder) if flops else None)
-    return Plot(figure=figure, head=_HEAD, rows=tuple(rows))
+    return Plot(figure=figure, head=tuple(map(_, _HEAD)), rows=tuple(rows))
 
 
 def _hover(timing: Timing, said: str, unit: str) -> str:
@@ -388,11 +392,11 @@ def _durations(ladder: Ladder) -> Plot | None:
         )
         for rung, time in known
     ]
-    label = "Duration under the profiler by version"
-    figure = charts.intervals("speed", label, bars, "s", "duration", None)
+    label = _("Duration under the profiler by version")
+    figure = charts.intervals("speed", label, bars, "s", _("duration"), None)
     none = [units.quantity(None)] * 4
     rows = tuple((rung.id, units.quantity(time, "s"), *none) for rung, time in known)
-    return Plot(figure=figure, head=_HEAD, rows=rows)
+    return Plot(figure=figure, head=tuple(map(_, _HEAD)), rows=rows)
 
 
 class LadderRow(Record, frozen=True):
@@ -473,15 +477,17 @@ def ladder_view(
     ]
     linked = [(Link(rung.id, rung_page(rung)), launch) for rung, launch in launches]
     notices = (
-        [f"The study could not be read: {ladder.study.problem}"] if ladder.study.problem else []
+        [_("The study could not be read: {why}").format(why=ladder.study.problem)]
+        if ladder.study.problem
+        else []
     )
     if not ladder.study.versions and not ladder.study.problem:
-        notices.append("The study itself is not here; this page stands on what was recorded.")
+        notices.append(_("The study itself is not here; this page stands on what was recorded."))
     chips = [Badge(text=ladder.device_name)]
     chips.append(Badge(text=parameters(ladder.parameters) or ladder.problem))
-    chips.append(Badge(text=f"captured {dates(ladder)}"))
+    chips.append(Badge(text=_("captured {date}").format(date=dates(ladder))))
     if ladder.baseline:
-        chips.append(Badge(text=f"baseline {ladder.baseline.id}"))
+        chips.append(Badge(text=_("baseline {library}").format(library=ladder.baseline.id)))
     return LadderView(
         head=Head(
             heading=ladder.study.title,
@@ -492,7 +498,7 @@ def ladder_view(
         rows=tuple(
             _row(above, rung, tried, strips)
             for above, (rung, tried) in zip(
-                [None, *(rung for rung, _ in ladder.path)], ladder.path, strict=False
+                [None, *(rung for rung, __ in ladder.path)], ladder.path, strict=False
             )
         ),
         ladder=ladder,

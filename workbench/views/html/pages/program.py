@@ -23,6 +23,7 @@ from workbench.analysis.programs.program import (
 from workbench.analysis.programs.words import program_words, step_words, survey_words, time_words
 from workbench.analysis.timing import Speed
 from workbench.capture.records import ProgramCapture
+from workbench.language import _, ngettext
 from workbench.model import Profile, Record
 from workbench.views.html.page import Badge, Head, Link, Tone
 from workbench.views.html.pages.version import ReportView, report_view
@@ -76,15 +77,17 @@ class ProgramView(Record, frozen=True):
 def program_chips(captures: Sequence[ProgramCapture]) -> tuple[Badge, ...]:
     """Device, date, commit and way of one capture, or of two, once where they agree."""
     states = [
-        f"commit {capture.state.commit[:12]}{'' if capture.state.clean else ' and changes'}"
+        (_("commit {id}") if capture.state.clean else _("commit {id} and changes")).format(
+            id=capture.state.commit[:12]
+        )
         if capture.state.commit
         else ""
         for capture in captures
     ]
-    ways = {"trace": "every launch traced", "ncu": "one metric of every launch, by ncu"}
+    ways = {"trace": _("every launch traced"), "ncu": _("one metric of every launch, by ncu")}
     texts = (
         once([capture.device.name if capture.device else "" for capture in captures]),
-        f"captured {once([day(capture.captured) for capture in captures])}",
+        _("captured {date}").format(date=once([day(each.captured) for each in captures])),
         once(states),
         once([ways[capture.survey.way] for capture in captures]),
     )
@@ -119,16 +122,24 @@ def program_view(
         for place, (shown, raw) in enumerate(zip(sheet.shown, sheet.raw, strict=True))
     )
     run = survey.runs[0]
-    processes = f"{units.several(run.processes, 'process', 'processes')}, " * (run.processes > 1)
-    of_all = f"mean of {units.several(survey.gpus, 'GPU')}, " * (survey.gpus > 1)
+    processes = _("{n} processes, ").format(n=units.count(run.processes)) * (run.processes > 1)
+    of_all = _("mean of {n} GPUs, ").format(n=units.count(survey.gpus)) * (survey.gpus > 1)
     tiles = (
-        Tile("Time on the GPU", units.quantity(total(survey).value, "s"), _runs_note(capture)),
-        Tile("Launches", units.count(survey.launches), units.several(len(rows), "kernel")),
+        Tile(_("Time on the GPU"), units.quantity(total(survey).value, "s"), _runs_note(capture)),
         Tile(
-            "GPU busy",
+            _("Launches"),
+            units.count(survey.launches),
+            ngettext("{n} kernel", "{n} kernels", len(rows)).format(n=units.count(len(rows))),
+        ),
+        Tile(
+            _("GPU busy"),
             percent(run.busy_ns / (run.span_ns * max(survey.gpus, 1))) if run.span_ns else "—",
-            f"{of_all}of {units.quantity(1e-9 * run.span_ns, 's')} from the first launch to the "
-            f"last; {processes}{units.quantity(run.wall_s, 's')} in all",
+            of_all
+            + _("of {span} from the first launch to the last; {processes}{wall} in all").format(
+                span=units.quantity(1e-9 * run.span_ns, "s"),
+                processes=processes,
+                wall=units.quantity(run.wall_s, "s"),
+            ),
         ),
     )
     notices = [notice.message for notice in capture.notices]
@@ -140,15 +151,15 @@ def program_view(
         head=Head(
             heading=" ".join(capture.command),
             name=f"@{capture.name}",
-            crumbs=(Link("Overview", "index.html"), Link(f"@{capture.name}")),
+            crumbs=(Link(_("Overview"), "index.html"), Link(f"@{capture.name}")),
             chips=program_chips((capture,)),
             notices=tuple(notices),
         ),
         # The time and how much of it the GPU was busy stand in tiles.
-        lede=(_said(capture, rows), *(f"{text}." for text in survey_words(survey)[1:])),
+        lede=(_said(capture, rows), *(text + _(".") for text in survey_words(survey)[1:])),
         tiles=tiles,
         panel=panel[1],
-        panel_title=f"{panel[0]} is limited by",
+        panel_title=_("{kernel} is limited by").format(kernel=panel[0]),
         columns=sheet.header[:-1],
         rows=rows[:ROWS],
         rest=rows[ROWS:],
@@ -168,15 +179,17 @@ def _longest(capture: ProgramCapture, detail: Profile) -> Profile:
 def _said(capture: ProgramCapture, rows: Sequence[WorkRow]) -> str:
     """Who takes the time, in a sentence."""
     most = [f"{shortened(row.name)} {row.cells[1]}" for row in rows[:3]]
-    return f"{time_words(total(capture.survey))} on the GPU: {units.listed(most)} of it."
+    return _("{time} on the GPU: {kernels} of it.").format(
+        time=time_words(total(capture.survey)), kernels=units.listed(most)
+    )
 
 
 def _runs_note(capture: ProgramCapture) -> str:
     whole = total(capture.survey)
     if whole.n < 2:
-        return "one run, which has no interval"
+        return _("one run, which has no interval")
     low, high = (units.quantity(value, "s") for value in (whole.low, whole.high))
-    return f"{units.span(low, high)} (95%, {whole.n} runs)"
+    return _("{range} (95%, {n} runs)").format(range=units.span(low, high), n=whole.n)
 
 
 def _runs(capture: ProgramCapture) -> tuple[tuple[str, ...], ...]:
@@ -292,17 +305,17 @@ def program_diff_view(
         head=Head(
             heading=once(" ".join(each.command) for each in captures),
             name=title,
-            crumbs=(Link("Overview", "index.html"), Link(title)),
+            crumbs=(Link(_("Overview"), "index.html"), Link(title)),
             pages=tuple(pages[1]),
             chips=program_chips(captures),
             notices=difference.warnings,
         ),
-        lede=tuple(f"{text}." for text in program_words(difference)),
+        lede=tuple(text + _(".") for text in program_words(difference)),
         reasons=difference.reasons,
         tiles=_tiles(difference),
         totals=(difference.totals[0].value, difference.totals[1].value),
         panel=panel[1],
-        panel_title=f"{panel[0]} is now limited by",
+        panel_title=_("{kernel} is now limited by").format(kernel=panel[0]),
         kernels=tuple(
             _kernel(difference, Link(names[number], pages[0][number]), step)
             for number, step in steps.items()
@@ -327,17 +340,17 @@ def _tiles(difference: ProgramDifference) -> tuple[Tile, ...]:
     launches = [side.survey.launches for side in (difference.old, difference.new)]
     return (
         Tile(
-            label="Time on the GPU",
+            label=_("Time on the GPU"),
             value=units.quantity(new.value, "s"),
             change=units.signed(change, "s") + f" · {ratio}" * (not difference.tried),
-            note=f"from {units.quantity(old.value, 's')}",
+            note=_("from {before}").format(before=units.quantity(old.value, "s")),
             tone=tone,
         ),
         Tile(
-            label="Launches",
+            label=_("Launches"),
             value=units.count(launches[1]),
             change=units.signed(launches[1] - launches[0]),
-            note=f"from {units.count(launches[0])}",
+            note=_("from {before}").format(before=units.count(launches[0])),
         ),
     )
 

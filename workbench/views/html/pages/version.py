@@ -21,6 +21,7 @@ from workbench.analysis.timing import TimeChange, time_change
 from workbench.counters import Missing, catalog
 from workbench.gpus import Chip, chip_for
 from workbench.ladder import Rung
+from workbench.language import _
 from workbench.model import Launch, LineKey, Profile, Record, Rule, Timing
 from workbench.specs import Expectation
 from workbench.store.codec import decode
@@ -152,14 +153,16 @@ def _roofline(launch: Launch, chip: Chip | None, identity: str) -> tuple[Plot | 
     work = charts_roof.work_word(unit)
     figure = charts_roof.roofline(
         identity,
-        f"Roofline of {launch.kernel}: {work} per second against {work} per byte, "
-        "one point for each memory level",
+        _(
+            "Roofline of {kernel}: {work} per second against {work} per byte, "
+            "one point for each memory level"
+        ).format(kernel=launch.kernel, work=work),
         series,
         [top],
         path=False,
         unit=unit,
     )
-    head = ("Level", "Traffic", "Operations per byte", "Rate", "Of its roof")
+    head = (_("Level"), _("Traffic"), _("Operations per byte"), _("Rate"), _("Of its roof"))
     return Plot(figure=figure, head=head, rows=tuple(rows)), charts_roof.nearest(place, top)
 
 
@@ -171,7 +174,7 @@ def _groups(launch: Launch) -> tuple[list[Group], list[CounterCell]]:
         missing += [item for item in cells if item.missing]
         known = tuple(item for item in cells if not item.missing)
         if known:
-            groups.append((title, known))
+            groups.append((_(title), known))
     return groups, missing
 
 
@@ -184,11 +187,11 @@ def _memory(
         return None
     ids = {f"{file.anchor}{line.number}" for file in code.files for line in file.lines}
 
-    def anchor(_: int, key: LineKey) -> str:
+    def anchor(__: int, key: LineKey) -> str:
         name = f"{code.anchors.get(key[0], '')}{key[1]}"
         return f"#{name}" if name in ids else ""
 
-    return memory_view((chart,), ("Amount",), anchor, prefix, f"#{prefix if several else ''}")
+    return memory_view((chart,), (_("Amount"),), anchor, prefix, f"#{prefix if several else ''}")
 
 
 def launch_view(
@@ -241,7 +244,7 @@ def launch_view(
 
 def occupancy_note(launch: Launch) -> str:
     """``of 100% theoretical``."""
-    return f"of {text(launch, 'theoretical_occupancy')} theoretical"
+    return _("of {share} theoretical").format(share=text(launch, "theoretical_occupancy"))
 
 
 # --- other devices --------------------------------------------------------------------
@@ -302,13 +305,13 @@ def _row(
     here: Profile, there: Profile, own: Timing | None, timing: Timing | None, href: str = ""
 ) -> DeviceRow:
     seconds = timing.time.value if timing else kernel_seconds(there)
-    seen = "under the profiler" if timing is None and seconds is not None else ""
-    other = "" if there.source_hash == here.source_hash else "of another source"
+    seen = _("under the profiler") if timing is None and seconds is not None else ""
+    other = "" if there.source_hash == here.source_hash else _("of another source")
     return DeviceRow(
         device=there.device.name,
         href=href,
         seconds=seconds,
-        note=", ".join(filter(None, (seen, other))),
+        note=_(", ").join(filter(None, (seen, other))),
         change=time_change(own, timing, across=True) if href else None,
         limit=limit_of(there),
     )
@@ -338,25 +341,25 @@ def _tiles(profile: Profile, launch: Launch | None, rung: Rung | None) -> tuple[
     timing = rung.timing if rung else None
     count = len(profiled(profile))
     if rung and timing:
-        tiles.append(("Time", units.quantity(timing.time.value, "s"), interval(timing)))
+        tiles.append((_("Time"), units.quantity(timing.time.value, "s"), interval(timing)))
         if timing.flops:
             rate = timing.flops / timing.time.value
             said = units.quantity(rate, f"{rung.ladder.study.work}/s")
-            tiles.append(("Throughput", said, "of the job's work"))
+            tiles.append((_("Throughput"), said, _("of the job's work")))
     elif (seconds := kernel_seconds(profile)) is not None:
-        note = f"under the profiler, {count} launches" if count > 1 else "under the profiler"
-        tiles.append(("Duration", units.quantity(seconds, "s"), note))
+        note = _("under the profiler, {n} launches") if count > 1 else _("under the profiler")
+        tiles.append((_("Duration"), units.quantity(seconds, "s"), note.format(n=count)))
     if rung and not rung.is_baseline and rung.of_baseline:
         baseline = rung.ladder.baseline
         beside = baseline.id if baseline else timing.baseline if timing else ""
-        tiles.append(("Of the baseline's speed", percent(rung.of_baseline), beside))
+        tiles.append((_("Of the baseline's speed"), percent(rung.of_baseline), beside))
     if launch is not None:
         tiles += [
-            (title, text(launch, counter), f"{note}; longest launch" if count > 1 else note)
+            (title, text(launch, counter), note + _("; longest launch") * (count > 1))
             for title, counter, note in (
-                ("Compute", "sm_throughput", "of peak"),
-                ("Memory", "memory_throughput", "of peak, at its busiest level"),
-                ("Occupancy", "achieved_occupancy", occupancy_note(launch)),
+                (_("Compute"), "sm_throughput", _("of peak")),
+                (_("Memory"), "memory_throughput", _("of peak, at its busiest level")),
+                (_("Occupancy"), "achieved_occupancy", occupancy_note(launch)),
             )
             if value_of(launch, counter) is not None
         ]
@@ -367,19 +370,24 @@ def _provenance(profile: Profile) -> tuple[tuple[str, str], ...]:
     capture, device = profile.capture, profile.device
     major, minor = device.compute_capability
     facts = [
-        ("Device", f"{device.name}, compute capability {major}.{minor}, {device.sms} SMs"),
-        ("Captured", profile.captured or "the report does not say"),
-        ("Engine", profile.engine),
-        ("Tools", ", ".join(f"{name} {version}" for name, version in profile.tools.items())),
-        ("Clock control", capture.clock_control),
-        ("Cache control", capture.cache_control),
-        ("Replay", capture.replay_mode),
-        ("Passes", units.count(capture.passes) if capture.passes else ""),
-        ("Wall time", units.quantity(capture.wall_s, "s") if capture.wall_s else ""),
-        ("Captures", units.count(capture.repeats) if capture.repeats > 1 else ""),
-        ("Sections", ", ".join(capture.sections)),
-        ("Seed of inputs", str(profile.verification.seed) if profile.verification else ""),
-        ("Source hash", profile.source_hash),
+        (
+            _("Device"),
+            _("{device}, compute capability {capability}, {n} SMs").format(
+                device=device.name, capability=f"{major}.{minor}", n=device.sms
+            ),
+        ),
+        (_("Captured"), profile.captured or _("the report does not say")),
+        (_("Engine"), profile.engine),
+        (_("Tools"), ", ".join(f"{name} {version}" for name, version in profile.tools.items())),
+        (_("Clock control"), capture.clock_control),
+        (_("Cache control"), capture.cache_control),
+        (_("Replay"), capture.replay_mode),
+        (_("Passes"), units.count(capture.passes) if capture.passes else ""),
+        (_("Wall time"), units.quantity(capture.wall_s, "s") if capture.wall_s else ""),
+        (_("Captures"), units.count(capture.repeats) if capture.repeats > 1 else ""),
+        (_("Sections"), ", ".join(capture.sections)),
+        (_("Seed of inputs"), str(profile.verification.seed) if profile.verification else ""),
+        (_("Source hash"), profile.source_hash),
     ]
     return tuple((name, said) for name, said in facts if said)
 
@@ -473,7 +481,7 @@ def report_launch_view(
     head = Head(
         heading=launch.kernel,
         name=f"#{launch.index}",
-        crumbs=(Link("Overview", "index.html"), Link(name, home), Link(launch.kernel)),
+        crumbs=(Link(_("Overview"), "index.html"), Link(name, home), Link(launch.kernel)),
         steps=steps,
         chips=facts_of(profile),
     )
@@ -545,9 +553,9 @@ def report_view(profile: Profile, name: str, page: Callable[[int], str]) -> Repo
         for label, launch in zip(names, shown, strict=True)
     ]
     named = list(zip(names, shown, strict=True))
-    cut = f"Charts and counters show the {len(shown)} longest launches."
+    cut = _("Charts and counters show the {n} longest launches.").format(n=len(shown))
     said = [cut] if len(shown) < len(launches) else []
-    crumbs = (Link("Overview", "index.html"), Link(name))
+    crumbs = (Link(_("Overview"), "index.html"), Link(name))
     return ReportView(
         head=Head(heading=name, crumbs=crumbs, chips=facts_of(profile)).told(
             [*remarks(profile), *said], [*provenance(profile), cut]
