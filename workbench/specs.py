@@ -79,6 +79,22 @@ class Expectation(Record, frozen=True):
     line: int = 0
 
 
+#: A value of a parameter in ``[tune]``: a block's shape stands as ``32x8``.
+TuneValue = int | float | str | bool
+
+
+class TuneSpec(Record, frozen=True):
+    """``[tune]``: parameters with the values that they may have, and what these must meet.
+
+    `default` holds what the version has without tuning.
+    """
+
+    parameters: dict[str, tuple[TuneValue, ...]]
+    default: dict[str, TuneValue]
+    requires: str = ""
+    line: int = 0
+
+
 class Description(Record, frozen=True):
     """What the front matter of a version's file says of it."""
 
@@ -100,6 +116,7 @@ class Description(Record, frozen=True):
     tolerance: float | None = None  # of this version alone; None: the study's
     tolerance_why: str = ""
     expectations: tuple[Expectation, ...] = ()
+    tune: TuneSpec | None = None
 
 
 class Version(Description, frozen=True, kw_only=True):

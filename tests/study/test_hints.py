@@ -29,6 +29,7 @@ FILL = "[[fill]]\n{}\n" + LAUNCH
 MAP = '[[tensor_map]]\nname = "{}"\nbuffer = "x"\ndtype = "float32"\n{}box = [4]\n' + LAUNCH
 TEXTURE = '[[texture]]\nname = "t"\nbuffer = "{}"\ndtype = "float32"\ndims = [32]\n{}' + LAUNCH
 DIMS = "dims = [4]\n"
+TUNE = "[tune]\n{}\n" + LAUNCH
 PTX = ".visible .entry scale(\n{}\n)\n{{\n}}\n"
 TWO = ".param .u64 a,\n.param .u64 b"
 
@@ -98,6 +99,20 @@ FOLLOWED = {
     "a block": Mended('["TILE", 2]', '["TILE", 32]', "A block has at most {} threads",
                       "[32, 32]"),
     "negative": Mended('"4*TILE"', '"0 - 4"', "It must be 0 or more.", "0"),
+    "no list of values": Mended(LAUNCH, TUNE.format("TILE = 64"), "Write {} = [16, 32].",
+                                TUNE.format("TILE = [64, 32]")),
+    "a value twice": Mended(LAUNCH, TUNE.format("TILE = [64, 64]"), "Keep each once.",
+                            TUNE.format("TILE = [64]")),
+    "without its own": Mended(LAUNCH, TUNE.format("TILE = [32]"), "Add {}: what tuning gains",
+                              TUNE.format("TILE = [32, 64]")),
+    "nothing to tune": Mended(LAUNCH, TUNE.format('requires = "1"'), "Give 1 to {} of them",
+                              TUNE.format('TILE = [64]\nrequires = "1"')),
+    "a rule": Mended(LAUNCH, TUNE.format("TILE = [64]\nrequires = 1"), "Write requires = ",
+                     TUNE.format('TILE = [64]\nrequires = "TILE <= 1024"')),
+    "Triton's to tune": Mended(LAUNCH, TUNE.format("num_warps = [4]"), "Tune block, and defines.",
+                               TUNE.format("TILE = [64]")),
+    "no block": Mended(LAUNCH, TUNE.format("block = [0]"), "Each is {}.",
+                       TUNE.format("TILE = [64]")),
     "an empty buffer": Mended('["N2", "TILE"]', '["N - N"]', "Every dimension must be 1 or more.",
                               '["N"]'),
 }  # fmt: skip
@@ -121,7 +136,7 @@ ELSEWHERE = (
     "Its prepare() launches", "End it with a second line", "A version's file starts with",
     "`workbench lift` writes it", "`workbench new` starts a version of the source",
     "Correct the f", "Correct `dims`", "Ask for it: requires", "Name a buffer there, or take",
-    "Describe one in a [[texture]]", "NumPy makes {}",
+    "Describe one in a [[texture]]", "NumPy makes {}", "Tune num_warps", "Let a define stand",
 )  # fmt: skip
 
 

@@ -26,6 +26,8 @@ from workbench.specs import (
     FillSpec,
     LaunchSpec,
     ScratchSpec,
+    TuneSpec,
+    TuneValue,
     Version,
     parse_prediction,
 )
@@ -273,9 +275,14 @@ def read_expectation(keys: Keys, index: int, table: ExpectTable) -> Expectation:
     )
 
 
-def read_define(keys: Keys, name: str, value: object) -> str:
-    """A macro of ``[defines]``, as text."""
-    key = f"defines.{name}"
+def define_text(value: TuneValue) -> str:
+    """A macro's value as a compiler is given it."""
+    return str(int(value) if isinstance(value, bool) else value)
+
+
+def read_define(keys: Keys, name: str, value: object, key: str = "") -> str:
+    """A macro of ``[defines]``, as text; `key`: where else it stands."""
+    key = key or f"defines.{name}"
     if not _IDENTIFIER.match(name):
         keys.fail(key, f"`{name}` is not a macro name", "Use letters, digits, _.")
     if not isinstance(value, str | int | float):
@@ -284,7 +291,125 @@ def read_define(keys: Keys, name: str, value: object) -> str:
         )
     if not shell_safe(str(value)):
         keys.fail(key, f"`{name}` contains a character that a shell may interpret", UNSAFE)
-    return str(int(value) if isinstance(value, bool) else value)
+    return define_text(value)
+
+
+#: Values of one parameter, and choices of all: what a person can have meant.
+_MOST_VALUES, _MOST_PARAMETERS = 256, 32
+#: Parameters that are keys of a launch, and what each of their values must be.
+_OF_LAUNCH = {
+    "block": "a size or a list of up to three: block = [128, [32, 8]]",
+    "num_warps": "1, 2, 4, 8, 16 or 32: num_warps = [4, 8]",
+    "num_stages": "an integer from 1 to 16: num_stages = [2, 3, 4]",
+}
+
+
+def read_tune(
+    keys: Keys,
+    table: dict[str, object],
+    defines: dict[str, str],
+    launches: tuple[LaunchSpec, ...],
+    code: str,
+) -> TuneSpec | None:
+    """``[tune]``: the values that parameters may have.
+
+    Args:
+        keys: Of the file.
+        table: As it is written.
+        defines: Those of ``[defines]``; a parameter that is none of them is one from now on,
+            with the first of its values.
+        launches: The version's; ``block``, ``num_warps`` and ``num_stages`` are keys of the one.
+        code: The file without its front matter, which uses the parameters.
+    """
+    requires = table.get("requires", "")
+    if not isinstance(requires, str):
+        keys.fail("tune.requires", f"`requires` must be a string, not {requires!r}", _WRITE_RULE)
+    parameters: dict[str, tuple[TuneValue, ...]] = {}
+    default: dict[str, TuneValue] = {}
+    for name, given in table.items():
+        if name == "requires":
+            continue
+        key = f"tune.{name}"
+        if not isinstance(given, list) or not 1 <= len(given) <= _MOST_VALUES:
+            keys.fail(
+                key,
+                f"`{name}` must be a list of 1 to {_MOST_VALUES} values, not {given!r:.60}",
+                f"Write {name} = [16, 32].",
+            )
+        if name in _OF_LAUNCH:
+            own = _of_launch(keys, key, launches)
+            values = tuple(_launch_value(keys, key, each) for each in given)
+        else:
+            if name not in defines and not re.search(rf"\b{re.escape(name)}\b", code):
+                keys.fail(
+                    key,
+                    f"`{name}` is no define, and the code does not use it",
+                    did_you_mean(name, (*defines, *_OF_LAUNCH), "parameters"),
+                )
+            for each in given:
+                read_define(keys, name, each, key)
+            values = tuple(given)
+            own = defines.setdefault(name, read_define(keys, name, given[0], key))
+        texts = [define_text(each) for each in values]
+        if len(set(texts)) < len(texts):
+            keys.fail(key, f"`{name}` has a value twice", "Keep each once.")
+        if own not in texts:
+            keys.fail(
+                key,
+                f"`{name}` is {own} in this version, which is not among its values",
+                f"Add {own}: what tuning gains is told against it.",
+            )
+        parameters[name], default[name] = values, values[texts.index(own)]
+    if table and not 1 <= len(parameters) <= _MOST_PARAMETERS:
+        keys.fail(
+            "tune",
+            f"[tune] has {len(parameters)} parameters",
+            f"Give 1 to {_MOST_PARAMETERS} of them a list of values: TILE = [16, 32].",
+        )
+    line = keys.line("tune") if table else 0
+    return (
+        TuneSpec(parameters=parameters, default=default, requires=requires.strip(), line=line)
+        if table
+        else None
+    )
+
+
+_WRITE_RULE = 'Write requires = "TILE * UNROLL <= 1024".'
+
+
+def _of_launch(keys: Keys, key: str, launches: tuple[LaunchSpec, ...]) -> str:
+    """What the one launch has of a parameter that is its key."""
+    name = key.rpartition(".")[2]
+    triton = bool(launches) and launches[0].num_stages > 0
+    if (name == "block") == triton:
+        keys.fail(
+            key,
+            f"`{name}` has no meaning for a kernel in {'Triton' if triton else 'CUDA C++'}",
+            "Tune num_warps, num_stages and constants of [defines]."
+            if triton
+            else "Tune block, and defines.",
+        )
+    if len(launches) != 1:
+        keys.fail(
+            key,
+            f"`{name}` of which of the {len(launches)} launches?",
+            'Let a define stand in them, as block = ["THREADS"], and tune that.',
+        )
+    launch = launches[0]
+    if name == "block":
+        return "x".join(launch.block)
+    return str(int(launch.block[0]) // 32) if name == "num_warps" else str(launch.num_stages)
+
+
+def _launch_value(keys: Keys, key: str, given: object) -> TuneValue:
+    """A value of such a parameter: a number, or a block's shape as text."""
+    name = key.rpartition(".")[2]
+    sizes = given if isinstance(given, list) and name == "block" else [given]
+    whole = all(type(each) is int and 1 <= each <= 1024 for each in sizes)
+    right = {"num_warps": (1, 2, 4, 8, 16, 32), "num_stages": range(1, 17)}.get(name)
+    if not whole or not 1 <= len(sizes) <= 3 or (right is not None and given not in right):
+        keys.fail(key, f"{given!r} is no value of `{name}`", f"Each is {_OF_LAUNCH[name]}.")
+    return "x".join(map(str, sizes)) if name == "block" else int(str(given))
 
 
 Kind = Literal["cuda", "triton", "python"]
@@ -294,7 +419,7 @@ _CLOSE = re.compile(r"^[ \t]*---\s*\*/", re.MULTILINE)
 
 #: Keys that only code compiled here has.
 _COMPILED = ("launch", "scratch", "fill", "tensor_map", "texture", "defines", "flags",
-             "arch_specific")  # fmt: skip
+             "arch_specific", "tune")  # fmt: skip
 
 
 class FrontMatter(Description, frozen=True, kw_only=True):
@@ -510,15 +635,18 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
         )
     taken: set[str] = set()
     filled: set[str] = set()
+    defines = {name: read_define(keys, name, value) for name, value in said.defines.items()}
+    launches = tuple(read_launch(keys, *each, triton) for each in enumerate(said.launch))
+    tune = read_tune(keys, said.tune, defines, launches, code(text, kind=kind))
     return FrontMatter(
         title=keys.required("title", said.title),
         parent=None if said.parent is None else said.parent.strip(),
         change=said.change.strip(),
         baseline=said.baseline,
-        launches=tuple(read_launch(keys, *each, triton) for each in enumerate(said.launch)),
+        launches=launches,
         scratch=tuple(read_scratch(keys, *each, taken) for each in enumerate(said.scratch)),
         fills=tuple(read_fill(keys, *each, filled) for each in enumerate(said.fill)),
-        defines={name: read_define(keys, name, value) for name, value in said.defines.items()},
+        defines=defines,
         tensor_maps=tuple(
             read_tensor_map(keys, *each, taken) for each in enumerate(said.tensor_map)
         ),
@@ -531,6 +659,7 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
         tolerance=said.tolerance,
         tolerance_why=said.tolerance_why.strip(),
         expectations=tuple(read_expectation(keys, *each) for each in enumerate(said.expect)),
+        tune=tune,
         lines=block.lines,
         keys=keys,
     )
@@ -544,7 +673,7 @@ def _check_image(keys: Keys, table: dict[str, object]) -> None:
             f"`{table['image']}` is not a SHA-256",
             "`workbench lift` writes it: that of the machine code in captured/.",
         )
-    for key in ("flags", "defines", "arch_specific"):
+    for key in ("flags", "defines", "arch_specific", "tune"):
         if key in table:
             keys.fail(
                 key,

@@ -176,7 +176,7 @@ class ExpectTable(Table, frozen=True):
 
 
 class VersionTable(Table, frozen=True):
-    """The whole front matter. The values of `defines` are still to be checked."""
+    """The whole front matter. The values of `defines` and `tune` are still to be checked."""
 
     title: str = ""
     parent: str | None = None
@@ -184,6 +184,7 @@ class VersionTable(Table, frozen=True):
     baseline: bool = False
     launch: tuple[LaunchTable, ...] = ()
     expect: tuple[ExpectTable, ...] = ()
+    tune: dict[str, object] = {}
     scratch: tuple[ScratchTable, ...] = ()
     fill: tuple[FillTable, ...] = ()
     tensor_map: tuple[TensorMapTable, ...] = ()
@@ -228,6 +229,7 @@ _FORMS = {
     "divisible_by_16": ("must be a list of strings, not {value!r}", '{key} = ["N"]'),
     "flags": ("must be a list of strings, not {value!r}", '{key} = ["…"]'),
     "defines": ("must be a table", "[defines] and TILE = 32"),
+    "tune": ("must be a table", "[tune] and TILE = [16, 32]"),
     "num_warps": ("must be 1, 2, 4, 8, 16 or 32, not {value!r}", "{key} = 4"),
     "num_stages": ("must be an integer from 1 to 16, not {value!r}", "{key} = 3"),
     "tolerance": ("must be 0 or a number below 1, not {value!r}", "{key} = 1e-3"),

@@ -191,6 +191,9 @@ def _tensor_map(spec: DescriptorSpec, values: dict[str, tuple[int, ...]]) -> Ten
 #: Guide, "Technical Specifications per Compute Capability").
 MAX_THREADS = 1024
 MAX_BLOCK: Dim3 = (1024, 1024, 64)
+#: Names of a launch's own block, and the keys whose expressions may use them.
+BLOCK_NAMES = ("block_x", "block_y", "block_z")
+_KNOWING_BLOCK = re.compile(r"launch\[\d+\]\.(grid|args|dynamic_shared|cluster)|tune\.requires")
 MAX_GRID: Dim3 = (2**31 - 1, 65535, 65535)
 #: 8 blocks per cluster are portable; 16 need a kernel attribute and chip support.
 MAX_CLUSTER = 16
@@ -318,7 +321,9 @@ def check_names(version: Version, buffers: set[str], names: dict[str, int]) -> N
         UsageError: at file and line, with the nearest right name.
     """
     maps = [name for _, spec, _ in _descriptors(version) for name in spec["name"]]
+    plain = names
     for key, text in _expressions(version):
+        names = plain | dict.fromkeys(BLOCK_NAMES, 1) if _KNOWING_BLOCK.match(key.path) else plain
         if key.name == "args":
             if text in buffers or text in maps:
                 continue
@@ -334,7 +339,7 @@ def check_names(version: Version, buffers: set[str], names: dict[str, int]) -> N
             continue
         for used in key.names_in(text):
             if used not in names:
-                known = [*names, *([*sorted(buffers), *maps] if key.name == "args" else ())]
+                known = [*plain, *([*sorted(buffers), *maps] if key.name == "args" else ())]
                 raise key.error(
                     f"unknown name `{used}` in {key.name}", did_you_mean(used, known, "names")
                 )
@@ -361,6 +366,8 @@ def _expressions(version: Version) -> Iterator[tuple[Key, str]]:
                 yield Key(version, f"{key}.{name}"), text
     if version.requires:
         yield Key(version, "requires"), version.requires
+    if version.tune and version.tune.requires:
+        yield Key(version, "tune.requires"), version.tune.requires
 
 
 def _extent(
@@ -437,7 +444,7 @@ def resolve_launches(
             all, at the key's line; an unmet requirement is not checked here: see
             `Study.check_requirements`.
     """
-    names = study.names(version, problem)
+    plain = study.names(version, problem)
     buffers = study.buffer_names(version)
     maps = resolve_descriptors(study, version, problem)
     launches = []
@@ -446,10 +453,11 @@ def resolve_launches(
             Key(version, f"launch[{index}].{name}")
             for name in ("grid", "block", "args", "dynamic_shared", "cluster", "when")
         )
-        if not when_key.value(spec.when, names):
+        if not when_key.value(spec.when, plain):
             continue
+        block = _extent(block_key, spec.block, plain, MAX_BLOCK, problem)
+        names = dict(zip(BLOCK_NAMES, block, strict=True)) | plain
         grid = _extent(grid_key, spec.grid, names, MAX_GRID, problem)
-        block = _extent(block_key, spec.block, names, MAX_BLOCK, problem)
         if (threads := math.prod(block)) > MAX_THREADS:
             raise block_key.error(
                 f"{threads} threads per block for problem {problem.name}",

@@ -206,6 +206,16 @@ def _inherited(parent: Version) -> str:
         text += pair("requires_why", parent.requires_why)
     if parent.defines:
         text += "\n[defines]\n" + "".join(pair(*item) for item in parent.defines.items())
+    if parent.tune:
+        shapes = {
+            name: [
+                [*map(int, each.split("x"))] if name == "block" and isinstance(each, str) else each
+                for each in values
+            ]
+            for name, values in parent.tune.parameters.items()
+        }
+        text += "\n[tune]\n" + "".join(pair(*item) for item in shapes.items())
+        text += pair("requires", parent.tune.requires) if parent.tune.requires else ""
     for buffer in parent.scratch:
         text += "\n[[scratch]]\n" + pair("name", buffer.name, 5) + pair("dtype", buffer.dtype, 5)
         text += pair("shape", list(buffer.shape), 5)

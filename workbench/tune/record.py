@@ -33,9 +33,11 @@ from workbench.store import component
 Value = int | float | str | bool
 Values = dict[str, Value]
 #: What became of a trial. ``dropped``: slower than the best for certain, and so not timed to the
-#: end. ``not run``: never tried, for `Trial.why`.
+#: end. ``counted``: by the emulator alone, which knows no times. ``not run``: never tried, for
+#: `Trial.why`.
 Fate = Literal[
     "timed",
+    "counted",
     "dropped",
     "not compiled",
     "does not fit",
@@ -45,7 +47,7 @@ Fate = Literal[
     "not run",
 ]
 FATES: tuple[Fate, ...] = (
-    "timed", "dropped", "not run", "does not fit", "not compiled", "wrong", "hung", "failed",
+    "timed", "counted", "dropped", "not run", "does not fit", "not compiled", "wrong", "hung", "failed",
 )  # fmt: skip
 TuningEngine = Literal["gpu", "emulator"]
 #: Why a run ended: all of the space was tried, or the search found no better; its time was over.
@@ -174,7 +176,7 @@ class Tuning(Record, frozen=True, weakref=True, dict=True):
 
     def ranked(self, problem: str) -> tuple[Trial, ...]:
         """The timed trials on a problem, from the fastest on; of the emulator by the estimate."""
-        timed = [each for each in self.of(problem) if each.fate == "timed"]
+        timed = [each for each in self.of(problem) if each.fate in ("timed", "counted")]
         return tuple(sorted(timed, key=_rank))
 
     def default_trial(self, problem: str) -> Trial | None:
