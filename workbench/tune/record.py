@@ -47,7 +47,8 @@ Fate = Literal[
     "not run",
 ]
 FATES: tuple[Fate, ...] = (
-    "timed", "counted", "dropped", "not run", "does not fit", "not compiled", "wrong", "hung", "failed",
+    "timed", "counted", "dropped", "not run",
+    "does not fit", "not compiled", "wrong", "hung", "failed",
 )  # fmt: skip
 TuningEngine = Literal["gpu", "emulator"]
 #: Why a run ended: all of the space was tried, or the search found no better; its time was over.
