@@ -15,7 +15,7 @@ from typing import NoReturn
 import click
 
 from workbench import __version__, language
-from workbench.errors import MissingError, WorkbenchError
+from workbench.errors import MissingError, WorkbenchError, did_you_mean
 
 #: Exit code for a fault of our own (EX_SOFTWARE of sysexits.h), so that it is never
 #: mistaken for a verdict on a kernel.
@@ -77,8 +77,6 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from workbench.errors import did_you_mean
-
             meant = _MEANT.get(args[0])
             hint = (
                 f"Did you mean `{meant}`?" if meant else did_you_mean(args[0], COMMANDS, "commands")

@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,6 +43,19 @@ def test_a_version_is_shown_with_its_time_device_and_date(project: Path) -> None
     for fact in ("demo/v2", "Through a tile", "NVIDIA H200", "2026-11-20", "310 µs", "32.3%"):
         assert fact in text
     assert run("demo/v2") == text == run("v2_tile")
+
+
+def test_showing_a_version_imports_nothing_that_it_does_not_need(project: Path) -> None:
+    code = (
+        "import sys\n"
+        "from workbench.cli import main\n"
+        "try:\n    main(['show', 'v2'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'pandas', 'numpy', 'plotly', 'jinja2', 'ncu_report', 'ctypes', 'signal',"
+        " 'rich._emoji_codes', 'workbench.commands.list_'}\n"
+        "sys.exit(','.join(sorted(heavy & set(sys.modules))) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_json_has_the_documented_shape(project: Path) -> None:

@@ -34,7 +34,7 @@ from workbench.views.terminal.console import Text, name_rows, render
 from workbench.views.terminal.diff import kernel_step_view
 from workbench.views.terminal.show import show_view
 from workbench.views.terminal.tables import sheet_view
-from workbench.views.text.escaping import name_parts
+from workbench.views.text.door import name_parts
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 LONG = "sm90_xmma_gemm_f32f32_tf32f32_f32_nt_n_tilesize128x128x32_warpgroupsize1x1x1"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
@@ -16,7 +17,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from rich.console import RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.measure import Measurement
 
 from tests import goldens
 from tests.factories import (
@@ -41,12 +43,16 @@ from workbench.store import Store
 from workbench.study.folder import run_study, source_hash, view_study
 from workbench.units import extent, when
 from workbench.views.terminal.console import (
+    Drawn,
     Text,
     bar,
     cut,
+    grid,
     heads,
+    needed,
     print_view,
     render,
+    section,
     tied,
 )
 from workbench.views.terminal.diff import Around, diff_view
@@ -401,6 +407,20 @@ def test_pieces() -> None:
     assert when("2026-11-20T23:51:42Z") == "2026-11-20 23:51 UTC" and when("2021") == "2021"
     assert Text("a\tb\x1b[31m\r\n\u202e").plain == "a   b·[31m· ⟨U+202E⟩"
     assert cut("abcdef", 4) == "abc…"
+
+
+def test_rows_and_columns_counted_without_drawing_are_those_of_what_is_drawn() -> None:
+    """Screens are fitted by them: one too many would leave out what there is room for."""
+    table = grid("r", "l", "f")
+    table.add_row("77.6%", Text("核 kernel"), Group(Text("sum += As[k][ty];"), Text("3.4 M")))
+    table.add_row("", ":smile: [red]", Text("a sentence of several words", no_wrap=True))
+    views = [Text(), Text("one row"), table, section("Hot lines", table, "file.cu")]
+    for view in (*views, Group(*views)):
+        console = Console(width=1000, file=io.StringIO(), markup=False, emoji=False)
+        assert needed(view) == Measurement.get(console, console.options, view).maximum
+        drawn = [Drawn.height([view], width) for width in range(25, 100)]
+        assert Drawn.least([view]) == drawn[-1] <= min(drawn)
+        assert Drawn.least(Drawn.all([view], 25)) == drawn[0]
 
 
 def test_names_from_a_report_are_not_markup() -> None:

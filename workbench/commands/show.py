@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.commands.list_ import command as list_command
 from workbench.commands.options import (
     all_option,
     format_option,
@@ -19,7 +18,6 @@ from workbench.session.api import Session
 from workbench.session.asked import (
     Places,
     Selection,
-    Workspace,
     is_program,
     is_report,
     refuse_for_program,
@@ -56,11 +54,13 @@ def command(
     launch); or a capture: @before for the whole program, @before::kernel for what was profiled
     of it.
     """
-    if not (is_report(target) or all_ or memory) and Workspace().is_study(target):
+    session = Session(listener=Progress())
+    if not (is_report(target) or all_ or memory) and session.is_study(target):
+        from workbench.commands.list_ import command as list_command
+
         asked = {"study": target, "problem": selection.problem, "device": selection.device}
         ctx.invoke(list_command, **asked, page=None, format_=format_)
         return
-    session = Session(listener=Progress())
     if is_program(target) and selection.launch is None:
         refuse_for_program(target, memory=memory)
         _print_sheet(_program(session, target, all_), format_)

@@ -47,13 +47,18 @@ class Workspace:
         self.start, self.listener = start, listener
 
     @cached_property
+    def found(self) -> Project | None:
+        """The project, if there is one."""
+        return find_project(self.start)
+
+    @cached_property
     def project(self) -> Project:
         """The project.
 
         Raises:
             UsageError: there is none at or above the folder.
         """
-        return require_project(self.start)
+        return self.found or require_project(self.start)
 
     @cached_property
     def store(self) -> Store:
@@ -62,8 +67,7 @@ class Workspace:
 
     def is_study(self, text: str) -> bool:
         """Whether `text` names a study of the project; False where there is no project."""
-        project = find_project(self.start)
-        return project is not None and text in studies_in(project.kernels)
+        return self.found is not None and text in studies_in(self.found.kernels)
 
     def say(self, line: str) -> None:
         """Tell whoever listens."""

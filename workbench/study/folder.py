@@ -646,7 +646,5 @@ class StudyInfo:
         if found is None or self._project is None:
             return ""
         if version not in self._hashes:
-            from workbench.study.sources import source_hash
-
             self._hashes[version] = source_hash(self._project, found)
         return self._hashes[version]

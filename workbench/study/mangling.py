@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from functools import cache
-from typing import Any
 
 _LIBRARIES = ("libstdc++.so.6", "libc++abi.so.1", "libc++.1.dylib")
 #: Of an integer as an argument of a template: its type, and its suffix.
@@ -14,34 +13,37 @@ _CAST, _SUFFIX = re.compile(r"\([a-z ]+\)(?=-?\d)"), re.compile(r"\b(\d+)(?:u|l|
 
 
 @cache
-def _demangler() -> Callable[..., Any] | None:
+def _demangler() -> Callable[[str], str] | None:
     """``__cxa_demangle`` of the C++ runtime, which nearly every system has."""
+    import ctypes  # few commands meet such a name
+
     for name in _LIBRARIES:
-        try:
+        with suppress(OSError, AttributeError):
             function = ctypes.CDLL(name)["__cxa_demangle"]
-        except (OSError, AttributeError):
-            continue
-        function.restype = ctypes.c_void_p
-        function.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
-        return function
-    return None
+            break
+    else:
+        return None
+    function.restype = ctypes.c_void_p
+    function.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    free = ctypes.CDLL(None).free
+    free.argtypes = [ctypes.c_void_p]
+
+    def call(symbol: str) -> str:
+        text = function(symbol.encode(), None, None, ctypes.byref(ctypes.c_int()))
+        if not text:
+            return symbol
+        try:
+            return ctypes.string_at(text).decode("utf-8", "replace")
+        finally:
+            free(text)
+
+    return call
 
 
 def demangled(symbol: str) -> str:
     """``_Z4gemmPf`` -> ``gemm(float*)``; what is no mangled C++ name comes back as it is."""
-    call = _demangler()
-    if call is None or not symbol.startswith("_Z"):
-        return symbol
-    status = ctypes.c_int()
-    text = call(symbol.encode(), None, None, ctypes.byref(status))
-    if not text:
-        return symbol
-    try:
-        return ctypes.string_at(text).decode("utf-8", "replace")
-    finally:
-        free = ctypes.CDLL(None).free
-        free.argtypes = [ctypes.c_void_p]
-        free(text)
+    call = _demangler() if symbol.startswith("_Z") else None
+    return call(symbol) if call else symbol
 
 
 def written(symbol: str) -> str:

@@ -31,8 +31,7 @@ from workbench.views.html.parts import (
     tone_of,
     width,
 )
-from workbench.views.text.door import block
-from workbench.views.text.escaping import name_parts
+from workbench.views.text.door import block, name_parts
 
 _HERE = Path(__file__).parent
 #: A page loads nothing but what lies beside it, and sends nothing anywhere.

@@ -14,12 +14,12 @@ import io
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Literal, Self, TypeVar
 
 import rich.text
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.measure import Measurement
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.style import Style
@@ -27,8 +27,7 @@ from rich.table import Table
 
 from workbench.model import Profile
 from workbench.units import beside, quantity, when
-from workbench.views.text.door import block, inert, visible
-from workbench.views.text.escaping import name_parts
+from workbench.views.text.door import block, inert, name_parts, visible
 
 #: Wider rows are hard to read: only tables of many columns take more.
 MOST = 110
@@ -154,6 +153,11 @@ def fragment(view: RenderableType, width: int = 100) -> str:
     return text.replace(_TIE, " ")
 
 
+@cache
+def _paper(width: int) -> Console:
+    return Console(file=io.StringIO(), width=width, markup=False, highlight=False, emoji=False)
+
+
 class Drawn:
     """A view whose rows are counted before it is printed: in that width it is drawn only once.
 
@@ -163,11 +167,8 @@ class Drawn:
     """
 
     def __init__(self, view: RenderableType, width: int) -> None:
-        console = Console(
-            file=io.StringIO(), width=width, markup=False, highlight=False, emoji=False
-        )
         self._view, self._width = view, width
-        self._rows = console.render_lines(view, pad=False)
+        self._rows = _paper(width).render_lines(view, pad=False)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if options.max_width != self._width:
@@ -183,16 +184,44 @@ class Drawn:
         return [Drawn(view, width) for view in views]
 
     @staticmethod
+    def least(views: Iterable[RenderableType]) -> int:
+        """Rows that views take at least: counted without drawing, no text more than one."""
+        return sum(map(_least, views))
+
+    @staticmethod
     def height(views: Iterable[RenderableType], width: int) -> int:
         """Rows that views take in so many columns."""
         drawn = (view if isinstance(view, Drawn) else Drawn(view, width) for view in views)
         return sum(len(one._rows) for one in drawn)
 
 
-def needed(view: RenderableType) -> int:
-    """Columns that a view takes where there are plenty."""
-    console = Console(width=10 * MOST, file=io.StringIO())
-    return Measurement.get(console, console.options, view).maximum
+def _least(view: object) -> int:
+    match view:
+        case Drawn():
+            return len(view._rows)
+        case Group():
+            return Drawn.least(view.renderables)
+        case Padding():
+            return view.top + _least(view.renderable) + view.bottom
+        case Table():
+            rows = zip(*(column.cells for column in view.columns), strict=True)
+            return sum(max(map(_least, cells)) for cells in rows)
+    return 1
+
+
+def needed(view: object) -> int:
+    """Columns that a view takes where there are plenty: of texts, and tables, groups and insets."""
+    match view:
+        case Group():
+            return max(map(needed, view.renderables))
+        case Padding():
+            return view.left + needed(view.renderable) + view.right
+        case Table():
+            widths = [max(map(needed, column.cells), default=0) for column in view.columns]
+            return sum(widths) + view.padding[1] * (len(widths) - 1)
+        case rich.text.Text():
+            return view.cell_len
+    return cell_len(str(view))
 
 
 def tied(text: _Texts) -> _Texts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import sys
 from collections.abc import Iterator
 from threading import current_thread, main_thread
@@ -54,6 +53,8 @@ class Progress:
     @contextlib.contextmanager
     def slowly(self, what: str) -> Iterator[None]:
         """Say after a second what is being done, and for how long; on a terminal."""
+        import signal  # with all of its names a hundredth of a quick command
+
         seconds = 0
 
         def tell(*_: object) -> None:

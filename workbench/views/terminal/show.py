@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Column, Table
 
 from workbench.analysis.absent import over, plus, times, total
 from workbench.analysis.aggregate import seconds_of, weights_of
@@ -134,6 +134,9 @@ def show_view(
     known: dict[int, Drawn] = {}  # of the views that `body` keeps
     for detail in _FILLS:
         views = body(detail)
+        told = [*parts, *(known.get(id(view), view) for view in views)]
+        if Drawn.least(told) > _ROWS:
+            continue
         known = {id(view): known.get(id(view)) or Drawn(view, width) for view in views} | known
         told = [*parts, *(known[id(view)] for view in views)]
         if Drawn.height(told, width) <= _ROWS:
@@ -258,11 +261,9 @@ def _body(
 def _bars(launch: Launch, readings: Readings, width: int) -> list[RenderableType]:
     """Throughputs and the states of warps, beside each other where there is room."""
     narrow = [*speed_of_light(readings, 0), *stall_bars(launch, 0)]
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for _ in narrow:
-        table.add_column(no_wrap=True)
+    table = Table.grid(*(Column(width=needed(each)) for each in narrow), padding=(0, 2, 0, 0))
     table.add_row(*narrow)
-    if len(narrow) == 2 and needed(table) <= width:
+    if len(narrow) == 2 and sum(column.width or 0 for column in table.columns) + 2 <= width:
         return [table]
     return [*speed_of_light(readings, width), *stall_bars(launch, width)]
 
@@ -556,7 +557,7 @@ def hot_lines(
     hot = [line for line in sampled_lines(launch) if line.telling][:limit]
     if not hot:
         return _without_samples(profile, launch, limit, counts=counts)
-    counters = line_counters(launch)
+    counters = line_counters(launch) if counts else {}
     many = len({index for index in launch.instructions.file if index >= 0}) > 1
     table = grid("r", "r", "l", "f")
     table.expand = True

@@ -29,6 +29,8 @@ _HIDDEN = f"(?P<control>[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029])|[{_FORMAT}\ud
 _COMMAND = r"(?m)^((?:[^\S\n]|\x1b\[[\d;]*m)*)(?=::)|(?<=##)(?=\[)"
 #: In JSON all these have escapes, which are no bytes that anything obeys.
 _RAW = f"[\x7f-\x9f\u2028\u2029{_FORMAT}]|(?<=##)\\["
+#: Where a long name may be broken.
+_BREAK = r"(?<=[_,:<>/→ ])(?=[^_,:<>/→ ])"
 #: Stands before each further line of what is said, so that none can pass for a line of ours.
 _GUTTER = "\n  | "
 
@@ -51,6 +53,11 @@ def _shown(match: re.Match[str]) -> str:
 def block(text: str) -> str:
     """`text` in lines that are meant as such, each of them visible."""
     return "\n".join(map(visible, text.split("\n")))
+
+
+def name_parts(name: str) -> list[str]:
+    """The pieces of a name that a line may end behind; a word of it never breaks."""
+    return _pattern(_BREAK).split(name)
 
 
 def inert(text: str) -> str:

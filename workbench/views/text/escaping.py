@@ -1,7 +1,4 @@
-"""Text of any origin inside Markdown, as text: escaped, in a code span, in a fenced block.
-
-And where a long name may be broken: `name_parts`.
-"""
+"""Text of any origin inside Markdown, as text: escaped, in a code span, in a fenced block."""
 
 from __future__ import annotations
 
@@ -18,14 +15,6 @@ _REFERENCE = re.compile(r"(?<=[@!%])(?=\w)|(?<=(?<!&)#)(?=\w)")
 _LEADING = re.compile(r"^(\s*)(?:([#+=>-])|(\d+)([.)]))")
 _BLANKS = re.compile(r"\s+")
 _TICKS = re.compile(r"`+")
-
-
-_BREAK = re.compile(r"(?<=[_,:<>/→ ])(?=[^_,:<>/→ ])")
-
-
-def name_parts(name: str) -> list[str]:
-    """The pieces of a name that a line may end behind; a word of it never breaks."""
-    return _BREAK.split(name)
 
 
 def inline(text: str) -> str:
