@@ -18,6 +18,7 @@ from workbench.errors import DataError, UsageError, WorkbenchError, together
 from workbench.session.api import Session
 from workbench.study.folder import require_study
 from workbench.study.sources import count_versions
+from workbench.views.shapes import dumps
 from workbench.views.sheets.list import ListPage, list_document
 from workbench.views.text.door import say, write
 
@@ -73,8 +74,6 @@ def command(
     if broken and not lists:
         raise together(broken)
     if format_ == "json":
-        from workbench.views.shapes import dumps
-
         write(dumps(list_document(lists, project.default_study)))
     elif format_ in ("csv", "markdown"):
         from workbench.views.text import tables as flat
