@@ -21,7 +21,8 @@ from babel.messages.mofile import read_mo, write_mo
 from babel.messages.pofile import read_po, write_po
 from jinja2.ext import babel_extract
 
-from workbench.language import LOCALE
+from tests.told import Templates, name_of, nodes_of
+from workbench.language import LOCALE, TOLD
 
 PACKAGE = Path(__file__).resolve().parent.parent / "workbench"
 FOLDER = LOCALE / "zh_CN"
@@ -66,13 +67,20 @@ def part_of(place: Place) -> str:
     )
 
 
+def home_of(text: Marked, places: Iterable[Place]) -> str:
+    """The part that a new text belongs to; templates are all in one."""
+    if isinstance(text, str) and text.startswith(TOLD):
+        return "errors"
+    return min(map(part_of, places), key=list(PARTS).index)
+
+
 class StrangeError(Exception):
     """A call of `_` whose text cannot be collected, or is none."""
 
 
-def calls(tree: ast.AST) -> Iterator[ast.Call]:
+def calls(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
     """Calls of the three functions that mark texts."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
             name = node.func.id if isinstance(node.func, ast.Name) else name
@@ -110,11 +118,38 @@ def found() -> dict[Marked, list[Place]]:
 
 
 def _of_python() -> Iterator[tuple[Marked, Place]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        if path.name != "language.py":
-            for call in calls(ast.parse(path.read_text(encoding="utf-8"))):
-                if (text := marked(call)) is not None:
-                    yield text, Place(path.relative_to(PACKAGE).as_posix(), call.lineno)
+    files = {
+        path.relative_to(PACKAGE).as_posix(): nodes_of(path.read_text(encoding="utf-8"))
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.name != "language.py"
+    }
+    for file, nodes in files.items():
+        for call in calls(each for __, each in nodes):
+            if (text := marked(call)) is not None:
+                yield text, Place(file, call.lineno)
+        for text in _of_helpers(each for __, each in nodes):
+            yield text, Place(file)
+    for template, file, line in Templates(files).all():
+        if file.startswith("agents/"):  # programs are answered in English
+            continue
+        yield f"{TOLD}{template}", Place(file, line)
+
+
+def _of_helpers(nodes: Iterable[ast.AST]) -> Iterator[Marked]:
+    """What `several` counts, and the heads of a `Sheet`."""
+    for node in nodes:
+        match node:
+            case ast.Call(args=[_, ast.Constant(value=str(noun)), *rest]) if (
+                name_of(node) == "several"
+            ):
+                many = [each.value for each in rest if isinstance(each, ast.Constant)]
+                yield f"{{n}} {noun}", f"{{n}} {[*many, f'{noun}s'][0]!s}"
+            case ast.Call(keywords=keywords) if name_of(node) in ("Sheet", "replace"):
+                for each in keywords:
+                    for head in ast.walk(each.value) if each.arg == "header" else ():
+                        match head:
+                            case ast.Constant(value=str(name)) if name:
+                                yield name
 
 
 def _of_templates() -> Iterator[tuple[Marked, Place]]:
@@ -169,7 +204,7 @@ def key(message: Message) -> Marked:
     """The text of a message as it is marked in the sources."""
     match message.id:
         case str(one):
-            return one
+            return f"{message.context}\x04{one}" if message.context else one
         case (str(one), str(many)):
             return one, many
     raise StrangeError(str(message.id))
@@ -189,7 +224,11 @@ def compiled() -> dict[Marked, str]:
 def _catalogue(of: dict[Marked, str]) -> Catalog:
     made = Catalog("zh_CN")
     for text, said in of.items():
-        made.add(text, said if isinstance(text, str) else (said,))
+        if isinstance(text, str):
+            context, mark, template = text.rpartition("\x04")
+            made.add(template, said, context=context if mark else None)
+        else:
+            made.add(text, (said,))
     return made
 
 
@@ -207,7 +246,7 @@ def main() -> None:
         for text, places in found().items():
             if not done.get(text):
                 at = f"{places[0].file}:{places[0].line}"
-                print(part_of(places[0]), at, repr(text), sep="\t")  # noqa: T201
+                print(home_of(text, places), at, repr(text), sep="\t")  # noqa: T201
         return
     said: dict[Marked, str] = {}
     home: dict[Marked, str] = {}
@@ -216,7 +255,7 @@ def main() -> None:
             said[text] = said.get(text) or translation
             home.setdefault(text, name)
     for text, places in found().items():
-        home.setdefault(text, min(map(part_of, places), key=list(PARTS).index))
+        home.setdefault(text, home_of(text, places))
     for name in PARTS:
         _kept(name, (text for text in found() if home[text] == name), said)
     now = {text: each for text, each in together().items() if each}

@@ -95,7 +95,7 @@ def test_no_function_that_translates_uses_the_name_for_what_it_throws_away() -> 
         and node.name != "_"
         and any(
             isinstance(each.func, ast.Name) and each.func.id == "_"
-            for each in catalogue.calls(node)
+            for each in catalogue.calls(ast.walk(node))
         )
         and any(
             (isinstance(each, ast.Name) and each.id == "_" and isinstance(each.ctx, ast.Store))
@@ -148,14 +148,15 @@ def test_a_translation_has_the_fields_of_its_text() -> None:
     "text", ['_(f"{a}")', '_("a" + b)', '_("a" if b else "c")', "N_(a)", 'ngettext(a, "b", 1)']
 )
 def test_a_text_that_is_put_together_is_refused(text: str) -> None:
-    (call,) = catalogue.calls(ast.parse(text))
+    (call,) = catalogue.calls(ast.walk(ast.parse(text)))
     with pytest.raises(catalogue.StrangeError):
         catalogue.marked(call)
 
 
 def test_a_text_marked_elsewhere_may_be_passed() -> None:
     assert [
-        catalogue.marked(call) for call in catalogue.calls(ast.parse("_(x.title); _('y')"))
+        catalogue.marked(call)
+        for call in catalogue.calls(ast.walk(ast.parse("_(x.title); _('y')")))
     ] == [None, "y"]
 
 

@@ -10,10 +10,13 @@ English. Translations are `data/locale/zh_CN/*.po`; `make catalogue` collects an
 from __future__ import annotations
 
 import contextlib
+import itertools
+import re
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
+from string import Formatter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 LANGUAGES = {"en": "", "zh": "zh_CN"}
 #: What a user sets once; `--lang` goes before it, the system's own settings after it.
 VARIABLE = "WORKBENCH_LANG"
+#: Stands in the catalogue before what `told` tells: gettext's sign of a context.
+TOLD = "told\x04"
 LOCALE = Path(__file__).parent / "data" / "locale"
 
 _chosen = "en"
@@ -74,6 +79,42 @@ def ngettext(one: str, many: str, n: float) -> str:
 def N_(text: str) -> str:  # noqa: N802 - what translators and their tools look for
     """`text` as it is, marked for translation: `_` is called where it is shown."""
     return text
+
+
+def told(text: str) -> str:
+    """An English sentence of ours that is filled in already, in the language that is spoken.
+
+    An error, a notice or a line of progress is kept, compared and sent to programs as it was
+    made, so only who shows it translates it: by the template that it was made of, which the
+    catalogue has under `TOLD`. What it was filled with is told in turn; of several lines that no
+    template makes, the first is.
+    """
+    lang = current()
+    if lang == "en" or not text:
+        return text
+    for longest, template, said in _templates(lang):
+        if longest in text and (match := _pattern(template).fullmatch(text)):
+            return said.format(**{name: told(each) for name, each in match.groupdict().items()})
+    first, end, rest = text.partition("\n")
+    return told(first) + end + rest if end else text
+
+
+@cache
+def _templates(lang: str) -> list[tuple[str, str, str]]:
+    """The longest piece of each template, the template, its translation; what says most first."""
+    # No method lists what a catalogue holds; Django reads this one as well.
+    held: dict[str, str] = vars(_catalogue(lang))["_catalog"]
+    templates = [(key.removeprefix(TOLD), said) for key, said in held.items() if TOLD in key]
+    pieces = {each: [text for text, *__ in Formatter().parse(each)] for each, __ in templates}
+    templates.sort(key=lambda each: -sum(map(len, pieces[each[0]])))
+    return [(max(pieces[each], key=len), each, said) for each, said in templates]
+
+
+@cache
+def _pattern(template: str) -> re.Pattern[str]:
+    parts = Formatter().parse(template)
+    fields = ((re.escape(text), f"(?P<{name}>.*?)" if name else "") for text, name, *__ in parts)
+    return re.compile("".join(itertools.chain(*fields)), re.DOTALL)
 
 
 @cache

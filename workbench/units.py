@@ -11,6 +11,9 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
+from workbench import language
+from workbench.language import _, ngettext
+
 Number = int | float
 
 _SI = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
@@ -111,8 +114,11 @@ def quantity(value: Number | str | None, unit: str = "") -> str:
 def listed(words: Sequence[str], most: int = 4) -> str:
     """Words as a phrase: ``a``, ``a and b``, ``a, b and c``, ``a, b, c and 7 more``."""
     if len(words) > most:
-        words = [*words[: most - 1], f"{len(words) - most + 1} more"]
-    return " and ".join([", ".join(words[:-1]), *words[-1:]][len(words) < 2 :])
+        left = len(words) - most + 1
+        words = [*words[: most - 1], ngettext("{n} more", "{n} more", left).format(n=left)]
+    if len(words) < 2:
+        return "".join(words)
+    return _("{some} and {last}").format(some=_(", ").join(words[:-1]), last=words[-1])
 
 
 def count(value: Number) -> str:
@@ -133,14 +139,15 @@ def signed(value: Number, unit: str = "") -> str:
     return text if value < 0 else f"+{text}"
 
 
-def span(low: str, high: str, dash: str = " to ") -> str:
+def span(low: str, high: str, dash: str = "") -> str:
     """Two ends of an interval, formatted: ``406 µs to 408 µs``; one where both read the same."""
-    return low if low == high else f"{low}{dash}{high}"
+    between = f"{{low}}{dash}{{high}}" if dash else _("{low} to {high}")
+    return low if low == high else between.format(low=low, high=high)
 
 
 def points(value: float) -> str:
     """A difference of two percentages: ``+24.7 points``."""
-    return f"{signed(float(value))} points"
+    return _("{n} points").format(n=signed(float(value)))
 
 
 def relative(old: Number, new: Number) -> str:
@@ -180,16 +187,18 @@ def capital(text: str) -> str:
 
 def faster(speedup: float) -> str:
     """``1.38× faster``, ``2.10× slower``; in per cent where the factor would round to one."""
-    ratio, word = (speedup, "faster") if speedup >= 1 else (1 / speedup, "slower")
+    ratio = max(speedup, 1 / speedup)
     if factor(ratio) == factor(1.0):
-        return f"{quantity(100 * (ratio - 1), '%')} {word}"
-    return f"{factor(ratio)} {word}"
+        words = _("{percent} faster") if speedup >= 1 else _("{percent} slower")
+        return words.format(percent=quantity(100 * (ratio - 1), "%"))
+    words = _("{factor} faster") if speedup >= 1 else _("{factor} slower")
+    return words.format(factor=factor(ratio))
 
 
 def when(captured: str) -> str:
     """An ISO time for people: ``2026-11-20 23:51 UTC``; a word where it is unknown."""
     if not captured:
-        return "at an unknown time"
+        return _("at an unknown time")
     return f"{captured[:10]} {captured[11:16]} UTC" if len(captured) >= 16 else captured
 
 
@@ -243,7 +252,8 @@ def plural(unit: str) -> str:
 
 def several(number: int, noun: str, plural: str = "") -> str:
     """A number with its noun: ``1 block``, ``2,048 blocks``, ``3 launches``."""
-    return f"{count(number)} {noun if number == 1 else plural or noun + 's'}"
+    one, many = f"{{n}} {noun}", f"{{n}} {plural or noun + 's'}"
+    return language.ngettext(one, many, number).format(n=count(number))
 
 
 def lines_changed(old: tuple[int, int], new: tuple[int, int]) -> str:
@@ -252,14 +262,18 @@ def lines_changed(old: tuple[int, int], new: tuple[int, int]) -> str:
     Both are first and last line, the last one before the first where a side has none.
     """
     if old[1] < old[0]:
-        return f"added {_lines(new)}"
+        words = ngettext("added line {new}", "added lines {new}", _amount(new))
+        return words.format(new=_ends(new))
     if new[1] < new[0]:
-        return f"removed {_lines(old)}"
-    after = _lines(new).partition(" ")[2]
-    one = old[0] == old[1] and new[0] == new[1]
-    return f"line{'' if one else 's'} {_lines(old).partition(' ')[2]} → {after}"
+        words = ngettext("removed line {old}", "removed lines {old}", _amount(old))
+        return words.format(old=_ends(old))
+    words = ngettext("line {old} → {new}", "lines {old} → {new}", max(_amount(old), _amount(new)))
+    return words.format(old=_ends(old), new=_ends(new))
 
 
-def _lines(lines: tuple[int, int]) -> str:
-    first, last = lines
-    return f"line {first}" if first == last else f"lines {first}–{last}"
+def _amount(lines: tuple[int, int]) -> int:
+    return lines[1] - lines[0] + 1
+
+
+def _ends(lines: tuple[int, int]) -> str:
+    return span(f"{lines[0]}", f"{lines[1]}", "–")

@@ -11,15 +11,16 @@ from pathlib import Path
 import msgspec
 
 from workbench.disk.cache import Cache, KeptByContent, digest_of, entry_name
+from workbench.language import N_
 from workbench.model import SCHEMA_VERSION, Estimate, Profile, Record, Timing
 from workbench.project import cache_folder
 from workbench.store.codec import decode, decode_totals, read_record
 
 #: What a list tells of emulated versions, which have no times: title, and the metric added up.
 COUNTED = {
-    "instructions": ("instr. (est.)", "ptx__machine_inst_estimate"),
-    "global_sectors": ("sectors", "memory_l2_theoretical_sectors_global"),
-    "shared_wavefronts": ("wavefronts", "memory_l1_wavefronts_shared"),
+    "instructions": (N_("instr. (est.)"), "ptx__machine_inst_estimate"),
+    "global_sectors": (N_("sectors"), "memory_l2_theoretical_sectors_global"),
+    "shared_wavefronts": (N_("wavefronts"), "memory_l1_wavefronts_shared"),
 }
 
 #: Raised with every change of what `Summary.of` gives for the same file.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from workbench.language import _, told
 from workbench.model import Notice, Record
 
 
@@ -16,8 +17,8 @@ class Sheet(Record, frozen=True):
 
     `raw` has a value of each of `columns` (all that it has, where none are named) a row.
     `extra` names the columns of `header` that a narrow terminal leaves out, the least
-    needed first. `title` has lines. `notes` stand under the table; JSON has them in `document`
-    already.
+    needed first; names are translated where they are printed. `title` has lines. `notes` stand
+    under the table; JSON has them in `document` already.
     """
 
     header: tuple[str, ...]
@@ -32,5 +33,9 @@ class Sheet(Record, frozen=True):
 
 def notices_text(notices: Sequence[Notice], label: str = "") -> list[str]:
     """Notices as lines under a table."""
-    prefix = f"{label}: " if label else ""
-    return [f"note: {prefix}{notice.message}" for notice in notices]
+    return [noted(notice.message, label) for notice in notices]
+
+
+def noted(text: str, label: str = "") -> str:
+    """A note under a table."""
+    return _("note: {text}").format(text=f"{label}: {told(text)}" if label else told(text))

@@ -13,6 +13,7 @@ from msgspec import UNSET
 
 from workbench.analysis.gates import Gate, overall
 from workbench.analysis.regression import Turns
+from workbench.language import N_, _
 from workbench.units import count
 from workbench.views.shapes import Json, shaped
 from workbench.views.shapes.measured import (
@@ -22,6 +23,11 @@ from workbench.views.shapes.measured import (
 )
 from workbench.views.text.door import block, quoted
 
+_TALLY = {
+    "pass": N_("{n} passed"),
+    "fail": N_("{n} failed"),
+    "inconclusive": N_("{n} inconclusive"),
+}
 #: GitHub shows a failed gate as an error on its line, and what could not be judged as a warning.
 _LEVEL = {"fail": "error", "inconclusive": "warning"}
 #: Characters that no XML 1.0 document may hold, not even escaped, and that are no controls.
@@ -30,10 +36,9 @@ _NOT_XML = dict.fromkeys((65534, 65535), "·")
 
 def summary(gates: Sequence[Gate]) -> str:
     """``3 passed, 1 failed``."""
-    words = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive"}
     tally = Counter[str](gate.status for gate in gates)
-    parts = [f"{count(tally[status])} {word}" for status, word in words.items() if tally[status]]
-    return ", ".join(parts) or "nothing was checked"
+    parts = [_(text).format(n=count(tally[each])) for each, text in _TALLY.items() if tally[each]]
+    return _(", ").join(parts) or _("nothing was checked")
 
 
 def check_document(gates: Sequence[Gate], turns: Sequence[Turns] = ()) -> Json:

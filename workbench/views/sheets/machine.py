@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from msgspec.structs import asdict
 
 from workbench.cluster import Standing
-from workbench.units import when
+from workbench.language import N_, _, ngettext, told
+from workbench.units import count, when
 from workbench.views.shapes import shaped
 from workbench.views.shapes.listed import DoctorDocument, EquipmentFacts, LogDocument, LogLine
 from workbench.views.shapes.measured import JobsDocument, SentJobs
 from workbench.views.sheets import Sheet
 
-_COUNTS = ("queued", "running", "done", "failed", "lost")
-_LEGEND = (
+_COUNTS = (N_("queued"), N_("running"), N_("done"), N_("failed"), N_("lost"))
+_LEGEND = N_(
     "lost: in no job and without a result; the same command, run again, sends them again. "
     "`workbench jobs NAME --cancel` ends jobs."
 )
@@ -30,16 +31,19 @@ def doctor_sheet(rows: Sequence[EquipmentFacts], *, everything: bool = True) -> 
     lacking = [row for row in rows if row.state != "ok"]
     notes = []
     for row in lacking if everything else lacking[:1]:
-        notes.append(f"{row.what}: {row.detail}")
+        notes.append(f"{told(row.what)}: {told(row.detail)}")
         if row.remedy:
-            notes.append(f"  how to get it: {row.remedy}")
+            notes.append(_("  how to get it: {remedy}").format(remedy=told(row.remedy)))
         if row.without:
-            notes.append(f"  works without it: {row.without}")
-    if len(lacking) > 1 and not everything:
-        notes.append(f"--all says the same of the other {len(lacking) - 1}.")
+            notes.append(_("  works without it: {without}").format(without=told(row.without)))
+    if (left := len(lacking) - 1) > 0 and not everything:
+        words = ngettext(
+            "--all says the same of the other {n}.", "--all says the same of the other {n}.", left
+        )
+        notes.append(words.format(n=count(left)))
     return Sheet(
         header=("what", "state", "detail"),
-        shown=tuple((row.what, row.state, row.detail) for row in rows),
+        shown=tuple((told(row.what), _(row.state), told(row.detail)) for row in rows),
         raw=tuple(asdict(row) for row in rows),
         document=DoctorDocument(checks=list(rows)).plain(),
         notes=tuple(notes),
@@ -51,12 +55,12 @@ def log_sheet(lines: Sequence[LogLine], here: Sequence[str]) -> Sheet:
     return Sheet(
         header=("ncu says", "it means", "what to do"),
         shown=tuple(
-            (line.line, line.means or "an error that is not known here", line.remedy)
+            (line.line, told(line.means) or _("an error that is not known here"), told(line.remedy))
             for line in lines
         ),
         raw=tuple(asdict(line) for line in lines),
         document=LogDocument(lines=list(lines), here=list(here)).plain(),
-        notes=(*(() if lines else ("no error or warning of ncu's is in it",)), *here),
+        notes=(*(() if lines else (_("no error or warning of ncu's is in it"),)), *here),
     )
 
 
@@ -77,6 +81,6 @@ def jobs_sheet(found: Sequence[Standing]) -> Sheet:
         shown=shown,
         raw=tuple({**asdict(each), "jobs": " ".join(each.jobs)} for each in found),
         document=JobsDocument(jobs=[shaped(each, SentJobs) for each in found]).plain(),
-        notes=(_LEGEND,),
+        notes=(_(_LEGEND),),
         extra=("sent", "array"),
     )

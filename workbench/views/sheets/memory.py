@@ -8,6 +8,7 @@ from typing import Any
 from workbench import units
 from workbench.analysis.limits.memory import LineAmount, MemoryChart, Transfer, memory, shown
 from workbench.errors import UsageError
+from workbench.language import _, told
 from workbench.model import Profile, Record
 from workbench.views.shapes import Document, shaped
 from workbench.views.shapes.show import (
@@ -48,14 +49,14 @@ class LevelRow(Record, frozen=True):
 
 def flow_rows(sides: Sequence[MemoryChart]) -> tuple[FlowRow, ...]:
     """The flows that at least one side has."""
-    titles = {level.place: level.title for level in sides[0].levels}
+    titles = {level.place: _(level.title) for level in sides[0].levels}
     rows = []
     for flows in shown(sides):
         first, last = flows[0], flows[-1]
         rows.append(
             FlowRow(
                 id=last.id,
-                title=last.title,
+                title=_(last.title),
                 way=f"{titles[last.start]} → {titles[last.end]}",
                 amounts=tuple(map(amount, flows)),
                 change=_change(first, last) if len(flows) > 1 else "",
@@ -73,7 +74,7 @@ def level_rows(sides: Sequence[MemoryChart]) -> tuple[LevelRow, ...]:
     return tuple(
         LevelRow(
             place=levels[0].place,
-            title=levels[0].title,
+            title=_(levels[0].title),
             hits=_rates([level.hit_rate for level in levels], levels[0].hit_counter),
             busy=_rates([level.throughput for level in levels], levels[0].throughput_counter),
         )
@@ -88,7 +89,7 @@ def amount(flow: Transfer) -> str:
         return units.quantity(None)
     whole = int(flow.amount) if flow.amount.is_integer() else flow.amount
     text = units.quantity(whole, flow.unit)
-    return f"{text} wavefronts" if flow.unit == "wavefront" else text
+    return _("{n} wavefronts").format(n=text) if flow.unit == "wavefront" else text
 
 
 def share(of_peak: float | None) -> str:
@@ -104,7 +105,7 @@ def _change(old: Transfer, new: Transfer) -> str:
     if old.amount is None or new.amount is None:
         return units.quantity(None)
     if not old.amount and new.amount:
-        return "new"
+        return _("new")
     return units.relative(old.amount, new.amount)
 
 
@@ -143,10 +144,13 @@ def memory_sheet(title: str, profiles: Sequence[Profile], labels: Sequence[str])
     blank = ("",) if two else ()
     for level in level_rows(sides):
         if any(level.hits):
-            rows.append((f"{level.title} hit rate", "", *level.hits, *blank, "", ""))
+            rows.append(
+                (_("{place} hit rate").format(place=level.title), "", *level.hits, *blank, "", "")
+            )
         if any(level.busy):
             none = ("",) * len(sides)
-            rows.append((f"{level.title} throughput", "", *none, *blank, arrow(level.busy), ""))
+            head = _("{place} throughput").format(place=level.title)
+            rows.append((head, "", *none, *blank, arrow(level.busy), ""))
     parts = [_side(*each) for each in zip(profiles, sides, strict=True)]
     document: Document = MemoryDocument(memory=parts[0])
     if two:
@@ -159,7 +163,7 @@ def memory_sheet(title: str, profiles: Sequence[Profile], labels: Sequence[str])
         raw=tuple(_raw(flows) for flows in shown(sides)),
         document=document.plain(),
         notes=(
-            *(f"— {row.title}: {row.why}" for row in flow_rows(sides) if row.why),
+            *(f"— {row.title}: {told(row.why)}" for row in flow_rows(sides) if row.why),
             *_several(profiles, labels),
         ),
         extra=("lines", "way"),
@@ -170,7 +174,8 @@ def _several(profiles: Sequence[Profile], labels: Sequence[str]) -> Iterator[str
     for profile, label in zip(profiles, labels, strict=True):
         launches = sum(launch.profiled for launch in profile.launches)
         if launches > 1:
-            yield f"{label}: {launches} launches; amounts are added up, rates are means by duration"
+            words = _("{name}: {n} launches; amounts are added up, rates are means by duration")
+            yield words.format(name=label, n=launches)
 
 
 def arrow(texts: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ from workbench.analysis.programs.program import (
 from workbench.analysis.programs.skew import rank_times
 from workbench.analysis.programs.words import inside_words, program_words, survey_words
 from workbench.capture.records import ProgramCapture, Work
+from workbench.language import _, told
 from workbench.model import Estimate, Launch
 from workbench.units import (
     count,
@@ -49,7 +50,7 @@ from workbench.views.shapes.program import (
     RankFacts,
     RunFacts,
 )
-from workbench.views.sheets import Sheet
+from workbench.views.sheets import Sheet, noted
 
 #: Rows that people are shown unless they ask for all; programs get every row.
 ROWS = 20
@@ -86,19 +87,19 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
         )
         for row, name in list(zip(rows, short, strict=True))[: None if everything else ROWS]
     ]
-    notes = [f"note: [{notice.code}] {notice.message}" for notice in capture.notices]
+    notes = [noted(f"[{notice.code}] {told(notice.message)}") for notice in capture.notices]
     if len(rows) > len(shown):
         rest = sum(row.share for row in rows[len(shown) :])
-        left = several(len(rows) - len(shown), "more kernel")
-        notes.insert(0, f"{left}: {quantity(100 * rest, '%')} of the time (--all)")
+        words = _("{kernels}: {share} of the time (--all)").format(
+            kernels=several(len(rows) - len(shown), "more kernel"), share=quantity(100 * rest, "%")
+        )
+        notes.insert(0, words)
     if capture.detail:
         # The rows are in the order of their time: of those with counters, the heaviest.
         first = next((row.kernel for row in rows if row.profiled), "")
-        notes.append(
-            f"details: `workbench show @{capture.name}::{first.partition('<')[0]}`"
-            if first
-            else f"details: `workbench show @{capture.name}::#1`"
-        )
+        kernel = first.partition("<")[0] if first else "#1"
+        command = f"`workbench show @{capture.name}::{kernel}`"
+        notes.append(_("details: {command}").format(command=command))
     return Sheet(
         header=(
             *("kernel", "time", "share", "launches", "mean", "shortest – longest"),
@@ -133,16 +134,17 @@ def report_sheet(report: ProgramCapture) -> Sheet:
     whole = total(report.survey)
     sheet = program_sheet(report, everything=True)
     launches = several(report.survey.launches, "launch", "launches")
-    told = f"captured {when(report.captured)}, {launches}, "
-    told += f"{quantity(whole.value, 's')} under the profiler"
-    closer = (
-        f"details: `workbench show {report.name}::KERNEL#1` (its first launch) or `--launch N`; "
-        "--all reads every counter of every launch"
+    said = _("captured {when}, {launches}, {time} under the profiler").format(
+        when=when(report.captured), launches=launches, time=quantity(whole.value, "s")
     )
+    closer = _(
+        "details: {command} (its first launch) or `--launch N`; "
+        "--all reads every counter of every launch"
+    ).format(command=f"`workbench show {report.name}::KERNEL#1`")
     return replace(
         sheet,
-        title=(report.name, told, ""),
-        document=sheet.document | {"said": [told]},
+        title=(report.name, said, ""),
+        document=sheet.document | {"said": [said]},
         shown=tuple(row[:-1] for row in sheet.shown),  # without what was profiled: all of it
         header=sheet.header[:-1],
         extra=sheet.extra[:-1],
@@ -192,8 +194,9 @@ def class_facts(one: LaunchClass, runs: int) -> LaunchClassFacts:
 
 def _configuration(row: KernelRow) -> tuple[str, str]:
     """Grid and block of most of its time, and how many other configurations it has."""
-    others = f" +{row.configuration_count - 1} more" if row.configuration_count > 1 else ""
-    return extent(row.grid or ()) + others, extent(row.block or ())
+    others = row.configuration_count - 1
+    more = _(" +{n} more").format(n=others) if others > 0 else ""
+    return extent(row.grid or ()) + more, extent(row.block or ())
 
 
 def _range(row: KernelRow) -> str:
@@ -234,14 +237,18 @@ def program_time(estimate: Estimate) -> ProgramTime:
 
 
 def _title(capture: ProgramCapture) -> tuple[str, ...]:
-    device = f" on {capture.device.name}" if capture.device else ""
-    state = ""
+    text = _("captured {when} on {device}") if capture.device else _("captured {when}")
+    text = text.format(
+        when=when(capture.captured), device=capture.device.name if capture.device else ""
+    )
     if capture.state.commit:
-        changed = "" if capture.state.clean else " with uncommitted changes"
-        state = f", commit {capture.state.commit[:12]}{changed}"
+        state = _(", commit {commit}")
+        if not capture.state.clean:
+            state = _(", commit {commit} with uncommitted changes")
+        text += state.format(commit=capture.state.commit[:12])
     return (
         f"@{capture.name}: {' '.join(capture.command)}",
-        f"captured {when(capture.captured)}{device}{state}",
+        text,
         *survey_words(capture.survey),
         "",
     )
@@ -292,14 +299,14 @@ def difference_sheet(
     shown += [
         _line(f"{_number_of(own, word)} ({rest})", difference, own) for word, own in left.items()
     ]
-    shown.append(_line("all of them", difference, rows))
+    shown.append(_line(_("all of them"), difference, rows))
     return Sheet(
         header=("", "kernel", "before", "after", "change", "share of change", "launches"),
         shown=tuple(shown),
         raw=tuple(_raw_fate(_fate_row(difference, row, names[n])) for n, row in enumerate(rows)),
         document=difference_document(difference).plain(),
         title=headline(difference),
-        notes=tuple(f"note: {warning}" for warning in difference.warnings),
+        notes=tuple(map(noted, difference.warnings)),
         extra=("share of change", "launches"),
     )
 
@@ -320,9 +327,17 @@ def fold(difference: ProgramDifference) -> tuple[list[int], dict[str, list[WorkC
 def _number_of(rows: Sequence[WorkChange], word: str) -> str:
     """``3 unchanged kernels``, ``2 more copies``."""
     copies = [row.name.startswith("[copy") for row in rows]
-    one, many = ("copy", "copies") if all(copies) else ("kernel", "kernels")
-    many += " and copies" * (any(copies) and not all(copies))
-    return several(len(rows), f"{word} {one}", f"{word} {many}")
+    n, more = len(rows), word == "more"
+    if all(copies):
+        return (
+            several(n, "more copy", "more copies")
+            if more
+            else several(n, "unchanged copy", "unchanged copies")
+        )
+    if any(copies):
+        words = _("{n} more kernels and copies") if more else _("{n} unchanged kernels and copies")
+        return words.format(n=count(n))
+    return several(n, "more kernel") if more else several(n, "unchanged kernel")
 
 
 def _raw_fate(row: KernelFate) -> dict[str, Any]:
@@ -334,7 +349,8 @@ def _raw_fate(row: KernelFate) -> dict[str, Any]:
 def headline(difference: ProgramDifference) -> tuple[str, ...]:
     """The two, why they are compared by force, and what is said of them first."""
     lines = [f"@{difference.old.name} → @{difference.new.name}"]
-    lines += [f"not comparable, compared by force: {reason}" for reason in difference.reasons]
+    forced = _("not comparable, compared by force: {reason}")
+    lines += [forced.format(reason=reason) for reason in difference.reasons]
     return (*lines, *program_words(difference), "")
 
 
@@ -376,7 +392,7 @@ def group_words(difference: ProgramDifference, row: WorkChange) -> str:
         kept = [n for n in range(1, len(names) + 1) if len(" + ".join(names[:n])) <= _GROUP]
         shown = names[: max(kept, default=1)]
         left = sum(list(often.values())[len(shown) :])
-        sides.append(" + ".join([*shown, *[f"{left} more"] * bool(left), *others]))
+        sides.append(" + ".join([*shown, *[_("{n} more").format(n=left)] * bool(left), *others]))
     where = f"{inside_words(row)}: " if row.inside else ""
     return where + " → ".join(sides)
 
@@ -394,7 +410,7 @@ def _told_name(difference: ProgramDifference, row: WorkChange, name: str) -> str
     """Of what took each other's place both sides."""
     if len(row.old) > 1 or len(row.new) > 1:
         return group_words(difference, row)
-    old, _, new = name.partition(" → ")
+    old, __, new = name.partition(" → ")
     if shortened(old) != shortened(new):
         return f"{shortened(old)} → {shortened(new)}"
     # They differ in what is left out at the end: of the new one, that.
@@ -403,7 +419,7 @@ def _told_name(difference: ProgramDifference, row: WorkChange, name: str) -> str
 
 
 def _fate_cells(difference: ProgramDifference, row: WorkChange, name: str) -> tuple[str, ...]:
-    return ("" if row.fate == "same" else row.fate, name, *_cells(difference, [row]))
+    return ("" if row.fate == "same" else _(row.fate), name, *_cells(difference, [row]))
 
 
 def _line(title: str, difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from workbench.analysis import growth
 from workbench.analysis.limits.roofline import rate, rate_unit
+from workbench.language import N_, _, told
 from workbench.measure.plan import Gap, Key, Sweep
 from workbench.model import Timing
 from workbench.units import digits3, factor, quantity, span, symbol, when
@@ -18,10 +19,10 @@ from workbench.views.shapes.measured import (
     SweptTime,
     SweptVersion,
 )
-from workbench.views.sheets.time import flat, timed
+from workbench.views.sheets.time import caches, flat, timed
 
 _BEST, _STALE, _WIDE = "*", "†", "±"
-_HOLE = {"refused": "—", "unavailable": "—", "failed": "failed", "missing": "·"}
+_HOLE = {"refused": "—", "unavailable": "—", "failed": N_("failed"), "missing": "·"}
 
 
 # --- cells -----------------------------------------------------------------------------
@@ -51,9 +52,9 @@ def _speed(sweep: Sweep, key: Key) -> str:
 def quantities(sweep: Sweep) -> Iterator[Quantity]:
     """Time, rate and speed, each for every version and problem."""
     best = sweep.best
-    holes = {key: _HOLE[gap.kind] for key, gap in sweep.gaps.items()}
+    holes = {key: _(_HOLE[gap.kind]) for key, gap in sweep.gaps.items()}
     yield Quantity(
-        "time",
+        _("time"),
         holes
         | {
             key: quantity(timing.time.value, "s") + _marks(sweep, key, best)
@@ -71,7 +72,8 @@ def quantities(sweep: Sweep) -> Iterator[Quantity]:
         yield Quantity(f"{prefix}{symbol(unit)}", holes | dict.fromkeys(sweep.timings, "—") | cells)
     if sweep.rival:
         yield Quantity(
-            f"speed to {sweep.rival}", holes | {key: _speed(sweep, key) for key in sweep.timings}
+            _("speed to {name}").format(name=sweep.rival),
+            holes | {key: _speed(sweep, key) for key in sweep.timings},
         )
 
 
@@ -79,7 +81,13 @@ def title(sweep: Sweep) -> str:
     """Study, device, dates and cache policy."""
     captured = sorted(timing.captured for timing in sweep.ordered)
     dates = list(dict.fromkeys(when(date) for date in (captured[:1] + captured[-1:])))
-    return f"study {sweep.study} on {sweep.device}, {' to '.join(dates)}, {sweep.cache} caches"
+    text = _("study {study} on {device}, {dates}, {caches}")
+    return text.format(
+        study=sweep.study,
+        device=sweep.device,
+        dates=span(dates[0], dates[-1]),
+        caches=caches(sweep.cache),
+    )
 
 
 # --- below the table ---------------------------------------------------------------------
@@ -93,14 +101,15 @@ def _fastest(sweep: Sweep) -> str:
     parts = []
     for version in sorted(set(best.values()), key=sweep.versions.index):
         problems = [problem for problem in sweep.problems if best.get(problem) == version]
-        where = problems[0] if len(problems) == 1 else f"{len(problems)} of {len(best)} problems"
+        some = _("{n} of {all} problems").format(n=len(problems), all=len(best))
+        where = problems[0] if len(problems) == 1 else some
         ratios = [t.ratio.value for p in problems if (t := sweep.timings[version, p]).ratio]
-        text = f"{version} on {where}"
+        text = _("{version} on {where}").format(version=version, where=where)
         if ratios:
-            low, high = factor(min(ratios)), factor(max(ratios))
-            text += f" ({span(low, high)} the speed of {sweep.rival})"
+            ends = span(factor(min(ratios)), factor(max(ratios)))
+            text += _(" ({factor} the speed of {name})").format(factor=ends, name=sweep.rival)
         parts.append(text)
-    return f"{_BEST} fastest version: {'; '.join(parts)}"
+    return _("{mark} fastest version: {versions}").format(mark=_BEST, versions=_("; ").join(parts))
 
 
 def _gap_lines(sweep: Sweep) -> list[str]:
@@ -119,14 +128,15 @@ def _gap_lines(sweep: Sweep) -> list[str]:
     lines = []
     for (version, gap), problems in grouped.items():
         every = len(problems) == len(sweep.problems) and len(problems) > 1
-        where = "every problem" if every else ", ".join(problems)
-        lines.append(f"{_HOLE[gap.kind]} {version} on {where}: {gap.why}")
+        where = _("every problem") if every else ", ".join(problems)
+        text = _("{version} on {where}").format(version=version, where=where)
+        lines.append(f"{_(_HOLE[gap.kind])} {text}{_(': ')}{told(gap.why)}")
     if missing:
         total = len(sweep.versions) * len(sweep.problems)
-        lines.append(
-            f"{_HOLE['missing']} {missing} of {total} are not recorded: "
-            f"`workbench sweep {sweep.study}` on a machine with a GPU measures them."
-        )
+        text = _(
+            "{n} of {all} are not recorded: {command} on a machine with a GPU measures them."
+        ).format(n=missing, all=total, command=f"`workbench sweep {sweep.study}`")
+        lines.append(f"{_HOLE['missing']} {text}")
     return lines
 
 
@@ -134,11 +144,11 @@ def notes(sweep: Sweep) -> list[str]:
     """What stands below the table, without the warnings."""
     lines = [line for line in (_fastest(sweep),) if line]
     if any(not timing.converged for timing in sweep.ordered):
-        lines.append(
-            f"{_WIDE} the 95% interval stayed wider than asked for; --again measures again"
-        )
+        text = _("the 95% interval stayed wider than asked for; --again measures again")
+        lines.append(f"{_WIDE} {text}")
     if sweep.stale:
-        lines.append(f"{_STALE} measured on an older source of the version or its baseline")
+        text = _("measured on an older source of the version or its baseline")
+        lines.append(f"{_STALE} {text}")
     return lines + _gap_lines(sweep)
 
 

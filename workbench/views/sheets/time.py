@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
 from workbench.analysis import growth
+from workbench.language import N_, _
 from workbench.model import Estimate, Timing
 from workbench.units import count, factor, quantity, span, symbol, when
 from workbench.views.shapes import shaped
@@ -17,7 +18,7 @@ from workbench.views.sheets import Sheet, notices_text
 
 _Timed = TypeVar("_Timed", bound=TimedVersion)
 
-_METHODS = {"events": "CUDA events", "graph": "CUDA graph replay"}
+_METHODS = {"events": N_("CUDA events"), "graph": N_("CUDA graph replay")}
 
 
 def _margin(estimate: Estimate) -> str:
@@ -29,7 +30,12 @@ def _margin(estimate: Estimate) -> str:
 
 
 def _how(timing: Timing) -> str:
-    return f"{timing.cache}, {timing.method}"
+    return f"{_(timing.cache)}{_(', ')}{_(timing.method)}"
+
+
+def caches(cache: str) -> str:
+    """In which state of the caches times were taken."""
+    return _("warm caches") if cache == "warm" else _("cold caches")
 
 
 def _conditions(timing: Timing) -> str:
@@ -38,29 +44,31 @@ def _conditions(timing: Timing) -> str:
     low, high = (quantity(clock, "hz") for clock in timing.state.sm_clock)
     clock = span(low, high, " – ")
     power, heat = timing.state.power[1], timing.state.temperature[1]
-    return f", SM clock {clock}, {quantity(power, 'w')}, {count(round(heat))}\u00a0°C"
+    return _(", SM clock {clock}, {power}, {heat}").format(
+        clock=clock, power=quantity(power, "w"), heat=f"{count(round(heat))}\u00a0°C"
+    )
 
 
 def _cells(timing: Timing, work: str, speed: str) -> dict[str, str]:
     ratio = timing.ratio
     rate = timing.flops / timing.time.value if timing.flops and timing.time.value else None
     return {
-        "version": timing.version,
-        "problem": timing.problem,
-        "median": quantity(timing.time.value, "s"),
+        N_("version"): timing.version,
+        N_("problem"): timing.problem,
+        N_("median"): quantity(timing.time.value, "s"),
         "±": _margin(timing.time),
         speed: f"{factor(ratio.value)} {_margin(ratio)}" if ratio is not None else "—",
         symbol(f"{work}/s"): quantity(rate, f"{work}/s"),
-        "how": _how(timing),
-        "samples": count(timing.time.n),
-        "first launch": quantity(timing.first_launch or None, "s"),
+        N_("how"): _how(timing),
+        N_("samples"): count(timing.time.n),
+        N_("first launch"): quantity(timing.first_launch or None, "s"),
     }
 
 
 def _captured(timings: Sequence[Timing]) -> str:
     """When the times were taken; some may have come from the store."""
     dates = sorted(timing.captured for timing in timings)
-    return " to ".join(dict.fromkeys(when(date) for date in (dates[0], dates[-1])))
+    return span(when(dates[0]), when(dates[-1]))
 
 
 def flat(timing: Timing) -> dict[str, Any]:
@@ -102,22 +110,31 @@ def time_sheet(timings: Sequence[Timing], work: Literal["flop", "op"] = "flop") 
     for timing in timings:
         where = f"{timing.version} {timing.problem}"
         if timing.launches:
-            parts = ", ".join(f"{k} {quantity(s, 's')}" for k, s in timing.launches.items())
-            notes.append(f"{where}: {parts}")
+            parts = _(", ").join(f"{k} {quantity(s, 's')}" for k, s in timing.launches.items())
+            notes.append(_("{where}: {parts}").format(where=where, parts=parts))
         notes += notices_text(timing.notices, where)
     if any(timing.first_launch for timing in timings):
-        notes.append("first launch: loading the code and running it once; no part of the median.")
-    notes += [f"WARNING: {warning}" for warning in growth.warnings(timings)]
+        notes.append(
+            _("first launch: loading the code and running it once; no part of the median.")
+        )
+    notes += [_("WARNING: {text}").format(text=warning) for warning in growth.warnings(timings)]
     baselines = {timing.baseline for timing in timings if timing.baseline}
     same = len({_how(timing) for timing in timings}) == 1
-    how = f", {first.cache} caches, by {_METHODS[first.method]}" if same else ""
-    speed = f"speed to {baselines.pop()}" if len(baselines) == 1 else "speed"
+    how = ""
+    if same:
+        how = _(", {caches}, by {method}").format(
+            caches=caches(first.cache), method=_(_METHODS[first.method])
+        )
+    speed = _("speed to {name}").format(name=baselines.pop()) if len(baselines) == 1 else "speed"
     rows = [_cells(timing, work, speed) for timing in timings]
     header = tuple(name for name in rows[0] if not (same and name == "how"))
     return Sheet(
         title=(
-            f"study {first.study} on {first.device.name}, {_captured(timings)}{how}"
-            f"{_conditions(first)}",
+            _("study {study} on {device}, {dates}").format(
+                study=first.study, device=first.device.name, dates=_captured(timings)
+            )
+            + how
+            + _conditions(first),
         ),
         header=header,
         shown=tuple(tuple(row[name] for name in header) for row in rows),

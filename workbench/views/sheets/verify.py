@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import asdict
 
+from workbench.language import _, told
 from workbench.measure.sanitizer import Finding, describe
 from workbench.model import Record
 from workbench.units import count, digits3, factor, quantity
@@ -67,12 +68,15 @@ def verify_sheet(
     for version, finding in findings:
         notes.append(f"{version}: " + "\n".join(describe(finding, texts)))
     if sanitized and not findings:
-        notes.append(f"compute-sanitizer ({', '.join(sanitized)}): no findings.")
+        tools = ", ".join(sanitized)
+        notes.append(_("compute-sanitizer ({tools}): no findings.").format(tools=tools))
     # A version may have a tolerance of its own; then each row's share says enough.
     tolerances = {row.tolerance for row in rows}
-    tolerance = f", tolerance {digits3(rows[0].tolerance)}" if len(tolerances) == 1 else ""
+    title = _("study {study}, seed {seed}").format(study=study, seed=seed)
+    if len(tolerances) == 1:
+        title += _(", tolerance {value}").format(value=digits3(rows[0].tolerance))
     return Sheet(
-        title=(f"study {study}, seed {seed}{tolerance}",),
+        title=(title,),
         header=("version", "problem", "result", "error", "of tolerance", "compared"),
         shown=tuple(_cells(row) for row in rows),
         raw=tuple({"study": study, "seed": seed, **asdict(row)} for row in rows),
@@ -104,25 +108,28 @@ def _once(rows: Sequence[VerifyRow]) -> list[str]:
     notes = []
     for first, *rest in same.values():
         others = ", ".join(row.problem for row in rest)
-        notes += [first.message, *([f"The same on {others}."] if others else ())]
+        same_on = _("The same on {problems}.").format(problems=others)
+        notes += [told(first.message), *([same_on] if others else ())]
     return notes
 
 
 def _result(row: VerifyRow) -> str:
     if row.ok or not row.judged:
-        return "ok" if row.ok else "not judged"
-    return "WRONG" if row.compared else "FAILED"
+        return _("ok") if row.ok else _("not judged")
+    return _("WRONG") if row.compared else _("FAILED")
 
 
 def _cells(row: VerifyRow) -> tuple[str, ...]:
     # An error of none and no comparison at all are different things.
     share = "—"
     if row.error is not None and not row.tolerance:
-        share = "exact" if row.error == 0 else "not exact"
+        share = _("exact") if row.error == 0 else _("not exact")
     elif row.error is not None:
         part = row.error / row.tolerance
         share = factor(part) if part > 1 else quantity(100 * part, "%")
-    how_many = f"{count(row.compared)} sampled" if row.sampled else count(row.compared)
+    how_many = count(row.compared)
+    if row.sampled:
+        how_many = _("{n} sampled").format(n=how_many)
     return (
         row.version,
         row.problem,

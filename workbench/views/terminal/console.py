@@ -18,13 +18,14 @@ from functools import cache
 from typing import Literal, Self, TypeVar
 
 import rich.text
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.style import Style
 from rich.table import Table
 
+from workbench.language import _, told
 from workbench.model import Profile
 from workbench.units import beside, quantity, when
 from workbench.views.text.door import block, inert, name_parts, visible
@@ -72,6 +73,14 @@ def cut(text: str, limit: int) -> str:
     """What a `Text` of it shows, in at most `limit` characters."""
     text = _row(text)
     return f"{text[: limit - 1]}…" if len(text) > limit else text
+
+
+def padded(text: str, width: int) -> str:
+    """As much of a text as fits, in exactly so many columns; a letter may take two."""
+    text = _row(text)
+    if cell_len(text) > width:
+        text = f"{chop_cells(text, width - 1)[0]}…"
+    return set_cell_size(text, width)
 
 
 def stacked(texts: Iterable[rich.text.Text]) -> rich.text.Text:
@@ -268,23 +277,27 @@ def notes_block(notes: Sequence[str]) -> list[RenderableType]:
     """Warnings that must stand beside the numbers, each as a paragraph."""
     table = grid("l", "f", padding=1)
     for note in notes:
-        table.add_row(Text("!", style=f"bold {WARN}"), Text(note, style=WARN))
+        table.add_row(Text("!", style=f"bold {WARN}"), Text(told(note), style=WARN))
     return [Text(), table] if notes else []
 
 
 def provenance(profile: Profile) -> str:
     """Where numbers come from: problem, device, date, tool. Shown with every number."""
-    what = ""
+    device = where = profile.device.name or _("an unknown device")
     if profile.problem:
         values = ", ".join(f"{key}={value}" for key, value in profile.parameters.items())
-        what = profile.problem + (f" ({values})" if values else "") + " on "
+        what = profile.problem + (f" ({values})" if values else "")
+        where = _("{problem} on {device}").format(problem=what, device=device)
     tool = profile.tools.get("ncu", "")
-    engine = f"ncu {tool}".strip() if profile.engine == "ncu" else profile.engine
-    clocks = profile.capture.clock_control
-    policy = f", clock control {clocks}" if clocks else ""
-    device = profile.device.name or "an unknown device"
-    seed = f", seed {profile.verification.seed}" if profile.verification else ""
-    return f"{what}{device}, captured {when(profile.captured)} by {engine}{policy}{seed}"
+    engine = f"ncu {tool}".strip() if profile.engine == "ncu" else _(profile.engine)
+    text = _("{where}, captured {when} by {engine}").format(
+        where=where, when=when(profile.captured), engine=engine
+    )
+    if clocks := profile.capture.clock_control:
+        text += _(", clock control {policy}").format(policy=clocks)
+    if profile.verification:
+        text += _(", seed {seed}").format(seed=profile.verification.seed)
+    return text
 
 
 # --- a table whose numbers are the last thing to be cut -------------------------------------

@@ -40,6 +40,7 @@ from workbench.analysis.story import (
 from workbench.analysis.weight import TELLING, Scale
 from workbench.analysis.wording import Chapter, LeftOut, Row, Tie, silence, title_of
 from workbench.counters import catalog
+from workbench.language import N_, _, ngettext, told
 from workbench.model import Number, Profile
 from workbench.units import (
     beside,
@@ -49,9 +50,9 @@ from workbench.units import (
     faster,
     lines_changed,
     listed,
+    points,
     quantity,
     several,
-    signed,
     span,
     when,
 )
@@ -69,6 +70,7 @@ from workbench.views.terminal.console import (
     grid,
     heads,
     notes_block,
+    padded,
     section,
     stacked,
     tied,
@@ -90,7 +92,7 @@ _HUNK_ROWS, _COUNTER_ROWS = 6, 5
 _MARKS = "¹²³⁴⁵⁶⁷⁸⁹"
 #: From this width on there are two blanks between columns.
 _ROOMY = 76
-_KERNEL_NOTE = "a launch of each, under the profiler"
+_KERNEL_NOTE = N_("a launch of each, under the profiler")
 
 
 class Around(NamedTuple):
@@ -201,7 +203,9 @@ def diff_view(
     block = notes_block(warnings)
     late = Drawn.height(block, width) > _NOTES
     if late:
-        parts += notes_block([f"{several(len(warnings), 'warning')}, below the hunks"])
+        n = len(warnings)
+        words = ngettext("{n} warning, below the hunks", "{n} warnings, below the hunks", n)
+        parts += notes_block([words.format(n=count(n))])
     else:
         parts += block
     parts += [Text(), _time(comparison), *around.words]
@@ -243,31 +247,35 @@ def _cut_rows(text: Text, width: int, most: int) -> RenderableType:
 
 
 def _provenance(comparison: Comparison) -> str:
-    problem = comparison.both("problem")
-    text = f"{problem} on {comparison.both('device')}" if problem else comparison.both("device")
+    problem, where = comparison.both("problem"), comparison.both("device")
+    if problem:
+        where = _("{problem} on {device}").format(problem=problem, device=where)
     before, after = (when(side.captured) for side in (comparison.old, comparison.new))
     # Of two times of one day the day is said once: "2026-11-21 12:46 and 12:47 UTC".
     same_day = before[:11] == after[:11] and before != after
     if same_day and before.endswith(" UTC"):
         before, after = before.removesuffix(" UTC"), after[11:]
-    captured = " and ".join(dict.fromkeys((before, after)))
-    return f"{text}, captured {captured} by {comparison.both('engine')}"
+    captured = listed(list(dict.fromkeys((before, after))))
+    return _("{where}, captured {when} by {engine}").format(
+        where=where, when=captured, engine=_(comparison.both("engine"))
+    )
 
 
 def _time(comparison: Comparison) -> RenderableType:
     speed, time = comparison.speed, comparison.time
     if speed is None:
-        return Text("No time: neither a timing nor a duration on both sides", style=DIM)
+        return Text(_("No time: neither a timing nor a duration on both sides"), style=DIM)
     speedup = speed.speedup
-    label, style = "as fast", "bold"
+    label, style = _("as fast"), "bold"
     if speed.moved:
         label = faster(speedup)
         style = f"bold {GOOD if speedup >= 1 else BAD}"
     text = Text().append(label, style=style)
     text.append(f"  {quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')}")
-    note = "under the profiler; no time is recorded"
+    note = _("under the profiler; no time is recorded")
     if time is not None:
-        note = f"speed-up {span(factor(time.low), factor(time.high))}"
+        ends = span(factor(time.low), factor(time.high))
+        note = _("speed-up {interval}").format(interval=ends)
     return text.append(f"  {note}", style=DIM)
 
 
@@ -279,25 +287,25 @@ def _kernels(comparison: Comparison, width: int, most: int) -> list[RenderableTy
     words = [Text(), *words] if words and not (brief and len(kernels) > 1) else []
     if not tells(kernels, times_alone=brief):
         return [*words]
-    told = sorted(kernels, key=lambda kernel: (-abs(kernel.change_s or 0.0), -kernel.weight))
+    ordered = sorted(kernels, key=lambda kernel: (-abs(kernel.change_s or 0.0), -kernel.weight))
     table = Figures("lnnnt", width - 2, longest=60)
     least = TELLING * max(sum(k.old_s or 0 for k in kernels), sum(k.new_s or 0 for k in kernels))
-    for kernel in told[:most]:
+    for kernel in ordered[:most]:
         table.add(*_kernel(kernel, least))
-    values = () if brief else told[:most]
+    values = () if brief else ordered[:most]
     below = [Text(text, style=DIM) for k in values if (text := values_words(k))]
-    if len(told) > most:
-        below.append(Text(several(len(told) - most, "more kernel"), style=DIM))
-    return [*words, section("Kernels", Group(table.table(), *below), _KERNEL_NOTE)]
+    if len(ordered) > most:
+        below.append(Text(several(len(ordered) - most, "more kernel"), style=DIM))
+    return [*words, section(_("Kernels"), Group(table.table(), *below), _(_KERNEL_NOTE))]
 
 
 def _kernel(kernel: KernelChange, least: float) -> list[Text]:
     """One row. A change of less than `least` seconds is nothing to judge."""
     change = Text()
     if not kernel.matched:
-        change = Text("removed" if kernel.samples[0] else "added")
+        change = Text(_("removed") if kernel.samples[0] else _("added"))
     elif kernel.old_s and kernel.new_s and not kernel.moved:
-        change = Text("same time", style=DIM)
+        change = Text(_("same time"), style=DIM)
     elif kernel.old_s and kernel.new_s and abs(kernel.new_s - kernel.old_s) >= least:
         speedup = kernel.old_s / kernel.new_s
         change = Text(faster(speedup), style=GOOD if speedup >= 1 else BAD)
@@ -326,7 +334,7 @@ def _counters(
     heading = [
         "",
         *heads((labels[0], labels[1]), _HEAD),
-        "change",
+        _("change"),
         *(["", "", ""] if wide else [""]),
     ]
     table.head(*(Text(each, style=DIM) for each in heading))
@@ -334,19 +342,20 @@ def _counters(
     for delta in shown:
         if grouped and delta.group != group:
             group = delta.group
-            table.add(Text(catalog().groups[group], style=HEAD))
+            table.add(Text(_(catalog().groups[group]), style=HEAD))
         table.add(*_row(delta, marks.get(delta.rule, ""), wide))
     said = [f"{marks.get(rule, '')} {rule}".strip() for rule in rules]
-    legend = [Text(f"Of several launches: {'; '.join(said)}", style=DIM)] if said else []
+    words = _("Of several launches: {rules}").format(rules=_("; ").join(said))
+    legend = [Text(words, style=DIM)] if said else []
     return Group(Text(), *legend, table.table())
 
 
 def _row(delta: Delta, mark: str, wide: bool) -> list[Text]:
     style = _STYLE[delta.verdict]
     difference, share = Text(delta.difference, style=style), Text(delta.ratio, style=style)
-    name = Text(f"  {delta.title}{mark}", style="" if delta.moved else DIM)
+    name = Text(f"  {_(delta.title)}{mark}", style="" if delta.moved else DIM)
     values = [Text(quantity(value, delta.unit)) for value in (delta.old, delta.new)]
-    verdict = Text(delta.verdict if delta.moved else "", style=style)
+    verdict = Text(_(delta.verdict) if delta.moved else "", style=style)
     if not wide:
         # No room for both: the relative change says more, except from zero and where it rounds
         # to nothing although an exact counter moved.
@@ -372,19 +381,27 @@ def _uncounted(
         table = grid("l", "f")
         for delta in gone:
             known = f"{with_unit(delta.old, delta.unit)} → {with_unit(delta.new, delta.unit)}"
-            table.add_row(delta.title, Text(f"{known}  {delta.reason}", style=DIM))
-        parts.append(section("Known on one side only", table))
-    words = [f"{several(hidden, 'more counter')} moved"] if hidden > 0 and not everything else []
-    words += [] if everything or brief else [several(len(same), "counter") + " did not move"]
+            table.add_row(_(delta.title), Text(f"{known}  {told(delta.reason)}", style=DIM))
+        parts.append(section(_("Known on one side only"), table))
+    words: list[str] = []
+    if hidden > 0 and not everything:
+        moved = ngettext("{n} more counter moved", "{n} more counters moved", hidden)
+        words.append(moved.format(n=count(hidden)))
+    if not everything and not brief:
+        still = ngettext("{n} counter did not move", "{n} counters did not move", len(same))
+        words.append(still.format(n=count(len(same))))
     if lone and not brief:
-        words.append(f"{count(lone)} are of one kernel, and no kernel is on both sides")
+        alone = _("{n} are of one kernel, and no kernel is on both sides")
+        words.append(alone.format(n=count(lone)))
     if nowhere and not brief:
-        words.append(f"{count(nowhere)} {'is' if nowhere == 1 else 'are'} in neither profile")
+        neither = ngettext("{n} is in neither profile", "{n} are in neither profile", nowhere)
+        words.append(neither.format(n=count(nowhere)))
     if brief:
-        text = "; ".join([*words, "--all shows all hunks, counters and predictions."])
+        text = _("; ").join([*words, _("--all shows all hunks, counters and predictions.")])
         parts.append(Text(text, style=DIM))
     elif words:
-        text = "; ".join(words) + ("." if everything else "; --all shows all that is there.")
+        text = _("; ").join(words)
+        text += _(".") if everything else _("; --all shows all that is there.")
         parts += [Text(), Text(text, style=DIM)]
     return parts
 
@@ -445,9 +462,14 @@ def brief_view(
             said,
         ]
     blocks += below
-    every = several(len(story.chapters), "hunk")
-    of = f"{len(chapters)} of {every}" if len(story.chapters) > len(chapters) else ""
-    return [section("What changed", Group(*blocks), of)] if blocks else []
+    every = len(story.chapters)
+    of = (
+        ngettext("{shown} of {n} hunk", "{shown} of {n} hunks", every)
+        if every > len(chapters)
+        else ""
+    )
+    of = of.format(shown=len(chapters), n=count(every))
+    return [section(_("What changed"), Group(*blocks), of)] if blocks else []
 
 
 def _below(story: Story, hidden: int, detail: _Room) -> list[RenderableType]:
@@ -457,8 +479,12 @@ def _below(story: Story, hidden: int, detail: _Room) -> list[RenderableType]:
     ]
     words = []
     if hidden:
-        hunks = several(hidden, "more hunk")
-        words.append(f"{hunks}: --all shows every hunk with all its links.")
+        more = ngettext(
+            "{n} more hunk: --all shows every hunk with all its links.",
+            "{n} more hunks: --all shows every hunk with all its links.",
+            hidden,
+        )
+        words.append(more.format(n=count(hidden)))
     if not story.chapters:
         words += filter(None, [story.quiet_words])
     out += [Text(word, style=DIM) for word in words]
@@ -484,8 +510,8 @@ def _what(tie: Tie) -> str:
 def _link(title: str, tie: Tie, counters: int) -> Text:
     """A link in a line or two; `counters` are named of it, one at least where it has no time."""
     kept = 1 + counters if tie.time is not None else 1
-    text = Text(f"{title}: ")
-    text.append_text(Text(", ").join(map(_phrase, tie.rows[:kept])))
+    text = Text(_("{title}: ").format(title=title))
+    text.append_text(Text(_(", ")).join(map(_phrase, tie.rows[:kept])))
     return tied(text)
 
 
@@ -548,7 +574,12 @@ def hunks_view(
     if hidden:
         silent = silence(story.attribution, hidden)
         blocks.append(
-            Text(f"{several(hidden, 'more hunk')}: {silent}; --format json has all.", style=DIM)
+            Text(
+                _("{hunks}: {silent}; --format json has all.").format(
+                    hunks=several(hidden, "more hunk"), silent=silent
+                ),
+                style=DIM,
+            )
         )
         blocks.append(Text())
     blocks += _rest(story)
@@ -557,7 +588,7 @@ def hunks_view(
     blocks += [Text(word, style=WARN) for word in story.attribution.words]
     while blocks and isinstance(blocks[-1], Text) and not blocks[-1].plain:
         blocks.pop()
-    return [section("What changed, and what it is linked to", Group(*blocks))] if blocks else []
+    return [section(_("What changed, and what it is linked to"), Group(*blocks))] if blocks else []
 
 
 def _verdicts(story: Story) -> list[RenderableType]:
@@ -565,14 +596,16 @@ def _verdicts(story: Story) -> list[RenderableType]:
     if not story.expectations:
         return []
     tally = Counter[str](judgement.verdict for judgement in story.expectations)
-    said = Text(listed([f"{tally[verdict]} {verdict}" for verdict in _VERDICT if tally[verdict]]))
-    text = Text("Predicted: ", style=HEAD).append_text(said)
+    said = Text(
+        listed([f"{tally[verdict]} {_(verdict)}" for verdict in _VERDICT if tally[verdict]])
+    )
+    text = Text(_("Predicted: "), style=HEAD).append_text(said)
     wrong = [
-        f"{title_of(judgement.counter)} {judgement.expected}, {judgement.observed}"
+        f"{title_of(judgement.counter)} {judgement.expected}{_(', ')}{judgement.observed}"
         for judgement in story.expectations
         if judgement.verdict == "refuted"
     ]
-    text.append(f" ({'; '.join(wrong)})" if wrong else "", style=DIM)
+    text.append(f" ({_('; ').join(wrong)})" if wrong else "", style=DIM)
     return [Text(), tied(text)]
 
 
@@ -582,11 +615,11 @@ def verdicts_view(story: Story) -> list[RenderableType]:
     if story.occupancy:
         lines = [_occupancy(split.kernel, split.causes) for split in story.occupancy if split.delta]
         if lines:
-            out.append(section("Theoretical occupancy, by cause", Group(*lines)))
+            out.append(section(_("Theoretical occupancy, by cause"), Group(*lines)))
     if story.expectations:
-        out.append(section("Predicted and measured", _expectations(story)))
+        out.append(section(_("Predicted and measured"), _expectations(story)))
     if any(judgement.learned for judgement in story.expectations):
-        out.append(section("Learned", _learned(story)))
+        out.append(section(_("Learned"), _learned(story)))
     return out
 
 
@@ -614,15 +647,15 @@ def _hunk(old: Profile, new: Profile, story: Story, chapter: Chapter, width: int
 def hunk_head(chapter: Chapter, file: str, width: int) -> Text:
     """A hunk's number, its lines, and as many of the names that it changes as there is room for."""
     hunk = chapter.hunk
-    head = Text(f"Hunk {hunk.id}", style="bold")
+    head = Text(_("Hunk {n}").format(n=hunk.id), style="bold")
     place = f"  {file}" if file else ""
     head.append(f"{place}  {lines_changed(hunk.old, hunk.new)}", style="not bold dim")
     if hunk.kind == "moved":
-        head.append("  moved", style="not bold cyan")
+        head.append(f"  {_('moved')}", style="not bold cyan")
     names = list(chapter.symbols[:_NAMES])
     more_names = len(chapter.symbols) > len(names)
     while names:
-        said = f"  changes {', '.join(names)}{' …' * more_names}"
+        said = _("  changes {names}").format(names=", ".join(names) + " …" * more_names)
         if head.cell_len + cell_len(said) <= width:
             return head.append(said, style="not bold magenta")
         names, more_names = names[:-1], True
@@ -660,12 +693,12 @@ def _numbers(tie: Tie) -> list[Text]:
     """Time and counters of one link."""
     rows: list[Text] = []
     for row in tie.rows:
-        text = Text(f"    {cut(row.title, 26):<26}", style=DIM * bool(row.margin))
+        text = Text(f"    {padded(row.title, 26)}", style=DIM * bool(row.margin))
         text.append(f"{row.amount:>10}", style=f"not dim {_tone(row)}".rstrip())
         rows.append(text.append(f" {row.margin}" * bool(row.margin), style=DIM))
         text.append(f"  {row.of_it}" * bool(row.of_it), style=DIM)
         for stall in row.stalls:
-            title = f"      {cut(stall.title, 24):<24}"
+            title = f"      {padded(stall.title, 24)}"
             rows.append(Text(f"{title}{stall.amount:>10}", style=DIM))
     return rows
 
@@ -700,18 +733,18 @@ def _rest(story: Story) -> list[RenderableType]:
 
 
 def _occupancy(kernel: str, causes: dict[str, float]) -> Text:
-    parts = [f"{name} {signed(value)} points" for name, value in causes.items() if value]
-    return Text(f"{cut(kernel, 40)}: {', '.join(parts) or 'no cause alone'}")
+    parts = [f"{_(name)} {points(value)}" for name, value in causes.items() if value]
+    return Text(f"{cut(kernel, 40)}: {_(', ').join(parts) or _('no cause alone')}")
 
 
 def _expectations(story: Story) -> RenderableType:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, overflow="ellipsis", max_width=34)
-    for _ in range(3):
+    for __ in range(3):
         table.add_column(overflow="fold")
     for judgement in story.expectations:
         title = title_of(judgement.counter)
-        verdict = Text(judgement.verdict, style=_VERDICT[judgement.verdict])
+        verdict = Text(_(judgement.verdict), style=_VERDICT[judgement.verdict])
         observed = Text(judgement.observed)
         table.add_row(Text(title), Text(judgement.expected), observed, verdict)
     return table
@@ -748,20 +781,17 @@ def machine_lines(codes: Sequence[HunkCode], hunk: int) -> list[Text]:
 
 def _machine(code: CodeDiff, kernel: str) -> list[Text]:
     old, new = code.old, code.new
-    title = f"  machine code{' of ' + cut(kernel, 40) if kernel else ''}: "
-    out = [
-        Text(title, style="cyan").append(
-            f"{old.instructions:,} → {new.instructions:,} instructions, "
-            f"{old.live} → {new.live} registers live",
-            style="not cyan",
-        )
-    ]
+    title = _("  machine code of {kernel}: ") if kernel else _("  machine code: ")
+    counts = _("{old:,} → {new:,} instructions, {before} → {after} registers live").format(
+        old=old.instructions, new=new.instructions, before=old.live, after=new.live
+    )
+    out = [Text(title.format(kernel=cut(kernel, 40)), style="cyan").append(counts, "not cyan")]
     stand_ins = [f"{one.old} → {one.new} ({one.rows:,}×)" for one in code.replaced[:_STAND_INS]]
     out += [Text(f"    {words}") for words in stand_ins]
     telling = [one for one in code.classes if one.old != one.new]
     if telling:
-        heads = "instructions × issues", "to blame for"
-        out.append(Text(f"    {'':<17}{heads[0]:<32}  {heads[1]}", style=DIM))
+        head = padded(_("instructions × issues"), 32)
+        out.append(Text(f"    {'':<17}{head}  {_('to blame for')}", style=DIM))
     least = _LEAST_TIME * max(old.seconds, new.seconds)
     out += [_class(one, least) for one in telling[:_CLASSES]]
     if len(telling) > _CLASSES:
@@ -824,7 +854,8 @@ def kernel_step_view(
     if speakers[0] is not None and speakers[1] is not None:
         labels = f"@{difference.old.name}::{speakers[0].kernel}"
         labels += f" @{difference.new.name}::{speakers[1].kernel}"
-        parts += [Text(), Text(f"  all of it: workbench diff {labels}", style=DIM)]
+        whole = _("  all of it: {command}").format(command=f"workbench diff {labels}")
+        parts += [Text(), Text(whole, style=DIM)]
     return Group(*parts)
 
 
@@ -842,7 +873,7 @@ def _step_counters(old: Profile, comparison: Comparison, story: Story) -> Render
     table = grid("l", "r", "r", "l")
     for delta in telling(comparison, story, Scale(old, comparison), _KERNEL_COUNTERS):
         table.add_row(
-            f"  {delta.title}",
+            f"  {_(delta.title)}",
             quantity(delta.old, delta.unit),
             quantity(delta.new, delta.unit),
             f"{delta.difference} {delta.ratio}",

@@ -7,7 +7,8 @@ from rich.console import Group, RenderableType
 from workbench.ladder import Rung
 from workbench.ladder.listing import StudyList
 from workbench.ladder.summaries import COUNTED
-from workbench.units import factor, listed, quantity, several
+from workbench.language import N_, _, ngettext
+from workbench.units import count, factor, listed, quantity
 from workbench.views.sheets.list import MARK_TIME, ListPage, doubted
 from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, Text, bar, grid
 
@@ -15,6 +16,7 @@ from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, Text, b
 _PROBLEMS = 6
 #: The shortest bar.
 _SLOWEST = "▏"
+_HEADER = (N_("version"), N_("from"), "", N_("time"), N_("step"), N_("of base"), N_("speed"))
 #: Lines of a study among others: what it is, where it was measured, heads, and so many more.
 _LINES = 4
 
@@ -42,11 +44,12 @@ def list_view(
             parts.append(Text())
         parts.append(_study(each, default_study, width, brief=brief))
     if not lists:
-        parts.append(Text("No studies yet. `workbench new --study NAME` starts one."))
+        parts.append(Text(_("No studies yet. `workbench new --study NAME` starts one.")))
     if page and page.pages > 1:
-        words = f"page {page.number:,} of {page.pages:,}: versions {page.first + 1:,} to "
-        words += f"{page.last:,} of {page.total:,}"
-        words += f"; --page {page.number + 1} goes on" if page.number < page.pages else ""
+        words = _("page {number:,} of {pages:,}: versions {first:,} to {last:,} of {total:,}")
+        words = words.format(**{**vars(page), "first": page.first + 1})
+        if page.number < page.pages:
+            words += _("; --page {number} goes on").format(number=page.number + 1)
         parts += [Text(), Text(words, style=DIM)]
     return Group(*parts)
 
@@ -56,15 +59,15 @@ def _study(found: StudyList, default_study: str, width: int, *, brief: bool) -> 
     head = Text(name, style=HEAD)
     head.append(f"  {found.study.title}", style="not bold")
     if name == default_study:
-        head.append("  (default study)", style=f"not bold {DIM}")
+        head.append(f"  {_('(default study)')}", style=f"not bold {DIM}")
     where = Text(style=DIM)
     if found.problem:
-        where.append(f"{found.problem} on {found.device}")
+        where.append(_("{problem} on {device}").format(problem=found.problem, device=found.device))
         others = [each for each in found.recorded if each != found.problem]
         if others:
-            where.append(f"; also recorded: {listed(others, _PROBLEMS)}")
+            where.append(_("; also recorded: {others}").format(others=listed(others, _PROBLEMS)))
     else:
-        where.append("nothing is recorded yet; `workbench profile VERSION` needs no GPU")
+        where.append(_("nothing is recorded yet; `workbench profile VERSION` needs no GPU"))
     parts: list[RenderableType] = [head, where]
     if brief:
         for said in (head, where):
@@ -74,7 +77,9 @@ def _study(found: StudyList, default_study: str, width: int, *, brief: bool) -> 
     if brief:
         rungs = _telling(rungs, _LINES - len(notes))
         if left := len(found.rungs[found.part]) - len(rungs):
-            more = f"{several(left, 'more version')}: `workbench show {name}`"
+            more = ngettext(
+                "{n} more version: {command}", "{n} more versions: {command}", left
+            ).format(n=count(left), command=f"`workbench show {name}`")
             notes.insert(0, Text(more, style=DIM))
     if _counted(found):
         return Group(*parts, *_counts(found, rungs, brief=brief), *notes)
@@ -84,23 +89,14 @@ def _study(found: StudyList, default_study: str, width: int, *, brief: bool) -> 
     # One date is said once, and leaves its column to the titles.
     dated = len({date.plain for date in dates}) > 1
     if dates and not dated and found.problem:
-        where.append(f"; profiled {dates[0].plain}")
-    header = [
-        "version",
-        "from",
-        "",
-        "time",
-        "step",
-        "of base",
-        "speed",
-        *(["profiled"] if dated else []),
-    ]
-    rows = [[Text(each, style=DIM) for each in header]]
+        where.append(_("; profiled {date}").format(date=dates[0].plain))
+    header = [*_HEADER, *([N_("profiled")] if dated else [])]
+    rows = [[Text(_(each), style=DIM) for each in header]]
     for rung, date in zip(rungs, dates, strict=True):
         time = rung.time
         title = Text(rung.title)
         if rung.is_baseline:
-            title.append(" (baseline)", style=DIM)
+            title.append(f" {_('(baseline)')}", style=DIM)
         shown = Text(quantity(time.time.value if time else None, "s"))
         if time and time.profiled:
             shown.append("*", style=DIM)
@@ -126,7 +122,9 @@ def _notes(found: StudyList, width: int | None) -> list[Text]:
     """What is to be said of times; with a `width` in two rows at most."""
     notes = [Text(f"(!) {text}", style=BAD) for rung in found.rungs for text in doubted([rung])]
     if any(rung.time.profiled for rung in found.rungs if rung.time):
-        note = f"* under the profiler; `workbench sweep {found.study.name}` times outside of it"
+        note = _("* under the profiler; {command} times outside of it").format(
+            command=f"`workbench sweep {found.study.name}`"
+        )
         notes.insert(0, Text(note, style=DIM))
     if width is None:
         return notes
@@ -173,20 +171,20 @@ def _counted(found: StudyList) -> bool:
 
 
 def _counts(found: StudyList, rungs: list[Rung], *, brief: bool) -> list[RenderableType]:
-    table = grid("l", "l", "f", *("r" for _ in COUNTED), "l")
+    table = grid("l", "l", "f", *("r" * len(COUNTED)), "l")
     table.expand = True
-    header = ["version", "from", "", *(title for title, _ in COUNTED.values()), "profiled"]
-    table.add_row(*(Text(each, style=DIM) for each in header))
+    header = [*_HEADER[:3], *(title for title, __ in COUNTED.values()), N_("profiled")]
+    table.add_row(*(Text(_(each), style=DIM) for each in header))
     for rung in rungs:
         counts = rung.record.counts if rung.record else {}
         title = Text(rung.title)
         if rung.is_baseline:
-            title.append(" (baseline)", style=DIM)
+            title.append(f" {_('(baseline)')}", style=DIM)
         cells = [Text(quantity(counts.get(name), "inst")) for name in COUNTED]
         if brief:
             title.no_wrap, title.overflow = True, "ellipsis"
         table.add_row(*_name(rung), title, *cells, _profiled(found, rung))
-    note = "counted by the emulator, which knows no time"
+    note = _("counted by the emulator, which knows no time")
     return [table] if brief else [table, Text(note, style=DIM)]
 
 
@@ -205,16 +203,16 @@ def _step(found: StudyList, rung: Rung) -> Text:
 def _profiled(found: StudyList, rung: Rung) -> Text:
     profile, time = rung.record, rung.time
     if profile is None and time is not None and time.stale:
-        return Text("time stale", style=f"bold {WARN}")
+        return Text(_("time stale"), style=f"bold {WARN}")
     if profile is None:
         others = {each.problem for each in found.profiles(rung.id)}
-        here = "other device" if found.problem in others else "other problem"
+        here = _("other device") if found.problem in others else _("other problem")
         return Text(here if others else quantity(None), style=DIM)
-    text = Text(profile.captured[:10] or "no date")
+    text = Text(profile.captured[:10] or _("no date"))
     if profile.engine != "ncu":
-        text.append(f" {profile.engine}", style=DIM)
+        text.append(f" {_(profile.engine)}", style=DIM)
     if profile.stale:
-        text.append(" stale", style=f"bold {WARN}")
+        text.append(f" {_('stale')}", style=f"bold {WARN}")
     elif time is not None and time.stale:
-        text.append(" time stale", style=f"bold {WARN}")
+        text.append(f" {_('time stale')}", style=f"bold {WARN}")
     return text

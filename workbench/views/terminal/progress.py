@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from workbench.language import _, told
 from workbench.views.text.door import quoted, say, visible
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Progress:
     def say(self, line: str) -> None:
         """A line that stays; above the bar where there is one."""
         if self._bar is not None:
-            self._bar[0].console.print(quoted(line), markup=False, soft_wrap=True)
+            self._bar[0].console.print(quoted(told(line)), markup=False, soft_wrap=True)
             return
         self.clear()
         say(line, err=True)
@@ -42,7 +43,7 @@ class Progress:
 
     def doing(self, text: str) -> None:
         """A line that the next one replaces; nothing where there is no terminal."""
-        text = visible(text)
+        text = visible(told(text))
         if self._bar is not None:
             bar, task = self._bar
             bar.update(task, description=text)
@@ -62,7 +63,7 @@ class Progress:
             seconds += 1
             # It may come while the stream is being written to, and is not worth a failure.
             with contextlib.suppress(RuntimeError, OSError, ValueError):
-                self.doing(f"{what} … {seconds} s")
+                self.doing(f"{told(what)} … {seconds} s")
 
         # No thread: what forks (pages are written by processes) must not have one.
         alone = not hasattr(signal, "setitimer") or current_thread() is not main_thread()
@@ -124,5 +125,5 @@ class Progress:
         if timing.ratio is not None:
             parts.append(f"{factor(timing.ratio.value)} {timing.baseline}")
         if not timing.converged:
-            parts.append("not converged")
-        self.say(f"{place} {timing.version} {timing.problem}: {', '.join(parts)}")
+            parts.append(_("not converged"))
+        self.say(f"{place} {timing.version} {timing.problem}: {_(', ').join(parts)}")

@@ -39,8 +39,9 @@ from workbench.counters import (
     read_all,
 )
 from workbench.gpus import chip_for
+from workbench.language import N_, _, ngettext, told
 from workbench.model import Device, Launch, LineKey, Number, Profile, Rule, Timing, line_counters
-from workbench.units import capital, extent, factor, listed, quantity, several, span
+from workbench.units import capital, count, extent, factor, listed, quantity, several, span
 from workbench.views.terminal.console import (
     DIM,
     GOOD,
@@ -124,8 +125,8 @@ def show_view(
         parts += [Text(), _time(timing, baseline)]
     profiled = [launch for launch in profile.launches if launch.profiled]
     if not profiled:
-        return Group(*parts, Text(), Text("No launch of it was profiled."))
-    weights, _ = weights_of(profiled)
+        return Group(*parts, Text(), Text(_("No launch of it was profiled.")))
+    weights = weights_of(profiled)[0]
     longest = profiled[max(range(len(profiled)), key=lambda place: weights[place])]
     body = _body(profile, longest, width, everything)
     if everything:
@@ -134,35 +135,36 @@ def show_view(
     known: dict[int, Drawn] = {}  # of the views that `body` keeps
     for detail in _FILLS:
         views = body(detail)
-        told = [*parts, *(known.get(id(view), view) for view in views)]
-        if Drawn.least(told) > _ROWS:
+        shown = [*parts, *(known.get(id(view), view) for view in views)]
+        if Drawn.least(shown) > _ROWS:
             continue
         known = {id(view): known.get(id(view)) or Drawn(view, width) for view in views} | known
-        told = [*parts, *(known[id(view)] for view in views)]
-        if Drawn.height(told, width) <= _ROWS:
+        shown = [*parts, *(known[id(view)] for view in views)]
+        if Drawn.height(shown, width) <= _ROWS:
             break
-    return Group(*told)
+    return Group(*shown)
 
 
 def _time(timing: Timing, baseline: Timing | None) -> Text:
     time = timing.time
-    text = Text("Time  ", style=HEAD)
+    text = Text(f"{_('Time')}  ", style=HEAD)
     text.append(quantity(time.value, "s"))
     ends = [quantity(bound, "s") for bound in (time.low, time.high)]
     # The ends of a narrow interval read as the time itself.
     facts = [*([] if ends == [quantity(time.value, "s")] * 2 else [span(*ends)])]
-    facts.append(f"{timing.cache} cache")
+    facts.append(_("warm cache") if timing.cache == "warm" else _("cold cache"))
     if not timing.converged:
-        facts.append("not converged")
-    text.append(f" ({', '.join(facts)})", style=f"not bold {DIM}")
+        facts.append(_("not converged"))
+    text.append(f" ({_(', ').join(facts)})", style=f"not bold {DIM}")
     if timing.flops:
         rate = quantity(timing.flops / time.value, "flop/s")
         text.append(f"  {rate}", style="not bold")
     speed = speed_beside(timing, baseline)
     name = timing.baseline if timing.ratio else baseline.version if baseline else ""
     if speed is not None and name != timing.version:
-        share = quantity(100.0 * speed, "%")
-        text.append(f"  {share} of the speed of {name}", style="not bold")
+        words = _("{share} of the speed of {name}")
+        words = words.format(share=quantity(100.0 * speed, "%"), name=name)
+        text.append(f"  {words}", style="not bold")
     return text
 
 
@@ -179,9 +181,9 @@ def _overview(profile: Profile, longest: Launch, width: int, most: int) -> Rende
     wide = width >= 100
     table = grid("r", "l", "f", *("lr" if wide else ""), "r", "r", "r", "r")
     table.expand = True
-    header = ["", "", "kernel", *(["grid", "block"] if wide else [])]
-    header += ["duration", "share", "compute", "memory"]
-    table.add_row(*(Text(each, style=DIM) for each in header))
+    header = ["", "", N_("kernel"), *([N_("grid"), N_("block")] if wide else [])]
+    header += [N_("duration"), N_("share"), N_("compute"), N_("memory")]
+    table.add_row(*(Text(_(each), style=DIM) for each in header))
     named = zip(classes, titles([own[0] for own in classes]), sums, strict=True)
     # In their order, but of too many those that take most of the time.
     heaviest = sorted(range(len(classes)), key=lambda place: -(sums[place] or 0.0))[:most]
@@ -198,7 +200,7 @@ def _overview(profile: Profile, longest: Launch, width: int, most: int) -> Rende
         if len(own) > 1:
             name.append(f"  {several(len(own), 'launch', 'launches')}", style=DIM)
         if not first.profiled:
-            name.append("  never profiled", style=DIM)
+            name.append(f"  {_('never profiled')}", style=DIM)
         sizes = [extent(first.grid), extent(first.block)] if wide else []
         table.add_row(
             str(own[0].index),
@@ -211,7 +213,8 @@ def _overview(profile: Profile, longest: Launch, width: int, most: int) -> Rende
             text_of(readings, "memory_throughput"),
         )
     left = len(classes) - table.row_count + 1
-    note = f"{several(left, 'more row')} with --all" if left > 0 else ""
+    note = ngettext("{n} more row with --all", "{n} more rows with --all", left)
+    note = note.format(n=count(left)) if left > 0 else ""
     return section(several(len(profile.launches), "launch", "launches"), table, note)
 
 
@@ -219,25 +222,27 @@ def _body(
     profile: Profile, launch: Launch, width: int, everything: bool
 ) -> Callable[[_Fill], list[RenderableType]]:
     """Overview and details as a function of how much is told; what stays the same is made once."""
-    facts = [f"grid {extent(launch.grid)}", f"block {extent(launch.block)}"]
+    facts = [_("grid {size}").format(size=extent(launch.grid))]
+    facts.append(_("block {size}").format(size=extent(launch.block)))
     if launch.dynamic_shared:
-        facts.append(f"{quantity(launch.dynamic_shared, 'byte')} dynamic shared memory")
+        size = quantity(launch.dynamic_shared, "byte")
+        facts.append(_("{size} dynamic shared memory").format(size=size))
     readings = read_all(launch)
     duration = value_of(readings, "duration")
     if duration is not None:
-        facts.append(f"{quantity(duration, 's')} under the profiler")
+        facts.append(_("{time} under the profiler").format(time=quantity(duration, "s")))
     head = Text(cut(launch.kernel, 120), style=f"{HEAD} underline")
-    head.append(f"  {', '.join(facts)}", style="not bold not underline")
-    told = opinions(launch)
+    head.append(f"  {_(', ').join(facts)}", style="not bold not underline")
+    seconds = opinions(launch)
     panel = panel_of_launch(launch, profile.device)
     bars = _bars(launch, readings, width)
-    middle = [*occupancy(readings, told), *scheduler(readings)]
+    middle = [*occupancy(readings, seconds), *scheduler(readings)]
     late = [_every_counter(readings), *_of_ptx(launch, readings)] if everything else []
     late += _missing(readings, everything)
     several_launches = len(profile.launches) > 1
     above = cache(lambda most: [_overview(profile, launch, width, most)])
     ways = cache(lambda most, because: headroom(profile, panel, most, because))
-    kept = cache(lambda short: memory(readings, profile.device, told, short=short))
+    kept = cache(lambda short: memory(readings, profile.device, seconds, short=short))
     hot = cache(lambda limit, counts: hot_lines(profile, launch, limit=limit, counts=counts))
     ruled = cache(lambda most, words: rules(launch, most, words, everything))
     blank = Text()
@@ -277,11 +282,11 @@ def _every_counter(readings: Readings) -> RenderableType:
             continue
         if counter.group != group:
             group = counter.group
-            table.add_row(Text(catalog().groups[group], style=HEAD), "", "", "")
+            table.add_row(Text(_(catalog().groups[group]), style=HEAD), "", "", "")
         value = f"{reading.mark}{with_unit(reading.value, reading.unit)}"
         ncu = Text(reading.ncu, style=DIM, overflow="ellipsis", no_wrap=True)
-        table.add_row(Text(f"  {counter.title}"), Text(value), Text(counter.id, style=DIM), ncu)
-    return section("All counters", table)
+        table.add_row(Text(f"  {_(counter.title)}"), Text(value), Text(counter.id, style=DIM), ncu)
+    return section(_("All counters"), table)
 
 
 def _of_ptx(launch: Launch, readings: Readings) -> list[RenderableType]:
@@ -293,35 +298,36 @@ def _of_ptx(launch: Launch, readings: Readings) -> list[RenderableType]:
             shown = metric.value if isinstance(metric.value, str) else None
             value = shown or with_unit(float(metric.value), metric.unit)
             table.add_row(Text(f"  {name}"), Text(value))
-    return [section("Counted of PTX", table)] if table.row_count else []
+    return [section(_("Counted of PTX"), table)] if table.row_count else []
 
 
 def _missing(readings: Readings, everything: bool) -> list[RenderableType]:
     """Every counter without a value and why; or how many there are, and where the rest is."""
     absent = {name: reading for name, reading in readings.items() if isinstance(reading, Missing)}
-    head = f"{several(len(absent), 'counter')} without a value"
+    head = ngettext("{n} counter without a value", "{n} counters without a value", len(absent))
+    head = head.format(n=count(len(absent)))
     if not everything:
         kinds = Counter(map(_kind, absent.values()))
-        why = listed([f"{number} {kind}" for kind, number in kinds.most_common()])
-        said = f"{head}: {why}; " if absent else ""
-        said += "--all shows all counters, hot lines and rules of ncu."
+        why = listed([f"{number} {_(kind)}" for kind, number in kinds.most_common()])
+        said = _("{what}: {why}; ").format(what=head, why=why) if absent else ""
+        said += _("--all shows all counters, hot lines and rules of ncu.")
         return [Text(), Text(said, style=DIM)]
     table = grid("l", "f")
     for name, reading in absent.items():
-        table.add_row(Text(name), Text(reading.reason, style=DIM))
+        table.add_row(Text(name), Text(told(reading.reason), style=DIM))
     return [section(head, table)] if absent else []
 
 
 def _kind(reading: Missing) -> str:
     if reading.undefined:
-        return "undefined here"
+        return N_("undefined here")
     if reading.reason.startswith("not collected"):
-        return "not collected"
+        return N_("not collected")
     if reading.reason.startswith(NEVER_EMULATED):
-        return "never emulated"
+        return N_("never emulated")
     if "without a number" in reading.reason:
-        return "no number"
-    return "unknown"
+        return N_("no number")
+    return N_("unknown")
 
 
 # --- sections ---------------------------------------------------------------------------------
@@ -329,29 +335,29 @@ def _kind(reading: Missing) -> str:
 Readings = dict[str, Reading | Missing]
 
 _SPEED = (
-    ("Compute", "sm_throughput"),
-    ("Memory", "memory_throughput"),
-    ("  L1 and shared", "l1_throughput"),
+    (N_("Compute"), "sm_throughput"),
+    (N_("Memory"), "memory_throughput"),
+    (N_("  L1 and shared"), "l1_throughput"),
     ("  L2", "l2_throughput"),
     ("  DRAM", "dram_throughput"),
 )
 _LIMITS = (
-    ("registers", "occupancy_limit_registers"),
-    ("shared memory", "occupancy_limit_shared"),
-    ("warps", "occupancy_limit_warps"),
-    ("block slots", "occupancy_limit_blocks"),
-    ("barriers", "occupancy_limit_barriers"),
+    (N_("registers"), "occupancy_limit_registers"),
+    (N_("shared memory"), "occupancy_limit_shared"),
+    (N_("warps"), "occupancy_limit_warps"),
+    (N_("block slots"), "occupancy_limit_blocks"),
+    (N_("barriers"), "occupancy_limit_barriers"),
 )
 _CONFLICTS = {
-    "shared_load_bank_conflicts": "loads",
-    "shared_store_bank_conflicts": "stores",
-    "shared_bank_conflicts": "all",
+    "shared_load_bank_conflicts": N_("loads"),
+    "shared_store_bank_conflicts": N_("stores"),
+    "shared_bank_conflicts": N_("all"),
 }
 _PIPES = (
     ("FMA", "fma_utilization"),
     ("ALU", "alu_utilization"),
     ("LSU", "lsu_utilization"),
-    ("tensor", "tensor_utilization"),
+    (N_("tensor"), "tensor_utilization"),
     ("FP64", "fp64_utilization"),
     ("XU", "xu_utilization"),
 )
@@ -389,8 +395,9 @@ def speed_of_light(readings: Readings, width: int) -> list[RenderableType]:
         share = float(value) / 100.0
         gauge = Text(bar(share, cells), style=_color(share))
         gauge.append("·" * (cells - len(gauge.plain)), style=DIM)
-        table.add_row(title, quantity(value, "%"), gauge)
-    return [section("Speed of light", table, "share of what the chip can sustain" if width else "")]
+        table.add_row(_(title), quantity(value, "%"), gauge)
+    note = _("share of what the chip can sustain") if width else ""
+    return [section(_("Speed of light"), table, note)]
 
 
 class _Facts:
@@ -401,7 +408,8 @@ class _Facts:
 
     def add(self, title: str, value: str, *notes: str) -> None:
         """A row, whatever is known; of a short table's only as much of the notes as fits."""
-        note = Text(", ".join(filter(None, notes)), DIM, no_wrap=self._short, overflow="ellipsis")
+        said = _(", ").join(filter(None, notes))
+        note = Text(said, DIM, no_wrap=self._short, overflow="ellipsis")
         self.table.add_row(title, value, note)
 
     def row(self, title: str, counter: str, *notes: str) -> None:
@@ -410,16 +418,16 @@ class _Facts:
             self.add(title, text_of(self.readings, counter), *notes)
 
     def said(self, counter: str, words: str) -> str:
-        """``12.5 warps/SM``; "" where the counter is missing."""
+        """``12.5 warps/SM`` of ``{value} warps/SM``; "" where the counter is missing."""
         known = value_of(self.readings, counter) is not None
-        return f"{text_of(self.readings, counter)} {words}" if known else ""
+        return words.format(value=text_of(self.readings, counter)) if known else ""
 
-    def second(self, told: Sequence[Opinion], names: Mapping[str, str], of: str = "") -> None:
+    def second(self, seconds: Sequence[Opinion], names: Mapping[str, str], of: str = "") -> None:
         """Rows below counters that mislead: the exact value, and why they differ."""
         found: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for one in told:
+        for one in seconds:
             if one.counter in names:
-                found[quantity(one.exact, one.unit), one.why].append(names[one.counter])
+                found[quantity(one.exact, one.unit), one.why].append(_(names[one.counter]))
         for (exact, why), whose in found.items():
             self.add(f"  {listed(whose)}", exact, f"{of}{why}")
 
@@ -429,9 +437,10 @@ class _Facts:
         excess = value_of(self.readings, f"{counter}_excess")
         if not total:
             return
-        note = "" if excess is None else "none in excess"
+        note = "" if excess is None else _("none in excess")
         if excess:
-            note = f"{quantity(excess)} in excess ({quantity(100.0 * excess / total, '%')})"
+            part = quantity(100.0 * excess / total, "%")
+            note = _("{amount} in excess ({part})").format(amount=quantity(excess), part=part)
         self.add(title, quantity(total), note)
 
     def section(self, title: str) -> list[RenderableType]:
@@ -440,79 +449,85 @@ class _Facts:
 
 
 def memory(
-    readings: Readings, device: Device, told: Sequence[Opinion], *, short: bool
+    readings: Readings, device: Device, seconds: Sequence[Opinion], *, short: bool
 ) -> list[RenderableType]:
     """How accesses use sectors, banks and caches; `short`: a row each, whatever there is to say."""
     facts = _Facts(readings, short=short)
-    for kind in ("load", "store"):
+    for kind, title in (("load", _("Global loads")), ("store", _("Global stores"))):
         if value_of(readings, f"global_{kind}s") == 0:
             continue
         per = text_of(readings, f"global_{kind}_sectors_per_request")
-        used = facts.said(f"global_{kind}_efficiency", "of bytes used")
+        used = facts.said(f"global_{kind}_efficiency", _("{value} of bytes used"))
         if used or per != quantity(None):
-            facts.add(f"Global {kind}s", per, "sectors per request", used)
-    facts.excess("Global sectors", "global_sectors")
-    facts.excess("Shared wavefronts", "shared_wavefronts")
-    facts.row("  to the ideal", "shared_conflict_ways", "1: no bank conflict")
+            facts.add(title, per, _("sectors per request"), used)
+    facts.excess(_("Global sectors"), "global_sectors")
+    facts.excess(_("Shared wavefronts"), "shared_wavefronts")
+    facts.row(_("  to the ideal"), "shared_conflict_ways", _("1: no bank conflict"))
     if value_of(readings, "shared_bank_conflicts"):
         loads, stores = (text_of(readings, f"shared_{k}_bank_conflicts") for k in ("load", "store"))
-        facts.row("Bank conflicts", "shared_bank_conflicts", f"loads {loads}, stores {stores}")
-        facts.second(told, _CONFLICTS, "by addresses: ")
-    facts.row("L1 hit rate", "l1_hit_rate")
-    facts.row("L2 hit rate", "l2_hit_rate")
+        note = _("loads {loads}, stores {stores}").format(loads=loads, stores=stores)
+        facts.row(_("Bank conflicts"), "shared_bank_conflicts", note)
+        facts.second(seconds, _CONFLICTS, _("by addresses: "))
+    facts.row(_("L1 hit rate"), "l1_hit_rate")
+    facts.row(_("L2 hit rate"), "l2_hit_rate")
     chip = chip_for(device)
     peak = chip.memory_bandwidth if chip else 0.0
     facts.row(
-        *("DRAM", "dram_bandwidth", f"of {quantity(peak, 'byte/s')}" if peak else ""),
-        *(facts.said("dram_read_bytes", "read"), facts.said("dram_write_bytes", "written")),
+        *("DRAM", "dram_bandwidth"),
+        _("of {peak}").format(peak=quantity(peak, "byte/s")) if peak else "",
+        facts.said("dram_read_bytes", _("{value} read")),
+        facts.said("dram_write_bytes", _("{value} written")),
     )
     local = [value_of(readings, name) for name in ("local_loads", "local_stores")]
     if any(local):
         both = quantity(plus(*local))
-        spills = facts.said("spill_instructions", "of them spills")
-        facts.add("Local accesses", both, "instructions", spills)
-    return facts.section("Memory")
+        spills = facts.said("spill_instructions", _("{value} of them spills"))
+        facts.add(_("Local accesses"), both, _("instructions"), spills)
+    return facts.section(_("Memory"))
 
 
-def occupancy(readings: Readings, told: Sequence[Opinion]) -> list[RenderableType]:
+def occupancy(readings: Readings, seconds: Sequence[Opinion]) -> list[RenderableType]:
     """Warps on an SM, what limits them, and what a block takes."""
     facts = _Facts(readings)
     limits = {name: v for name, c in _LIMITS if (v := value_of(readings, c)) is not None}
     least = min(limits.values(), default=0)
-    by = ", ".join(name for name, value in limits.items() if value == least)
-    blocks = f"{quantity(least)} block{'s' if least != 1 else ''}/SM, by {by}" if by else ""
-    facts.row("Theoretical", "theoretical_occupancy", blocks)
-    facts.second(told, {"theoretical_occupancy": "of this grid"})
-    facts.row("Achieved", "achieved_occupancy", facts.said("warps_per_sm", "warps/SM"))
-    facts.row("Registers", "registers", "per thread")
+    by = _(", ").join(_(name) for name, value in limits.items() if value == least)
+    words = ngettext("{n} block/SM, by {limit}", "{n} blocks/SM, by {limit}", least)
+    blocks = words.format(n=quantity(least), limit=by) if by else ""
+    facts.row(_("Theoretical"), "theoretical_occupancy", blocks)
+    facts.second(seconds, {"theoretical_occupancy": N_("of this grid")})
+    warps = facts.said("warps_per_sm", _("{value} warps/SM"))
+    facts.row(_("Achieved"), "achieved_occupancy", warps)
+    facts.row(_("Registers"), "registers", _("per thread"))
     static, dynamic = (value_of(readings, f"{kind}_shared") for kind in ("static", "dynamic"))
     both = plus(static, dynamic)
     if both:
-        part = f"{quantity(dynamic, 'byte')} of it dynamic" if dynamic else ""
-        facts.add("Shared memory", quantity(both, "byte"), "per block", part)
+        part = _("{size} of it dynamic").format(size=quantity(dynamic, "byte")) if dynamic else ""
+        facts.add(_("Shared memory"), quantity(both, "byte"), _("per block"), part)
     elif both is None and (static or dynamic):
-        kind, known = ("static", static) if static else ("dynamic", dynamic)
-        facts.add("Shared memory", quantity(known, "byte"), f"{kind}, per block")
-    facts.row("Waves", "waves", facts.said("tail_idle", "of block slots idle"))
-    return facts.section("Occupancy")
+        kind = _("static, per block") if static else _("dynamic, per block")
+        facts.add(_("Shared memory"), quantity(static or dynamic, "byte"), kind)
+    facts.row(_("Waves"), "waves", facts.said("tail_idle", _("{value} of block slots idle")))
+    return facts.section(_("Occupancy"))
 
 
 def scheduler(readings: Readings) -> list[RenderableType]:
     """Issue slots and the busiest pipes."""
     facts = _Facts(readings)
-    ready = facts.said("eligible_warps", "warps ready on average")
-    facts.row("Issue slots busy", "issue_active", ready)
+    ready = facts.said("eligible_warps", _("{value} warps ready on average"))
+    facts.row(_("Issue slots busy"), "issue_active", ready)
     known = {title: v for title, c in _PIPES if (v := value_of(readings, c)) is not None}
     pipes = sorted(known.items(), key=lambda pipe: -pipe[1])
     if pipes:
         (name, busiest), *others = pipes
-        rest = ", ".join(f"{title} {quantity(value, '%')}" for title, value in others[:3] if value)
-        facts.add(f"{capital(name)} pipe busy", quantity(busiest, "%"), rest)
-    facts.row("Instructions", "ipc", "per cycle and SM")
+        rest = [f"{_(title)} {quantity(value, '%')}" for title, value in others[:3] if value]
+        title = _("{pipe} pipe busy").format(pipe=capital(_(name)))
+        facts.add(title, quantity(busiest, "%"), *rest)
+    facts.row(_("Instructions"), "ipc", _("per cycle and SM"))
     lanes = value_of(readings, "lanes_per_instruction")
     if lanes is not None and lanes < 31.95:
-        facts.row("Active lanes", "lanes_per_instruction", "of 32, on average")
-    return facts.section("Scheduler and pipes")
+        facts.row(_("Active lanes"), "lanes_per_instruction", _("of 32, on average"))
+    return facts.section(_("Scheduler and pipes"))
 
 
 def stall_bars(launch: Launch, width: int) -> list[RenderableType]:
@@ -527,25 +542,27 @@ def stall_bars(launch: Launch, width: int) -> list[RenderableType]:
     for share in shown:
         gauge = Text(bar(share.share, cells), style="red" if share.stalled else "green")
         cycles = [quantity(share.cycles)] if timed else []
-        table.add_row(share.state.title, quantity(100.0 * share.share, "%"), *cycles, gauge)
+        table.add_row(_(share.state.title), quantity(100.0 * share.share, "%"), *cycles, gauge)
     rest = 1.0 - sum(share.share for share in shown)
     if rest >= 0.0005:
-        table.add_row(Text("others", style=DIM), quantity(100.0 * rest, "%"))
-    source = f"{quantity(found.samples)} samples" if found.source == "samples" else "cycle counts"
-    note = f"share of time ({source})" if width else "share of time"
-    note += ", cycles/inst" if timed else ""
-    return [section("Warp states", table, note)]
+        table.add_row(Text(_("others"), style=DIM), quantity(100.0 * rest, "%"))
+    note = _("share of time")
+    if width:
+        sampled = _("share of time ({n} samples)").format(n=quantity(found.samples))
+        note = sampled if found.source == "samples" else _("share of time (cycle counts)")
+    note += _(", cycles/inst") if timed else ""
+    return [section(_("Warp states"), table, note)]
 
 
 # --- lines ------------------------------------------------------------------------------------
 
-#: Line counters shown beside the code: (catalog id, ideal, word).
+#: Line counters shown beside the code: (catalog id, ideal, words).
 _COUNTERS = (
-    ("shared_wavefronts", "shared_wavefronts_ideal", "wavefronts"),
-    ("global_sectors", "global_sectors_ideal", "sectors"),
-    ("instructions", "", "instructions"),
+    ("shared_wavefronts", "shared_wavefronts_ideal", N_("{n} wavefronts")),
+    ("global_sectors", "global_sectors_ideal", N_("{n} sectors")),
+    ("instructions", "", N_("{n} instructions")),
 )
-_TELLING = ("optimization", "warning")
+_TELLING = ("optimization", N_("warning"))
 
 
 def hot_lines(
@@ -576,7 +593,7 @@ def hot_lines(
         table.add_row(*cells, Group(code, below) if note else code)
     index = hot[0].key[0]
     name = profile.sources[index].path if index >= 0 and not many else ""
-    return [section("Hot lines", table, name)]
+    return [section(_("Hot lines"), table, name)]
 
 
 def _without_samples(
@@ -587,7 +604,7 @@ def _without_samples(
     if name is None:
         return []
     counters = {key: own for key, own in line_counters(launch).items() if key[1] > 0}
-    many = len({index for index, _ in counters if index >= 0}) > 1
+    many = len({index for index, __ in counters if index >= 0}) > 1
     order = sorted(counters, key=lambda key: -counters[key].get(name, 0))
     table = grid("r", "r", "f")
     for key in order[:limit]:
@@ -596,7 +613,7 @@ def _without_samples(
         note = [Text(_line_note(launch, counters[key]), style=DIM)] if counts else []
         place = _place(profile, key, many)
         table.add_row(place, quantity(counters[key].get(name, 0)), Group(code, *note))
-    return [section("Lines", table, "by instructions executed")] if order else []
+    return [section(_("Lines"), table, _("by instructions executed"))] if order else []
 
 
 def _place(profile: Profile, key: tuple[int, int], many: bool) -> str:
@@ -611,7 +628,7 @@ def _code(profile: Profile, key: tuple[int, int]) -> Text:
     index, line = key
     text = profile.sources[index].text if 0 <= index < len(profile.sources) else None
     if text is None:
-        return Text("(the report holds no source)", style=DIM)
+        return Text(_("(the report holds no source)"), style=DIM)
     rows = text.splitlines()
     return Text(cut(rows[line - 1], 400).strip() if 0 < line <= len(rows) else "")
 
@@ -620,23 +637,23 @@ def _largest_stall(line: HotLine) -> Text:
     if not line.stalls:
         return Text("")
     state, share = line.stalls[0]
-    return Text(f"{state.title} {quantity(100.0 * share, '%')}")
+    return Text(f"{_(state.title)} {quantity(100.0 * share, '%')}")
 
 
 def _line_note(launch: Launch, counters: dict[str, Number]) -> str:
     parts = []
-    for counter, ideal, word in _COUNTERS:
+    for counter, ideal, words in _COUNTERS:
         name = line_metric(launch, catalog()[counter])
         value = counters.get(name, 0) if name else 0
         if not value:
             continue
-        text = f"{quantity(value)} {word}"
+        text = _(words).format(n=quantity(value))
         least_name = line_metric(launch, catalog()[ideal]) if ideal else None
         least = counters.get(least_name, 0) if least_name else 0
         if least and value > least:
-            text += f" ({quantity(value / least)}× ideal)"
+            text += _(" ({factor} ideal)").format(factor=f"{quantity(value / least)}×")
         parts.append(text)
-    return ", ".join(parts)
+    return _(", ").join(parts)
 
 
 # --- rules ------------------------------------------------------------------------------------
@@ -653,22 +670,22 @@ def rules(launch: Launch, most: int, words: bool, everything: bool) -> list[Rend
     body: list[RenderableType] = []
     for rule in shown:
         body += _rule(rule, everything)[: 1 + words]
-    note = "speed-ups are ncu's estimates"
+    note = _("speed-ups are ncu's estimates")
     if len(shown) < len(found):
-        note += f"; --all shows {len(found) - len(shown)} more"
-    return [section("What ncu's rules say", Group(*body), note)] if shown else []
+        note += _("; --all shows {n} more").format(n=len(found) - len(shown))
+    return [section(_("What ncu's rules say"), Group(*body), note)] if shown else []
 
 
 def _rule(rule: Rule, everything: bool) -> list[RenderableType]:
     head = Text()
     if rule.speedup:
         # A local estimate speaks of one unit's work and not of the launch's duration.
-        scope = " local estimate" if rule.scope == "local" else ""
+        scope = f" {_('local estimate')}" if rule.scope == "local" else ""
         head.append(f"{quantity(rule.speedup, '%')}{scope}  ", style=GOOD)
     style = HEAD if rule.kind in _TELLING else ""
     head.append(rule.title or rule.name, style=style)
-    if rule.kind in ("warning", "error"):
-        head.append(f"  {rule.kind}", style=WARN)
+    if rule.kind in (N_("warning"), N_("error")):
+        head.append(f"  {_(rule.kind)}", style=WARN)
     message = rule.message.replace("\n", " ")
     text = message if everything else _first_sentences(message)
     return [head, Padding(Text(text, style=DIM), (0, 0, 0, 2))]
@@ -701,9 +718,10 @@ def headroom(
         return []
     body: list[RenderableType] = []
     if panel.hot is not None:
-        share = f"{quantity(100.0 * panel.hot.share, '%')} of the samples"
-        hot = Text(f"hottest line  {_line_place(profile, panel.hot.key)}: ")
-        hot.append(", ".join(filter(None, (share, panel.waited))))
+        share = _("{share} of the samples").format(share=quantity(100.0 * panel.hot.share, "%"))
+        place = _line_place(profile, panel.hot.key)
+        hot = Text(_("hottest line  {place}: ").format(place=place))
+        hot.append(_(", ").join(filter(None, (share, panel.waited))))
         body += [hot, *_hot_code(profile, panel.hot.key)]
     table = grid("l", "f")
     for way in panel.ways[:most]:
@@ -711,9 +729,12 @@ def headroom(
         said = _way(profile, way, placed=elsewhere, because=because)
         table.add_row(Text(f"≤ {factor(way.speedup)}", style=HEAD), said)
     if table.row_count:
-        at = ", with every unit at its peak" if counted else ""
-        body += [Text(f"to try, each with an upper bound of its speed-up{at}"), table]
-    head = f"Now limited by {panel.limit.words}" if panel.limit is not None else "By its counts"
+        words = _("to try, each with an upper bound of its speed-up")
+        words += _(", with every unit at its peak") if counted else ""
+        body += [Text(words), table]
+    head = _("By its counts")
+    if panel.limit is not None:
+        head = _("Now limited by {limit}").format(limit=panel.limit.words)
     return [section(head, Group(*body))]
 
 
@@ -725,9 +746,9 @@ def _way(profile: Profile, way: Way, *, placed: bool, because: bool) -> Renderab
 
 
 def _line_place(profile: Profile, key: LineKey) -> str:
-    path, _ = line_at(profile, key)
-    name = path.replace("\\", "/").rpartition("/")[2]
-    return f"line {key[1]} of {name}" if name else f"line {key[1]}"
+    name = line_at(profile, key)[0].replace("\\", "/").rpartition("/")[2]
+    words = _("line {line} of {file}") if name else _("line {line}")
+    return words.format(line=key[1], file=name)
 
 
 def _hot_code(profile: Profile, key: LineKey) -> list[RenderableType]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import rich.text
 from rich.cells import cell_len
@@ -11,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from workbench.analysis.gates import Gate, overall
+from workbench.language import N_, _, told
 from workbench.measure.plan import Sweep
 from workbench.views.sheets import Sheet, check, sweep
 from workbench.views.sheets.sweep import Quantity
@@ -87,7 +89,7 @@ class _Columns:
 
     def _widths(self) -> list[int]:
         """What every column needs, with the blanks behind it."""
-        rows = (self._sheet.header, *self._sheet.shown)
+        rows = (tuple(map(_, self._sheet.header)), *self._sheet.shown)
         return [2 + max(map(cell_len, column)) for column in zip(*rows, strict=True)]
 
     def _kept(self, width: int) -> list[int]:
@@ -105,7 +107,8 @@ class _Columns:
         kept = self._kept(options.max_width)
         for index in kept:
             name = sheet.header[index]
-            table.add_column(name, justify="right" if name in _NUMERIC else "left", overflow="fold")
+            justify: Literal["right", "left"] = "right" if name in _NUMERIC else "left"
+            table.add_column(_(name), justify=justify, overflow="fold")
         # Only a name has pieces to be broken at; of all else the words are.
         named = sheet.header.index("kernel") if "kernel" in sheet.header else -1
         widths = self._widths()
@@ -129,7 +132,7 @@ def sweep_view(table: Sweep) -> RenderableType:
     lines = sweep.notes(table)
     parts += [Text()] if lines else []
     parts += [Text(line) for line in lines]
-    parts += notes_block([f"WARNING: {line}" for line in sweep.warnings(table)])
+    parts += notes_block([_("WARNING: {text}").format(text=line) for line in sweep.warnings(table)])
     return Group(*parts)
 
 
@@ -157,11 +160,11 @@ class _Tables:
         return table
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        first = max(len(self._quantity.title), *(len(v) for v in self._sweep.versions)) + 2
+        first = max(cell_len(self._quantity.title), *map(cell_len, self._sweep.versions)) + 2
         width, fitting = first, list[str]()
         for problem in self._sweep.problems:
             cells = [self._quantity.cells[v, problem] for v in self._sweep.versions]
-            wide = max(len(problem), *(len(cell) for cell in cells)) + 2
+            wide = max(cell_len(problem), *map(cell_len, cells)) + 2
             if fitting and width + wide - 2 > options.max_width:
                 yield self._table(fitting)
                 yield Text()
@@ -176,7 +179,7 @@ class _Tables:
 
 #: Of so many gates those that passed are listed unasked.
 _GATES = 20
-_WORST_FIRST = ("fail", "inconclusive", "pass")
+_WORST_FIRST = (N_("fail"), N_("inconclusive"), N_("pass"))
 
 
 def check_view(gates: Sequence[Gate], *, passed: bool = False) -> RenderableType:
@@ -200,11 +203,11 @@ def check_view(gates: Sequence[Gate], *, passed: bool = False) -> RenderableType
             if gate.version != version:
                 version = gate.version
                 table.add_row(Text(version, style=HEAD), "")
-            text = Text(gate.message)
+            text = Text(told(gate.message))
             if gate.line and status != "pass":
                 text.append(f"  {gate.file}:{gate.line}", style=DIM)
-            table.add_row(Text(f"  {status}", style=_STYLE[status]), text)
+            table.add_row(Text(f"  {_(status)}", style=_STYLE[status]), text)
         parts += [Text(), table]
     if not listed and any(gate.status == "pass" for gate in gates):
-        parts += [Text(), Text("--passed lists what passed as well.", style=DIM)]
+        parts += [Text(), Text(_("--passed lists what passed as well."), style=DIM)]
     return Group(*parts)

@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from workbench.errors import WorkbenchError
+from workbench.language import _, told
 
 #: Characters that nobody sees, of Unicode's class Cf: they turn text around, join or tag it.
 _FORMAT = (
@@ -75,21 +76,22 @@ def say(text: str, *, err: bool = False, head: str = "", color: bool | None = No
     """Print what happened, a line for people.
 
     Args:
-        text: Of any origin.
+        text: Of any origin; a sentence of ours is told in the language that is spoken.
         err: On standard error.
         head: Words of ours before it, with a style where it has one.
         color: Whether styles are printed; None: where there is a terminal.
     """
-    click.echo(inert(head + quoted(text)), err=err, color=color)
+    click.echo(inert(head + quoted(told(text))), err=err, color=color)
 
 
 def complain(error: WorkbenchError) -> None:
     """An error and its hint, on standard error."""
     # click.style is dropped by click.echo where stderr is no terminal; NO_COLOR is ours to honour.
     color = False if os.environ.get("NO_COLOR") else None
-    say(error.message, err=True, head=click.style("error: ", fg="red", bold=True), color=color)
+    head = click.style(_("error: "), fg="red", bold=True)
+    say(error.message, err=True, head=head, color=color)
     if error.hint:
-        say(error.hint, err=True, head=click.style("  hint: ", fg="cyan"), color=color)
+        say(error.hint, err=True, head=click.style(_("  hint: "), fg="cyan"), color=color)
 
 
 def write(text: str, *, err: bool = False, commands: bool = False) -> None:

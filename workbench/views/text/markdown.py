@@ -18,6 +18,7 @@ from workbench.analysis.programs.program import KernelStep, ProgramDifference
 from workbench.analysis.programs.words import step_words
 from workbench.analysis.story import Story, source_lines
 from workbench.analysis.wording import Chapter, Row, Tie, line, silence, title_of
+from workbench.language import N_, _, ngettext, told
 from workbench.model import Profile
 from workbench.units import capital, count, factor, lines_changed, quantity, several
 from workbench.views.sheets.check import summary
@@ -83,21 +84,22 @@ def _time(comparison: Comparison) -> str:
     speed, time = comparison.speed, comparison.time
     if speed is None:
         return ""
-    note = " under the profiler; no time is recorded"
+    note = f" {_('under the profiler; no time is recorded')}"
     if time is not None:
-        note = f" (between {factor(time.low)} and {factor(time.high)})"
+        ends = _("between {low} and {high}").format(low=factor(time.low), high=factor(time.high))
+        note = f" ({ends})"
     change = f"{quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')}"
     return f"{change}: **{factor(speed.speedup)}**{note}"
 
 
 def _author(title: str, change: str) -> str:
     words = [f"**{inline(title)}**" if title.strip() else "", inline(change)]
-    return ": ".join(word for word in words if word)
+    return _(": ").join(word for word in words if word)
 
 
 def _warnings(comparison: Comparison, notes: Sequence[str]) -> str:
     said = (*comparison.refusals, *notes, *comparison.warnings)
-    return "\n>\n".join(f"> {paragraph(text)}" for text in said)
+    return "\n>\n".join(f"> {paragraph(told(text))}" for text in said)
 
 
 def _kernels(comparison: Comparison) -> str:
@@ -105,7 +107,7 @@ def _kernels(comparison: Comparison) -> str:
     said = " ".join(comparison.launch_words)
     words = whole_line(inline(said)) if said else ""
     rows = [tuple(map(inline, row)) for row in kernel_rows(comparison.kernels)]
-    table = _table(KERNELS_HEAD, rows[:_ROWS]) if rows else ""
+    table = _table(tuple(map(_, KERNELS_HEAD)), rows[:_ROWS]) if rows else ""
     rest = several(len(rows) - _ROWS, "more kernel") if len(rows) > _ROWS else ""
     return "\n\n".join(part for part in (words, table, rest) if part)
 
@@ -113,9 +115,9 @@ def _kernels(comparison: Comparison) -> str:
 def _counters(comparison: Comparison) -> str:
     moved = [delta for delta in comparison.counters if delta.moved]
     if not moved:
-        return "No counter moved beyond its noise."
-    header = ("counter", *(inline(s.label) for s in (comparison.old, comparison.new)))
-    header = (*header, "change", "verdict")
+        return _("No counter moved beyond its noise.")
+    header = (_("counter"), *(inline(s.label) for s in (comparison.old, comparison.new)))
+    header = (*header, _("change"), _("verdict"))
     # What got better or worse is what a reviewer judges; the rest is there to look up.
     judged = [delta for delta in moved if delta.verdict in ("better", "worse")][:_ROWS]
     folded = [delta for delta in moved if delta not in judged]
@@ -123,7 +125,12 @@ def _counters(comparison: Comparison) -> str:
     if not folded:
         return table
     rest = _table(header, map(_row, folded))
-    summary = several(len(folded), "more counter") + (" that moved" if judged else "")
+    summary = several(len(folded), "more counter")
+    if judged:
+        summary = ngettext(
+            "{n} more counter that moved", "{n} more counters that moved", len(folded)
+        )
+        summary = summary.format(n=count(len(folded)))
     # The blank lines let Markdown begin again inside the element.
     details = f"<details><summary>{summary}</summary>\n\n{rest}\n\n</details>"
     return "\n\n".join(part for part in (table, details) if part)
@@ -132,7 +139,7 @@ def _counters(comparison: Comparison) -> str:
 def _row(delta: Delta) -> tuple[str, ...]:
     change = f"{delta.difference} {delta.ratio}".rstrip()
     values = (quantity(delta.old, delta.unit), quantity(delta.new, delta.unit))
-    return (inline(delta.title), *values, change, delta.verdict)
+    return (inline(_(delta.title)), *values, change, _(delta.verdict))
 
 
 def _expectations(story: Story) -> str:
@@ -143,32 +150,38 @@ def _expectations(story: Story) -> str:
             inline(title_of(judgement.counter)),
             inline(judgement.expected),
             inline(judgement.observed),
-            f"**{judgement.verdict}**" if judgement.verdict != "confirmed" else "confirmed",
+            _("confirmed") if judgement.verdict == "confirmed" else f"**{_(judgement.verdict)}**",
             inline(judgement.reason or judgement.why),
         )
         for judgement in story.expectations
     ]
-    table = _table(("predicted", "change", "measured", "verdict", "why"), rows)
+    header = N_("predicted"), N_("change"), N_("measured"), N_("verdict"), N_("why")
+    table = _table(tuple(map(_, header)), rows)
     learned = "\n".join(
         f"- {inline(title_of(judgement.counter))}: {inline(judgement.learned)}"
         for judgement in story.expectations
         if judgement.learned
     )
-    return f"{table}\n\nLearned:\n\n{learned}" if learned else table
+    return f"{table}\n\n{_('Learned:')}\n\n{learned}" if learned else table
 
 
 def _provenance(comparison: Comparison) -> str:
     both = comparison.both
     captured = map(_captured, (comparison.old, comparison.new))
-    where = f"{both('problem')} on {both('device')}" if both("problem") else both("device")
-    study = f"{both('study')}: " if both("study") else ""
-    text = f"{study}{where}, by {both('engine')}; {', '.join(captured)}"
+    where = both("device")
+    if problem := both("problem"):
+        where = _("{problem} on {device}").format(problem=problem, device=where)
+    if study := both("study"):
+        where = f"{study}{_(': ')}{where}"
+    text = _("{where}, by {engine}; {captured}").format(
+        where=where, engine=_(both("engine")), captured=_(", ").join(captured)
+    )
     return f"<sub>{inline(text)}; workbench {__version__}</sub>"
 
 
 def _captured(side: Side) -> str:
-    when = side.captured.replace("T", " ").replace("Z", " UTC") or "at an unknown time"
-    return f"{side.label} captured {when}"
+    when = side.captured.replace("T", " ").replace("Z", " UTC") or _("at an unknown time")
+    return _("{name} captured {when}").format(name=side.label, when=when)
 
 
 # --- hunks ------------------------------------------------------------------------------------
@@ -191,18 +204,22 @@ def _hunks(old: Profile, new: Profile, story: Story, room: int) -> list[str]:
             block = brief
         out.append(block)
     left = len(story.chapters) - len(told)
-    return [*out, f"{several(left, 'more hunk')}: too long for a comment."] if left else out
+    words = ngettext(
+        "{n} more hunk: too long for a comment.", "{n} more hunks: too long for a comment.", left
+    )
+    return [*out, words.format(n=count(left))] if left else out
 
 
 def _head(chapter: Chapter) -> str:
     hunk = chapter.hunk
-    text = f"**Hunk {count(hunk.id)}**, {lines_changed(hunk.old, hunk.new)}"
+    parts = [f"**{_('Hunk {n}').format(n=count(hunk.id))}**", lines_changed(hunk.old, hunk.new)]
     if hunk.kind == "moved":
-        text += ", moved"
+        parts.append(_("moved"))
     if chapter.symbols:
-        text += f", changes {', '.join(map(code, chapter.symbols[:_NAMES]))}"
-        text += " …" * (len(chapter.symbols) > _NAMES)
-    return text
+        names = ", ".join(map(code, chapter.symbols[:_NAMES]))
+        names += " …" * (len(chapter.symbols) > _NAMES)
+        parts.append(_("changes {names}").format(names=names))
+    return _(", ").join(parts)
 
 
 def _code(old: Profile, new: Profile, chapter: Chapter) -> str:
@@ -234,21 +251,23 @@ def _linked(chapter: Chapter, silent: str) -> str:
     """A list: the hunk's own lines first, then symbol by symbol."""
     items = [_link(tie) for tie in chapter.ties]
     if not items:
-        return "; ".join(filter(None, (silent, chapter.left_out.words))) + "."
+        return _("; ").join(filter(None, (silent, chapter.left_out.words))) + _(".")
     return "\n".join([*items, *(f"- {words}" for words in (chapter.left_out.words,) if words)])
 
 
 def _link(tie: Tie) -> str:
     """One link with its time and counters, in words."""
-    return f"- {tie.title.sentence(code)}: {'; '.join(map(_number, tie.rows))}"
+    return f"- {tie.title.sentence(code)}{_(': ')}{_('; ').join(map(_number, tie.rows))}"
 
 
 def _number(row: Row) -> str:
     if row.margin:
-        text = f"{row.amount} {row.margin} of {row.title}"
-        return ", ".join([text, *(f"{stall.title} {stall.amount}" for stall in row.stalls)])
+        text = _("{amount} {margin} of {what}").format(
+            amount=row.amount, margin=row.margin, what=row.title
+        )
+        return _(", ").join([text, *(f"{stall.title} {stall.amount}" for stall in row.stalls)])
     text = f"{inline(row.title)} {row.amount}"
-    return ", ".join(part for part in (text, row.of_it, row.where) if part)
+    return _(", ").join(part for part in (text, row.of_it, row.where) if part)
 
 
 def _rest(story: Story) -> str:
@@ -259,7 +278,7 @@ def _rest(story: Story) -> str:
     if story.rest.ties and story.rest.left_out.words:
         items.append(f"- {story.rest.left_out.words}")
     items += [f"- {inline(word)}" for word in story.attribution.words]
-    return "Linked to no one hunk:\n\n" + "\n".join(items) if items else ""
+    return _("Linked to no one hunk:") + "\n\n" + "\n".join(items) if items else ""
 
 
 def steps_markdown(difference: ProgramDifference, steps: Iterable[KernelStep]) -> str:
@@ -278,9 +297,9 @@ def steps_markdown(difference: ProgramDifference, steps: Iterable[KernelStep]) -
 
 _GATE_TABLE = LIMIT // 4  # characters of one table
 _VERDICTS = {
-    "pass": "The gate passed",
-    "fail": "The gate failed",
-    "inconclusive": "The gate is inconclusive, which is no pass",
+    "pass": N_("The gate passed"),
+    "fail": N_("The gate failed"),
+    "inconclusive": N_("The gate is inconclusive, which is no pass"),
 }
 
 
@@ -294,17 +313,18 @@ def gates_markdown(gates: Sequence[Gate], steps: Sequence[str] = ()) -> str:
     """
     loud = [gate for gate in gates if gate.status != "pass"]
     quiet = [gate for gate in gates if gate.status == "pass"]
-    out = [f"**{_VERDICTS[overall(gates)]}**: {summary(gates)}.\n"]
+    out = [f"**{_(_VERDICTS[overall(gates)])}**{_(': ')}{summary(gates)}{_('.')}\n"]
     if loud:
         out.append(_gate_table(loud, _GATE_TABLE))
     if quiet:
-        out.append(
-            _folded(f"{several(len(quiet), 'gate')} passed", _gate_table(quiet, _GATE_TABLE))
-        )
+        passed = ngettext("{n} gate passed", "{n} gates passed", len(quiet))
+        passed = passed.format(n=count(len(quiet)))
+        out.append(_folded(passed, _gate_table(quiet, _GATE_TABLE)))
     for place, step in enumerate(steps):
-        block = _folded("What moved", step)
+        block = _folded(_("What moved"), step)
         if sum(map(len, out)) + len(block) > LIMIT:
-            out.append(f"{several(len(steps) - place, 'difference')} found no room here.\n")
+            left = several(len(steps) - place, "difference")
+            out.append(_("{differences} found no room here.").format(differences=left) + "\n")
             break
         out.append(block)
     return "\n".join([*out, f"<sub>workbench {__version__}</sub>\n"])
@@ -316,7 +336,7 @@ def _folded(title: str, text: str) -> str:
 
 def _gate_table(gates: Sequence[Gate], room: int) -> str:
     """The rows that fit into so many characters, and how many are left out."""
-    lines = ["| version | gate | | |", "| --- | --- | --- | --- |"]
+    lines = [f"| {_('version')} | {_('gate')} | | |", "| --- | --- | --- | --- |"]
     size = sum(map(len, lines))
     for place, row in enumerate(_gate_rows(gates)):
         size += len(row) + 1
@@ -330,5 +350,5 @@ def _gate_table(gates: Sequence[Gate], room: int) -> str:
 def _gate_rows(gates: Sequence[Gate]) -> Iterator[str]:
     for gate in gates:
         place = f" ({inline(gate.file)}:{gate.line})" if gate.line else ""
-        cells = (gate.version, gate.name, gate.status)
-        yield f"| {' | '.join(map(inline, cells))} | {inline(gate.message)}{place} |"
+        cells = (gate.version, gate.name, _(gate.status))
+        yield f"| {' | '.join(map(inline, cells))} | {inline(told(gate.message))}{place} |"

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from workbench.analysis.limits.roofline import rate, rate_unit
 from workbench.errors import UsageError
 from workbench.ladder.listing import StudyList
+from workbench.language import _
 from workbench.units import factor, quantity, span, symbol
 from workbench.views.text.escaping import inline
 
@@ -51,7 +52,7 @@ def ladder_block(found: StudyList, chart: str, where: Callable[[str], str]) -> s
     unit = rate_unit(timings, found.study.work)
     rival = next((rung.id for rung in found.rungs if rung.is_baseline), "")
     beside = [f"× {inline(rival)}"] if rival else []
-    header = ["version", "what", "time", symbol(unit), *beside]
+    header = [_("version"), _("what"), _("time"), symbol(unit), *beside]
     rows = [header, ["---", "---", *["---:"] * (len(header) - 2)]]
     for rung in found.rungs:
         timing, share = rung.timing, rung.of_baseline
@@ -65,9 +66,14 @@ def ladder_block(found: StudyList, chart: str, where: Callable[[str], str]) -> s
             quantity(rate(timing, unit), unit),
         ]
         rows.append([*cells, *([factor(share) if share is not None else ""] if rival else [])])
-    picture = f"![Speed of every version of {inline(found.study.name)}]({quote(chart)})"
+    what = _("Speed of every version of {study}").format(study=inline(found.study.name))
+    picture = f"![{what}]({quote(chart)})"
     days = sorted(timing.captured[:10] for timing in timings)
-    told = f"{inline(found.problem)} on {inline(found.device)}, timed {span(days[0], days[-1])}; "
-    told += f"written by `workbench publish {found.study.name}`."
+    told = _("{problem} on {device}, timed {days}; written by {command}.").format(
+        problem=inline(found.problem),
+        device=inline(found.device),
+        days=span(days[0], days[-1]),
+        command=f"`workbench publish {found.study.name}`",
+    )
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return "\n\n".join([table, *([picture] if chart else []), told]) + "\n"

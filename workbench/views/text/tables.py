@@ -15,6 +15,7 @@ from workbench.analysis.compare import Comparison
 from workbench.counters import Missing, catalog, read_all
 from workbench.errors import MissingError
 from workbench.ladder.listing import StudyList
+from workbench.language import N_, _
 from workbench.measure.plan import Sweep
 from workbench.model import Profile
 from workbench.units import quantity
@@ -69,7 +70,7 @@ def to_markdown(header: Sequence[str], rows: Iterable[Cells]) -> str:
     def line(cells: Iterable[Any]) -> str:
         return "| " + " | ".join(inline(str(cell)) for cell in cells) + " |"
 
-    ruler = "|" + "|".join(" --- " for _ in header) + "|"
+    ruler = "|" + " --- |" * len(header)
     return "\n".join([line(header), ruler, *(line(row) for row in rows)]) + "\n"
 
 
@@ -119,15 +120,16 @@ def list_markdown(lists: list[StudyList]) -> str:
                     rung.title,
                     f"{shown}*" if time and time.profiled else shown + marked(rung),
                     quantity(100.0 * share if share is not None else None, "%"),
-                    (profile.captured[:10] + (" (stale)" if profile.stale else ""))
+                    (profile.captured[:10] + (f" ({_('stale')})" if profile.stale else ""))
                     if profile
                     else quantity(None),
                 )
             )
-        table = to_markdown(("version", "title", "time", "of baseline", "profiled"), rows)
+        header = N_("version"), N_("title"), N_("time"), N_("of baseline"), N_("profiled")
+        table = to_markdown(tuple(map(_, header)), rows)
         parts.append(f"### {inline(f'{each.study.name}: {each.study.title}{where}')}\n\n{table}")
         if any(rung.time.profiled for rung in each.rungs if rung.time):
-            parts.append("\\* under the profiler\n")
+            parts.append(f"\\* {_('under the profiler')}\n")
         parts += [f"(!) {inline(text)}\n" for text in doubted(each.rungs)]
     return "\n".join(parts)
 
@@ -160,9 +162,10 @@ def show_markdown(profile: Profile) -> str:
         for name, reading in read_all(launch).items():
             if not isinstance(reading, Missing):
                 value = f"{reading.mark}{quantity(reading.value, reading.unit)}"
-                rows.append((catalog()[name].title, value, reading.unit))
-        table = to_markdown(("counter", "value", "unit"), rows)
-        parts.append(f"### {inline(launch.kernel)} (launch {launch.index})\n\n{table}")
+                rows.append((_(catalog()[name].title), value, reading.unit))
+        table = to_markdown((_("counter"), _("value"), _("unit")), rows)
+        head = _("{kernel} (launch {n})").format(kernel=inline(launch.kernel), n=launch.index)
+        parts.append(f"### {head}\n\n{table}")
     return "\n".join(parts)
 
 
@@ -188,7 +191,7 @@ def sheet_text(sheet: Sheet, format_: str) -> str:
         return _csv(sheet.raw, sheet.columns)
     notes = "".join("\n" + _lines(note.split("\n")) for note in sheet.notes)
     title = f"{_lines(sheet.title)}\n" if sheet.title else ""
-    return f"{title}{to_markdown(sheet.header, sheet.shown)}{notes}"
+    return f"{title}{to_markdown(tuple(map(_, sheet.header)), sheet.shown)}{notes}"
 
 
 def _lines(lines: Iterable[str]) -> str:
@@ -207,9 +210,12 @@ def sweep_text(table: Sweep, format_: str) -> str:
         return dumps(sweep.document(table))
     if format_ == "csv":
         return _csv(list(sweep.raw(table)))
-    text = to_markdown(("version", *table.problems), ())
+    text = to_markdown((_("version"), *table.problems), ())
     text += "".join(f"| {' | '.join(row)} |\n" for row in _sweep_rows(table))
-    below = [*sweep.notes(table), *(f"WARNING: {line}" for line in sweep.warnings(table))]
+    below = [
+        *sweep.notes(table),
+        *(_("WARNING: {text}").format(text=line) for line in sweep.warnings(table)),
+    ]
     lines = "".join(f"- {inline(line)}\n" for line in below)
     return f"{inline(sweep.title(table))}\n\n{text}" + (f"\n{lines}" if lines else "")
 

@@ -1,0 +1,216 @@
+"""Templates of sentences that are shown after they were made: errors, notices, progress.
+
+`workbench.language.told` knows a sentence again by the template that it was made of, so nothing is
+marked where one is made: what an error, a notice or a line of progress is made of is found here,
+in the calls that take one. A name stands for what it is assigned in its function, a constant for
+its text, a call for what the functions of that name return.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from string import Formatter
+
+#: Call -> which of its arguments are sentences, by place or by name.
+_CALLS: dict[str, tuple[int | str, ...]] = {
+    "say": (0,),
+    "doing": (0,),
+    "slowly": (0,),
+    "noted": (0,),
+    "told": (0,),
+    "Notice": (1, "message"),
+    "Missing": (0, "reason"),
+    "Gap": ("why",),
+    "Equipment": (2, "what", "detail", "remedy", "without"),
+    "EquipmentFacts": ("what", "detail", "remedy", "without"),
+}
+#: What an error takes.
+_ERROR = (0, 1, "message", "hint")
+#: Variants of one text, at most: what depends on more conditions is left as it is.
+_MOST = 24
+#: Letters of a template that are its own, at least: others know nothing again.
+_LETTERS = 5
+#: Functions that are looked into from a text, one within the other.
+_DEPTH = 3
+
+#: A piece of a text, or the expression of a field.
+_Piece = str | ast.expr
+
+
+def name_of(call: ast.Call) -> str:
+    """What a call calls, without the object before it."""
+    return getattr(call.func, "id", "") or getattr(call.func, "attr", "")
+
+
+#: Nodes of a file, each with the function that it stands in.
+Nodes = list[tuple[ast.FunctionDef | None, ast.AST]]
+
+
+def nodes_of(text: str) -> Nodes:
+    """All nodes of a source but for its names and contexts, which nobody looks for."""
+    out: Nodes = []
+    left: Nodes = [(None, ast.parse(text))]
+    while left:
+        function, node = left.pop()
+        out.append((function, node))
+        within = node if isinstance(node, ast.FunctionDef) else function
+        for each in node.__dict__.values():
+            for one in each if isinstance(each, list) else (each,):
+                if isinstance(one, ast.AST) and not isinstance(one, ast.Name | ast.Load):
+                    left.append((within, one))
+    return out
+
+
+class Templates:
+    """All templates of a package.
+
+    Args:
+        files: File -> its nodes.
+    """
+
+    def __init__(self, files: Mapping[str, Nodes]) -> None:
+        self._files = files
+        self._functions: dict[str, list[ast.FunctionDef]] = defaultdict(list)
+        self._constants: dict[str, set[str]] = defaultdict(set)
+        bases: dict[str, list[str]] = {}
+        for function, node in itertools.chain(*files.values()):
+            match node:
+                case ast.ClassDef(name=name):
+                    bases[name] = [getattr(base, "id", "") for base in node.bases]
+                case ast.FunctionDef(name=name):
+                    self._functions[name].append(node)
+                case (
+                    ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(text)))
+                    | ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=str(text)))
+                ) if function is None and name.isupper():
+                    self._constants[name].add(text)
+        errors = {"WorkbenchError"}
+        for _again in range(3):
+            errors |= {name for name, parents in bases.items() if errors & {*parents}}
+        self._calls = _CALLS | dict.fromkeys(errors, _ERROR)
+
+    def all(self) -> Iterator[tuple[str, str, int]]:
+        """Each template, its file and line."""
+        for file, nodes in self._files.items():
+            for function, call in nodes:
+                if not isinstance(call, ast.Call):
+                    continue
+                places = self._calls.get(name_of(call), ())
+                given: list[ast.expr] = [
+                    call.args[place]
+                    for place in places
+                    if isinstance(place, int) and place < len(call.args)
+                ]
+                given += [each.value for each in call.keywords if each.arg in places]
+                for argument in given:
+                    for pieces in self._variants(argument, function, _DEPTH):
+                        if template := _template(pieces):
+                            yield template, file, call.lineno
+
+    def _variants(
+        self, node: ast.expr, function: ast.FunctionDef | None, depth: int
+    ) -> list[list[_Piece]]:
+        """What a text may be, each as its pieces."""
+        match node:
+            case ast.Constant(value=str(text)):
+                return [[text]]
+            case ast.JoinedStr(values=values):
+                return self._product([self._part(each, function, depth) for each in values], node)
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                sides = [self._variants(each, function, depth) for each in (left, right)]
+                return self._product(sides, node)
+            case ast.IfExp(body=body, orelse=other):
+                return [
+                    *self._variants(body, function, depth),
+                    *self._variants(other, function, depth),
+                ]
+            case ast.BoolOp(op=ast.Or(), values=values):
+                return [each for one in values for each in self._variants(one, function, depth)]
+            case ast.Name(id=name) if len(self._constants.get(name, ())) == 1:
+                return [[next(iter(self._constants[name]))]]
+            case ast.Name(id=name) if function is not None and depth:
+                return self._assigned(name, function, depth - 1) or [[node]]
+            case ast.Call() if depth and name_of(node) not in self._calls:
+                return [*self._returned(name_of(node), depth - 1), [node]]
+        return [[node]]
+
+    def _part(
+        self, node: ast.expr, function: ast.FunctionDef | None, depth: int
+    ) -> list[list[_Piece]]:
+        """A piece of an f-string: a field stays one, but for choices and constants."""
+        if not isinstance(node, ast.FormattedValue):
+            return self._variants(node, function, depth)
+        value = node.value
+        constant = isinstance(value, ast.Name) and len(self._constants.get(value.id, ())) == 1
+        if isinstance(value, ast.IfExp) or constant:
+            return self._variants(value, function, 0)
+        return [[value]]
+
+    def _product(self, parts: list[list[list[_Piece]]], node: ast.expr) -> list[list[_Piece]]:
+        found = [
+            list(itertools.chain(*pieces))
+            for pieces in itertools.islice(itertools.product(*parts), _MOST + 1)
+        ]
+        return found if len(found) <= _MOST else [[node]]
+
+    def _assigned(self, name: str, function: ast.FunctionDef, depth: int) -> list[list[_Piece]]:
+        values = [
+            node.value
+            for node in ast.walk(function)
+            if isinstance(node, ast.Assign | ast.AnnAssign)
+            and node.value is not None
+            and any(
+                getattr(target, "id", "") == name
+                for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+            )
+        ]
+        return [each for value in values for each in self._variants(value, function, depth)]
+
+    def _returned(self, name: str, depth: int) -> list[list[_Piece]]:
+        return [
+            each
+            for function in self._functions.get(name, ())
+            for node in ast.walk(function)
+            if isinstance(node, ast.Return) and node.value is not None
+            for each in self._variants(node.value, function, depth)
+        ]
+
+
+def _template(pieces: list[_Piece]) -> str:
+    """The pieces as one template with named fields; "" where none would know a sentence by it."""
+    text, used = "", set[str]()
+    for piece in pieces:
+        if isinstance(piece, str):
+            text += piece.replace("{", "{{").replace("}", "}}")
+            continue
+        name = _field(piece)
+        name = next(
+            n
+            for n in itertools.chain([name], map(f"{name}{{}}".format, itertools.count(2)))
+            if n not in used
+        )
+        used.add(name)
+        text += f"{{{name}}}"
+    own = "".join(each[0] for each in Formatter().parse(text))
+    return text if sum(map(str.isalpha, own)) >= _LETTERS else ""
+
+
+def _field(node: ast.expr) -> str:
+    """A name for the value of an expression: the last word in it that says what it is."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name.strip("_").lower() or "it"
+        case ast.Call(args=[first, *_]):
+            return _field(first) if not isinstance(first, ast.Constant) else name_of(node)
+        case ast.Call(func=ast.Attribute(value=value)):
+            return _field(value)
+        case (
+            ast.Subscript(value=value) | ast.Starred(value=value) | ast.FormattedValue(value=value)
+        ):
+            return _field(value)
+    words = re.findall(r"[a-z_]\w*", ast.unparse(node))
+    return words[0].strip("_") or "it" if words else "it"
