@@ -72,7 +72,7 @@ def _names_edit(proof: Proof, hunks: Sequence[Hunk], label: Label) -> bool:
     """Whether a named hunk holds lines of the edit; a cause that is no hunk needs its own link."""
     if label.link != "hunk" and proof.place.link == label.link:
         return True
-    named = [hunk for hunk in hunks if hunk.id in proof.place.hunks]
+    named = [hunk for hunk in hunks if hunk.id in proof.place.edited]
     return any(_touches(hunk, label.edit_old, label.edit_new) for hunk in named)
 
 

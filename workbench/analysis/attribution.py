@@ -474,10 +474,14 @@ class Linked(Record, frozen=True):
 
 
 class Part(Linked, frozen=True):
-    """One part of a change; `lines` are its lines, those that changed most first."""
+    """One part of a change; `lines` are its lines, those that changed most first.
+
+    `callers` are the other hunks that call the functions in which most of it is.
+    """
 
     delta: Number
     lines: tuple[LineShare, ...]
+    callers: tuple[int, ...] = ()
 
 
 class CounterSplit(Record, frozen=True):
@@ -658,6 +662,7 @@ def _split(
             note=key.note,
             delta=_plain(sum(amount for amount, _ in parts[key])),
             lines=_line_shares(placing.paths, sorted(parts[key], key=_by_weight)),
+            callers=_callers(placing, key, parts[key]),
         )
         for key in sorted(parts, key=in_order)
     ]
@@ -675,6 +680,23 @@ def _split(
         chip_old=chips[0],
         chip_new=chips[1],
     )
+
+
+def _callers(
+    placing: Placing, key: PartKey, pieces: Iterable[tuple[Exact, Placed]]
+) -> tuple[int, ...]:
+    """The other hunks that call what most of a hunk's own amount is in the body of."""
+    diff, whole = placing.diff, Fraction(0)
+    calls: dict[int, Fraction] = defaultdict(Fraction)
+    for amount, placed in pieces if key.link == "hunk" else ():
+        a, b = placed.twins
+        size = abs(Fraction(amount))
+        whole += size
+        one = diff.callers_old.get(a, frozenset()) if a is not None else frozenset()
+        other = diff.callers_new.get(b, frozenset()) if b is not None else frozenset()
+        for hunk in (one | other).difference(key.hunks):
+            calls[hunk] += size
+    return tuple(sorted(hunk for hunk, part in calls.items() if 2 * part > whole))
 
 
 def in_order(key: PartKey) -> tuple[int, PartKey]:

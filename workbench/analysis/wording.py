@@ -610,9 +610,13 @@ def _occupancy(proof: Proof, cause: Cause) -> str:
 
 def where_of(proof: Proof, hunks: Sequence[Hunk]) -> str:
     """``hunks 4 and 5 (lines 128 and 131)``, ``code that nobody edited``, or ""."""
-    named = [hunk for hunk in hunks if hunk.id in proof.place.hunks]
+    return _lines_in(proof.place.hunks, hunks) or _WORDS.get(proof.place.link, "")
+
+
+def _lines_in(numbers: Sequence[int], hunks: Sequence[Hunk]) -> str:
+    named = [hunk for hunk in hunks if hunk.id in numbers]
     if not named:
-        return _WORDS.get(proof.place.link, "")
+        return ""
     plain = all(hunk.new[0] <= hunk.new[1] for hunk in named)
     places = [lines_of(hunk) for hunk in named]
     if plain and len(named) > 1:
@@ -644,6 +648,12 @@ def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
     if proof.place.lost and proof.place.gained:
         lost, gained = (_hunks(each) for each in (proof.place.lost, proof.place.gained))
         swapped = f"; what {lost} lost of it, {gained} gained"
+    if called := _lines_in(proof.place.called, hunks):
+        where += f", in functions that {called} calls"
+    if (dealt := proof.place.dealt) is not None:
+        many = f"{dealt.threads:.3g}× as many threads, each with {dealt.each:.3g}× as much"
+        sizes = listed([f"{size.name} {size.old} → {size.new}" for size in dealt.sizes])
+        swapped += f"; with {sizes} ({_hunks(dealt.hunks)}) there are {many}"
     if share is None or share >= 0.995:
         return f", linked to {where}{swapped}"
     launch = proof.place.launch

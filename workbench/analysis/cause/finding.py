@@ -26,7 +26,7 @@ from workbench.analysis.cause.hypotheses import (
     behaviour_of,
     rank,
 )
-from workbench.analysis.cause.places import Origin, bounded_in, ordered_in, place_of
+from workbench.analysis.cause.places import Origin, bounded_in, dealt_in, ordered_in, place_of
 from workbench.analysis.cause.works import change_of, works_of
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.duration import TimeSplit
@@ -151,6 +151,9 @@ def find_cause(
                 where = place_of_wait(comparison, h, where, attribution, new)
             if h.counter in OWN and (beside is None or not is_pipe(beside)):
                 continue  # nothing says that its pipe was held up
+        if h.way == "count" and where.link == "hunk":
+            dealt = dealt_in(told, comparison, attribution, old, new)
+            where = structs.replace(where, dealt=dealt)
         if told.id == "instructions":
             beside = _traffic(old, comparison)
         proofs.append(

@@ -11,15 +11,20 @@ changed most.
 
 from __future__ import annotations
 
+import math
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import structs
 
+from workbench.analysis.absent import growth
 from workbench.analysis.attribution import Attribution, CounterSplit
+from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.duration import TimePart, TimeSplit
 from workbench.analysis.limits.occupancy import OccupancySplit
+from workbench.analysis.source.hunks import Size
 from workbench.analysis.source.lines import Tokens, scan
 from workbench.model import Number, Profile, Record
 
@@ -58,6 +63,18 @@ _MOST = 3
 _EDITED = 0.2
 
 
+class Dealt(Record, frozen=True):
+    """A count that went with the number of threads, and `sizes` that set it in `hunks`.
+
+    `threads` are so many times as many as before, `each` has so many times as much of the count.
+    """
+
+    hunks: tuple[int, ...]
+    sizes: tuple[Size, ...]
+    threads: float
+    each: float
+
+
 class Origin(Record, frozen=True):
     """Where a counter moved.
 
@@ -67,7 +84,8 @@ class Origin(Record, frozen=True):
     that they bound registers (``bounds``); of all but lines nothing ties the counter to them.
     `lost` and `gained` are hunks of which the latter took over what the former had of it, which
     was more than all of the change. `launch` is the part of a changed launch, where it is more
-    than theirs.
+    than theirs. `called` is another hunk, which calls the functions that have most of it, and
+    `dealt` says where its lines only follow the number of threads.
     """
 
     link: Link
@@ -77,6 +95,13 @@ class Origin(Record, frozen=True):
     lost: tuple[int, ...] = ()
     gained: tuple[int, ...] = ()
     launch: float | None = None
+    called: tuple[int, ...] = ()
+    dealt: Dealt | None = None
+
+    @property
+    def edited(self) -> frozenset[int]:
+        """All hunks that are named."""
+        return frozenset((*self.hunks, *self.called, *(self.dealt.hunks if self.dealt else ())))
 
 
 def place_of(
@@ -126,6 +151,7 @@ def place_of(
             # How much a copy brings is not known: of reads, its part is not its part of copies.
             if split is attribution.kinds.get("bulk_loads"):
                 return structs.replace(found, share=None)
+            found = structs.replace(found, called=_called(split, found.hunks))
             launch = _launched(split)
             more = found.share is not None and found.share < launch <= 1
             return structs.replace(found, launch=launch) if more else found
@@ -135,6 +161,94 @@ def place_of(
         return _unedited(moved[0])
     whole = _largest(_seconds(time), time.delta_s) if time is not None else None
     return structs.replace(whole, share=None, by="time") if whole else Origin(link="elsewhere")
+
+
+def _called(split: CounterSplit, hunks: tuple[int, ...]) -> tuple[int, ...]:
+    """The one hunk that calls what some hunks hold; nobody where several do."""
+    found = {n for part in split.parts if set(part.hunks) & set(hunks) for n in part.callers}
+    return tuple(found.difference(hunks)) if len(found) == 1 else ()
+
+
+#: What warps themselves do; of what caches and memory move, threads share.
+_BY_WARPS = frozenset(
+    {"instructions", "shared_wavefronts", "shared_accesses", "global_load_requests"}
+)
+#: From this factor on the number of threads is another one.
+_OTHERS = math.log(1.2)
+#: A count goes with threads whose logarithm is this part of its own, or more.
+_FOLLOWS = 0.9
+#: Two factors that differ by less are one.
+_ONE = 0.05
+
+
+def dealt_in(
+    counter: Delta, comparison: Comparison, attribution: Attribution, old: Profile, new: Profile
+) -> Dealt | None:
+    """What set the number of threads, where a count went with it and not with what each does.
+
+    That is a constant of the source, or of the command line, that was multiplied by what the
+    threads or blocks were divided by (of tiles half as large there are twice as many), and that
+    the front matter writes the launch with.
+    """
+    threads, blocks = (
+        growth(comparison[name].old, comparison[name].new) for name in ("threads", "blocks")
+    )
+    moved = growth(counter.old, counter.new)
+    if counter.id not in _BY_WARPS or threads is None or blocks is None or moved is None:
+        return None
+    follows = 0 < _FOLLOWS * abs(moved) <= threads * math.copysign(1, moved)
+    if not follows or abs(threads) < _OTHERS:
+        return None
+    ways = [way for way in (threads, blocks) if abs(way) >= _OTHERS]
+    defined, words = _defined(old, new), (_launch_words(old), _launch_words(new))
+    found: dict[int, list[Size]] = {}
+    for hunk in attribution.hunks:
+        sizes = defined if hunk.kind == "front-matter" else hunk.sizes
+        written = [
+            size
+            for size in sizes
+            if words[0] & {size.name, str(size.old)} and words[1] & {size.name, str(size.new)}
+        ]
+        if decided := _decided(written, ways):
+            found[hunk.id] = decided
+    if not found:
+        return None
+    return Dealt(
+        hunks=tuple(found),
+        sizes=tuple(dict.fromkeys(size for sizes in found.values() for size in sizes)),
+        threads=math.exp(threads),
+        each=math.exp(moved - threads),
+    )
+
+
+#: A line of front matter that says how many threads there are.
+_LAUNCH = re.compile(r"^\W*(?:grid|block)\s*=(.*)", re.MULTILINE)
+
+
+def _launch_words(profile: Profile) -> set[str]:
+    """The names and numbers that launches are written with."""
+    lines = (line for source in profile.sources for line in _LAUNCH.findall(source.text or ""))
+    return {word for line in lines for word in re.findall(r"\w+", line)}
+
+
+def _decided(sizes: Sequence[Size], ways: Sequence[float]) -> list[Size]:
+    """The sizes of which one (or the product of all) was multiplied by what others fell to."""
+
+    def fits(*some: Size) -> bool:
+        factor = sum(math.log(size.new / size.old) for size in some)
+        return any(abs(factor + way) <= _ONE for way in ways)
+
+    return [size for size in sizes if fits(size)] or (list(sizes) if fits(*sizes) else [])
+
+
+def _defined(old: Profile, new: Profile) -> list[Size]:
+    """Macros that the command line defines as another number."""
+    before, after = (
+        {name: int(value) for name, _, value in pairs if value.isdecimal() and int(value)}
+        for pairs in ([macro.partition("=") for macro in _macros(side)] for side in (old, new))
+    )
+    both = sorted(before.keys() & after.keys())
+    return [Size(name, before[name], after[name]) for name in both if before[name] != after[name]]
 
 
 def _split(attribution: Attribution, counter: str) -> CounterSplit | None:

@@ -21,6 +21,7 @@ from workbench.analysis.source.cuda import Reader
 from workbench.analysis.source.hunks import (
     FileDiff,
     Hunk,
+    Size,
     diff_file,
     rename_candidates,
     split_moves,
@@ -33,6 +34,7 @@ from workbench.analysis.source.links import (
     LineLink,
     SourceSide,
     both_hold_both,
+    callers,
     cheapest,
     compare_kernels,
     kernel_files,
@@ -41,6 +43,7 @@ from workbench.analysis.source.links import (
     mentions,
     pair_files,
     side_of,
+    sizes,
     statements_of,
     used_lines,
 )
@@ -247,10 +250,10 @@ class SourceDiff:
     `twin` maps an old line to its unchanged new one; `links_*` say what links an
     unchanged line. `first_*` map the lines of an unchanged statement that has other line
     breaks now to its first: such a statement has one twin, and the links of all its
-    lines. `files` are paired files, `names` old names with the new ones that they were
-    renamed to, under which links are told. `sources` says what is known of both sides, and
-    `unknown_*` are the files whose lines no text shows. `words` are sentences for the
-    reader about what was not possible.
+    lines. `callers_*` are the hunks that call the function that a line is in. `files` are
+    paired files, `names` old names with the new ones that they were renamed to, under which
+    links are told. `sources` says what is known of both sides, and `unknown_*` are the files
+    whose lines no text shows. `words` are sentences for the reader about what was not possible.
     """
 
     hunks: tuple[Hunk, ...] = ()
@@ -261,6 +264,8 @@ class SourceDiff:
     first_new: dict[Line, Line] = field(default_factory=dict)
     links_old: dict[Line, LineLink] = field(default_factory=dict)
     links_new: dict[Line, LineLink] = field(default_factory=dict)
+    callers_old: dict[Line, frozenset[int]] = field(default_factory=dict)
+    callers_new: dict[Line, frozenset[int]] = field(default_factory=dict)
     words: tuple[str, ...] = ()
     front_matter: int | None = None
     files: dict[int, int] = field(default_factory=dict)
@@ -414,10 +419,12 @@ class _Pairing:
                         code_new.update(dict.fromkeys(new_lines, hunk.id))
                 elif hunk.kind == "front-matter":
                     out.front_matter = hunk.id
+        sized: dict[int, set[Size]] = {}
         if code_old or code_new:
-            out.links_old, out.links_new = link(
-                *self.maps, _HunksOf(code_old), _HunksOf(code_new), self.names
-            )
+            hunks_of = _HunksOf(code_old), _HunksOf(code_new)
+            out.links_old, out.links_new = link(*self.maps, *hunks_of, self.names)
+            out.callers_old, out.callers_new = map(callers, self.maps, hunks_of)
+            sized = sizes(*self.maps, hunks_of[1], self.names)
             _gather(out.links_old, out.first_old)
             _gather(out.links_new, out.first_new)
         symbols: dict[int, set[str]] = {}
@@ -437,7 +444,12 @@ class _Pairing:
         )
         out.words = words_of(self.old, self.new, out.sources, unknown)
         out.hunks = tuple(
-            structs.replace(hunk, symbols=tuple(sorted(symbols.get(hunk.id, ())))) for hunk in hunks
+            structs.replace(
+                hunk,
+                symbols=tuple(sorted(symbols.get(hunk.id, ()))),
+                sizes=tuple(sorted(sized.get(hunk.id, ()))),
+            )
+            for hunk in hunks
         )
         return out
 

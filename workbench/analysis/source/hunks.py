@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import accumulate, pairwise, zip_longest
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from workbench.analysis.source.lines import (
     CodeLines,
@@ -51,12 +51,21 @@ _FRONT_PYTHON = re.compile(
 )
 
 
+class Size(NamedTuple):
+    """A constant with the numbers that it was and is declared with, neither of which is 0."""
+
+    name: str
+    old: int
+    new: int
+
+
 class Hunk(Record, frozen=True):
     """One block of the difference. Lines are 1-based, both ends included.
 
     An empty side is written ``(n + 1, n)``: nothing, behind line n. `symbols` are
     the names whose declaration, definition, macro or type the hunk changes and
-    that other lines use. A file name is empty where the file is on one side only.
+    that other lines use, `sizes` the constants that it declares with another number. A file
+    name is empty where the file is on one side only.
     """
 
     id: int
@@ -66,6 +75,7 @@ class Hunk(Record, frozen=True):
     symbols: tuple[str, ...]
     old_file: str
     new_file: str
+    sizes: tuple[Size, ...] = ()
 
 
 @dataclass(slots=True)

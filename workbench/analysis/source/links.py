@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from workbench.analysis.aggregate import LaunchPair
-from workbench.analysis.source.hunks import FileDiff, diff_file
+from workbench.analysis.source.hunks import FileDiff, Size, diff_file
 from workbench.analysis.source.lines import Range, Source, Statements, Tokens, information, renamed
 from workbench.analysis.source.symbols import Definition, Extent, Governed, Routine, SourceMap, Use
 from workbench.model import Profile, Record, SourceFile
@@ -104,6 +104,37 @@ def link(
             for _, hunks, index in side:
                 _root(found, roots, what[0], index, {(hunk, what[2]) for hunk in hunks})
     return _spread(old, both[0]), _spread(new, both[1])
+
+
+def callers(found: SourceMap, hunks_of: HunksOf) -> dict[Line, frozenset[int]]:
+    """The hunks that call the function (no kernel) whose body a line is in."""
+    calls: dict[str, frozenset[int]] = {}
+    for call in found.calls:
+        calls[call.name] = calls.get(call.name, frozenset()) | hunks_of(call.place)
+    return {
+        (routine.place[0], line): hunks
+        for routine in found.routines
+        if not routine.kernel and (hunks := calls.get(routine.name))
+        for line in range(routine.place[1], routine.place[2] + 1)
+    }
+
+
+def sizes(
+    old: SourceMap, new: SourceMap, new_hunks: HunksOf, names: Mapping[str, str]
+) -> dict[int, set[Size]]:
+    """The constants of a file that each hunk declares with another number."""
+    before = {names.get(one.name, one.name): one for one in old.symbols if not one.scope}
+    out: dict[int, set[Size]] = defaultdict(set)
+    for one in new.symbols:
+        was = before.get(one.name) if not one.scope else None
+        if was is None or len(was.shape) != len(one.shape):
+            continue
+        apart = [pair for pair in zip(was.shape, one.shape, strict=True) if pair[0] != pair[1]]
+        if len(apart) == 1 and all(token.isdecimal() and int(token) for token in apart[0]):
+            size = Size(one.name, int(apart[0][0]), int(apart[0][1]))
+            for hunk in frozenset[int]().union(*(new_hunks(place) for place in one.places)):
+                out[hunk].add(size)
+    return out
 
 
 def _parameter_names(
