@@ -23,13 +23,14 @@ from jinja2.ext import babel_extract
 
 from tests.told import Templates, name_of, nodes_of
 from workbench.language import LOCALE, TOLD
+from workbench.units import beside, plural
 
 PACKAGE = Path(__file__).resolve().parent.parent / "workbench"
 FOLDER = LOCALE / "zh_CN"
 COMPILED = FOLDER / "LC_MESSAGES" / "texts.mo"
 #: Part -> where its strings are, the first that fits: so that two can translate at a time.
 PARTS = {
-    "analysis": ("analysis",),
+    "analysis": ("analysis", "units", "counters"),
     "data": ("data",),
     "terminal": ("views/terminal", "views/sheets", "views/text", "views/shapes", "commands", "cli"),
     "html": ("views/html",),
@@ -177,6 +178,9 @@ def _of_data() -> Iterator[tuple[Marked, Place]]:
                 for key in keys or ("",):
                     if row.get(key):
                         yield row[key], Place(f"data/{name}")
+                if beside(row.get("unit", "")):
+                    for word in filter(None, plural(row["unit"]).split("/")):
+                        yield word, Place(f"data/{name}")
 
 
 # --- the files ---------------------------------------------------------------------------

@@ -19,6 +19,7 @@ import msgspec
 import tomli
 
 from workbench.errors import UsageError
+from workbench.language import N_, _
 from workbench.model import Launch, Number, Record, Spread
 from workbench.units import quantity
 
@@ -32,8 +33,8 @@ _COUNTS = frozenset(
 )
 
 
-class Counter(Record, frozen=True):
-    """One entry of the catalog.
+class Counter(Record, frozen=True, rename={"named": "title", "explained": "meaning"}):
+    """One entry of the catalog. `named` and `explained` are what `title` and `meaning` translate.
 
     `noise` is a relative and `floor` an absolute change (in `unit`) that two
     captures of the same kernel can show; a move must leave both. `lines` are the
@@ -47,8 +48,8 @@ class Counter(Record, frozen=True):
     """
 
     id: str
-    title: str
-    meaning: str
+    named: str
+    explained: str
     unit: str
     group: str
     doc: str  # URL of the section in NVIDIA's documentation
@@ -68,6 +69,16 @@ class Counter(Record, frozen=True):
     lines: tuple[str, ...] = ()
     additive: bool = False
     combine: Literal["sum", "mean", "longest", ""] = ""
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+        return _(self.named)
+
+    @property
+    def meaning(self) -> str:
+        """What it counts, in a sentence."""
+        return _(self.explained)
 
     @property
     def origin(self) -> str:
@@ -117,7 +128,7 @@ class Reading(NamedTuple):
 
 
 #: What stands behind the title of a counter that was derived, wherever it is shown.
-DERIVED = " (derived)"
+DERIVED = N_(" (derived)")
 #: Two derived counts of one kernel differ by up to this part of them (docs/counters.md).
 DERIVED_NOISE = 0.03
 
@@ -138,8 +149,7 @@ class Catalog:
 
     def __init__(self, counters: tuple[Counter, ...], groups: Mapping[str, str]) -> None:
         self._by_id = {counter.id: counter for counter in counters}
-        #: Group id -> title, in display order.
-        self.groups = dict(groups)
+        self._groups = dict(groups)
         self._by_name: dict[str, Counter] = {}
         self._by_line: dict[str, Counter] = {}
         for counter in counters:
@@ -147,6 +157,11 @@ class Catalog:
                 self._by_name.setdefault(name, counter)
             for name in counter.lines:
                 self._by_line.setdefault(name, counter)
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """Group id -> title, in display order."""
+        return {group: _(title) for group, title in self._groups.items()}
 
     def __iter__(self) -> Iterator[Counter]:
         return iter(self._by_id.values())
@@ -169,10 +184,10 @@ class Catalog:
 
             near = get_close_matches(counter_id, self._by_id, n=3)
             raise UsageError(
-                f"no counter {counter_id!r} in the catalog",
-                f"Did you mean {', '.join(near)}?"
+                _("no counter {counter_id!r} in the catalog").format(counter_id=counter_id),
+                _("Did you mean {near}?").format(near=", ".join(near))
                 if near
-                else "`workbench docs counters` lists them all.",
+                else _("`workbench docs counters` lists them all."),
             )
         return counter
 
@@ -437,7 +452,7 @@ def _evaluate(launch: Launch, formula: str) -> Number | Missing:
 # --- what a value can be ---------------------------------------------------------------------
 
 #: What is said of a value that no run can have.
-IMPLAUSIBLE = "not plausible"
+IMPLAUSIBLE = N_("not plausible")
 #: Clocks and passes differ by as much.
 MARGIN = 1.05
 #: Most percent of a sector's bytes that lanes can use.
@@ -454,8 +469,10 @@ def bound_broken(name: str, value: Number, most: float | None = None) -> str:
         most: What the chip bounds it by, where it does.
     """
     if value < 0:
-        return "0 at least"
+        return _("0 at least")
     counter = catalog()[name]
     if counter.unit == "%":
         most = _SHARED_BYTES if name in _OF_SECTORS else 100.0
-    return f"{quantity(most, counter.unit)} at most" if most and value > most * MARGIN else ""
+    if not most or value <= most * MARGIN:
+        return ""
+    return _("{most} at most").format(most=quantity(most, counter.unit))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from workbench import language
@@ -119,6 +119,12 @@ def listed(words: Sequence[str], most: int = 4) -> str:
     if len(words) < 2:
         return "".join(words)
     return _("{some} and {last}").format(some=_(", ").join(words[:-1]), last=words[-1])
+
+
+def joined(sentences: Iterable[str]) -> str:
+    """Sentences one after the other, without the empty ones."""
+    text = " ".join(filter(None, sentences))
+    return text if language.current() == "en" else text.replace("。 ", "。")
 
 
 def count(value: Number) -> str:
@@ -247,7 +253,8 @@ def plural(unit: str) -> str:
     """A counter's unit after a number: ``wavefronts``, ``cycles/inst``, ``branches``."""
     noun, slash, per = unit.partition("/")
     ending = "" if noun in ("", "inst") else "es" if noun.endswith("ch") else "s"
-    return f"{noun}{ending}{slash}{per}"
+    noun += ending
+    return f"{_(noun)}{slash}{_(per)}"
 
 
 def several(number: int, noun: str, plural: str = "") -> str:
@@ -263,17 +270,23 @@ def lines_changed(old: tuple[int, int], new: tuple[int, int]) -> str:
     """
     if old[1] < old[0]:
         words = ngettext("added line {new}", "added lines {new}", _amount(new))
-        return words.format(new=_ends(new))
+        return words.format(new=lines_span(new))
     if new[1] < new[0]:
         words = ngettext("removed line {old}", "removed lines {old}", _amount(old))
-        return words.format(old=_ends(old))
+        return words.format(old=lines_span(old))
     words = ngettext("line {old} → {new}", "lines {old} → {new}", max(_amount(old), _amount(new)))
-    return words.format(old=_ends(old), new=_ends(new))
+    return words.format(old=lines_span(old), new=lines_span(new))
+
+
+def lines_named(lines: tuple[int, int]) -> str:
+    """First and last line in words: ``line 7``, ``lines 3–5``."""
+    return ngettext("line {lines}", "lines {lines}", _amount(lines)).format(lines=lines_span(lines))
 
 
 def _amount(lines: tuple[int, int]) -> int:
     return lines[1] - lines[0] + 1
 
 
-def _ends(lines: tuple[int, int]) -> str:
+def lines_span(lines: tuple[int, int]) -> str:
+    """First and last line: ``7``, ``3–5``."""
     return span(f"{lines[0]}", f"{lines[1]}", "–")

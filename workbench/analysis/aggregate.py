@@ -21,6 +21,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 from msgspec import structs
 
 from workbench.counters import Counter, Missing, Reading, catalog, read, read_all, spread
+from workbench.language import _, told
 from workbench.model import Dim3, Launch, Number, Profile, Record, Spread
 
 How = Literal["signature", "name", "renamed", "order", "added", "removed"]
@@ -103,7 +104,7 @@ def main_launch(profile: Profile) -> Launch | None:
     launches = [launch for launch in profile.launches if launch.profiled]
     if not launches:
         return None
-    weights, _ = weights_of(launches)
+    weights, __ = weights_of(launches)
     return launches[max(range(len(launches)), key=lambda n: weights[n])]
 
 
@@ -138,15 +139,17 @@ def combine(profile: Profile, speaker: int | None = None) -> Mapping[str, Combin
 def _combine(profile: Profile, speaker: int | None = None) -> Mapping[str, Combined | Missing]:
     launches = [launch for launch in profile.launches if launch.profiled]
     if not launches:
-        reason = Missing("no launch of this profile was profiled")
+        reason = Missing(_("no launch of this profile was profiled"))
         return {counter.id: reason for counter in catalog()}
     weights, word = weights_of(launches)
     heaviest = launches[max(range(len(launches)), key=lambda n: weights[n])]
-    rule = f"of the {'longest' if word == 'duration' else 'largest'} launch, {heaviest.kernel}"
+    longest = _("of the longest launch, {kernel}")
+    largest = _("of the largest launch, {kernel}")
+    rule = (longest if word == "duration" else largest).format(kernel=heaviest.kernel)
     chosen = heaviest
     if speaker is not None and profile.launches[speaker].profiled:
         chosen = profile.launches[speaker]
-        rule = f"of {chosen.kernel}"
+        rule = _("of {kernel}").format(kernel=chosen.kernel)
     weighted, readings = _Weighted(launches, weights, word), readings_of(chosen)
     out: dict[str, Combined | Missing] = {}
     for counter in catalog():
@@ -180,25 +183,43 @@ class _Weighted:
             if isinstance(reading, Reading):
                 known.append((reading, weight))
             elif not reading.undefined:
-                return Missing(f"launch {launch.index} ({launch.kernel}): {reading.reason}")
+                return Missing(
+                    _("launch {index} ({kernel}): {reason}").format(
+                        index=launch.index, kernel=launch.kernel, reason=told(reading.reason)
+                    )
+                )
         if not known:
             first = readings[0]
-            return first if isinstance(first, Missing) else Missing("no launch holds it")
-        ncu, derived = known[0][0].ncu, any(reading.derived for reading, _ in known)
+            return first if isinstance(first, Missing) else Missing(_("no launch holds it"))
+        ncu, derived = known[0][0].ncu, any(reading.derived for reading, __ in known)
         if len(known) == 1:
             at = next(n for n, reading in enumerate(readings) if isinstance(reading, Reading))
             one, kernel = known[0][0].value, self._launches[at].kernel
-            return Combined(one, counter.unit, ncu, f"of {kernel}", derived=derived)
-        several = f"{len(known)} launches"
+            return Combined(
+                one, counter.unit, ncu, _("of {kernel}").format(kernel=kernel), derived=derived
+            )
+        several = _("{known} launches").format(known=len(known))
         if counter.over_launches == "sum":
-            total = sum(reading.value for reading, _ in known)
-            return Combined(total, counter.unit, ncu, f"sum of {several}", derived=derived)
-        whole = sum(weight for _, weight in known)
+            total = sum(reading.value for reading, __ in known)
+            return Combined(
+                total,
+                counter.unit,
+                ncu,
+                _("sum of {several}").format(several=several),
+                derived=derived,
+            )
+        whole = sum(weight for __, weight in known)
         if not self._word or not whole:
-            mean = sum(reading.value for reading, _ in known) / len(known)
-            return Combined(mean, counter.unit, ncu, f"plain mean of {several}", derived=derived)
+            mean = sum(reading.value for reading, __ in known) / len(known)
+            return Combined(
+                mean,
+                counter.unit,
+                ncu,
+                _("plain mean of {several}").format(several=several),
+                derived=derived,
+            )
         mean = sum(reading.value * weight for reading, weight in known) / whole
-        words = f"mean of {several}, by {self._word}"
+        words = _("mean of {several}, by {word}").format(several=several, word=self._word)
         return Combined(mean, counter.unit, ncu, words, derived=derived)
 
 
@@ -296,7 +317,7 @@ def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchP
 
 def _heaviest(launches: Sequence[Launch], among: Sequence[int]) -> list[int]:
     """The first launch that weighs most of all, if it is among some."""
-    weights, _ = weights_of(launches)
+    weights, __ = weights_of(launches)
     return [at for at in among if weights[at] == max(weights)][:1]
 
 
@@ -346,7 +367,7 @@ class _Matching:
             for b in self.right
             if (score := likeness(self.old[a], self.new[b])) >= _ALIKE
         ]
-        for _, a, b in sorted(scores, reverse=True):
+        for __, a, b in sorted(scores, reverse=True):
             if -a in self.left and -b in self.right:
                 self.take(-a, -b, "renamed")
 

@@ -32,6 +32,7 @@ from workbench.analysis.source.files import SourceState, compare_sources
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.source.links import Line, LineLink, cheapest, plain_name
 from workbench.counters import catalog
+from workbench.language import N_, _
 from workbench.model import Column, Launch, Number, Profile, Record, line_counters
 from workbench.sass import (
     COPIES,
@@ -158,9 +159,17 @@ def launch_changes(old: Profile, new: Profile, a: Launch, b: Launch) -> tuple[st
     if plain_name(a.kernel) == plain_name(b.kernel) and instances[0] != instances[1]:
         # One template, two instances: no line differs, but what was compiled does.
         first, second = _folded(instances[0], instances[1])
-        out.append(f"template arguments {first or '—'} → {second or '—'}")
+        out.append(
+            _("template arguments {value} → {value2}").format(
+                value=first or "—", value2=second or "—"
+            )
+        )
     if a.dynamic_shared != b.dynamic_shared:
-        out.append(f"dynamic shared memory {a.dynamic_shared} → {b.dynamic_shared} B")
+        out.append(
+            _("dynamic shared memory {dynamic_shared} → {dynamic_shared2} B").format(
+                dynamic_shared=a.dynamic_shared, dynamic_shared2=b.dynamic_shared
+            )
+        )
     cluster = ("launch__cluster_dim_x", "launch__cluster_dim_y", "launch__cluster_dim_z")
     x_size, y_size = ([launch.metrics.get(n) for n in cluster] for launch in (a, b))
     if all(x_size) and all(y_size) and x_size != y_size:
@@ -168,8 +177,11 @@ def launch_changes(old: Profile, new: Profile, a: Launch, b: Launch) -> tuple[st
     if old.build is not None and new.build is not None and old.build.flags != new.build.flags:
         gone = [flag for flag in old.build.flags if flag not in new.build.flags]
         come = [flag for flag in new.build.flags if flag not in old.build.flags]
-        said = [*(f"without {flag}" for flag in gone), *(f"with {flag}" for flag in come)]
-        out.append(f"flags {', '.join(said)}")
+        said = [
+            *(_("without {flag}").format(flag=flag) for flag in gone),
+            *(_("with {flag}").format(flag=flag) for flag in come),
+        ]
+        out.append(_("flags {said}").format(said=", ".join(said)))
     return tuple(out)
 
 
@@ -325,8 +337,8 @@ class Placing:
             return Placed(unit, PartKey("launch", symbol=kernel, note=word), (kernel,))
         found = self._link(a, b)
         if found is not None:
-            hunks = tuple(sorted({hunk for hunk, _ in found.labels}))
-            symbols = tuple(sorted({symbol for _, symbol in found.labels}))
+            hunks = tuple(sorted({hunk for hunk, __ in found.labels}))
+            symbols = tuple(sorted({symbol for __, symbol in found.labels}))
             one = symbols[0] if len(hunks) == len(symbols) == 1 else ""
             return Placed(unit, PartKey("symbol", hunks, one), symbols, found.via)
         known = a or b
@@ -407,9 +419,9 @@ class LineShare(Record, frozen=True):
 
 #: What is said of an amount that is linked to no change.
 _ELSEWHERE = {
-    "no-line": "instructions of no source line",
-    "no-samples": "launches too short for a warp sample",
-    "device": "another device",
+    "no-line": N_("instructions of no source line"),
+    "no-samples": N_("launches too short for a warp sample"),
+    "device": N_("another device"),
 }
 
 
@@ -436,26 +448,30 @@ class Linked(Record, frozen=True):
     @property
     def elsewhere(self) -> str:
         """Why it may have changed, where it is linked to no edit: by its `note`."""
-        return _ELSEWHERE.get(self.note, "the compiler, or noise")
+        return _(_ELSEWHERE.get(self.note, N_("the compiler, or noise")))
 
     @property
     def name(self) -> str:
         """``As (hunk 2)``; ``Hunk 4``; ``Hunks 4 and 5``; ``Launch of split_rows``."""
         if self.hunks and self.link in ("hunk", "symbol"):
             if len(self.hunks) > 1:
-                return f"Hunks {listed(list(map(str, self.hunks)))}"
+                return _("Hunks {str}").format(str=listed(list(map(str, self.hunks))))
             if self.link == "hunk":
-                return f"Hunk {self.hunk}"
-            return f"{listed(self.symbols, 3)} (hunk {self.hunk})"
+                return _("Hunk {hunk}").format(hunk=self.hunk)
+            return _("{symbols} (hunk {hunk})").format(
+                symbols=listed(self.symbols, 3), hunk=self.hunk
+            )
         if self.link == "launch":
-            return f"Launch of {self.symbol}" if self.symbol else "Launch"
+            return (
+                _("Launch of {symbol}").format(symbol=self.symbol) if self.symbol else _("Launch")
+            )
         if self.link == "unknown":
-            return "Source unknown"
+            return _("Source unknown")
         known = {
-            "no-line": "Unattributed, no source line",
-            "no-samples": "Launches without samples",
+            "no-line": _("Unattributed, no source line"),
+            "no-samples": _("Launches without samples"),
         }
-        return known.get(self.note, "Unattributed")
+        return known.get(self.note, _("Unattributed"))
 
     @property
     def hunk(self) -> int | None:
@@ -563,7 +579,7 @@ def attribute(old: Profile, new: Profile, placing: Placing | None = None) -> Att
     }
     words = list(diff.words)
     if not names:
-        words.append("no counter is known per line on both sides")
+        words.append(_("no counter is known per line on both sides"))
     return Attribution(
         hunks=diff.hunks,
         counters=splits,
@@ -590,9 +606,9 @@ def _line_counters(old: Profile, new: Profile) -> tuple[list[str], dict[str, str
         for side, profile, tables in zip(("old", "new"), (old, new), columns, strict=True):
             found = [table[name] for table in tables if name in table]
             if not found and not _is_zero(profile, name):
-                missing[name] = f"not recorded per line on the {side} side"
+                missing[name] = _("not recorded per line on the {side} side").format(side=side)
             elif not all(map(_is_finite, found)):
-                missing[name] = f"not a number on the {side} side"
+                missing[name] = _("not a number on the {side} side").format(side=side)
         if name not in missing:
             good.append(name)
     return good, missing
@@ -660,7 +676,7 @@ def _split(
             hunks=key.hunks,
             symbols=names_of(parts[key]),
             note=key.note,
-            delta=_plain(sum(amount for amount, _ in parts[key])),
+            delta=_plain(sum(amount for amount, __ in parts[key])),
             lines=_line_shares(placing.paths, sorted(parts[key], key=_by_weight)),
             callers=_callers(placing, key, parts[key]),
         )

@@ -14,14 +14,15 @@ from workbench import units
 from workbench.analysis.aggregate import value_of
 from workbench.analysis.limits.limit import GROUP, SAMPLES, HotLine, sampled_lines
 from workbench.counters import Counter, catalog, line_metric
+from workbench.language import N_, _
 from workbench.model import Launch, LineKey, Number, Profile, line_counters
 
 #: Id, title, counter, its ideal ("" where it has none).
 COUNTED = (
-    ("global", "Global sectors", "global_sectors", "global_sectors_ideal"),
-    ("shared", "Shared wavefronts", "shared_wavefronts", "shared_wavefronts_ideal"),
-    ("local", "Local sectors", "local_sectors", ""),
-    ("instructions", "Instructions", "instructions", ""),
+    ("global", N_("Global sectors"), "global_sectors", "global_sectors_ideal"),
+    ("shared", N_("Shared wavefronts"), "shared_wavefronts", "shared_wavefronts_ideal"),
+    ("local", N_("Local sectors"), "local_sectors", ""),
+    ("instructions", N_("Instructions"), "instructions", ""),
 )
 #: Stalls of a line that are told.
 _STALLS = 3
@@ -106,7 +107,11 @@ def counted_beside(side: Iterable[tuple[Launch, Lines]], counter: str, ideal: st
 def _beyond(total: Number, least: Number) -> str:
     if total <= least:
         return ""
-    return f"{units.factor(total / least)} the ideal" if least else "all of it excess"
+    return (
+        _("{factor} the ideal").format(factor=units.factor(total / least))
+        if least
+        else _("all of it excess")
+    )
 
 
 # --- at the end of a line, and in a box above it -------------------------------------------------
@@ -156,36 +161,38 @@ def beside(profile: Profile) -> dict[LineKey, list[Beside]]:
     for launch in launches if len(launches) == 1 else ():
         for line in sampled_lines(launch):
             out[line.key] += [
-                Beside(state, state.title, _percent(share), "of the line's samples")
+                Beside(state, state.title, _percent(share), _("of the line's samples"))
                 for state, share in line.stalls[:_STALLS]
             ]
     side = [(launch, line_counters(launch)) for launch in launches]
-    for _, title, name, ideal in COUNTED:
+    for __, title, name, ideal in COUNTED:
         counter = catalog()[name]
         each = _each(launches, name, ideal) if ideal else {}
         for key, amount in counted_beside(side, name, ideal).items():
             if key[1] > 0:
                 said = each.get(key, "")
-                found = Beside(counter, title, amount.text, amount.note, bool(said), said)
+                found = Beside(counter, _(title), amount.text, amount.note, bool(said), said)
                 out[key].append(found)
     return dict(out)
 
 
 def _shares(profile: Profile, launches: list[Launch]) -> dict[LineKey, Beside]:
     """The lines' parts of the time, or where no duration is known those of the samples."""
-    spent, id_, title = time_beside(profile), "duration", "Time"
+    spent, id_, title = time_beside(profile), "duration", _("Time")
     durations = [value_of(each, "duration") for each in launches if sampled_lines(each)]
     # Samples without a line are of the time as well.
     whole = float(sum(each for each in durations if each))
     if not spent and len(launches) == 1:
-        spent, id_, title, whole = samples_beside(launches[0]), SAMPLES, "Samples", 1.0
+        spent, id_, title, whole = samples_beside(launches[0]), SAMPLES, _("Samples"), 1.0
     telling = {line.key for each in launches for line in sampled_lines(each) if line.telling}
     return {
         key: Beside(
             *(
                 catalog()[id_],
                 title,
-                f"{_percent(each.total / whole)} of the {title.lower()}",
+                _("{percent} of the {lower}").format(
+                    percent=_percent(each.total / whole), lower=title.lower()
+                ),
                 each.note,
             ),
             key in telling,
@@ -219,7 +226,9 @@ def _each(launches: list[Launch], counter: str, ideal: str) -> dict[LineKey, str
                 for place, number in enumerate((amount, least.get(row, 0), ran[row])):
                     own[place] += number
     return {
-        key: f"{units.digits3(taken / ran)} a request, ideal {units.digits3(best / ran)}"
+        key: _("{digits3} a request, ideal {digits32}").format(
+            digits3=units.digits3(taken / ran), digits32=units.digits3(best / ran)
+        )
         for key, (taken, best, ran) in sums.items()
         if key not in unknown
     }

@@ -52,13 +52,14 @@ from workbench.analysis.timing import Speed, TimeChange, time_change
 from workbench.counters import DERIVED, IMPLAUSIBLE, Counter, Missing, bound_broken, catalog
 from workbench.errors import InconclusiveError
 from workbench.gpus import Chip, chip_for
+from workbench.language import N_, _
 from workbench.model import Number, Profile, Record, Timing
 from workbench.units import faster, points, quantity, relative, several, signed
 
 Movement = Literal["better", "worse", "changed", "same", "missing"]
 
 #: What no verdict depends on: a warning, and notices of a profile by their codes.
-_SEEDS, _KEPT = "different input seeds", ("raw-not-kept", "raw-too-large", "library-kernel")
+_SEEDS, _KEPT = N_("different input seeds"), ("raw-not-kept", "raw-too-large", "library-kernel")
 #: Two captures whose SM clocks differ by more than this are not of the code alone.
 _CLOCK_DRIFT = 0.03
 #: Counters of blocks on an SM by what each resource leaves room for.
@@ -184,7 +185,10 @@ class Comparison(Record, frozen=True):
     @property
     def refusals(self) -> list[str]:
         """What must stand before any number of a comparison that was forced."""
-        return [f"not comparable, compared by force: {reason}" for reason in self.reasons]
+        return [
+            _("not comparable, compared by force: {reason}").format(reason=reason)
+            for reason in self.reasons
+        ]
 
     @property
     def speed(self) -> Speed | None:
@@ -214,7 +218,11 @@ def label_of(profile: Profile) -> str:
     if profile.version:
         return profile.version
     names = list(dict.fromkeys(launch.kernel for launch in profile.launches))
-    return names[0] if len(names) == 1 else f"{len(profile.launches)} launches"
+    return (
+        names[0]
+        if len(names) == 1
+        else _("{launches} launches").format(launches=len(profile.launches))
+    )
 
 
 def compare(
@@ -256,10 +264,16 @@ def compare(
         broken = [key for key, value in values.items() if _is_nan(value)]
         if broken:
             shown = ", ".join(broken[:4]) + (" …" if len(broken) > 4 else "")
-            reasons.append(f"{several(len(broken), 'NaN counter')} of {name} ({shown})")
+            number = several(len(broken), "NaN counter")
+            reasons.append(
+                _("{number} of {name} ({shown})").format(number=number, name=name, shown=shown)
+            )
     if reasons and not force:
         raise InconclusiveError(
-            f"{names[0]} and {names[1]} are not comparable: " + "; ".join(reasons),
+            _("{names_0} and {names_1} are not comparable: ").format(
+                names_0=names[0], names_1=names[1]
+            )
+            + _("; ").join(reasons),
             _remedy(old, new),
         )
     time = time_change(old_time, new_time, across=across)
@@ -278,7 +292,7 @@ def compare(
     impossible += [text for one in (old_time, new_time) if one for text in implausible_time(one)]
     warnings += impossible
     if time is None and old_time is not None and new_time is not None:
-        warnings.append("the two times differ in device, problem or cache policy: not compared")
+        warnings.append(_("the two times differ in device, problem or cache policy: not compared"))
     if time is not None:
         duration, clock = (next(d for d in deltas if d.id == n) for n in ("duration", "sm_clock"))
         # Where but one of them moved, the step's sentence says so.
@@ -303,7 +317,7 @@ def compare(
         machine_chances=machine_chances(old, new),
         implausible=tuple(impossible),
         provenance=(
-            *(said for said in warnings if said.startswith(_SEEDS)),
+            *(said for said in warnings if said.startswith(_(_SEEDS))),
             *misread_sides(old, new),
         ),
     )
@@ -316,13 +330,14 @@ def _remedy(old: Profile, new: Profile) -> str:
     lone = next((side for side in (old, new) if side.engine == "ncu" and side.version), None)
     if lone is not None and {old.engine, new.engine} == {"ncu", "emulator"}:
         name = f"{lone.study}/{lone.version}"
-        return (
-            f"Count the other one in the emulator too: `workbench profile {name} --problem "
-            f"{lone.problem} --engine emulator`; or add --force to see the difference all the same."
-        )
-    return (
-        "Compare profiles of one device, problem, engine and clock policy, "
-        "or add --force to see the difference all the same."
+        return _(
+            "Count the other one in the emulator too: `workbench profile {name} "
+            "--problem {problem} --engine emulator`; or add --force to see the "
+            "difference all the same."
+        ).format(name=name, problem=lone.problem)
+    return _(
+        "Compare profiles of one device, problem, engine and clock policy, or "
+        "add --force to see the difference all the same."
     )
 
 
@@ -338,20 +353,22 @@ def incomparable(old: Profile, new: Profile, *, across: bool = False) -> list[st
 
     def differ(what: str, a: str, b: str) -> None:
         if a and b and a != b:
-            reasons.append(f"different {what} ({a}, {b})")
+            reasons.append(_("different {what} ({a}, {b})").format(what=what, a=a, b=b))
 
     for profile in (old, new):
         if not any(launch.profiled for launch in profile.launches):
-            reasons.append(f"{label_of(profile)} holds no profiled launch")
-    differ("engines", old.engine, new.engine)
+            reasons.append(
+                _("{label_of} holds no profiled launch").format(label_of=label_of(profile))
+            )
+    differ(_("engines"), old.engine, new.engine)
     if not across:
-        differ("devices", old.device.name, new.device.name)
-    differ("studies", old.study, new.study)
-    differ("problems", old.problem, new.problem)
+        differ(_("devices"), old.device.name, new.device.name)
+    differ(_("studies"), old.study, new.study)
+    differ(_("problems"), old.problem, new.problem)
     if old.problem == new.problem and old.parameters and new.parameters:
-        differ("parameters", _parameters(old), _parameters(new))
-    differ("major versions of ncu", _major(old), _major(new))
-    differ("clock policies", old.capture.clock_control, new.capture.clock_control)
+        differ(_("parameters"), _parameters(old), _parameters(new))
+    differ(_("major versions of ncu"), _major(old), _major(new))
+    differ(_("clock policies"), old.capture.clock_control, new.capture.clock_control)
     return reasons
 
 
@@ -379,25 +396,28 @@ def _warnings(
 ) -> list[str]:
     warnings = []
     for what, a, b in (
-        ("cache policies", old.capture.cache_control, new.capture.cache_control),
-        ("replay modes", old.capture.replay_mode, new.capture.replay_mode),
-        ("drivers", old.tools.get("driver", ""), new.tools.get("driver", "")),
-        ("input seeds", _seed(old), _seed(new)),
+        (_("cache policies"), old.capture.cache_control, new.capture.cache_control),
+        (_("replay modes"), old.capture.replay_mode, new.capture.replay_mode),
+        (_("drivers"), old.tools.get("driver", ""), new.tools.get("driver", "")),
+        (_("input seeds"), _seed(old), _seed(new)),
     ):
         if a and b and a != b:
-            warnings.append(f"different {what}: {a}, {b}")
+            warnings.append(_("different {what}: {a}, {b}").format(what=what, a=a, b=b))
     clocks = before["sm_clock"], after["sm_clock"]
     if isinstance(clocks[0], Combined) and isinstance(clocks[1], Combined):
         first, second = float(clocks[0].value), float(clocks[1].value)
         if abs(first - second) > _CLOCK_DRIFT * max(first, second):
             warnings.append(
-                f"the SM clock differed: {quantity(first, 'hz')}, {quantity(second, 'hz')}; "
-                "compare cycles rather than duration"
+                _(
+                    "the SM clock differed: {first}, {second}; compare cycles rather than duration"
+                ).format(first=quantity(first, "hz"), second=quantity(second, "hz"))
             )
     skipped = sum(not launch.profiled for p in (old, new) for launch in p.launches)
     if skipped:
         warnings.append(
-            f"{several(skipped, 'launch', 'launches')} listed but never profiled, and left out"
+            _("{skipped} listed but never profiled, and left out").format(
+                skipped=several(skipped, "launch", "launches")
+            )
         )
     debug = both_for_debugging(old, new)
     said = (*misread_sides(old, new), *conflicts_told(old, new))
@@ -427,7 +447,7 @@ def _delta(
     result = partial(
         Delta,
         id=counter.id,
-        title=counter.title + (DERIVED if derived else ""),
+        title=counter.title + (_(DERIVED) if derived else ""),
         derived=derived,
         group=counter.group,
         unit=counter.unit,
@@ -440,10 +460,10 @@ def _delta(
     if isinstance(old, Missing) or isinstance(new, Missing):
         lacking = {
             name: side.reason
-            for name, side in (("old", old), ("new", new))
+            for name, side in ((N_("old"), old), (N_("new"), new))
             if isinstance(side, Missing)
         }
-        reason = "; ".join(f"{name}: {why}" for name, why in lacking.items())
+        reason = _("; ").join(f"{_(name)}{_(': ')}{why}" for name, why in lacking.items())
         if len(lacking) == 2 and len(set(lacking.values())) == 1:
             reason = lacking["old"]
         return result(delta=None, relative=None, moved=False, verdict="missing", reason=reason)
@@ -457,9 +477,11 @@ def _delta(
 
 def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None]) -> Delta:
     """A counter of which a side is what no run can have moved nothing, and explains nothing."""
-    sides = zip(("old", "new"), (delta.old, delta.new), chips, strict=True)
+    sides = zip((_("old"), _("new")), (delta.old, delta.new), chips, strict=True)
     broken = [
-        f"{side}: {IMPLAUSIBLE}, {bound} is possible"
+        _("{side}: {implausible}, {bound} is possible").format(
+            side=side, implausible=_(IMPLAUSIBLE), bound=bound
+        )
         for side, value, chip in sides
         if value is not None and (bound := bound_broken(delta.id, value, most_on(chip, delta.id)))
     ]
@@ -609,11 +631,11 @@ def disagreement(
     low, middle, high = recorded
     if low * (1 - _DISAGREE) <= profiled <= high * (1 + _DISAGREE):
         return []
-    text = (
-        f"the times and the profiler disagree: {faster(middle)} by the recorded times, "
-        f"{faster(profiled)} under the profiler"
-    )
+    text = _(
+        "the times and the profiler disagree: {middle} by the recorded times, "
+        "{profiled} under the profiler"
+    ).format(middle=faster(middle), profiled=faster(profiled))
     if clocks:
         old, new = (quantity(clock, "hz") for clock in clocks)
-        text += f" (where the SM clock was {old}, then {new})"
+        text += _(" (where the SM clock was {old}, then {new})").format(old=old, new=new)
     return [text]

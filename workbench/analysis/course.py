@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from workbench.analysis.absent import Maybe, over, plus, times
 from workbench.counters import catalog
+from workbench.language import _
 from workbench.model import Launch, Profile, Record, Timeline
 
 _PEAK = r"(_realtime)?\.avg\.pct_of_peak_sustained_elapsed$"
@@ -53,7 +54,9 @@ class Lane(Record, frozen=True):
         """The metric; of a pass that was over before the run is, how much of it is known."""
         if self.sampled == 1.0:
             return self.ncu
-        return f"{self.ncu}, sampled for the first {100 * self.sampled:.0f}% of the run"
+        return _("{ncu}, sampled for the first {sampled:.0f}% of the run").format(
+            ncu=self.ncu, sampled=100 * self.sampled
+        )
 
 
 class Course(Record, frozen=True):
@@ -128,7 +131,7 @@ def _states(line: Timeline) -> tuple[Lane, ...]:
         if (found := _STATE.match(name))
     }
     # A share of all waiting warps is known where all their states are.
-    totals = [plus(*values) for values in zip(*(v for _, v in known.values()), strict=True)]
+    totals = [plus(*values) for values in zip(*(v for __, v in known.values()), strict=True)]
     lanes = (
         _lane(_title(state), name, [_share(*pair) for pair in zip(values, totals, strict=True)])
         for name, (state, values) in known.items()

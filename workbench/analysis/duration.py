@@ -34,17 +34,18 @@ from workbench.analysis.attribution import (
 from workbench.analysis.blame import UNITS, Account, Culprit, Debt, blame_launch
 from workbench.analysis.limits.limit import LEAST_SAMPLES, UNSAMPLED
 from workbench.counters import Reading, read
+from workbench.language import N_, _, told
 from workbench.model import Estimate, Profile, Record
 
 #: 95% of a normal distribution lie within this many standard deviations.
 _Z = 1.959963984540054
 
-METHOD = (
-    "estimate: the share of the warp samples that a line is to blame for, times the duration; "
-    "intervals are 95% and cover the sampling error alone"
+METHOD = N_(
+    "estimate: the share of the warp samples that a line is to blame for, "
+    "times the duration; intervals are 95% and cover the sampling error alone"
 )
 #: Added where one side's instructions say nothing of who waits for whom.
-UNFOLLOWED = "; without SASS, time stays on the lines that waited"
+UNFOLLOWED = N_("; without SASS, time stays on the lines that waited")
 
 #: Paths that are kept of a part, and lines of a queue on either end of one.
 _PATHS, _ENDS = 4, 6
@@ -142,7 +143,7 @@ def _interval(shares: _Amounts, wholes: Sequence[_Whole]) -> tuple[float, float,
     down = up = 0.0
     # One share per launch and side: counts of the same launch add before the error is taken.
     for number, units in shares.items():
-        sign, time, total, _ = wholes[number]
+        sign, time, total, __ = wholes[number]
         low, high = wilson(units / UNITS, total)
         share, seconds = units / (UNITS * total), float(time)
         below, above = (share - low) * seconds, (high - share) * seconds
@@ -215,7 +216,7 @@ class _Spent:
     def _follow(
         self, debt: Debt, causes: tuple[Culprit, ...], places: list[int], whole: _Whole
     ) -> None:
-        sign, seconds, total, _ = whole
+        sign, seconds, total, __ = whole
         waited: dict[int, int] = defaultdict(int)
         blamed: dict[int, tuple[int, str]] = {}
         for row, count in debt.waited.items():
@@ -251,10 +252,14 @@ def split_time(old: Profile, new: Profile, placing: Placing | None = None) -> Ti
         for number, launch in enumerate(profile.launches):
             if not launch.profiled:
                 continue
-            where = f"the {'new' if side else 'old'} side's {launch.kernel}"
+            where = _(("the old side's {kernel}", "the new side's {kernel}")[side]).format(
+                kernel=launch.kernel
+            )
             reading = read(launch, "duration")
             if not isinstance(reading, Reading):
-                return f"time cannot be split: {where} has no duration ({reading.reason})"
+                return _("time cannot be split: {where} has no duration ({reason})").format(
+                    where=where, reason=told(reading.reason)
+                )
             blame = blame_launch(launch)
             duration = Fraction(reading.value)
             durations[side] += duration
@@ -268,7 +273,7 @@ def split_time(old: Profile, new: Profile, placing: Placing | None = None) -> Ti
             unit = sign * duration / (UNITS * blame.samples)
             spent.add(side, number, blame, _Whole(sign, duration, blame.samples, unit))
     if any(part > UNSAMPLED * whole for part, whole in zip(short, durations, strict=True)):
-        return f"time cannot be split: {which} has no warp samples by line"
+        return _("time cannot be split: {which} has no warp samples by line").format(which=which)
     lines: dict[PartKey, list[tuple[Fraction, Placed]]] = defaultdict(list)
     for place, amount in spent.lines.items():
         placed = spent.placing.placed[place]
@@ -287,7 +292,7 @@ def split_time(old: Profile, new: Profile, placing: Placing | None = None) -> Ti
             ),
             *([_unsampled(float(short[1] - short[0]))] if any(short) else []),
         ),
-        method=METHOD if followed else METHOD + UNFOLLOWED,
+        method=_(METHOD) if followed else _(METHOD) + _(UNFOLLOWED),
     )
 
 

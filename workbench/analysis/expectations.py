@@ -31,6 +31,7 @@ from msgspec.structs import replace
 from workbench.analysis.aggregate import ESTIMATE
 from workbench.analysis.compare import Comparison, Delta, at, doubt
 from workbench.counters import Counter, catalog
+from workbench.language import N_, _
 from workbench.model import Profile, Record, Rule
 from workbench.specs import Expectation, Prediction, parse_prediction
 from workbench.units import quantity, relative
@@ -92,7 +93,7 @@ def judge(
     found = tuple(_judge(expectation, comparison) for expectation in expectations)
     if not unchanged:
         return found
-    words = "source and launch are unchanged"
+    words = _("source and launch are unchanged")
     return tuple(replace(one, verdict="inconclusive", reason=words) for one in found)
 
 
@@ -100,7 +101,7 @@ def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
     prediction = parse_prediction(expectation.change)
     counter = find_counter(expectation.counter)
     delta = next((d for d in comparison.counters if counter and d.id == counter.id), None)
-    observed, reason = "—", f"no counter {expectation.counter!r}"
+    observed, reason = "—", _("no counter {counter!r}").format(counter=expectation.counter)
     verdict: Verdict = "inconclusive"
     if counter is not None and counter.id == "duration" and comparison.time is not None:
         # Times measured outside of the profiler are the better ones.
@@ -114,7 +115,7 @@ def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
         observed = observed_change(delta)
         verdict, reason = _settled(prediction, delta, partial(_by_count, prediction))
     elif delta is not None:
-        reason = delta.reason or "missing on one side"
+        reason = delta.reason or _("missing on one side")
     return Judgement(
         counter=expectation.counter,
         expected=expectation.change,
@@ -129,7 +130,7 @@ def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
 
 #: Counters that the emulator has of PTX, where a GPU counts machine instructions.
 _OF_PTX = ("ptx__inst_executed", "ptx__thread_inst_executed", "ptx__thread_inst_executed_true")
-PTX_COUNTED = "PTX was counted, not machine instructions"
+PTX_COUNTED = N_("PTX was counted, not machine instructions")
 
 
 def of_machine(delta: Delta, comparison: Comparison) -> Delta | None:
@@ -166,7 +167,7 @@ def _by_estimate(
     """What is observed, the verdict and its reason for a counter of `_OF_PTX`."""
     estimated = of_machine(delta, comparison)
     if estimated is None:
-        return observed_change(delta), "inconclusive", PTX_COUNTED
+        return observed_change(delta), "inconclusive", _(PTX_COUNTED)
 
     def decide(one: Delta) -> tuple[Verdict, str]:
         assert one.old is not None and one.new is not None
@@ -174,7 +175,9 @@ def _by_estimate(
         alike = one.new == one.old and not delta.moved
         return _within_error(prediction, float(one.old), float(one.new), alike, delta.unit)
 
-    return f"{observed_change(estimated)} (estimated)", *_settled(prediction, estimated, decide)
+    return _("{observed_change} (estimated)").format(
+        observed_change=observed_change(estimated)
+    ), *_settled(prediction, estimated, decide)
 
 
 def _within_error(
@@ -186,8 +189,10 @@ def _within_error(
     low, high = new * (1 - ESTIMATE_ERROR), new * (1 + ESTIMATE_ERROR)
     could_be = (new, low, high, *([old] if low <= old <= high else []))
     verdicts = [_decide(prediction, old, at, 0.0, at != old, unit) for at in could_be]
-    if len({verdict for verdict, _ in verdicts}) > 1:
-        return "inconclusive", f"the estimate may be off by {ESTIMATE_ERROR:.0%}"
+    if len({verdict for verdict, __ in verdicts}) > 1:
+        return "inconclusive", _("the estimate may be off by {estimate_error:.0%}").format(
+            estimate_error=ESTIMATE_ERROR
+        )
     return verdicts[0]
 
 
@@ -206,34 +211,42 @@ def _decide(
     form, number = prediction.form, prediction.number
     if form == "same":
         if moved and relative(old, new) == "±0%":
-            return "confirmed", "it moved by less than 0.05%"
-        return ("refuted", "it moved") if moved else ("confirmed", "it did not leave its noise")
+            return "confirmed", _("it moved by less than 0.05%")
+        return (
+            ("refuted", _("it moved")) if moved else ("confirmed", _("it did not leave its noise"))
+        )
     if form in ("up", "down"):
         if not moved:
             if new == old and noise <= _EXACT * abs(old):
-                return "refuted", "it did not change"
+                return "refuted", _("it did not change")
             if new == old:
-                return "inconclusive", "it did not change"
+                return "inconclusive", _("it did not change")
             if abs(new - old) > noise:
                 # Few captures: their ranges, widened for their number, decide.
-                return "inconclusive", "the ranges of the repeated captures overlap"
-            return "inconclusive", f"the change lies within the noise, {quantity(noise, unit)}"
+                return "inconclusive", _("the ranges of the repeated captures overlap")
+            return "inconclusive", _("the change lies within the noise, {noise}").format(
+                noise=quantity(noise, unit)
+            )
         right = (new > old) == (form == "up")
-        return ("confirmed", "") if right else ("refuted", "it moved the other way")
+        return ("confirmed", "") if right else ("refuted", _("it moved the other way"))
     if form == "peak" and unit != "%":
-        return "inconclusive", "the counter is not in percent of a peak"
+        return "inconclusive", _("the counter is not in percent of a peak")
     if form in ("ratio", "bound", "peak"):
         if form == "ratio" and old == 0:
-            return "inconclusive", "the old value is zero, so there is no ratio"
+            return "inconclusive", _("the old value is zero, so there is no ratio")
         scale = {"ratio": old, "bound": 1.0, "peak": 100.0}[form]
         bound = number * scale
         if BOUNDS[prediction.sign](new, bound):
             return "confirmed", ""
         near = abs(new - bound) <= noise and noise > 0
-        short = f"{quantity(abs(new - bound), unit)} off the bound"
-        return ("inconclusive", f"{short}, within the noise") if near else ("refuted", short)
+        short = _("{bound} off the bound").format(bound=quantity(abs(new - bound), unit))
+        return (
+            ("inconclusive", _("{short}, within the noise").format(short=short))
+            if near
+            else ("refuted", short)
+        )
     if form in ("relative", "factor") and old == 0:
-        return "inconclusive", "the old value is zero, so there is no relative change"
+        return "inconclusive", _("the old value is zero, so there is no relative change")
     return _reach(prediction, old, new, noise, unit)
 
 
@@ -254,21 +267,25 @@ def _reach(
     if abs(way) <= noise and new != target:
         # What was to stay where it is, or hardly to move, and left for elsewhere.
         if abs(new - old) > noise and (missing > noise if exact else (new - old) * way < 0):
-            beyond = f"it went {quantity(missing, unit)} beyond"
-            return "refuted", beyond if exact else "it moved the other way"
-        return "inconclusive", f"the predicted change is below the noise, {quantity(noise, unit)}"
+            beyond = _("it went {missing} beyond").format(missing=quantity(missing, unit))
+            return "refuted", beyond if exact else _("it moved the other way")
+        return "inconclusive", _("the predicted change is below the noise, {noise}").format(
+            noise=quantity(noise, unit)
+        )
     if way == 0:
         return "confirmed", ""
     covered = (new - old) / way
     if covered >= REACHED and not (exact and covered > 2 - REACHED):
         return "confirmed", ""
     if missing <= noise:
-        return "inconclusive", f"{quantity(missing, unit)} short, within the noise"
+        return "inconclusive", _("{missing} short, within the noise").format(
+            missing=quantity(missing, unit)
+        )
     if covered <= 0:
-        return "refuted", "it did not move that way"
+        return "refuted", _("it did not move that way")
     if exact and covered > 1:
-        return "refuted", f"it went {quantity(missing, unit)} beyond"
-    return "refuted", f"{100 * covered:.0f}% of the predicted change"
+        return "refuted", _("it went {missing} beyond").format(missing=quantity(missing, unit))
+    return "refuted", _("{covered:.0f}% of the predicted change").format(covered=100 * covered)
 
 
 def side_effects(comparison: Comparison, expectations: Sequence[Expectation]) -> tuple[Delta, ...]:
@@ -358,7 +375,7 @@ def score(old: Profile, new: Profile, speedup: float) -> tuple[Score, ...]:
         speedup: Old time over new time, measured outside of the profiler if possible.
     """
     gained = 1.0 - 1.0 / speedup
-    later = {(rule.id, title): promised for _, rule, title, promised in _promises(new)}
+    later = {(rule.id, title): promised for __, rule, title, promised in _promises(new)}
     return tuple(
         weigh(
             Score(

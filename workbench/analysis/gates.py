@@ -53,6 +53,7 @@ from workbench.analysis.regression import (
 )
 from workbench.counters import catalog
 from workbench.errors import UsageError
+from workbench.language import _, told
 from workbench.model import Estimate, Record, Timing
 from workbench.units import quantity, relative
 
@@ -117,24 +118,29 @@ def read_rules(settings: Mapping[str, object]) -> Rules:
     table = settings.get("check", {})
     if not isinstance(table, dict):
         raise UsageError(
-            "[tool.workbench.check] must be a table", "`workbench docs how-to/ci` shows one."
+            _("[tool.workbench.check] must be a table"), _("`workbench docs how-to/ci` shows one.")
         )
     for key in table:
         if key not in _KEYS:
             raise UsageError(
-                f"[tool.workbench.check] has no setting {key!r}", f"It knows {', '.join(_KEYS)}."
+                _("[tool.workbench.check] has no setting {key!r}").format(key=key),
+                _("It knows {keys}.").format(keys=", ".join(_KEYS)),
             )
     require = table.get("require_expectations", False)
     if not isinstance(require, bool):
         raise UsageError(
-            f"require_expectations must be true or false, not {require!r}",
-            "Correct it in [tool.workbench.check].",
+            _("require_expectations must be true or false, not {require!r}").format(
+                require=require
+            ),
+            _("Correct it in [tool.workbench.check]."),
         )
     runs = table.get("baseline_runs", Rules().baseline_runs)
     if not isinstance(runs, int) or not MIN_RUNS <= runs <= MAX_RUNS:
         raise UsageError(
-            f"baseline_runs must be a number from {MIN_RUNS} to {MAX_RUNS}, not {runs!r}",
-            "Correct it in [tool.workbench.check].",
+            _("baseline_runs must be a number from {min_runs} to {max_runs}, not {runs!r}").format(
+                min_runs=MIN_RUNS, max_runs=MAX_RUNS, runs=runs
+            ),
+            _("Correct it in [tool.workbench.check]."),
         )
     allowed = _table(table, "counters")
     bounds = _table(table, "limits")
@@ -143,8 +149,10 @@ def read_rules(settings: Mapping[str, object]) -> Rules:
         match = _LIMIT.fullmatch(str(text))
         if match is None:
             raise UsageError(
-                f"cannot read the limit {text!r} of {name} in [tool.workbench.check]",
-                'Write a bound like "<= 0" or ">= 90%".',
+                _("cannot read the limit {text!r} of {name} in [tool.workbench.check]").format(
+                    text=text, name=name
+                ),
+                _('Write a bound like "<= 0" or ">= 90%".'),
             )
         limits[catalog()[name].id] = (match[1], float(match[2]))
     return Rules(
@@ -161,8 +169,8 @@ def _table(table: Mapping[str, object], key: str) -> Mapping[str, object]:
     inner = table.get(key, {})
     if not isinstance(inner, dict):
         raise UsageError(
-            f"{key} in [tool.workbench.check] must be a table",
-            f'Write {key} = {{ spill_instructions = "…" }}.',
+            _("{key} in [tool.workbench.check] must be a table").format(key=key),
+            _('Write {key} = {{ spill_instructions = "…" }}.').format(key=key),
         )
     return inner
 
@@ -171,8 +179,10 @@ def _percent(text: object, key: str) -> float:
     match = _PERCENT.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise UsageError(
-            f"cannot read {text!r} for {key} in [tool.workbench.check]",
-            'Write a percentage in quotes, like "2%".',
+            _("cannot read {text!r} for {key} in [tool.workbench.check]").format(
+                text=text, key=key
+            ),
+            _('Write a percentage in quotes, like "2%".'),
         )
     return float(match[1])
 
@@ -200,17 +210,21 @@ def check_step(
         gates.append(_gate(version, kind, name, status, message, file, line))
 
     for reason in comparison.reasons:
-        gates.append(inconclusive(version, file, f"compared by force: {reason}"))
+        gates.append(
+            inconclusive(version, file, _("compared by force: {reason}").format(reason=reason))
+        )
     for text in comparison.implausible:
         add("limit", "plausible", "fail", text)
     for judgement in judgements:
         if not rules.timed and _takes_a_clock(judgement, comparison):
             continue
-        text = f"expected {judgement.counter} {judgement.expected}, observed {judgement.observed}"
+        text = _("expected {counter} {expected}, observed {observed}").format(
+            counter=judgement.counter, expected=judgement.expected, observed=judgement.observed
+        )
         text += f": {judgement.verdict}" + (f" ({judgement.reason})" if judgement.reason else "")
         add("expectation", judgement.counter, _STATUS[judgement.verdict], text, judgement.line)
     if rules.require_expectations and not judgements:
-        add("expectation", "expectations", "fail", "the version predicts nothing ([[expect]])")
+        add("expectation", "expectations", "fail", _("the version predicts nothing ([[expect]])"))
     allowed = rules.counters
     if comparison.clockless and not allowed:
         allowed = dict.fromkeys(COUNTED, rules.max_regression)
@@ -220,8 +234,8 @@ def check_step(
     for name, (status, text) in [*times.items(), *gated.items()]:
         said = _predicted(name, judgements) if status == "fail" else ""
         if said and name not in ("duration", *rules.counters):  # nobody asked for this gate
-            _, _, text = text.partition(": ")
-            status, said = "pass", ", as predicted"
+            text = text.partition(": ")[2]
+            status, said = "pass", _(", as predicted")
         add("regression", name, status, text + said)
     for name, (sign, bound) in rules.limits.items():
         machine = of_machine(comparison[name], comparison)
@@ -235,10 +249,10 @@ def _predicted(name: str, judgements: Sequence[Judgement]) -> str:
         counter = find_counter(judgement.counter)
         if judgement.verdict == "confirmed" and counter is not None and counter.id == name:
             setting = "max_regression" if name == "duration" else f"counters.{name}"
-            return (
-                f"; the prediction {judgement.counter} {judgement.expected} allows it, the gate "
-                f"does not: widen {setting} in [tool.workbench.check], or narrow the prediction"
-            )
+            return _(
+                "; the prediction {counter} {expected} allows it, the gate does not: "
+                "widen {setting} in [tool.workbench.check], or narrow the prediction"
+            ).format(counter=judgement.counter, expected=judgement.expected, setting=setting)
     return ""
 
 
@@ -263,7 +277,9 @@ def _time(comparison: Comparison, rules: Rules) -> tuple[Status, str]:
     text = f"{quantity(time.old_s, 's')} ({old}) → {quantity(time.new_s, 's')} ({new}), "
     text += relative(time.old_s, time.new_s)
     if status == "fail":
-        text = f"slower than allowed ({rules.max_regression:g}%): {text}"
+        text = _("slower than allowed ({max_regression:g}%): {text}").format(
+            max_regression=rules.max_regression, text=text
+        )
     elif status == "inconclusive":
         text += f"; {in_words(slowdown, status, rules.max_regression, rules.resolution)}"
     return status, text
@@ -274,15 +290,19 @@ def _regression(comparison: Comparison, name: str, allowed: float) -> tuple[Stat
     machine = of_machine(counted, comparison)
     delta = machine or counted
     if delta.old is None or delta.new is None:
-        return "inconclusive", f"{delta.title} is not known on both sides: {delta.reason}"
+        return "inconclusive", _("{title} is not known on both sides: {reason}").format(
+            title=delta.title, reason=told(delta.reason)
+        )
     text = f"{delta.title}: {observed_change(delta)}"
-    text += " (of the machine, estimated)" if delta.ncu != counted.ncu else ""
+    text += _(" (of the machine, estimated)") if delta.ncu != counted.ncu else ""
     if machine is None and _too_bad(delta, allowed):
-        return "inconclusive", f"{text}; {PTX_COUNTED}"
+        return "inconclusive", f"{text}; {_(PTX_COUNTED)}"
     if why := doubt(delta, partial(_too_bad, allowed=allowed)):
         return "inconclusive", f"{text}; {why}"
     if _too_bad(delta, allowed):
-        return "fail", f"worse than allowed ({allowed:g}%): {text}"
+        return "fail", _("worse than allowed ({allowed:g}%): {text}").format(
+            allowed=allowed, text=text
+        )
     return "pass", text
 
 
@@ -295,8 +315,12 @@ def _too_bad(delta: Delta, allowed: float) -> bool:
 
 def _limit(delta: Delta, sign: str, bound: float) -> tuple[Status, str]:
     if delta.new is None:
-        return "inconclusive", f"{delta.title} is not known: {delta.reason}"
-    text = f"{delta.title} is {quantity(delta.new, delta.unit)}, must be {sign} {bound:g}"
+        return "inconclusive", _("{title} is not known: {reason}").format(
+            title=delta.title, reason=told(delta.reason)
+        )
+    text = _("{title} is {new}, must be {sign} {bound:g}").format(
+        title=delta.title, new=quantity(delta.new, delta.unit), sign=sign, bound=bound
+    )
     holds = BOUNDS[sign]
     of_new = Chances(old=None, new=delta.chances.new) if delta.chances is not None else None
     alone = replace(delta, old=None, chances=of_new)
@@ -313,8 +337,17 @@ def turns_gate(turns: Turns, rules: Rules, *, label: str, file: str) -> Gate:
     status = verdict(turns.slowdown, allowed, resolution)
     before, after = (quantity(median(times), "s") for times in turns.samples)
     words = in_words(turns.slowdown, status, allowed, resolution)
-    text = f"{turns.problem} on {turns.device}: {before} → {after}, {words}"
-    return _gate(label, "regression", f"time on {turns.problem}", status, text, file)
+    text = _("{problem} on {device}: {before} → {after}, {words}").format(
+        problem=turns.problem, device=turns.device, before=before, after=after, words=words
+    )
+    return _gate(
+        label,
+        "regression",
+        _("time on {problem}").format(problem=turns.problem),
+        status,
+        text,
+        file,
+    )
 
 
 def run_gate(
@@ -323,8 +356,17 @@ def run_gate(
     """The gate of a recorded time beside the runs of a baseline, which are from old to new."""
     judged = judge_run(timing.time, runs, rules.max_regression, rules.resolution)
     said = judged_words(judged, timing.time, rules.max_regression, rules.resolution)
-    text = f"{timing.problem} on {timing.device.name}: {said}"
-    return _gate(label, "regression", f"baseline of {timing.problem}", judged.status, text, file)
+    text = _("{problem} on {name}: {said}").format(
+        problem=timing.problem, name=timing.device.name, said=said
+    )
+    return _gate(
+        label,
+        "regression",
+        _("baseline of {problem}").format(problem=timing.problem),
+        judged.status,
+        text,
+        file,
+    )
 
 
 def inconclusive(version: str, file: str, reason: str) -> Gate:

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from workbench.language import N_, _
 from workbench.model import Record, Timing
 from workbench.units import factor, quantity, span
 
@@ -161,11 +162,16 @@ def _cause(run: Sequence[Timing]) -> Cause:
 
 
 _WHY: dict[Cause, str] = {
-    "first-launch": "That is what its first launch costs: it seems to load or set up something "
-    "in every execution.",
-    "host": "The host could not enqueue it faster, so this is the host's time.",
-    "fixed": "Either its blocks are too few to fill the device at these sizes, or most of its "
-    "time does not depend on the size; its profile tells which (occupancy, waves).",
+    "first-launch": N_(
+        "That is what its first launch costs: it seems to load or set up "
+        "something in every execution."
+    ),
+    "host": N_("The host could not enqueue it faster, so this is the host's time."),
+    "fixed": N_(
+        "Either its blocks are too few to fill the device at these sizes, or "
+        "most of its time does not depend on the size; its profile tells which "
+        "(occupancy, waves)."
+    ),
 }
 
 
@@ -175,10 +181,18 @@ def describe(flat: Flat) -> str:
     time = span(low, high)
     first, last = flat.problems[0], flat.problems[-1]
     others = len(flat.problems) - 2
-    between = f" ({others} in between)" if others else ""
-    return (
-        f"the time of {flat.version} does not grow with the size: {time} from {first} to "
-        f"{last}{between}, where the work grows {factor(flat.growth)}. {_WHY[flat.cause]}"
+    between = _(" ({others} in between)").format(others=others) if others else ""
+    return _(
+        "the time of {version} does not grow with the size: {time} from {first} "
+        "to {last}{between}, where the work grows {growth}. {why}"
+    ).format(
+        version=flat.version,
+        time=time,
+        first=first,
+        last=last,
+        between=between,
+        growth=factor(flat.growth),
+        why=_(_WHY[flat.cause]),
     )
 
 
@@ -189,5 +203,7 @@ def warnings(timings: Iterable[Timing]) -> list[str]:
         if flat.version not in said:
             said[flat.version] = describe(flat)
         else:
-            said[flat.version] += f" Likewise from {flat.problems[0]} to {flat.problems[-1]}."
+            said[flat.version] += _(" Likewise from {problems_0} to {problems_last}.").format(
+                problems_0=flat.problems[0], problems_last=flat.problems[-1]
+            )
     return list(said.values())

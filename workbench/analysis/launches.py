@@ -4,7 +4,8 @@ A profile of a study holds one run of a version: its launches are parts that add
 report holds whatever a program launched while ncu looked on: of one kernel and one
 configuration it holds *samples*, as many as there happened to be. `merge_samples` makes
 one launch of them, their mean, so that everything behind it compares launch with launch;
-`side_by_side` leaves out what only one of two reports launched besides.
+`side_by_side` leaves out what only one of two reports launched besides. It is one module because
+what is paired and what is said of the pairs are one decision.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from workbench.analysis.aggregate import (
 from workbench.analysis.naming import distinctions, titles
 from workbench.analysis.noise import left_noise
 from workbench.counters import Missing, Reading, catalog, read, spread
+from workbench.language import N_, _
 from workbench.model import (
     Column,
     InstructionTable,
@@ -331,7 +333,7 @@ def _mean_column(columns: Sequence[Column]) -> Column:
             before = rounded
     kept = [(row, value) for row, value in zip(rows, values, strict=True) if value]
     return Column(
-        rows=tuple(row for row, _ in kept), values=tuple(v for _, v in kept), unit=first.unit
+        rows=tuple(row for row, __ in kept), values=tuple(v for __, v in kept), unit=first.unit
     )
 
 
@@ -409,12 +411,12 @@ def kernel_changes(both: SideBySide, pairs: Sequence[LaunchPair]) -> tuple[Kerne
         if any(x is not None and x.profiled for x in (a, b)):
             rows.append((a, b, pair))
     rows += [(None, x, None) if side else (x, None, None) for side, x in both.alone]
-    names = iter(titles([x for a, b, _ in rows for x in (a, b) if x is not None]))
+    names = iter(titles([x for a, b, __ in rows for x in (a, b) if x is not None]))
     called = [
         (next(names) if a is not None else "", next(names) if b is not None else "")
-        for a, b, _ in rows
+        for a, b, __ in rows
     ]
-    weights = _weights([a for a, _, _ in rows]), _weights([b for _, b, _ in rows])
+    weights = _weights([row[0] for row in rows]), _weights([row[1] for row in rows])
     return tuple(
         _change(
             a,
@@ -485,7 +487,7 @@ def _grids(launch: Launch | None) -> str:
     found = launch.spreads.get(_BLOCKS) if launch is not None else None
     if found is None or found.low == found.high:
         return ""
-    return f"{count(int(found.low))} to {count(int(found.high))}"
+    return _("{low} to {high}").format(low=count(int(found.low)), high=count(int(found.high)))
 
 
 def _values(a: Launch, b: Launch) -> tuple[KernelValue, ...]:
@@ -552,17 +554,43 @@ def _sampled(changes: Sequence[KernelChange]) -> list[str]:
         totals = total_seconds([c for c in changes if c.matched])
         total = ""
         if totals is not None:
-            total = f"; in total {quantity(totals[0], 's')} → {quantity(totals[1], 's')}"
+            total = _("; in total {totals_0} → {totals_1}").format(
+                totals_0=quantity(totals[0], "s"), totals_1=quantity(totals[1], "s")
+            )
         said = [
-            f"{_plural(c.samples[0])} before{_range(c, 0)}, "
-            f"{c.samples[1]} after{_range(c, 1)}{_of(c, changes)}"
+            _("{plural} before{range}, {samples_1} after{range2}{of}").format(
+                plural=_plural(c.samples[0]),
+                range=_range(c, 0),
+                samples_1=c.samples[1],
+                range2=_range(c, 1),
+                of=_of(c, changes),
+            )
             for c in unequal[:_NAMED]
         ]
-        more = f", and {len(unequal) - _NAMED} more kernels" if len(unequal) > _NAMED else ""
-        return [f"{', '.join(said)}{more}: compared per launch{total}."]
-    said = [f"{_plural(c.samples[0])} on both sides{_of(c, changes)}" for c in repeated[:_NAMED]]
-    more = f", and {len(repeated) - _NAMED} more kernels" if len(repeated) > _NAMED else ""
-    return [f"{', '.join(said)}{more}: compared per launch, by their means."]
+        more = (
+            _(", and {named} more kernels").format(named=len(unequal) - _NAMED)
+            if len(unequal) > _NAMED
+            else ""
+        )
+        return [
+            _("{said}{more}: compared per launch{total}.").format(
+                said=", ".join(said), more=more, total=total
+            )
+        ]
+    said = [
+        _("{plural} on both sides{of}").format(plural=_plural(c.samples[0]), of=_of(c, changes))
+        for c in repeated[:_NAMED]
+    ]
+    more = (
+        _(", and {named} more kernels").format(named=len(repeated) - _NAMED)
+        if len(repeated) > _NAMED
+        else ""
+    )
+    return [
+        _("{said}{more}: compared per launch, by their means.").format(
+            said=", ".join(said), more=more
+        )
+    ]
 
 
 def _range(change: KernelChange, side: int) -> str:
@@ -575,8 +603,8 @@ def _range(change: KernelChange, side: int) -> str:
 
 def _of(change: KernelChange, changes: Sequence[KernelChange]) -> str:
     grids = " → ".join(dict.fromkeys(filter(None, change.grids)))
-    of = f" of {change.name}" if len(changes) > 1 else ""
-    return f"{of} in grids of {grids} blocks" if grids else of
+    of = _(" of {name}").format(name=change.name) if len(changes) > 1 else ""
+    return _("{of} in grids of {grids} blocks").format(of=of, grids=grids) if grids else of
 
 
 def _plural(number: int) -> str:
@@ -590,11 +618,15 @@ def _on_one_side(changes: Sequence[KernelChange], labels: tuple[str, str]) -> li
         if not lone:
             continue
         said = [_timed(c, side) for c in sorted(lone, key=lambda c: -c.weight)[:_NAMED]]
-        rest = f" and {len(lone) - _NAMED} more" if len(lone) > _NAMED else ""
-        tail = ", which is not part of the comparison" if all(c.alone for c in lone) else ""
+        rest = _(" and {named} more").format(named=len(lone) - _NAMED) if len(lone) > _NAMED else ""
+        tail = _(", which is not part of the comparison") if all(c.alone for c in lone) else ""
         if tail and len(lone) > 1:
-            tail = ", which are not part of the comparison"
-        out.append(f"Launched by {label} only: {', '.join(said)}{rest}{tail}.")
+            tail = _(", which are not part of the comparison")
+        out.append(
+            _("Launched by {label} only: {said}{rest}{tail}.").format(
+                label=label, said=", ".join(said), rest=rest, tail=tail
+            )
+        )
     return out
 
 
@@ -612,7 +644,11 @@ def values_words(change: KernelChange) -> str:
         title = counter.title[:1].lower() + counter.title[1:]
         old, new = (quantity(number, counter.unit) for number in (value.old, value.new))
         said.append(f"{title} {old} → {new}")
-    more = f" and {len(change.values) - _VALUES} more" if len(change.values) > _VALUES else ""
+    more = (
+        _(" and {values} more").format(values=len(change.values) - _VALUES)
+        if len(change.values) > _VALUES
+        else ""
+    )
     return f"{change.name}: {', '.join(said)}{more}" if said else ""
 
 
@@ -621,14 +657,21 @@ def kernel_words(change: KernelChange) -> str:
     if change.old_s is None or change.new_s is None or not min(change.old_s, change.new_s) > 0:
         return change.name
     ratio = change.old_s / change.new_s
-    said = "equally fast within the noise"
+    said = _("equally fast within the noise")
     if change.moved:
         said = faster(ratio)
     times = f"{quantity(change.old_s, 's')} → {quantity(change.new_s, 's')}"
     return f"{change.name} {times}, {said}"
 
 
-KERNELS_HEAD = ("kernel", "launches", "before", "after", "change", "its own values")
+KERNELS_HEAD = (
+    N_("kernel"),
+    N_("launches"),
+    N_("before"),
+    N_("after"),
+    N_("change"),
+    N_("its own values"),
+)
 
 
 def tells(kernels: Sequence[KernelChange], *, times_alone: bool = False) -> bool:

@@ -22,6 +22,7 @@ from msgspec import structs
 
 from workbench.analysis.aggregate import ESTIMATE, Combined, combine, metric_sum
 from workbench.counters import DERIVED_NOISE, Counter, Missing, catalog
+from workbench.language import _
 from workbench.model import (
     Column,
     Estimate,
@@ -234,8 +235,14 @@ def _of_sum(profile: Profile, ncu: str, value: Number, rest: Number | None) -> C
     often = _ANY if share > MATERIAL else _OFTEN
     low, high = sorted((float(rest), rest + often * (value - rest)))
     who, run, hold = _who(profile, ncu)
-    part = f"{hold} {quantity(100 * share, '%')} of the count"
-    return Chance(low=low, high=high, words=f"{who} {run} as often as timing has it, and {part}")
+    part = _("{hold} {share} of the count").format(hold=hold, share=quantity(100 * share, "%"))
+    return Chance(
+        low=low,
+        high=high,
+        words=_("{who} {run} as often as timing has it, and {part}").format(
+            who=who, run=run, part=part
+        ),
+    )
 
 
 def _of_mean(
@@ -245,8 +252,8 @@ def _of_mean(
     now = value.value
     if rest is not None and abs(now - rest) <= _EQUAL * abs(now):
         return None
-    who, run, _ = _who(profile, value.ncu)
-    words = f"{who} {run} as often as timing has it"
+    who, run, __ = _who(profile, value.ncu)
+    words = _("{who} {run} as often as timing has it").format(who=who, run=run)
     if rest is None or abs(now - rest) > max(noise_of(counter, now, rest), MATERIAL * abs(now)):
         high = 100.0 if counter.unit == "%" else _ANY * abs(now)
         return Chance(low=0.0, high=high, words=words)
@@ -276,7 +283,7 @@ def _bare(launch: Launch) -> Launch:
             for row, value in zip(column.rows, column.values, strict=True)
             if row not in gone
         ]
-        rows, values = tuple(row for row, _ in kept), tuple(value for _, value in kept)
+        rows, values = tuple(row for row, __ in kept), tuple(value for __, value in kept)
         columns[name] = Column(rows=rows, values=values, unit=column.unit)
     instructions = structs.replace(table, columns=columns)
     return structs.replace(launch, metrics=metrics, instructions=instructions, by_timing=None)

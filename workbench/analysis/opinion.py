@@ -34,6 +34,7 @@ from typing import NamedTuple
 
 from workbench.analysis.aggregate import value_of
 from workbench.counters import catalog, line_metric
+from workbench.language import _
 from workbench.model import Launch, Number, Profile, Record
 from workbench.sass import OPCODES, opcode_of
 from workbench.units import quantity, several
@@ -84,7 +85,7 @@ def _conflicts(launch: Launch) -> Iterator[Opinion]:
         return
     if not sum(each.taken for each in passes.values()):
         if whole and "bulk" not in passes:
-            why = "no instruction touches shared memory: other traffic of the L1's data banks"
+            why = _("no instruction touches shared memory: other traffic of the L1's data banks")
             yield Opinion(counter=_ALL, reported=whole, exact=0, why=why)
         return
     known: Number = 0
@@ -98,11 +99,19 @@ def _conflicts(launch: Launch) -> Iterator[Opinion]:
     exact = sum(each.excess for each in passes.values())
     reasons = []
     if copied and whole - known > _NEAR * whole:
-        rest = f"{quantity(whole - known)} of the counter's ({quantity(copied)} by addresses)"
-        reasons.append(f"{rest} are of asynchronous copies, neither loads nor stores")
+        rest = _("{known} of the counter's ({copied} by addresses)").format(
+            known=quantity(whole - known), copied=quantity(copied)
+        )
+        reasons.append(
+            _("{rest} are of asynchronous copies, neither loads nor stores").format(rest=rest)
+        )
     if past > _NEAR * max(whole, exact):
-        those = "copies past the L1 (LDGSTS.BYPASS)"
-        reasons.append(f"{quantity(past)} are of {those}, which the counter leaves out")
+        those = _("copies past the L1 (LDGSTS.BYPASS)")
+        reasons.append(
+            _("{past} are of {those}, which the counter leaves out").format(
+                past=quantity(past), those=those
+            )
+        )
     if reasons:
         yield Opinion(counter=_ALL, reported=whole, exact=exact, why="; ".join(reasons))
 
@@ -113,18 +122,26 @@ def _of_kind(name: str, kind: str, counted: Number, passes: _Passes) -> Iterator
         return
     exact: Number | None = passes.excess
     if not passes.taken:
-        why = f"no instruction is a shared {kind}: other traffic of the L1's data banks"
+        why = _("no instruction is a shared {kind}: other traffic of the L1's data banks").format(
+            kind=kind
+        )
     elif passes.wide and more > _OFTEN * passes.wide:
         exact = None
-        ideal = (
+        ideal = _(
             "the ideal of their width, in which wide loads of lanes that share words lose nothing"
         )
-        why = f"{quantity(passes.excess)} above {ideal}: the counter may be right"
+        why = _("{excess} above {ideal}: the counter may be right").format(
+            excess=quantity(passes.excess), ideal=ideal
+        )
     elif passes.excess:
-        why = f"the other {quantity(more)} waited for other traffic (arbitration)"
+        why = _("the other {more} waited for other traffic (arbitration)").format(
+            more=quantity(more)
+        )
     else:
-        fewest = "as few passes as their width demands"
-        why = f"{fewest}; the counter's waited for other traffic (arbitration)"
+        fewest = _("as few passes as their width demands")
+        why = _("{fewest}; the counter's waited for other traffic (arbitration)").format(
+            fewest=fewest
+        )
     yield Opinion(counter=name, reported=counted, exact=exact, why=why)
 
 
@@ -161,7 +178,7 @@ def _passes(launch: Launch) -> Mapping[str, _Passes] | None:
 @lru_cache(maxsize=1 << 14)
 def _kind(text: str) -> str:
     """What a machine instruction is to the counters of bank conflicts; "" for none of them."""
-    opcode, _ = opcode_of(text)
+    opcode, __ = opcode_of(text)
     row = OPCODES.get(opcode)
     if row is None or opcode == "LDGSTS":
         return "" if row is None else "past" if is_copy(text) else "copy"
@@ -180,8 +197,12 @@ def _grid(launch: Launch) -> Iterator[Opinion]:
     blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
     fit, each = min(known), -(-blocks // int(sms.value))
     if 0 < each < fit:
-        has = f"{several(blocks, 'block')} for {several(int(sms.value), 'SM')}"
-        why = f"the grid has {has}: {each:,} of the {fit:,.0f} that fit on one"
+        has = _("{blocks} for {value}").format(
+            blocks=several(blocks, "block"), value=several(int(sms.value), "SM")
+        )
+        why = _("the grid has {has}: {each:,} of the {fit:,.0f} that fit on one").format(
+            has=has, each=each, fit=fit
+        )
         exact = most * each / fit
         yield Opinion(counter="theoretical_occupancy", reported=most, exact=exact, why=why)
 
@@ -196,10 +217,12 @@ def conflicts_told(old: Profile, new: Profile) -> list[str]:
     moved = abs(counted) > max(_NEAR * max(a, b), _SMALL * max(taken, took))
     if not moved or (counted * exact > 0 and abs(exact) > _NEAR * max(was, now)):
         return []
-    exactly = "as before" if was == now else f"{quantity(was)} → {quantity(now)}"
+    exactly = _("as before") if was == now else f"{quantity(was)} → {quantity(now)}"
     return [
-        f"bank conflicts: {quantity(a)} → {quantity(b)} by the L1's counter, in which waits for "
-        f"other traffic are; by addresses {exactly}"
+        _(
+            "bank conflicts: {a} → {b} by the L1's counter, in which waits for other "
+            "traffic are; by addresses {exactly}"
+        ).format(a=quantity(a), b=quantity(b), exactly=exactly)
     ]
 
 
@@ -258,15 +281,21 @@ def misread_words(profile: Profile) -> list[str]:
     if not count:
         return []
     copies = "copy" if count == 1 else "copies"
-    which = f"{count} {copies} to shared memory (LDGSTS.BYPASS under predicate P0)"
+    which = _("{count} {copies} to shared memory (LDGSTS.BYPASS under predicate P0)").format(
+        count=count, copies=copies
+    )
     if _seen(profile):
         return [
-            f"ncu misreads {which}: the sectors and wavefronts that it reports for these lines "
-            "did not occur"
+            _(
+                "ncu misreads {which}: the sectors and wavefronts that it reports for "
+                "these lines did not occur"
+            ).format(which=which)
         ]
     return [
-        f"ncu may misread {which}: on compute capability 9.0, ncu 2025 reported sectors and "
-        "wavefronts for such lines that did not occur"
+        _(
+            "ncu may misread {which}: on compute capability 9.0, ncu 2025 reported "
+            "sectors and wavefronts for such lines that did not occur"
+        ).format(which=which)
     ]
 
 
@@ -274,7 +303,7 @@ def misread_sides(old: Profile, new: Profile) -> list[str]:
     """The same of two profiles, each with its side; once where both say the same."""
     before, after = misread_words(old), misread_words(new)
     if before == after:
-        return [f"on both sides: {text}" for text in before]
+        return [_("on both sides: {text}").format(text=text) for text in before]
     words = [f"{old.version or 'old'}: {text}" for text in before]
     return [*words, *(f"{new.version or 'new'}: {text}" for text in after)]
 

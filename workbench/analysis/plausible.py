@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from workbench.analysis.aggregate import readings_of, seconds_of
 from workbench.counters import IMPLAUSIBLE, MARGIN, Missing, bound_broken, catalog
 from workbench.gpus import Chip, chip_for
+from workbench.language import _
 from workbench.model import Profile, Timing
 from workbench.units import quantity
 
@@ -38,8 +39,14 @@ def implausible(profile: Profile) -> list[str]:
             if bound := bound_broken(name, reading.value, most_on(chip, name)):
                 title = catalog()[name].title
                 value = quantity(reading.value, reading.unit)
-                is_so = f"{title} of {launch.kernel} is {value}"
-                found[f"{IMPLAUSIBLE}: {is_so}, {bound} is possible"] = None
+                is_so = _("{title} of {kernel} is {value}").format(
+                    title=title, kernel=launch.kernel, value=value
+                )
+                found[
+                    _("{implausible}: {is_so}, {bound} is possible").format(
+                        implausible=_(IMPLAUSIBLE), is_so=is_so, bound=bound
+                    )
+                ] = None
     return list(found)
 
 
@@ -66,11 +73,20 @@ def _too_fast(timing: Timing, chip: Chip, seconds: float) -> Iterator[str]:
     units = (chip.tensor_half, chip.tensor_tf32, chip.tensor_int8)
     done = max(chip.fp32_peak(), *(chip.tensor_peak(unit) for unit in units))
     for amount, peak, unit, where in (
-        (timing.bytes, moved, "byte/s", "device memory" if far else "all L1 caches together"),
-        (timing.flops, done, "flop/s", "the fastest unit of the chip"),
+        (timing.bytes, moved, "byte/s", _("device memory") if far else _("all L1 caches together")),
+        (timing.flops, done, "flop/s", _("the fastest unit of the chip")),
     ):
         if amount and peak and amount / seconds > peak * MARGIN:
             yield (
-                f"{IMPLAUSIBLE}: {timing.version} in {quantity(seconds, 's')} would be "
-                f"{quantity(amount / seconds, unit)}, and {where} can do {quantity(peak, unit)}"
+                _(
+                    "{implausible}: {version} in {seconds} would be {seconds2}, and {where} "
+                    "can do {peak}"
+                ).format(
+                    implausible=_(IMPLAUSIBLE),
+                    version=timing.version,
+                    seconds=quantity(seconds, "s"),
+                    seconds2=quantity(amount / seconds, unit),
+                    where=where,
+                    peak=quantity(peak, unit),
+                )
             )

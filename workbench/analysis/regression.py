@@ -15,6 +15,7 @@ from statistics import fmean, median, stdev
 from typing import Literal
 
 from workbench.analysis.timing import median_interval, minimum_samples
+from workbench.language import _
 from workbench.model import DeviceState, Estimate, Notice, Record
 from workbench.units import quantity, several, signed, span
 
@@ -66,10 +67,16 @@ def in_words(slowdown: Estimate, status: Status, allowed: float, resolution: flo
     floor, ceiling = limits(allowed, resolution)
     seen = f"{_change(slowdown.value)} ({span(_change(slowdown.low), _change(slowdown.high))})"
     if status == "fail":
-        return f"slower than allowed ({quantity(floor, '%')}): {seen}"
+        return _("slower than allowed ({floor}): {seen}").format(
+            floor=quantity(floor, "%"), seen=seen
+        )
     if status == "pass":
-        return f"{seen}: no slow-down of more than {quantity(ceiling, '%')}"
-    return f"{seen}: neither within {quantity(ceiling, '%')} nor beyond {quantity(floor, '%')}"
+        return _("{seen}: no slow-down of more than {ceiling}").format(
+            seen=seen, ceiling=quantity(ceiling, "%")
+        )
+    return _("{seen}: neither within {ceiling} nor beyond {floor}").format(
+        seen=seen, ceiling=quantity(ceiling, "%"), floor=quantity(floor, "%")
+    )
 
 
 def _change(ratio: float) -> str:
@@ -107,9 +114,9 @@ def slowdown(old: Sequence[float], new: Sequence[float]) -> Estimate:
         ValueError: different lengths, fewer pairs than `LEAST_PAIRS`, or no positive time.
     """
     if len(old) != len(new):
-        raise ValueError(f"{len(old)} times before, {len(new)} after")
+        raise ValueError(_("{old} times before, {new} after").format(old=len(old), new=len(new)))
     if any(value <= 0 for value in (*old, *new)):
-        raise ValueError("a time that is not positive has no ratio")
+        raise ValueError(_("a time that is not positive has no ratio"))
     logs = [math.log(b / a) for a, b in zip(old, new, strict=True)]
     inner = median_interval([median(block) for block in blocks(logs)], CONFIDENCE)
     middle = min(max(median(logs), inner.low), inner.high)
@@ -245,17 +252,25 @@ def judge_run(
 def judged_words(judged: RunVerdict, new: Estimate, allowed: float, resolution: float) -> str:
     """The verdict for a gate's message: what was compared, what was left out, what follows."""
     pool = judged.pool
-    said = [f"{several(pool.earlier, 'run')} of an earlier level left out"] if pool.earlier else []
+    said = (
+        [_("{earlier} of an earlier level left out").format(earlier=several(pool.earlier, "run"))]
+        if pool.earlier
+        else []
+    )
     if pool.aside:
-        said.append(f"{several(len(pool.aside), 'outlier')} set aside")
+        said.append(_("{aside} set aside").format(aside=several(len(pool.aside), "outlier")))
     beside = f"; {', '.join(said)}" if said else ""
     if judged.slowdown is None:
         count = len(pool.logs)
-        return f"{quantity(new.value, 's')}, and {several(count, 'run')} to compare with{beside}"
+        return _("{value}, and {count} to compare with{beside}").format(
+            value=quantity(new.value, "s"), count=several(count, "run"), beside=beside
+        )
     text = f"{quantity(math.exp(fmean(pool.logs)), 's')} ({several(len(pool.logs), 'run')}{beside})"
     text += f" → {quantity(new.value, 's')}, "
     if judged.spared:
-        return f"{text}slower, but no slower than an outlier of the baseline: measure again"
+        return _(
+            "{text}slower, but no slower than an outlier of the baseline: measure again"
+        ).format(text=text)
     return text + in_words(judged.slowdown, judged.status, allowed, resolution)
 
 

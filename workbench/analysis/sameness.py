@@ -26,6 +26,8 @@ accumulations in global memory are work of the author, and only doubted (`Doubt.
 false) or not mentioned at all. What launches of one kernel and configuration do is counted all
 together and once a configuration, and told only where the two agree: a program may run a kernel
 three times before and four times after.
+
+It is one module because every doubt is weighed beside the others.
 """
 
 from __future__ import annotations
@@ -53,9 +55,10 @@ from workbench.analysis.limits.roofline import (
 )
 from workbench.counters import Missing
 from workbench.gpus import WARP_SIZE
+from workbench.language import N_, _
 from workbench.model import DEBUG_BUILD, Launch, Profile, Record
 from workbench.sass import OPCODES, matrix_product, product_operations
-from workbench.units import listed, quantity, several
+from workbench.units import joined, listed, quantity, several
 
 Kind = Literal[
     "same-code",
@@ -95,20 +98,20 @@ _OF_OPERATIONS, _OF_LANES = 0.01, 0.005
 _AT_WORK = 10.0
 #: What stands before the words where the work of a launch is the same.
 _HEADS = {
-    "debug": "Built for debugging",
-    "devices": "Two devices",
-    "launches": "Only the set of launches differs",
-    "same-code": "Identical machine code",
+    "debug": N_("Built for debugging"),
+    "devices": N_("Two devices"),
+    "launches": N_("Only the set of launches differs"),
+    "same-code": N_("Identical machine code"),
 }
 #: Bits of significance of every format, and how its operations are called.
 _FORMATS = {
-    "float64": (53, "float64 operations"),
-    "float32": (24, "float32 operations"),
-    "TF32": (11, "TF32 operations on tensor cores"),
-    "half": (11, "half-precision operations"),
-    "bfloat16": (8, "bfloat16 operations"),
-    "int8": (8, "int8 operations"),
-    "float8": (4, "8-bit float operations"),
+    "float64": (53, N_("float64 operations")),
+    "float32": (24, N_("float32 operations")),
+    "TF32": (11, N_("TF32 operations on tensor cores")),
+    "half": (11, N_("half-precision operations")),
+    "bfloat16": (8, N_("bfloat16 operations")),
+    "int8": (8, N_("int8 operations")),
+    "float8": (4, N_("8-bit float operations")),
 }
 #: What a modifier of a product of matrices says of its inputs; without one they are halves.
 _INPUTS = {
@@ -139,16 +142,17 @@ class Doubt(Record, frozen=True):
 def doubts(
     old: Profile,
     new: Profile,
-    labels: tuple[str, str] = ("the old side", "the new side"),
+    labels: tuple[str, str] | None = None,
 ) -> tuple[Doubt, ...]:
     """Why `old` and `new` do not do the same work; empty where nothing says so.
 
     Args:
         old: The profile before.
         new: The profile after.
-        labels: What to call them.
+        labels: What to call them; None: the old and the new side.
     """
     sides = (old, new)
+    labels = labels or (_("the old side"), _("the new side"))
     found: list[Doubt | None] = [_debug(sides, labels), _parameters(sides)]
     codes = _codes(old), _codes(new)
     same = codes[0] is not None and codes[0] == codes[1]
@@ -170,20 +174,26 @@ def headline(found: Iterable[Doubt]) -> str:
     for doubt in found:
         if doubt.certain and doubt.kind != "precision":
             words[_HEADS.get(doubt.kind, "Not the same work")].append(doubt.words)
-    heads = ("Not the same work", *_HEADS.values())
-    told = [f"{head}: {'; '.join(words[head])}." for head in heads if words[head]]
-    return " ".join(told[: 2 if words[heads[0]] and words[heads[1]] else 1])  # another build too
+    heads = (N_("Not the same work"), *_HEADS.values())
+    each = [
+        _("{head}: {words}.").format(head=_(head), words=_("; ").join(words[head]))
+        for head in heads
+        if words[head]
+    ]
+    return joined(each[: 2 if words[heads[0]] and words[heads[1]] else 1])  # another build too
 
 
 def precision_words(found: Iterable[Doubt]) -> str:
     """``Other precision: float64 operations 6.68 G → 0.``, to stand before any praise; or ""."""
-    return "".join(f"Other precision: {d.words}." for d in found if d.kind == "precision")
+    return "".join(
+        _("Other precision: {words}.").format(words=d.words) for d in found if d.kind == "precision"
+    )
 
 
 def data_words(found: Iterable[Doubt]) -> str:
     """``Other amount of data: 8.39 MB → 4.19 MB loaded, …``, to stand before any praise; or ""."""
-    told = (d.words for d in found if d.kind == "size" and not d.certain)
-    return "".join(f"Other amount of data: {words}." for words in told)
+    said = (d.words for d in found if d.kind == "size" and not d.certain)
+    return "".join(_("Other amount of data: {words}.").format(words=words) for words in said)
 
 
 # --- builds ------------------------------------------------------------------------
@@ -193,7 +203,9 @@ def _debug(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | N
     """A debug build against one that is none."""
     built = [_built_for_debugging(side) for side in sides]
     if built[0] != built[1]:
-        words = f"{labels[built.index(True)]} with -G, the other side without"
+        words = _("{labels} with -G, the other side without").format(
+            labels=labels[built.index(True)]
+        )
         return Doubt(kind="debug", words=words)
     if any(built):
         return None
@@ -204,8 +216,10 @@ def _debug(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | N
         if heavy is None or light is None or more is None:
             continue
         if heavy >= _DEBUG_LOCAL and light <= _PLAIN_LOCAL and more >= _BLOWN_UP:
-            words = f"{labels[debug]}, it seems (-G): {more:.0f} times the instructions, "
-            words += f"{100 * heavy:.0f}% of them on local memory"
+            words = _("{labels}, it seems (-G): {more:.0f} times the instructions, ").format(
+                labels=labels[debug], more=more
+            )
+            words += _("{heavy:.0f}% of them on local memory").format(heavy=100 * heavy)
             return Doubt(kind="debug", words=words)
     return None
 
@@ -214,7 +228,7 @@ def both_for_debugging(old: Profile, new: Profile) -> str:
     """What must be known of two debug builds; "" where one side is none."""
     if not (_built_for_debugging(old) and _built_for_debugging(new)):
         return ""
-    return "both sides were built for debugging (-G): the compiler optimized neither"
+    return _("both sides were built for debugging (-G): the compiler optimized neither")
 
 
 def _built_for_debugging(profile: Profile) -> bool:
@@ -242,7 +256,7 @@ def _parameters(sides: tuple[Profile, Profile]) -> Doubt | None:
     if not differing:
         return None
     words = ", ".join(f"{key} {a.get(key, '—')} → {b.get(key, '—')}" for key in differing)
-    return Doubt(kind="parameters", words=f"the problem differs ({words})")
+    return Doubt(kind="parameters", words=_("the problem differs ({words})").format(words=words))
 
 
 def _devices(sides: tuple[Profile, Profile], same: bool) -> Doubt | None:
@@ -250,8 +264,8 @@ def _devices(sides: tuple[Profile, Profile], same: bool) -> Doubt | None:
     a, b = (side.device.name for side in sides)
     if not a or not b or a == b:
         return None
-    what = "the same machine code on " if same else ""
-    return Doubt(kind="devices", words=f"{what}{a} and {b}")
+    what = _("the same machine code on ") if same else ""
+    return Doubt(kind="devices", words=_("{what}{a} and {b}").format(what=what, a=a, b=b))
 
 
 # --- machine code ------------------------------------------------------------------
@@ -271,7 +285,7 @@ def _twice(sides: tuple[Profile, Profile]) -> Doubt | None:
     if old is None or new is None or not _close(old, new, _SAME_INSTRUCTIONS):
         return None
     what = "instructions" if sides[0].engine == "ncu" else "PTX"
-    words = f"both sides have the same {what} and the same launch configuration"
+    words = _("both sides have the same {what} and the same launch configuration").format(what=what)
     return Doubt(kind="same-code", words=words)
 
 
@@ -290,7 +304,9 @@ def _other_launches(
             shared = [launch for launch in launches if _code(launch) in here]
             alone = [launch for launch in launches if _code(launch) not in here]
             names = ", ".join(dict.fromkeys(_told_apart(launch, shared) for launch in alone))
-            words = f"{labels[more]} ran {names} beside kernels that are the same on both sides"
+            words = _("{labels} ran {names} beside kernels that are the same on both sides").format(
+                labels=labels[more], names=names
+            )
             return Doubt(kind="launches", words=words)
     return None
 
@@ -331,11 +347,13 @@ def _other_size_of_one_code(sides: tuple[Profile, Profile]) -> Doubt | None:
     alike = {_launched(x) for x in measured(sides[0])} == {_launched(x) for x in measured(sides[1])}
     for measure, what, unit, least in (
         (stored_bytes, "stored", "byte", 1 + _SAME_INSTRUCTIONS),
-        (operations_of, "arithmetic operations", "", _OTHER_SIZE),
+        (operations_of, _("arithmetic operations"), "", _OTHER_SIZE),
     ):
         amounts = amounts_of(sides, measure)
         if amounts is not None and amounts.changed >= least and not (alike and not unit):
-            words = f"the same machine code ran on another size ({_moved(amounts, unit)} {what})"
+            words = _("the same machine code ran on another size ({amounts} {what})").format(
+                amounts=_moved(amounts, unit), what=what
+            )
             return Doubt(kind="size", words=words)
     return None
 
@@ -350,11 +368,15 @@ def _other_input(sides: tuple[Profile, Profile]) -> Doubt | None:
     old, new = executed.once
     time = over(*(each_once(side, _seconds) for side in reversed(sides)))
     each = over(time, over(new, old))
-    piece = f", {quantity(each)} × the time an instruction" if each is not None else ""
-    words = (
-        f"the same machine code, launched alike, executed {quantity(new / old)} × the "
-        f"instructions: another input{piece}"
+    piece = (
+        _(", {each} × the time an instruction").format(each=quantity(each))
+        if each is not None
+        else ""
     )
+    words = _(
+        "the same machine code, launched alike, executed {old} × the "
+        "instructions: another input{piece}"
+    ).format(old=quantity(new / old), piece=piece)
     return Doubt(kind="input", words=words)
 
 
@@ -396,16 +418,24 @@ def _other_launch(sides: tuple[Profile, Profile]) -> Doubt | None:
         return None
     if max(each, 1 / each) > _AS_MUCH:
         return None
-    words = (
-        f"another size: {_dotted(old)} → {_dotted(new)}, {quantity(more)} × the threads, and "
-        f"each executes {quantity(each)} × the instructions{_a_piece(old, new)}"
+    words = _(
+        "another size: {dotted} → {dotted2}, {more} × the threads, and each "
+        "executes {each} × the instructions{a_piece}"
+    ).format(
+        dotted=_dotted(old),
+        dotted2=_dotted(new),
+        more=quantity(more),
+        each=quantity(each),
+        a_piece=_a_piece(old, new),
     )
     return Doubt(kind="size", words=words)
 
 
 def _dotted(launch: Launch) -> str:
     grid, block = (math.prod(extents) for extents in (launch.grid, launch.block))
-    return f"{several(grid, 'block')} of {several(block, 'thread')}"
+    return _("{grid} of {block}").format(
+        grid=several(grid, "block"), block=several(block, "thread")
+    )
 
 
 def _a_piece(old: Launch, new: Launch) -> str:
@@ -420,7 +450,7 @@ def _a_piece(old: Launch, new: Launch) -> str:
     if old.block == new.block:
         pieces.pop(1)  # as of a block
     told = [f"{quantity(ratio)} × a {what}" for ratio, what in pieces if ratio]
-    return f"; of the time it takes {listed(told)}" if told else ""
+    return _("; of the time it takes {told}").format(told=listed(told)) if told else ""
 
 
 def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> Doubt | None:
@@ -442,8 +472,14 @@ def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> D
     if not all(_close(ratio, ratios[0], _ALIKE) for ratio in ratios):
         return None
     each = over(over(*(each_once(side, _seconds) for side in reversed(sides))), ratios[0])
-    piece = f"; a byte takes {quantity(each)} × the time" if each is not None else ""
-    words = f"{_moved(loaded, 'byte')} loaded, {quantity(ratios[0])} × as much{piece}"
+    piece = (
+        _("; a byte takes {each} × the time").format(each=quantity(each))
+        if each is not None
+        else ""
+    )
+    words = _("{loaded} loaded, {ratios_0} × as much{piece}").format(
+        loaded=_moved(loaded, "byte"), ratios_0=quantity(ratios[0]), piece=piece
+    )
     return Doubt(kind="size", words=words, certain=False)
 
 
@@ -460,11 +496,11 @@ def _hardly_ran(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doub
     if max(ratio, 1 / ratio) < 1 / _VANISHED:
         return None
     idle = labels[1] if ratio < 1 else labels[0]
-    words = (
-        f"{idle} executes {quantity(100 * min(ratio, 1 / ratio), '%')} of the other side's "
-        "instructions in as many threads: its loops may end early, or the compiler may have "
-        "removed what no result depends on"
-    )
+    words = _(
+        "{idle} executes {min} of the other side's instructions in as many "
+        "threads: its loops may end early, or the compiler may have removed what "
+        "no result depends on"
+    ).format(idle=idle, min=quantity(100 * min(ratio, 1 / ratio), "%"))
     return Doubt(kind="arithmetic", words=words)
 
 
@@ -477,7 +513,9 @@ def _nothing_loaded(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> 
     if read.once[idle] > _VANISHED * read.once[1 - idle]:
         return None
     there = quantity(loaded.once[1 - idle], "byte")
-    words = f"{labels[idle]} reads nothing from global memory ({labels[1 - idle]}: {there})"
+    words = _("{labels} reads nothing from global memory ({labels2}: {there})").format(
+        labels=labels[idle], labels2=labels[1 - idle], there=there
+    )
     return Doubt(kind="input", words=words)
 
 
@@ -492,7 +530,9 @@ def _fewer_operations(sides: tuple[Profile, Profile], operations: Amounts | None
     whole = amounts_of(sides, all_arithmetic)
     if whole is None or whole.changed < _OTHER_SIZE or _units(sides[0]) != _units(sides[1]):
         return None
-    words = f"another algorithm, or other work: {_moved(operations)} arithmetic operations"
+    words = _("another algorithm, or other work: {operations} arithmetic operations").format(
+        operations=_moved(operations)
+    )
     return Doubt(kind="arithmetic", words=words, certain=False)
 
 
@@ -512,7 +552,9 @@ def _nothing_written(stored: Amounts | None, labels: tuple[str, str]) -> Doubt |
         return None
     idle = 0 if not stored.together[0] else 1
     there = quantity(stored.once[1 - idle], "byte")
-    words = f"{labels[idle]} writes nothing to global memory ({labels[1 - idle]}: {there})"
+    words = _("{labels} writes nothing to global memory ({labels2}: {there})").format(
+        labels=labels[idle], labels2=labels[1 - idle], there=there
+    )
     return Doubt(kind="output", words=words)
 
 
@@ -541,10 +583,14 @@ def _vanished(
         return None
     if operations.once[idle] >= words / 2 or operations.once[1 - idle] < threads:
         return None
-    said = (
-        f"{labels[idle]} does {quantity(operations.once[idle])} arithmetic operations, "
-        f"{labels[1 - idle]} {quantity(operations.once[1 - idle])}: the compiler may have "
-        "removed what no result depends on"
+    said = _(
+        "{labels} does {once} arithmetic operations, {labels2} {once2}: the "
+        "compiler may have removed what no result depends on"
+    ).format(
+        labels=labels[idle],
+        once=quantity(operations.once[idle]),
+        labels2=labels[1 - idle],
+        once2=quantity(operations.once[1 - idle]),
     )
     return Doubt(kind="arithmetic", words=said)
 
@@ -562,7 +608,7 @@ def _other_size(
         return None
     if any(len(measured(side)) > 1 for side in sides):
         return None  # kernels that hand over intermediate results may do with fewer of them
-    first, second = operations, "arithmetic operations"
+    first, second = operations, _("arithmetic operations")
     unit = ""
     if operations is not None and max(operations.once) <= 0:
         first, second, unit = amounts_of(sides, loaded_bytes), "loaded", "byte"
@@ -573,7 +619,9 @@ def _other_size(
         return None
     if unit and not _close(a, b, _AGREE):
         return None
-    words = f"another size: {_moved(first, unit)} {second}, {_moved(stored, 'byte')} stored"
+    words = _("another size: {first} {second}, {stored} stored").format(
+        first=_moved(first, unit), second=second, stored=_moved(stored, "byte")
+    )
     return Doubt(kind="size", words=words)
 
 
@@ -597,11 +645,11 @@ def _precision(sides: tuple[Profile, Profile]) -> Doubt | None:
     if not all(whole) or not {*shifted} - {"float32"}:
         return None
     said = [
-        f"{_FORMATS[name][1]} {quantity(old[name])} → {quantity(new[name])}" for name in shifted
+        f"{_(_FORMATS[name][1])} {quantity(old[name])} → {quantity(new[name])}" for name in shifted
     ]
     if "float64" in shifted and max(old[_CONVERTED], new[_CONVERTED]):
         both = f"{quantity(old[_CONVERTED])} → {quantity(new[_CONVERTED])}"
-        said.append(f"conversions between float64 and float32 {both}")
+        said.append(_("conversions between float64 and float32 {both}").format(both=both))
     bits = [
         max(_FORMATS[name][0] for name in own or [max(_FORMATS, key=lambda name: side[name])])
         for side, own in (
@@ -609,7 +657,7 @@ def _precision(sides: tuple[Profile, Profile]) -> Doubt | None:
             (new, [name for name in shifted if new[name] > old[name]]),
         )
     ]
-    fewer = "; with fewer bits, results may be less exact" if bits[1] < bits[0] else ""
+    fewer = _("; with fewer bits, results may be less exact") if bits[1] < bits[0] else ""
     return Doubt(kind="precision", words=f"{listed(said)}{fewer}")
 
 
@@ -672,10 +720,9 @@ def _tensor_cores(sides: tuple[Profile, Profile]) -> Doubt | None:
     old, new = used
     if old is None or new is None or min(old, new) >= 1.0 or max(old, new) < _AT_WORK:
         return None
-    words = (
-        f"products {'came to' if old < 1.0 else 'left'} the tensor cores "
-        f"({quantity(old, '%')} → {quantity(new, '%')} of their peak)"
-    )
+    came = _("products came to the tensor cores ({old} → {new} of their peak)")
+    left = _("products left the tensor cores ({old} → {new} of their peak)")
+    words = (came if old < 1.0 else left).format(old=quantity(old, "%"), new=quantity(new, "%"))
     return Doubt(kind="precision", words=words)
 
 

@@ -65,6 +65,7 @@ from workbench.analysis.wording import (
 )
 from workbench.counters import catalog
 from workbench.errors import UsageError
+from workbench.language import _
 from workbench.model import Number, Profile, Record, Timing
 from workbench.specs import Expectation
 from workbench.units import several
@@ -114,7 +115,7 @@ class Story(Record, frozen=True):
         """``No change of code: 1 comment hunk, 2 renamed hunks.``, by kind; "" without any."""
         kinds = Counter(hunk.kind for hunk in self.quiet)
         said = [several(number, f"{kind} hunk") for kind, number in kinds.items()]
-        return f"No change of code: {', '.join(said)}." if said else ""
+        return _("No change of code: {said}.").format(said=", ".join(said)) if said else ""
 
     @property
     def quiet(self) -> tuple[Hunk, ...]:
@@ -221,7 +222,7 @@ def choose(
             )
         )
     ties, left_out = _told(drafts[None].values())
-    whose = {"input": "another input", "debug": "the debug build"}
+    whose = {"input": _("another input"), "debug": _("the debug build")}
     less = any(x.certain and x.kind in ("arithmetic", "output", "size") for x in doubted)
     other = next((whose[x.kind] for x in doubted if x.certain and x.kind in whose), "")
 
@@ -231,7 +232,7 @@ def choose(
         if other:
             return other
         much = time and tie.time and abs(tie.time.delta_s) >= _MUCH * abs(time.delta_s)
-        return ("the other work" if less else "unknown") if much else ""
+        return (_("the other work") if less else "unknown") if much else ""
 
     ties = tuple(replace(tie, instead=reason(tie)) for tie in ties)
     return tuple(chapters), Passage(ties=ties, left_out=left_out)

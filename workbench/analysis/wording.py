@@ -36,8 +36,19 @@ from workbench.analysis.sameness import data_words, headline, precision_words
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.weight import TELLING, WELL
 from workbench.counters import catalog
+from workbench.language import N_, _, ngettext
 from workbench.model import Number, Record
-from workbench.units import capital, faster, listed, quantity, several, signed
+from workbench.units import (
+    capital,
+    faster,
+    joined,
+    lines_named,
+    lines_span,
+    listed,
+    quantity,
+    several,
+    signed,
+)
 
 #: What ncu's counters of warp samples begin with.
 SAMPLES = "smsp__pcsamp_"
@@ -48,6 +59,10 @@ _FEW = 4
 
 #: A line that a hunk is linked to: (side: 0 old, 1 new; path; line).
 LinkedLine = tuple[int, str, int]
+
+
+#: What can become of a launch.
+_BECAME = (N_("added"), N_("removed"))
 
 
 class Fact(Record, frozen=True):
@@ -88,7 +103,7 @@ class Fact(Record, frozen=True):
             unit=self.split.unit,
             good=self.good,
             share=self.of_change,
-            where=f"on line {', '.join(lines)}" if few else "",
+            where=_("on line {lines}").format(lines=", ".join(lines)) if few else "",
         )
 
 
@@ -112,7 +127,7 @@ class Title(NamedTuple):
 
     @property
     def _joint(self) -> str:
-        return "" if not self.head else " " if self.by == "of" else ", "
+        return "" if not self.head else _(" ") if self.by == _("of") else _(", ")
 
     @property
     def tail(self) -> str:
@@ -127,11 +142,11 @@ class Title(NamedTuple):
             named: What an output makes of a name.
             most: Names that are listed.
         """
-        text = self.head.removeprefix("linked to ")
+        text = self.head.removeprefix(_("linked to "))
         if self.names:
             names = listed([named(name) for name in self.names], most)
             text = f"{text}{self._joint}{self.by} {names}"
-        text += f", {self.note}" if self.note else ""
+        text += f"{_(', ')}{self.note}" if self.note else ""
         return f"{text} ({self.why})" if self.why else text
 
 
@@ -154,13 +169,13 @@ class Row(Record, frozen=True):
     @property
     def title(self) -> str:
         """``Shared bank conflicts``; of a time, which is an estimate, ``time (estimate)``."""
-        return "time (estimate)" if self.error is not None else title_of(self.id)
+        return _("time (estimate)") if self.error is not None else title_of(self.id)
 
     @property
     def phrase(self) -> str:
         """The same inside of a sentence."""
         if self.error is not None:
-            return "time"
+            return _("time")
         known = catalog()[self.id]
         return stall_words(self.id) if known.group == "stalls" else known.phrase
 
@@ -179,7 +194,8 @@ class Row(Record, frozen=True):
         """``84% of it``: of the change of the whole; "" where other parts went the other way."""
         if self.share is None:
             return ""
-        return "all of it" if self.share == 1 else f"{100 * self.share:.0f}% of it"
+        share = f"{100 * self.share:.0f}%"
+        return _("all of it") if self.share == 1 else _("{share} of it").format(share=share)
 
 
 def title_of(counter: str) -> str:
@@ -201,16 +217,16 @@ class Tie(Linked, frozen=True):
     def title(self) -> Title:
         """What it is, in words."""
         if self.link == "hunk":
-            return Title("on its own lines")
+            return Title(_("on its own lines"))
         if self.link == "symbol":
-            shared = f"shared by {self.together}" if self.together else ""
-            return Title(shared, "linked by", self.symbols)
+            shared = _("shared by {hunks}").format(hunks=self.together) if self.together else ""
+            return Title(shared, _("linked by"), self.symbols)
         if self.link == "launch":
-            became = self.note if self.note in ("added", "removed") else ""
-            return Title("linked to the launch", "of", self.symbols, became)
+            became = _(self.note) if self.note in _BECAME else ""
+            return Title(_("linked to the launch"), _("of"), self.symbols, became)
         if self.link == "unknown":
-            return Title("source unknown", note=self.places)
-        return Title("unattributed", why=self.instead or self.elsewhere)
+            return Title(_("source unknown"), note=self.places)
+        return Title(_("unattributed"), why=self.instead or self.elsewhere)
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -245,12 +261,16 @@ class Tie(Linked, frozen=True):
             if number and str(number) not in numbers[name]:
                 numbers[name].append(str(number))
         found = [
-            f"line{'s' if len(every) > 1 else ''} {listed(every)} of {name}"
+            (
+                _("lines {lines} of {name}") if len(every) > 1 else _("line {lines} of {name}")
+            ).format(lines=listed(every), name=name)
             for name, every in numbers.items()
             if every
         ]
-        most = "mostly " if len(lines) > _PLACES else ""
-        return f"{most}{listed(found)}" if found else ""
+        if not found:
+            return ""
+        text = _("mostly {places}") if len(lines) > _PLACES else "{places}"
+        return text.format(places=listed(found))
 
 
 class LeftOut(Record, frozen=True):
@@ -263,12 +283,10 @@ class LeftOut(Record, frozen=True):
     @property
     def words(self) -> str:
         """``2 negligible symbols and 3 negligible counters hidden``, or ""."""
-        parts = [
-            several(number, f"negligible {what}")
-            for number, what in ((self.symbols, "symbol"), (self.numbers, "counter"))
-            if number
-        ]
-        return f"{' and '.join(parts)} hidden" if parts else ""
+        symbols = several(self.symbols, "negligible symbol") if self.symbols else ""
+        numbers = several(self.numbers, "negligible counter") if self.numbers else ""
+        parts = [each for each in (symbols, numbers) if each]
+        return _("{what} hidden").format(what=listed(parts)) if parts else ""
 
 
 class Passage(Record, frozen=True):
@@ -300,14 +318,18 @@ class LaunchRow(NamedTuple):
     def words(self, named: Callable[[str], str] = str) -> str:
         """``launch of k: grid 8 → 16``, ``launch added: k``."""
         name = named(self.kernel)
-        return f"launch {self.how}: {name}" if self.how else f"launch of {name}: {self.changes}"
+        if self.how:
+            return _("launch {how}: {name}").format(how=_(self.how), name=name)
+        return _("launch of {name}: {changes}").format(name=name, changes=self.changes)
 
 
 def silence(attribution: Attribution, hunks: int = 1) -> str:
     """What is said of hunks that tell nothing."""
     if not tellable(attribution):
-        return "no counter is known per line"
-    return f"no counter moved by {TELLING:.1%} on {'its' if hunks == 1 else 'their'} lines"
+        return _("no counter is known per line")
+    its = _("no counter moved by {share} on its lines")
+    their = _("no counter moved by {share} on their lines")
+    return (its if hunks == 1 else their).format(share=f"{TELLING:.1%}")
 
 
 def went_well(counter: str, delta: Number) -> bool | None:
@@ -336,14 +358,14 @@ _PARTLY = 0.3
 #: Stalls that took the place of another one, of which so many are named.
 _INSTEAD = 2
 #: What warps did in the states that are no stalls.
-_WELL = {"selected": "issuing", "not_selected": "ready while others issued"}
+_WELL = {"selected": N_("issuing"), "not_selected": N_("ready while others issued")}
 
 
 #: What is said of a place that is no hunk.
 _WORDS = {
-    "compiler": "code that was not edited",
-    "launch": "the launch",
-    "source unknown": "unknown source",
+    "compiler": N_("code that was not edited"),
+    "launch": N_("the launch"),
+    "source unknown": N_("unknown source"),
 }
 
 
@@ -363,10 +385,10 @@ def tell(
         # Of one machine code a difference in time is the machine's, and worth a word.
         kinds = {doubt.kind for doubt in cause.doubts if doubt.certain}
         if kinds == {"same-code"}:
-            return f"{head} {_speed(comparison)}"
+            return joined([head, _speed(comparison)])
         if kinds == {"devices"}:
-            return " ".join((head, _speed(comparison), *_limits(comparison, cause)))
-        return f"{head} {precise}".rstrip()
+            return joined([head, _speed(comparison), *_limits(comparison, cause)])
+        return joined([head, precise])
     clauses = [
         precise,
         data_words(cause.doubts),
@@ -388,7 +410,7 @@ def tell(
             "" if unknown or not comparison["duration"].moved else _unexplained(time),
         ]
     clauses.append(_limit(cause.limit_old, cause.limit_new))
-    return " ".join(clause for clause in clauses if clause)
+    return joined(clauses)
 
 
 #: A state of warps is told from this part of the change on.
@@ -423,21 +445,26 @@ def _instead(cause: Cause, stall: StallMove) -> list[StallMove]:
 
 def lines_of(hunk: Hunk) -> str:
     """``line 131``, ``lines 4-9``, ``old line 7`` where nothing is left of it."""
-    first, last = hunk.new if hunk.new[0] <= hunk.new[1] else hunk.old
-    side = "" if hunk.new[0] <= hunk.new[1] else "old "
-    return f"{side}line {first}" if first == last else f"{side}lines {first}–{last}"
+    if hunk.new[0] <= hunk.new[1]:
+        return lines_named(hunk.new)
+    return _("old {lines}").format(lines=lines_named(hunk.old))
 
 
 def _speed(comparison: Comparison) -> str:
     old, new = comparison.old.label, comparison.new.label
     speed = comparison.speed
+    words = "" if speed is None else faster(speed.speedup)
     if speed is None:
-        return f"{old} and {new} do not both have a time."
-    where = "Under the profiler " if speed.profiled else ""
-    if speed.moved:
-        return f"{where}{new} is {faster(speed.speedup)} than {old}."
-    within = "within the noise" if speed.profiled else "within their intervals"
-    return f"{where}{new} and {old} are equally fast {within}."
+        text = _("{old} and {new} do not both have a time.")
+    elif speed.moved and speed.profiled:
+        text = _("Under the profiler {new} is {words} than {old}.")
+    elif speed.moved:
+        text = _("{new} is {words} than {old}.")
+    elif speed.profiled:
+        text = _("Under the profiler {new} and {old} are equally fast within the noise.")
+    else:
+        text = _("{new} and {old} are equally fast within their intervals.")
+    return text.format(old=old, new=new, words=words)
 
 
 def _unseen(comparison: Comparison) -> str:
@@ -447,10 +474,14 @@ def _unseen(comparison: Comparison) -> str:
         return ""
     if duration.moved and duration.old and duration.new:
         words = faster(duration.old / duration.new)
-        return f"Under the profiler {comparison.new.label} is {words}."
+        return _("Under the profiler {new} is {words}.").format(
+            new=comparison.new.label, words=words
+        )
     known = duration.old and duration.new
     others = any(delta.moved for delta in comparison.counters)
-    return "Under the profiler they are equally fast within the noise." if known and others else ""
+    if not (known and others):
+        return ""
+    return _("Under the profiler they are equally fast within the noise.")
 
 
 def _by_kernel(comparison: Comparison) -> str:
@@ -461,7 +492,7 @@ def _by_kernel(comparison: Comparison) -> str:
     speaker = speaking(comparison.kernels)
     if len(matched) < 2 or speaker is None or not speaker.moved:
         return ""
-    return f"The kernel that changed most: {kernel_words(speaker)}."
+    return _("The kernel that changed most: {kernel}.").format(kernel=kernel_words(speaker))
 
 
 #: Kernels that came and went are told where they make this part of the change.
@@ -485,19 +516,19 @@ def _set_of_kernels(comparison: Comparison) -> str:
         return ""
     gone = _functions([(one.name_old, one.old_s) for one in apart if one.old_s])
     come = _functions([(one.name_new, one.new_s) for one in apart if one.new_s])
-    told = [
-        f"{listed(names, _SEEN)} {verb}"
-        for names, verb in ((gone, "went"), (come, "came"))
+    said = [
+        text.format(kernels=listed(names, _SEEN))
+        for names, text in ((gone, _("{kernels} went")), (come, _("{kernels} came")))
         if names
     ]
     if any(one.matched for one in comparison.kernels):
-        head = "Most of it is in the set of kernels"
+        text = _("Most of it is in the set of kernels: {kernels}.")
+    # Of more than are named the words say how many there are.
+    elif gone and come and 1 < max(len(gone), len(come)) <= _SEEN:
+        text = _("The set of kernels changed, {gone} replaced by {come}: {kernels}.")
     else:
-        head = "The set of kernels changed"
-        # Of more than are named the words say how many there are.
-        if gone and come and 1 < max(len(gone), len(come)) <= _SEEN:
-            head += f", {len(gone)} replaced by {len(come)}"
-    return f"{head}: {', '.join(told)}."
+        text = _("The set of kernels changed: {kernels}.")
+    return text.format(gone=len(gone), come=len(come), kernels=_(", ").join(said))
 
 
 def _functions(kernels: Sequence[tuple[str, float]]) -> list[str]:
@@ -505,9 +536,11 @@ def _functions(kernels: Sequence[tuple[str, float]]) -> list[str]:
     times: dict[str, list[float]] = defaultdict(list)
     for name, seconds in kernels:
         times[name.partition(" grid ")[0]].append(seconds)
+    several_of = _("{name} ({time} in {n} configurations)")
     return [
-        f"{name} ({quantity(sum(own), 's')}"
-        + (f" in {len(own)} configurations)" if len(own) > 1 else ")")
+        (several_of if len(own) > 1 else "{name} ({time})").format(
+            name=name, time=quantity(sum(own), "s"), n=len(own)
+        )
         for name, own in times.items()
     ]
 
@@ -524,13 +557,14 @@ def _one_without_the_other(comparison: Comparison) -> str:
     if speed is None or speed.moved == bool(number) or comparison.profiler_alone:
         return ""
     if speed.moved:
-        return "No counter moved with it."
-    return f"{number} counter{'s' if number > 1 else ''} moved nevertheless."
+        return _("No counter moved with it.")
+    text = ngettext("{n} counter moved nevertheless.", "{n} counters moved nevertheless.", number)
+    return text.format(n=number)
 
 
 def _nothing(comparison: Comparison) -> str:
     moved = any(delta.moved for delta in comparison.counters if delta.id != "duration")
-    return "No counter that moved explains it." if moved and comparison.speed else ""
+    return _("No counter that moved explains it.") if moved and comparison.speed else ""
 
 
 def _proof(proof: Proof, hunks: Sequence[Hunk], cause: Cause) -> str:
@@ -539,17 +573,27 @@ def _proof(proof: Proof, hunks: Sequence[Hunk], cause: Cause) -> str:
     elif proof.way == "occupancy":
         text = _occupancy(proof, cause)
     elif proof.way == "clock":
-        return f"The SM clock went {proof.counter.words}, which no edit explains."
+        return _("The SM clock went {words}, which no edit explains.").format(
+            words=proof.counter.words
+        )
     elif proof.way == "wait":
-        text = f"Time in {stall_words(proof.counter.id)} {_went(cause, proof)}"
+        text = _("Time in {stalls} {went}").format(
+            stalls=stall_words(proof.counter.id), went=_went(cause, proof)
+        )
         if proof.beside is not None and not is_pipe(proof.beside):
-            text += f", and {proof.beside.phrase} {_moved(proof.beside)}"
+            text += _beside(proof.beside)
     else:
         text = f"{proof.counter.title} {_moved(proof.counter)}"
         if proof.beside is not None:
-            text += f", and {proof.beside.phrase} {_moved(proof.beside)}"
-    partly = " It explains only part of the time." if proof.score < _PARTLY else ""
-    return f"{text}{_where(proof, hunks)}.{_held(proof)}{partly}"
+            text += _beside(proof.beside)
+    partly = _("It explains only part of the time.") if proof.score < _PARTLY else ""
+    first = _("{text}.").format(text=f"{text}{_where(proof, hunks)}")
+    return joined([first, _held(proof), partly])
+
+
+def _beside(delta: Delta) -> str:
+    """What moved as well."""
+    return _(", and {what} {moved}").format(what=delta.phrase, moved=_moved(delta))
 
 
 def _held(proof: Proof) -> str:
@@ -558,9 +602,12 @@ def _held(proof: Proof) -> str:
         return ""
     old, new = (quantity(value, "%") for value in (proof.beside.old, proof.beside.new))
     if proof.beside.id == MEMORY:
-        return f" With the same bytes, device memory was busy {new} of the time instead of {old}."
-    pipe = proof.beside.phrase
-    return f" With the same work, the {pipe} was busy {new} of the active time instead of {old}."
+        text = _("With the same bytes, device memory was busy {new} of the time instead of {old}.")
+    else:
+        text = _(
+            "With the same work, the {pipe} was busy {new} of the active time instead of {old}."
+        )
+    return text.format(pipe=proof.beside.phrase, old=old, new=new)
 
 
 def _hiding(cause: Cause) -> str:
@@ -568,117 +615,141 @@ def _hiding(cause: Cause) -> str:
     ways = [proof.way for proof in cause.proofs[:2]]
     if ways != ["wait", "occupancy"] or cause.proofs[1].score < cause.proofs[0].score:
         return ""
-    return f"{_occupancy(cause.proofs[1], cause)}."
+    return _("{text}.").format(text=_occupancy(cause.proofs[1], cause))
 
 
 def _moved(delta: Delta) -> str:
     if delta.delta is None:
-        return f"went {delta.words}"
-    return f"{'fell' if delta.delta < 0 else 'rose'} {delta.words}"
+        return _("went {words}").format(words=delta.words)
+    text = _("fell {words}") if delta.delta < 0 else _("rose {words}")
+    return text.format(words=delta.words)
 
 
 def _went(cause: Cause, proof: Proof) -> str:
     move = next((move for move in cause.stalls if move.stall == proof.counter.id), None)
     if move is None:
-        return "changed"
-    verb = "fell" if move.delta_s < 0 else "rose"
-    part = f" ({100 * move.share:.0f}% of the change)" if 0 < move.share <= 1 else ""
-    return f"{verb} by an estimated {quantity(abs(move.delta_s), 's')}{part}"
+        return _("changed")
+    fell = move.delta_s < 0
+    text = _("fell by an estimated {time}") if fell else _("rose by an estimated {time}")
+    text = text.format(time=quantity(abs(move.delta_s), "s"))
+    if not 0 < move.share <= 1:
+        return text
+    return text + _(" ({share} of the change)").format(share=f"{100 * move.share:.0f}%")
 
 
 def _launch(proof: Proof, cause: Cause) -> str:
     before, after = (f"{100 * part:.0f}%" for part in cause.active or (0, 0))
-    active = f"SMs are active {after} of the time instead of {before}"
+    active = _("SMs are active {after} of the time instead of {before}").format(
+        after=after, before=before
+    )
     if proof.way == "tail":
-        return f"With as many blocks, {active}"
+        return _("With as many blocks, {active}").format(active=active)
     old, new = (quantity(value, "") for value in (proof.counter.old, proof.counter.new))
-    text = f"The grid went from {old} to {new} blocks"
+    text = _("The grid went from {old} to {new} blocks").format(old=old, new=new)
     if proof.beside is not None:
         waves = (quantity(value, "") for value in (proof.beside.old, proof.beside.new))
-        text += f" ({' → '.join(waves)} waves)"
-    return f"{text}, and {active}" if cause.active is not None else text
+        text += _(" ({waves} waves)").format(waves=" → ".join(waves))
+    if cause.active is None:
+        return text
+    return _("{text}, and {active}").format(text=text, active=active)
 
 
 def _occupancy(proof: Proof, cause: Cause) -> str:
     text = f"{proof.counter.title} {_moved(proof.counter)}"
-    because = ", ".join(f"{delta.phrase} {delta.words}" for delta in cause.room)
+    because = _(", ").join(f"{delta.phrase} {delta.words}" for delta in cause.room)
     if proof.beside is not None:
-        waves = quantity(proof.beside.new, "")
-        because += f" in a grid that does not fill the SMs ({waves} waves)"
-    return f"{text}: {because}" if because else text
+        because += _(" in a grid that does not fill the SMs ({waves} waves)").format(
+            waves=quantity(proof.beside.new, "")
+        )
+    return _("{text}: {because}").format(text=text, because=because) if because else text
 
 
 def where_of(proof: Proof, hunks: Sequence[Hunk]) -> str:
     """``hunks 4 and 5 (lines 128 and 131)``, ``code that nobody edited``, or ""."""
-    return _lines_in(proof.place.hunks, hunks) or _WORDS.get(proof.place.link, "")
+    return _lines_in(proof.place.hunks, hunks) or _(_WORDS.get(proof.place.link, ""))
 
 
 def _lines_in(numbers: Sequence[int], hunks: Sequence[Hunk]) -> str:
     named = [hunk for hunk in hunks if hunk.id in numbers]
     if not named:
         return ""
-    plain = all(hunk.new[0] <= hunk.new[1] for hunk in named)
-    places = [lines_of(hunk) for hunk in named]
-    if plain and len(named) > 1:
-        places = [place.removeprefix("lines ").removeprefix("line ") for place in places]
-    lines = "lines " * (plain and len(named) > 1) + listed(places)
+    if len(named) > 1 and all(hunk.new[0] <= hunk.new[1] for hunk in named):
+        lines = _("lines {lines}").format(lines=listed([lines_span(hunk.new) for hunk in named]))
+    else:
+        lines = listed([lines_of(hunk) for hunk in named])
     return f"{_hunks([hunk.id for hunk in named])} ({lines})"
 
 
 def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
     where = where_of(proof, hunks)
     if proof.place.link == "source unknown":
-        return "; the source is unknown"
+        return _("; the source is unknown")
     if proof.way == "wait" and proof.place.link == "launch":
-        return f"; blocks, which came in waves, now run all at once and step on in {where}"
+        return _(
+            "; blocks, which came in waves, now run all at once and step on in {where}"
+        ).format(where=where)
     if not where or (proof.place.link == "launch" and proof.way != "count"):
         return ""
     if proof.place.by == "one":
-        return f"; {where} is the only edit"
+        return _("; {where} is the only edit").format(where=where)
     if proof.place.by == "order":
-        return f"; what warps do to wait for one another changed in {where}"
+        return _("; what warps do to wait for one another changed in {where}").format(where=where)
     if proof.place.by == "time":
-        return f"; the time moved most in {where}"
+        return _("; the time moved most in {where}").format(where=where)
     if proof.place.by == "bounds":
-        return f"; what bounds registers changed in {where}"
+        return _("; what bounds registers changed in {where}").format(where=where)
     if proof.way == "occupancy" and proof.place.link == "compiler":
-        return f"; instructions changed most in {where}"
+        return _("; instructions changed most in {where}").format(where=where)
     share = proof.place.share
     swapped = ""
     if proof.place.lost and proof.place.gained:
         lost, gained = (_hunks(each) for each in (proof.place.lost, proof.place.gained))
-        swapped = f"; what {lost} lost of it, {gained} gained"
+        swapped = _("; what {lost} lost of it, {gained} gained").format(lost=lost, gained=gained)
     if called := _lines_in(proof.place.called, hunks):
-        where += f", in functions that {called} calls"
+        where = _("{where}, in functions that {called} calls").format(where=where, called=called)
     if (dealt := proof.place.dealt) is not None:
-        many = f"{dealt.threads:.3g}× as many threads, each with {dealt.each:.3g}× as much"
-        sizes = listed([f"{size.name} {size.old} → {size.new}" for size in dealt.sizes])
-        swapped += f"; with {sizes} ({_hunks(dealt.hunks)}) there are {many}"
+        swapped += _(
+            "; with {sizes} ({hunks}) there are {threads:.3g}× as many threads, each with "
+            "{each:.3g}× as much"
+        ).format(
+            sizes=listed([f"{size.name} {size.old} → {size.new}" for size in dealt.sizes]),
+            hunks=_hunks(dealt.hunks),
+            threads=dealt.threads,
+            each=dealt.each,
+        )
     if share is None or share >= 0.995:
-        return f", linked to {where}{swapped}"
+        return _(", linked to {where}").format(where=where) + swapped
     launch = proof.place.launch
-    rest = f", {100 * launch:.0f}% to the launch" if launch is not None else ""
-    return f", {100 * share:.0f}% of it linked to {where}{rest}{swapped}"
+    part = _(", {share} of it linked to {where}").format(share=f"{100 * share:.0f}%", where=where)
+    if launch is not None:
+        part += _(", {share} to the launch").format(share=f"{100 * launch:.0f}%")
+    return part + swapped
 
 
 def _hunks(numbers: Sequence[int]) -> str:
-    return f"hunk{'s' if len(numbers) > 1 else ''} {listed(list(map(str, numbers)))}"
+    text = _("hunks {numbers}") if len(numbers) > 1 else _("hunk {numbers}")
+    return text.format(numbers=listed(list(map(str, numbers))))
 
 
 def _stall(cause: Cause) -> str:
     move = stall_of(cause)
     if move is None or (cause.proofs[0].way == "wait" and cause.proofs[0].counter.id == move.stall):
         return ""
-    told = [_spent(move), *(_spent(other) for other in _instead(cause, move))]
-    part = f"{100 * move.share:.0f}%" if move.share <= 1.0 else "more than all"
-    part = f", {part} of the change" if len(told) == 1 else ""
-    return f"Warps spent an estimated {listed(told)}{part}."
+    spent = [_spent(move), *(_spent(other) for other in _instead(cause, move))]
+    if len(spent) > 1:
+        text = _("Warps spent an estimated {time}.")
+    elif move.share <= 1.0:
+        text = _("Warps spent an estimated {time}, {share} of the change.")
+    else:
+        text = _("Warps spent an estimated {time}, more than all of the change.")
+    return text.format(time=listed(spent), share=f"{100 * move.share:.0f}%")
 
 
 def _spent(move: StallMove) -> str:
-    less = "less" if move.delta_s < 0 else "more"
-    where = _WELL.get(move.stall) or f"in {stall_words(move.stall)}"
-    return f"{quantity(abs(move.delta_s), 's')} {less} {where}"
+    well = _(_WELL.get(move.stall, ""))
+    where = well or _("in {stalls}").format(stalls=stall_words(move.stall))
+    text = _("{time} less {where}") if move.delta_s < 0 else _("{time} more {where}")
+    return text.format(time=quantity(abs(move.delta_s), "s"), where=where)
 
 
 def _unexplained(time: TimeSplit | None) -> str:
@@ -690,23 +761,30 @@ def _unexplained(time: TimeSplit | None) -> str:
     largest = max(rest, key=lambda part: abs(part.delta_s))
     if abs(largest.delta_s) < _UNEXPLAINED * max(time.old_s, time.new_s):
         return ""
-    return f"An estimated {signed(largest.delta_s, 's')} is not linked to any source change."
+    return _("An estimated {time} is not linked to any source change.").format(
+        time=signed(largest.delta_s, "s")
+    )
 
 
 def _limits(comparison: Comparison, cause: Cause) -> list[str]:
     """What limits the code on either of two devices."""
     both = (comparison.old.label, cause.limit_old), (comparison.new.label, cause.limit_new)
     known = [(limit.words, label) for label, limit in both if limit is not None]
-    if len({words for words, _ in known}) == 1 < len(known):
-        return [f"The limit is {known[0][0]} on both."]
-    told = [f"{words}, on {label}" for words, label in known]
-    return [f"The limit is {'; it is '.join(told)}."] if told else []
+    if len({words for words, __ in known}) == 1 < len(known):
+        return [_("The limit is {words} on both.").format(words=known[0][0])]
+    each = [_("{words}, on {label}").format(words=words, label=label) for words, label in known]
+    return [_("The limit is {words}.").format(words=_("; it is ").join(each))] if each else []
 
 
 def _limit(old: Limit | None, new: Limit | None) -> str:
     if new is None:
         return ""
-    return f"The limit is {new.when(old)}{new.words}."
+    texts = {
+        "still ": _("The limit is still {words}."),
+        "now ": _("The limit is now {words}."),
+        "": _("The limit is {words}."),
+    }
+    return texts[new.when(old)].format(words=new.words)
 
 
 # --- the strip -----------------------------------------------------------------------------
@@ -728,7 +806,7 @@ def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tup
     new = cause.limit_new
     end = [limit_stop(new, new.when(cause.limit_old))] if new is not None else []
     if cause.other_work:
-        head = headline(cause.doubts).partition(":")[0]
+        head = headline(cause.doubts).partition(_(":"))[0]
         doubt = Stop(text=head, kind="doubt")
         if {each.kind for each in cause.doubts if each.certain} != {"devices"}:
             return (doubt, *end)
@@ -737,14 +815,14 @@ def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tup
         return (*begin, doubt, *_time_stop(comparison), *here)
     out = []
     if precision_words(cause.doubts):
-        out.append(Stop(text="other precision", kind="doubt"))
+        out.append(Stop(text=_("other precision"), kind="doubt"))
     if data_words(cause.doubts):
-        out.append(Stop(text="other amount of data", kind="doubt"))
+        out.append(Stop(text=_("other amount of data"), kind="doubt"))
     if cause.proofs and (comparison.speed is None or comparison.speed.moved):
         proof = cause.proofs[0]
         where = where_of(proof, attribution.hunks)
         if not where and proof.way != "clock" and attribution.hunks:
-            where = "no single hunk"
+            where = _("no single hunk")
         if where:
             out.append(Stop(text=where, hunk=next(iter(proof.place.hunks), None), kind="edit"))
         both = (proof.counter, proof.beside)
@@ -756,7 +834,9 @@ def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tup
             if proof.way == "tail" and cause.active is not None:
                 # That a slower kernel takes more cycles says nothing.
                 before, after = (f"{100 * part:.0f}%" for part in cause.active)
-                text = f"SMs active {before} → {after} of the time"
+                text = _("SMs active {before} → {after} of the time").format(
+                    before=before, after=after
+                )
             out.append(Stop(text=text, counter=delta.id))
         stall = stall_of(cause)
         if proof.way == "wait":
@@ -777,11 +857,11 @@ def _time_stop(comparison: Comparison) -> tuple[Stop, ...]:
     if speed is None:
         return ()
     if not speed.moved:
-        return (Stop(text="equally fast", counter="duration", kind="time"),)
+        return (Stop(text=_("equally fast"), counter="duration", kind="time"),)
     return (Stop(text=faster(speed.speedup), counter="duration", kind="time"),)
 
 
-def limit_stop(limit: Limit, when: str = "now ") -> Stop:
+def limit_stop(limit: Limit, when: str = N_("now ")) -> Stop:
     """The last word, which is all that there is to say of a version without a step."""
     known = next((r.counter for r in RESOURCES if r.id == limit.id), "")
-    return Stop(text=f"{when}{limit.words}", counter=known, kind="limit")
+    return Stop(text=f"{_(when)}{limit.words}", counter=known, kind="limit")

@@ -28,6 +28,7 @@ from workbench.analysis.cause.works import UNCOUNTED, UNITS, lacking
 from workbench.analysis.compare import Comparison
 from workbench.analysis.limits.limit import UNKNOWN, Load, Running, loads, running_of
 from workbench.counters import DERIVED_NOISE, IMPLAUSIBLE
+from workbench.language import _
 from workbench.model import Launch, Record
 
 #: Warp states in which a warp works, or waits for what its own arithmetic takes.
@@ -181,7 +182,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
         counts = _less(change, _log(comparison, "cycles"))
         counts = counts if abs(counts) >= QUIET else 0.0
     # A unit's machine code is no counter, and has no bound.
-    absurd = {delta.id for delta in comparison.counters if IMPLAUSIBLE in delta.reason}
+    absurd = {delta.id for delta in comparison.counters if _(IMPLAUSIBLE) in delta.reason}
     scored = [
         Hypothesis(
             counter=c, way=way, effect=effect,
@@ -202,7 +203,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
         # What code does to itself counts where nothing else does: how its instructions are laid.
         kept = [
             Hypothesis(counter=c, way="wait", effect=effect, score=score)
-            for c, _, effect in _waits(
+            for c, __, effect in _waits(
                 old,
                 new,
                 float(duration.old),

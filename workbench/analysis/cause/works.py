@@ -17,6 +17,7 @@ from workbench.analysis.absent import Maybe, over, times, total
 from workbench.analysis.aggregate import value_of
 from workbench.analysis.compare import Delta
 from workbench.counters import catalog
+from workbench.language import N_, _
 from workbench.model import Launch, Profile
 
 _ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
@@ -36,21 +37,27 @@ class Unit(NamedTuple):
 #: Between `low` and `high` percent of its peak a unit begins to bind, as in `hypotheses`.
 UNITS = {
     "l1_data": Unit(
-        "l1_throughput", "the L1 data stage", ("l1tex__data_pipe_lsu_wavefronts",), low=50, high=80
+        "l1_throughput",
+        N_("the L1 data stage"),
+        ("l1tex__data_pipe_lsu_wavefronts",),
+        low=50,
+        high=80,
     ),
-    "l2": Unit("l2_throughput", "the L2", ("lts__t_sectors",), "lts__cycles_elapsed.avg", 60, 90),
-    "l2 by SM cycles": Unit("l2_throughput", "the L2", ("lts__t_sectors",), "", 60, 90),
+    "l2": Unit(
+        "l2_throughput", N_("the L2"), ("lts__t_sectors",), "lts__cycles_elapsed.avg", 60, 90
+    ),
+    "l2 by SM cycles": Unit("l2_throughput", N_("the L2"), ("lts__t_sectors",), "", 60, 90),
     "tensor": Unit(
         "tensor_utilization",
-        "the tensor cores",
+        N_("the tensor cores"),
         ("sm__pipe_tensor_cycles_active", "sm__inst_executed_pipe_tensor"),
     ),
-    "fma": Unit("fma_utilization", "the FMA pipe", ("sm__pipe_fma_cycles_active",)),
-    "alu": Unit("alu_utilization", "the ALU pipe", ("sm__pipe_alu_cycles_active",)),
-    "xu": Unit("xu_utilization", "the XU pipe", ("sm__inst_executed_pipe_xu",)),
+    "fma": Unit("fma_utilization", N_("the FMA pipe"), ("sm__pipe_fma_cycles_active",)),
+    "alu": Unit("alu_utilization", N_("the ALU pipe"), ("sm__pipe_alu_cycles_active",)),
+    "xu": Unit("xu_utilization", N_("the XU pipe"), ("sm__inst_executed_pipe_xu",)),
     "fp64": Unit(
         "fp64_utilization",
-        "the FP64 pipe",
+        N_("the FP64 pipe"),
         ("sm__pipe_fp64_cycles_active", "sm__inst_executed_pipe_fp64"),
     ),
 }
@@ -85,9 +92,10 @@ def change_of(resource: str, old: float, new: float, moved: bool) -> Delta:
     """The work of a unit on both sides, as a counter that was derived."""
     unit = UNITS[resource]
     known = catalog()[unit.counter]
+    its, their = _("Time of {unit} at its peak rate"), _("Time of {unit} at their peak rate")
     return Delta(
         id=unit.counter,
-        title=f"Time of {unit.title} at {'their' if unit.title.endswith('s') else 'its'} peak rate",
+        title=(their if unit.title.endswith("s") else its).format(unit=_(unit.title)),
         group=known.group,
         unit="cycle",
         better="lower",
@@ -98,7 +106,7 @@ def change_of(resource: str, old: float, new: float, moved: bool) -> Delta:
         relative=new / old - 1.0 if old else None,
         moved=moved,
         verdict="changed" if moved else "same",
-        rule="derived: share of peak × cycles",
+        rule=_("derived: share of peak × cycles"),
         derived=True,
     )
 

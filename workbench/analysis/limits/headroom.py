@@ -36,6 +36,7 @@ from workbench.analysis.limits.limit import (
 from workbench.analysis.opinion import is_misread
 from workbench.counters import Counter, Missing, catalog, line_metric
 from workbench.gpus import SECTOR_BYTES, WARP_SIZE, Chip, chip_for
+from workbench.language import N_, _
 from workbench.model import Device, Launch, LineKey, Number, Profile, Record
 from workbench.sass import COPIES, HOLDING, lane_width, role
 from workbench.units import listed, quantity
@@ -93,7 +94,9 @@ class Panel(Record, frozen=True):
         stall = waited_most(self.hot) if self.hot is not None else None
         if stall is None:
             return ""
-        return f"{quantity(100.0 * stall[1], '%')} of them in {stall_words(stall[0].id)}"
+        return _("{stall_1} of them in {id}").format(
+            stall_1=quantity(100.0 * stall[1], "%"), id=stall_words(stall[0].id)
+        )
 
 
 # --- What a launch's instructions are there for, counted as they were issued to warps ------------
@@ -274,13 +277,17 @@ class Examined:
         if waited is not None and (busy is None or waited >= busy):
             named = [s for s in states if (spent := self.side.waited(s)) and spent >= 0.01]
             names = listed([stall_words(state) for state in named])
-            return waited, f"warps spend {waited:.0%} of their time in {names}"
+            return waited, _("warps spend {waited:.0%} of their time in {names}").format(
+                waited=waited, names=names
+            )
         share, whole = resources.get(best), self.busy(best)
         if busy is None or share is None or whole is None:
             return None
         title = next(load.resource.title for load in loads(self.launch) if load.resource.id == best)
-        part = f", {share:.0%} of that by these" if share < 0.995 else ""
-        return busy, f"{title} at {whole:.0%} of peak{part}"
+        part = _(", {share:.0%} of that by these").format(share=share) if share < 0.995 else ""
+        return busy, _("{title} at {whole:.0%} of peak{part}").format(
+            title=title, whole=whole, part=part
+        )
 
 
 def bound(seen: Examined, part: _Part, went: _Part | None, stays: frozenset[str]) -> _Part | None:
@@ -305,10 +312,12 @@ def bound(seen: Examined, part: _Part, went: _Part | None, stays: frozenset[str]
     if part[0] < 0.995:
         because += f": {part[0]:.0%} × {went[0]:.0%} = {product:.0%}"
     if saves < product:
-        because += f"; but {busy:.0%} of the time is needed for {title}"
+        because += _("; but {busy:.0%} of the time is needed for {title}").format(
+            busy=busy, title=title
+        )
     runs = seen.side.running.busiest
     if runs < 1.0 - LEAST:
-        because += f"; an SM is active for {runs:.0%} of the launch at most"
+        because += _("; an SM is active for {runs:.0%} of the launch at most").format(runs=runs)
         saves *= runs
     return saves, because
 
@@ -327,7 +336,7 @@ def _counted(seen: Examined, part: _Part, counter: str) -> _Part | None:
     chip = seen.chip
     sectors, passes = (seen.side.value(name) for name in ("global_sectors", "shared_wavefronts"))
     least = {
-        title: metric.value
+        _(title): metric.value
         for name, title in _LEAST.items()
         if (metric := seen.launch.metrics.get(f"ptx__bound_cycles_{name}"))
         and not isinstance(metric.value, str)
@@ -342,21 +351,20 @@ def _counted(seen: Examined, part: _Part, counter: str) -> _Part | None:
     ideal = now - part[0] * cycles[counter]
     other = max(least, key=lambda title: least[title])
     then = max(ideal, least[other])
-    because = (
-        f"{part[1]}; at the chip's peaks the L1 needs {quantity(now)} cycles, "
-        f"{quantity(ideal)} without them"
-    )
+    because = _(
+        "{part_1}; at the chip's peaks the L1 needs {now} cycles, {ideal} without them"
+    ).format(part_1=part[1], now=quantity(now), ideal=quantity(ideal))
     if then > ideal:
-        because += f"; but {other} {quantity(then)}"
+        because += _("; but {other} {then}").format(other=other, then=quantity(then))
     return max(0.0, 1.0 - then / now), because
 
 
 #: Least cycles of other units, which the emulator counts, in words.
 _LEAST = {
-    "issue_slots": "the issue slots need",
-    "fma_pipe": "the FMA pipe needs",
-    "load_store_units": "the load/store units need",
-    "device_memory": "device memory needs",
+    "issue_slots": N_("the issue slots need"),
+    "fma_pipe": N_("the FMA pipe needs"),
+    "load_store_units": N_("the load/store units need"),
+    "device_memory": N_("device memory needs"),
 }
 
 
@@ -417,30 +425,32 @@ def _excess(seen: Examined, whole: str, noun: str) -> tuple[float, str] | None:
     if excess <= 0:
         return None
     part = excess / total
-    return part, f"{quantity(excess)} of {quantity(total)} {noun} are excessive ({part:.0%})"
+    return part, _("{excess} of {total} {noun} are excessive ({part:.0%})").format(
+        excess=quantity(excess), total=quantity(total), noun=noun, part=part
+    )
 
 
 def _coalesce(seen: Examined) -> Way | None:
-    part = _excess(seen, "global_sectors", "global sectors")
+    part = _excess(seen, "global_sectors", _("global sectors"))
     if part is None:
         return None
     resources = {"l1_data": minus(1.0, shared_part(seen.side)), "l2": 1.0}
     went = seen.went(resources, (*_GLOBAL, "drain_stall"))
     found = bound(seen, part, went, _ISSUING) or _counted(seen, part, "global_sectors")
     line = heaviest_line(seen.launch, "global_sectors", "global_sectors_ideal")
-    words = "Let neighbouring lanes touch neighbouring addresses of global memory"
+    words = _("Let neighbouring lanes touch neighbouring addresses of global memory")
     return made("coalesce", found, words, 1, "global_sectors_excess", line)
 
 
 def _conflicts(seen: Examined) -> Way | None:
-    part = _excess(seen, "shared_wavefronts", "shared wavefronts")
+    part = _excess(seen, "shared_wavefronts", _("shared wavefronts"))
     if part is None:
         return None
     went = seen.went({"l1_data": shared_part(seen.side)}, _SHARED)
     found = bound(seen, part, went, _ISSUING | _FAR)
     found = found or _counted(seen, part, "shared_wavefronts")
     line = heaviest_line(seen.launch, "shared_wavefronts", "shared_wavefronts_ideal")
-    words = "Pad or swizzle shared memory to avoid bank conflicts"
+    words = _("Pad or swizzle shared memory to avoid bank conflicts")
     return made("conflicts", found, words, 1, "shared_wavefronts_excess", line)
 
 
@@ -453,13 +463,16 @@ def _wide(seen: Examined) -> Iterator[Way | None]:
         loaded = seen.mix.issued[kind]
         of_lsu = loaded / max(1, sum(seen.mix.issued[k] for k in _THROUGH_LSU))
         width = seen.mix.width(kind)
-        part = spared, f"a lane loads {width:.2g} bytes at a time where 16 are possible"
+        part = (
+            spared,
+            _("a lane loads {width:.2g} bytes at a time where 16 are possible").format(width=width),
+        )
         # Wider loads are fewer; what they carry still passes the data stage and the L2.
         stays = _ARITHMETIC | _FAR | ({"l1_data"} if where == "shared" else frozenset())
         found = bound(seen, part, seen.went({"lsu": of_lsu}, states), stays)
         names = "global_load_requests" if where == "global" else "shared_wavefronts"
         line = heaviest_line(seen.launch, names) or seen.line_waiting(states)
-        words = f"Load from {where} memory with wider accesses (float4, int4)"
+        words = _("Load from {where} memory with wider accesses (float4, int4)").format(where=where)
         yield made("wide", found, words, 2, counter, line)
 
 
@@ -471,11 +484,14 @@ def _spills(seen: Examined) -> Way | None:
     share = over(local, plus(local, far))
     if not share or not seen.side.value("spill_instructions"):
         return None
-    part = share, f"{quantity(local)} sectors are spilled registers in local memory"
+    part = (
+        share,
+        _("{local} sectors are spilled registers in local memory").format(local=quantity(local)),
+    )
     resources = {"l1_data": minus(1.0, shared_part(seen.side)), "l2": 1.0}
     found = bound(seen, part, seen.went(resources, _GLOBAL), _ISSUING)
     line = heaviest_line(seen.launch, "local_sectors")
-    words = "Allow more registers (__launch_bounds__), or keep fewer values alive"
+    words = _("Allow more registers (__launch_bounds__), or keep fewer values alive")
     return made("spills", found, words, 1, "local_sectors", line)
 
 
@@ -485,10 +501,13 @@ def _lanes(seen: Examined) -> Way | None:
     lanes = seen.side.value("lanes_per_instruction")
     if lanes is None or not 0 < lanes < _MOST_LANES:
         return None
-    part = 1.0 - lanes / WARP_SIZE, f"{lanes:.1f} of 32 lanes are active in an instruction"
+    part = (
+        1.0 - lanes / WARP_SIZE,
+        _("{lanes:.1f} of 32 lanes are active in an instruction").format(lanes=lanes),
+    )
     stays = _ARITHMETIC - {"fma"} | _FAR
     found = bound(seen, part, seen.went({"issue": 1.0}, ()), stays)
-    words = "Let all lanes of a warp take the same branch"
+    words = _("Let all lanes of a warp take the same branch")
     return made("lanes", found, words, 2, "lanes_per_instruction", None)
 
 
@@ -498,9 +517,11 @@ def _grid(seen: Examined) -> Way | None:
     idle = time.busiest - time.mean
     if not blocks or not sms or idle < LEAST:
         return None
-    because = f"{blocks:,.0f} blocks on {sms:.0f} SMs; an SM is active {time.mean:.0%} of the time"
-    because += f", the busiest {time.busiest:.0%}" if time.outside else ""
-    words = "Spread the work evenly: more and smaller blocks, or split the sums (split-K)"
+    because = _(
+        "{blocks:,.0f} blocks on {sms:.0f} SMs; an SM is active {mean:.0%} of the time"
+    ).format(blocks=blocks, sms=sms, mean=time.mean)
+    because += _(", the busiest {busiest:.0%}").format(busiest=time.busiest) if time.outside else ""
+    words = _("Spread the work evenly: more and smaller blocks, or split the sums (split-K)")
     return Way(kind="grid", words=words, saves=idle, because=because, effort=2, counter="tail_idle")
 
 
@@ -510,9 +531,11 @@ def _launch(seen: Examined) -> Way | None:
         return None
     return Way(
         kind="launch",
-        words="Launch less often: join it with the kernels before or after it",
+        words=_("Launch less often: join it with the kernels before or after it"),
         saves=time.outside,
-        because=f"the busiest SM is active {time.busiest:.0%} of the time",
+        because=_("the busiest SM is active {busiest:.0%} of the time").format(
+            busiest=time.busiest
+        ),
         effort=3,
         counter="busiest_cycles",
     )
@@ -522,9 +545,11 @@ def _overlap(seen: Examined) -> Way | None:
     went = seen.went({}, ("long_scoreboard",))
     found = bound(seen, (1.0, ""), went, _ISSUING | _L1 | _FAR)
     line = seen.line_waiting(("long_scoreboard",))
-    words = "Start loads from global memory earlier: ahead of the loop, or as asynchronous copies"
+    words = _(
+        "Start loads from global memory earlier: ahead of the loop, or as asynchronous copies"
+    )
     if seen.mix.copies_alone:
-        words = "Start copies from global memory earlier: more stages under way at a time"
+        words = _("Start copies from global memory earlier: more stages under way at a time")
     return made("overlap", found, words, 2, "long_scoreboard", line)
 
 
@@ -537,9 +562,11 @@ def _barriers(seen: Examined) -> Way | None:
     # The warps of a warpgroup wait for one another's products in the same state.
     if held < 1.0:
         share *= held
-        words = f"warps spend {share:.0%} of their time in barrier stalls that are not of wgmma"
+        words = _(
+            "warps spend {share:.0%} of their time in barrier stalls that are not of wgmma"
+        ).format(share=share)
     found = bound(seen, (1.0, ""), (share, words), _ISSUING | _L1 | _FAR)
-    words = "Wait at fewer barriers: double buffering, or smaller blocks"
+    words = _("Wait at fewer barriers: double buffering, or smaller blocks")
     return made("barriers", found, words, 2, "barrier_stall", line)
 
 
@@ -558,13 +585,22 @@ def _occupancy(seen: Examined) -> Way | None:
     least = min(limits, key=lambda name: limits[name], default="")
     if not least:
         return None
-    what = {"registers": "registers", "shared": "shared memory"}[least]
-    part = 1.0 - possible / 100.0, f"room for {possible:.0f}% of the warps, limited by {what}"
+    what = {"registers": _("registers"), "shared": _("shared memory")}[least]
+    part = (
+        1.0 - possible / 100.0,
+        _("room for {possible:.0f}% of the warps, limited by {what}").format(
+            possible=possible, what=what
+        ),
+    )
     states = ("long_scoreboard", "short_scoreboard", "wait_stall")
     went = seen.went({}, states)
     found = bound(seen, part, went, _ISSUING | _L1 | _FAR)
-    less = "fewer registers per thread" if least == "registers" else "less shared memory per block"
-    words = f"Fit more warps on an SM: {less}"
+    less = (
+        _("fewer registers per thread")
+        if least == "registers"
+        else _("less shared memory per block")
+    )
+    words = _("Fit more warps on an SM: {less}").format(less=less)
     return made("occupancy", found, words, 2, "theoretical_occupancy", None)
 
 
@@ -572,9 +608,14 @@ def _instructions(seen: Examined) -> Way | None:
     spent = seen.mix.part(OVERHEAD)
     if not seen.full("issue"):
         return None
-    part = spent, f"{spent:.0%} of the instructions are address arithmetic, moves and control"
+    part = (
+        spent,
+        _("{spent:.0%} of the instructions are address arithmetic, moves and control").format(
+            spent=spent
+        ),
+    )
     found = bound(seen, part, seen.went({"issue": 1.0}, ()), _ARITHMETIC | _L1 | _FAR)
-    words = "Move address arithmetic and conditions out of the loop"
+    words = _("Move address arithmetic and conditions out of the loop")
     return made("instructions", found, words, 2, "instructions", seen.mix.overhead_line)
 
 
@@ -593,10 +634,10 @@ def _reuse(seen: Examined) -> Way | None:
     counter = "shared_wavefronts" if through >= 0.5 else "global_load_requests"
     ratio = work / max(1, shared + far)
     needed = 1.0 - (_excess(seen, counter, "") or (0.0, ""))[0]
-    said = f"{ratio:.2g} arithmetic instructions per load"
+    said = _("{ratio:.2g} arithmetic instructions per load").format(ratio=ratio)
     went = seen.went({"l1_data": 1.0, "lsu": 1.0}, (*_SHARED, "lg_throttle"))
     found = bound(seen, (needed, said), went, _ARITHMETIC | _FAR)
-    words = "Load less per operation: more outputs per thread, kept in registers"
+    words = _("Load less per operation: more outputs per thread, kept in registers")
     line = heaviest_line(seen.launch, "shared_wavefronts" if through >= 0.5 else "global_sectors")
     return made("reuse", found, words, 3, counter, line)
 
@@ -613,13 +654,13 @@ def _tensor(seen: Examined) -> Way | None:
     ratio = chip.tensor_peak(chip.tensor_tf32, clock) / chip.fp32_peak(clock) / _TF32_PRODUCTS
     if ratio <= 1.0:
         return None
-    said = (
-        f"{share:.0%} of the instructions are float32 arithmetic, which tensor cores do "
-        f"{ratio:.2g} times as fast, with three TF32 products for one"
-    )
+    said = _(
+        "{share:.0%} of the instructions are float32 arithmetic, which tensor "
+        "cores do {ratio:.2g} times as fast, with three TF32 products for one"
+    ).format(share=share, ratio=ratio)
     part = share * (1.0 - 1.0 / ratio), said
     found = bound(seen, part, seen.went({"issue": 1.0, "fma": 1.0}, ()), _FAR)
-    words = "If it is a matrix product: use the tensor cores"
+    words = _("If it is a matrix product: use the tensor cores")
     return made("tensor", found, words, 3, "tensor_utilization", None)
 
 
@@ -627,10 +668,12 @@ def _traffic(seen: Examined) -> Way | None:
     share = seen.side.share("dram")
     if share is None or share < _NEAR_PEAK:
         return None
-    because = f"device memory at {share:.0f}% of its peak: {100 - share:.0f}% is left"
+    because = _("device memory at {share:.0f}% of its peak: {share2:.0f}% is left").format(
+        share=share, share2=100 - share
+    )
     return Way(
         kind="traffic",
-        words="Move fewer bytes: these cannot come much faster",
+        words=_("Move fewer bytes: these cannot come much faster"),
         saves=max(1.0 - share / 100.0, 0.0),
         because=because,
         effort=3,

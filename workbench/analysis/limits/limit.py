@@ -20,6 +20,7 @@ from workbench.analysis.aggregate import Recent, main_launch, value_of
 from workbench.analysis.weight import TELLING, WELL
 from workbench.counters import Counter, catalog, line_metric
 from workbench.gpus import WARP_SIZE, chip_for
+from workbench.language import N_, _
 from workbench.model import Device, Launch, LineKey, Number, Profile, Record, line_counters
 from workbench.units import several
 
@@ -39,12 +40,14 @@ SAMPLES = "warp_samples"
 BARRIER = "barrier_stall"
 
 #: What a warp did in the states that are no stalls.
-_WELL_WORDS = {"selected": "issuing", "not_selected": "ready"}
+_WELL_WORDS = {"selected": N_("issuing"), "not_selected": N_("ready")}
 
 
 def stall_words(state: str) -> str:
     """A state inside of a sentence: ``barrier stalls``, ``MIO throttle stalls``, ``issuing``."""
-    return _WELL_WORDS.get(state) or f"{catalog()[state].phrase.removesuffix(' stall')} stalls"
+    if state in _WELL_WORDS:
+        return _(_WELL_WORDS[state])
+    return _("{state} stalls").format(state=catalog()[state].phrase.removesuffix(_(" stall")))
 
 
 #: Fewer samples prove nothing, and no estimate is made of them. Six against none are the first
@@ -173,7 +176,7 @@ def _sampled(launch: Launch) -> tuple[HotLine, ...]:
         for state in catalog().group(GROUP)
         if (name := line_metric(launch, state)) is not None
     ]
-    parts = [samples] if samples else [name for _, name in every]
+    parts = [samples] if samples else [name for __, name in every]
     if not parts:
         return ()
     states = [(state, name) for state, name in every if state.id not in WELL]
@@ -186,7 +189,7 @@ def _sampled(launch: Launch) -> tuple[HotLine, ...]:
         if key[1] <= 0 or not count:
             continue
         # States may have been counted in another pass than all samples, and be more of them.
-        whole = max(count, sum(counters.get(name, 0) for _, name in every))
+        whole = max(count, sum(counters.get(name, 0) for __, name in every))
         stalls = [(state, counters[name] / whole) for state, name in states if name in counters]
         stalls.sort(key=lambda item: -item[1])
         out.append(HotLine(key=key, samples=count, share=count / total, stalls=tuple(stalls)))
@@ -271,7 +274,7 @@ def heaviest_states(profiles: Sequence[dict[str, float]], most: int) -> list[tup
     named.update(order[:most])
     groups = [(title_of(state), [state]) for state in order if state in named]
     others = [state for state in order if state not in named]
-    return [*groups, ("All others", others)] if others else groups
+    return [*groups, (_("All others"), others)] if others else groups
 
 
 # --- How long SMs were active: what a launch itself takes, and what blocks that end unevenly cost
@@ -368,41 +371,46 @@ class Resource(Record, frozen=True):
     """
 
     id: ResourceId
-    title: str
+    named: str
     metrics: tuple[str, ...]
     counter: str = ""
     inside: bool = True
     full: float = FULL
 
+    @property
+    def title(self) -> str:
+        """What it is called inside of a sentence."""
+        return _(self.named)
+
 
 #: id, title, metrics, the catalog's counter, whether it is inside of an SM, from where it is full.
 _RESOURCES: tuple[tuple[ResourceId, str, tuple[str, ...], str, bool, float], ...] = (
-    ("issue", "the issue slots",
+    ("issue", N_("the issue slots"),
      ("sm__inst_issued", "sm__issue_active", "sm__inst_executed"), "issue_active", True, FULL),
-    ("l1_data", "the L1 data stage",
+    ("l1_data", N_("the L1 data stage"),
      ("l1tex__data_pipe_lsu_wavefronts", "l1tex__data_bank_reads"), "l1_throughput", True, FULL),
-    ("lsu", "the LSU",
+    ("lsu", N_("the LSU"),
      ("sm__inst_executed_pipe_lsu", "l1tex__lsuin_requests"), "lsu_utilization", True, FULL),
-    ("l2", "the L2",
+    ("l2", N_("the L2"),
      ("lts__throughput", "lts__t_sectors", "lts__d_sectors", "lts__t_tag_requests"),
      "l2_throughput", False, FULL_L2),
-    ("dram", "device memory",
+    ("dram", N_("device memory"),
      ("gpu__dram_throughput", "dram__throughput"), "dram_throughput", False, FULL),
-    ("tensor", "the tensor cores",
+    ("tensor", N_("the tensor cores"),
      ("sm__pipe_tensor_cycles_active", "sm__inst_executed_pipe_tensor"),
      "tensor_utilization", True, FULL),
-    ("fma", "the FMA pipe",
+    ("fma", N_("the FMA pipe"),
      ("sm__pipe_fma_cycles_active", "sm__pipe_fmaheavy_cycles_active"),
      "fma_utilization", True, FULL),
-    ("alu", "the ALU pipe",
+    ("alu", N_("the ALU pipe"),
      ("sm__pipe_alu_cycles_active", "sm__inst_executed_pipe_alu"), "alu_utilization", True, FULL),
-    ("xu", "the XU pipe", ("sm__inst_executed_pipe_xu",), "xu_utilization", True, FULL),
-    ("fp64", "the FP64 pipe",
+    ("xu", N_("the XU pipe"), ("sm__inst_executed_pipe_xu",), "xu_utilization", True, FULL),
+    ("fp64", N_("the FP64 pipe"),
      ("sm__pipe_fp64_cycles_active", "sm__inst_executed_pipe_fp64"),
      "fp64_utilization", True, FULL),
 )  # fmt: skip
 RESOURCES = tuple(
-    Resource(id=id, title=title, metrics=metrics, counter=counter, inside=inside, full=full)
+    Resource(id=id, named=title, metrics=metrics, counter=counter, inside=inside, full=full)
     for id, title, metrics, counter, inside, full in _RESOURCES
 )
 
@@ -488,14 +496,18 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
     time = running_of(launch)
     if time.short and (time.outside >= VERY_SHORT or (not full and grid is None)):
         share = 100 * time.busiest
-        words = f"a short launch: the busiest SM is active {share:.0f}% of the time"
+        words = _("a short launch: the busiest SM is active {share:.0f}% of the time").format(
+            share=share
+        )
         return Limit(id="launch", words=words, share=share, others=full)
     if grid is not None:
         words, share, names = grid
         return Limit(id="grid", words=words, share=share, others=full, names=names)
     if full:
         best = full[0]
-        words = f"{best.resource.title}, {best.active:.0f}%"
+        words = _("{resource}, {share:.0f}%").format(
+            resource=best.resource.title, share=best.active
+        )
         return Limit(id=best.resource.id, words=words, share=best.active, others=full[1:])
     if (grid := _short_grid(launch, device, alone=True)) is not None:
         words, share, names = grid
@@ -524,13 +536,13 @@ def _latency(launch: Launch, busy: tuple[Load, ...]) -> Limit | None:
         return None
     first = waits[0]
     share = 100 * first.share
-    part = f"{share:.0f}% of warp time"
-    words = f"latency: {stall_words(first.state.id)}, {part}"
+    part = _("{share:.0f}% of warp time").format(share=share)
+    words = _("latency: {id}, {part}").format(id=stall_words(first.state.id), part=part)
     if first.state.id == BARRIER:
         if barrier_waits(launch)[0] >= _AT_BARRIERS:
-            words = f"waiting at barriers, {part}"
+            words = _("waiting at barriers, {part}").format(part=part)
             return Limit(id="sync", words=words, share=share, others=busy[:1])
-        words = f"latency: barrier stalls of warpgroups (wgmma), {part}"
+        words = _("latency: barrier stalls of warpgroups (wgmma), {part}").format(part=part)
     names = (first.state.id,)
     return Limit(id="latency", words=words, share=share, others=busy[:1], names=names)
 
@@ -553,10 +565,12 @@ def _short_grid(
         return None
     if blocks < sms:
         threads = math.prod(launch.block)
-        words = f"a grid of {several(blocks, 'block')} on {sms} SMs"
+        words = _("a grid of {blocks} on {sms} SMs").format(
+            blocks=several(blocks, "block"), sms=sms
+        )
         if blocks == 1 and threads < WARP_SIZE:
-            all_of = "one thread" if threads == 1 else several(threads, "thread")
-            words = f"{all_of} in all, on one of {sms} SMs"
+            all_of = _("one thread") if threads == 1 else several(threads, "thread")
+            words = _("{all_of} in all, on one of {sms} SMs").format(all_of=all_of, sms=sms)
         return words, 100 * blocks / sms, (blocks, sms)
     part = 100 * time.mean
     waves = value_of(launch, "waves")
@@ -565,10 +579,16 @@ def _short_grid(
         warps = blocks * -(-math.prod(launch.block) // WARP_SIZE)
         each = over(value_of(launch, "instructions"), warps)
         idle = each is not None and each < _AT_ONCE
-        what = "that end almost at once" if idle else "of unequal work"
-        words = f"{waves:.0f} waves of blocks {what}: SMs are active {part:.0f}% of the time"
+        what = _("that end almost at once") if idle else _("of unequal work")
+        words = _(
+            "{waves:.0f} waves of blocks {what}: SMs are active {part:.0f}% of the time"
+        ).format(waves=waves, what=what, part=part)
         return words, part, ("waves",)
-    return f"an uneven tail: SMs are active {part:.0f}% of the time", part, ("tail",)
+    return (
+        _("an uneven tail: SMs are active {part:.0f}% of the time").format(part=part),
+        part,
+        ("tail",),
+    )
 
 
 def _percent(launch: Launch, name: str) -> float | None:

@@ -25,6 +25,7 @@ from workbench.analysis.aggregate import Combined, Recent, combine, metric_sum, 
 from workbench.counters import Missing, catalog, line_metric
 from workbench.gpus import SECTOR_BYTES as SECTOR
 from workbench.gpus import chip_for
+from workbench.language import N_, _
 from workbench.model import Launch, LineKey, Number, Profile, Record
 from workbench.sass import OPCODES, Access, opcode_of
 
@@ -51,7 +52,7 @@ _ACCESSES: tuple[tuple[str, Access], ...] = (
 @lru_cache(maxsize=1 << 14)  # a kernel's code is asked for once a flow, on every problem
 def access_of(text: str) -> Access:
     """What an instruction does with memory, by its opcode in SASS or PTX; "" for nothing."""
-    opcode, _ = opcode_of(text)
+    opcode, __ = opcode_of(text)
     if opcode in OPCODES:
         if opcode == "UBLKCP" and "UBLKCP.S" not in text:
             return "bulk out"
@@ -114,20 +115,20 @@ def _shared(name: str, title: str, ways: tuple[Place, Place], *accesses: Access)
 
 KINDS = (
     # The matrix units read their operands from shared memory without a load.
-    _shared("loads", "Shared loads", ("shared", "sm"), "load", ""),
-    _shared("stores", "Shared stores", ("sm", "shared"), "store"),
-    _shared("atomics", "Shared atomics", ("sm", "shared"), "atomic"),
-    _shared("copies", "Asynchronous copies", ("l1", "shared"), "copy", "bulk in", "bulk out"),
+    _shared("loads", N_("Shared loads"), ("shared", "sm"), "load", ""),
+    _shared("stores", N_("Shared stores"), ("sm", "shared"), "store"),
+    _shared("atomics", N_("Shared atomics"), ("sm", "shared"), "atomic"),
+    _shared("copies", N_("Asynchronous copies"), ("l1", "shared"), "copy", "bulk in", "bulk out"),
     Kind(
-        "global_loads", "Global loads", "l1", "sm", ((SECTOR, ("@global_load_sectors",)),),
+        "global_loads", N_("Global loads"), "l1", "sm", ((SECTOR, ("@global_load_sectors",)),),
         ("line",), "global_load_sectors", GLOBAL, ("load", "copy"),
     ),
     Kind(
-        "global_stores", "Global stores", "sm", "l1", ((SECTOR, ("@global_store_sectors",)),),
+        "global_stores", N_("Global stores"), "sm", "l1", ((SECTOR, ("@global_store_sectors",)),),
         ("line",), "global_store_sectors", GLOBAL, ("store",),
     ),
     Kind(
-        "global_atomics", "Global atomics", "sm", "l1",
+        "global_atomics", N_("Global atomics"), "sm", "l1",
         ((SECTOR, (f"{_L1}lsu_mem_global_op_atom.sum", f"{_L1}lsu_mem_global_op_red.sum")),),
         ("line",), GLOBAL, GLOBAL, ("atomic",), usual=False,
     ),
@@ -136,58 +137,58 @@ KINDS = (
         ("line",), LOCAL, LOCAL, ("load",), usual=False,
     ),
     Kind(
-        "local_stores", "Local stores", "sm", "l1",
+        "local_stores", N_("Local stores"), "sm", "l1",
         ((SECTOR, (f"{_L1}lsu_mem_local_op_st.sum",)),),
         ("line",), LOCAL, LOCAL, ("store",), usual=False,
     ),
     Kind(
-        "texture", "Texture", "l1", "sm", ((SECTOR, (f"{_L1}tex_mem_texture.sum",)),),
+        "texture", N_("Texture"), "l1", "sm", ((SECTOR, (f"{_L1}tex_mem_texture.sum",)),),
         ("line",), usual=False,
     ),
     Kind(
-        "tma_loads", "TMA copies in", "l2", "tma",
+        "tma_loads", N_("TMA copies in"), "l2", "tma",
         ((1, (f"{_IN}bytes_mem_global_op_tma_ld.sum",)),),
         (f"{_IN}bytes_mem_global_op_tma_ld.sum{PERCENT}",),
         column="instructions", accesses=("bulk in",), usual=False,
     ),
     Kind(
-        "tma_stores", "TMA copies out", "tma", "l2",
+        "tma_stores", N_("TMA copies out"), "tma", "l2",
         ((1, tuple(f"{_OUT}write_bytes_mem_global_op_tma_{way}.sum" for way in ("st", "red"))),),
         (f"{_OUT}write_bytes_mem_global_op_tma_st.sum{PERCENT}",),
         column="instructions", accesses=("bulk out",), usual=False,
     ),
     Kind(
-        "l2_reads", "L2 reads", "l2", "l1", ((SECTOR, ("@l2_read_sectors",)),),
+        "l2_reads", N_("L2 reads"), "l2", "l1", ((SECTOR, ("@l2_read_sectors",)),),
         (f"{_IN}sectors.sum{PERCENT}", f"{_IN}sectors.avg{PERCENT}"),
         "l2_read_sectors", GLOBAL, ("load", "copy"),
     ),
     Kind(
-        "l2_writes", "L2 writes", "l1", "l2", ((SECTOR, ("@l2_write_sectors",)),),
+        "l2_writes", N_("L2 writes"), "l1", "l2", ((SECTOR, ("@l2_write_sectors",)),),
         (f"{_OUT}write_bytes.sum{PERCENT}", f"{_OUT}req_cycles_active.sum{PERCENT}"),
         "l2_write_sectors", GLOBAL, ("store",),
     ),
     Kind(
-        "l2_atomics", "L2 atomics", "l1", "l2",
+        "l2_atomics", N_("L2 atomics"), "l1", "l2",
         ((SECTOR, (f"{_L2}atom.sum", f"{_L2}red.sum")),),
         (f"{_L2}atom.sum{PERCENT}",), "", GLOBAL, ("atomic",), usual=False,
     ),
     Kind(
-        "dram_reads", "Device memory read", "dram", "l2", ((1, ("@dram_read_bytes",)),),
+        "dram_reads", N_("Device memory read"), "dram", "l2", ((1, ("@dram_read_bytes",)),),
         ("bandwidth",), "dram_read_bytes", GLOBAL, ("load", "copy"),
     ),
     Kind(
-        "dram_writes", "Device memory written", "l2", "dram", ((1, ("@dram_write_bytes",)),),
+        "dram_writes", N_("Device memory written"), "l2", "dram", ((1, ("@dram_write_bytes",)),),
         ("bandwidth",), "dram_write_bytes", GLOBAL, ("store", "atomic"),
     ),
 )  # fmt: skip
 #: Place, title, hit rate and throughput as counters.
 LEVELS: tuple[tuple[Place, str, str, str], ...] = (
     ("sm", "SM", "", "sm_throughput"),
-    ("shared", "Shared memory", "", ""),
+    ("shared", N_("Shared memory"), "", ""),
     ("l1", "L1/TEX", "l1_hit_rate", "l1_throughput"),
     ("tma", "TMA", "", ""),
     ("l2", "L2", "l2_hit_rate", "l2_throughput"),
-    ("dram", "Device memory", "", "dram_throughput"),
+    ("dram", N_("Device memory"), "", "dram_throughput"),
 )
 
 
@@ -275,7 +276,7 @@ def _memory(profile: Profile) -> MemoryChart | None:
         levels=tuple(
             Level(
                 place=place,
-                title=title,
+                title=_(title),
                 hit_rate=reader.value(hits),
                 throughput=reader.value(busy),
                 hit_counter=hits,
@@ -313,7 +314,7 @@ class _Counted:
         order = sorted((lines or {}).items(), key=lambda item: (-item[1], item[0]))
         return Transfer(
             id=kind.id,
-            title=kind.title,
+            title=_(kind.title),
             start=kind.start,
             end=kind.end,
             unit=kind.unit,
@@ -347,7 +348,7 @@ class _Counted:
         near = kind.start in ("sm", "shared", "l1") and kind.end in ("sm", "shared", "l1")
         if of_lines and near and asked is not None:
             return float(factor * asked), by_line, ""
-        return None, "", why or "the report does not hold the machine code that would tell"
+        return None, "", why or _("the report does not hold the machine code that would tell")
 
     def _sum(self, names: tuple[str, ...]) -> tuple[float | None, str, str]:
         """A sum of counters, its names, and why one of them is missing."""
@@ -362,7 +363,11 @@ class _Counted:
                 continue
             value = metric_sum(self._profile, name)
             if value is None:
-                return None, "", f"not collected: this profile does not hold {name}"
+                return (
+                    None,
+                    "",
+                    _("not collected: this profile does not hold {name}").format(name=name),
+                )
             total += value
             made_of.append(name)
         several = len(made_of) > 1
@@ -432,10 +437,16 @@ class _Counted:
             return None, ""
         if peak == "bandwidth":
             rate = chip.memory_bandwidth
-            return times(rate, seconds), f"{chip.bandwidth_source} × duration"
+            return times(rate, seconds), _("{bandwidth_source} × duration").format(
+                bandwidth_source=chip.bandwidth_source
+            )
         per_cycle = chip.line_bytes if peak == "line" else 1
-        word = f"{per_cycle} bytes" if peak == "line" else "1 wavefront"
-        return times(per_cycle * chip.sms, cycles), f"{word} per cycle and SM"
+        word = (
+            _("{per_cycle} bytes").format(per_cycle=per_cycle)
+            if peak == "line"
+            else _("1 wavefront")
+        )
+        return times(per_cycle * chip.sms, cycles), _("{word} per cycle and SM").format(word=word)
 
     def _mean(self, name: str) -> float | None:
         """A metric's mean over launches, by duration; None where one of them lacks it."""
@@ -443,7 +454,7 @@ class _Counted:
         known = [float(each.value) for each in found if each and not isinstance(each.value, str)]
         if len(known) < len(found):
             return None
-        weights, _ = weights_of(self._launches)
+        weights, __ = weights_of(self._launches)
         return sum(a * b for a, b in zip(known, weights, strict=True)) / sum(weights)
 
 

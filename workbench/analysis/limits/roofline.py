@@ -19,6 +19,7 @@ from workbench.analysis.absent import plus
 from workbench.analysis.aggregate import Recent, near, value_of
 from workbench.counters import Missing, Reading, read
 from workbench.gpus import SECTOR_BYTES, WAVEFRONT_BYTES, Chip, chip_for
+from workbench.language import _
 from workbench.model import Dim3, Launch, Number, Profile, Record, Timing
 from workbench.sass import (
     GLOBAL_ATOMICS,
@@ -73,7 +74,7 @@ def _machine_work(launch: Launch) -> dict[Unit, float] | Missing:
     warps = table.columns.get("inst_executed")
     threads = table.columns.get("thread_inst_executed_true")
     if warps is None:
-        return Missing("its machine code was not counted")
+        return Missing(_("its machine code was not counted"))
     out: dict[Unit, float] = {}
     for row, count in zip(warps.rows, warps.values, strict=True):
         opcode, modifiers = opcode_of(table.text[row])
@@ -81,7 +82,11 @@ def _machine_work(launch: Launch) -> dict[Unit, float] | Missing:
             continue
         product = _product(opcode, modifiers)
         if product is None:
-            return Missing(f"operations of {table.text[row].split()[0]} are not known")
+            return Missing(
+                _("operations of {split_0} are not known").format(
+                    split_0=table.text[row].split()[0]
+                )
+            )
         unit, operations = product
         out[unit] = out.get(unit, 0.0) + operations * count
     if threads is not None:
@@ -111,15 +116,17 @@ def work(launch: Launch) -> dict[Unit, float] | Missing:
     used = read(launch, "tensor_utilization")
     if isinstance(used, Reading) and used.value > _TENSOR_NOISE_PERCENT:
         if isinstance(machine, Missing):
-            return Missing(f"it worked on tensor cores, but {machine.reason}")
+            return Missing(
+                _("it worked on tensor cores, but {reason}").format(reason=machine.reason)
+            )
         if not any(unit.startswith("tensor") for unit in machine):
-            return Missing("it worked on tensor cores, but its machine code shows no such work")
+            return Missing(_("it worked on tensor cores, but its machine code shows no such work"))
     if isinstance(machine, Missing):
         machine = {}
     total: dict[Unit, float] = {"float32": float(flops.value), **machine}
     double = read(launch, "dfma_threads")
     if isinstance(double, Reading) and 2 * double.value > sum(total.values()):
-        return Missing("most of its work is float64, which is not counted here")
+        return Missing(_("most of its work is float64, which is not counted here"))
     return {unit: count for unit, count in total.items() if count}
 
 
@@ -155,7 +162,7 @@ def all_arithmetic(launch: Launch) -> float | None:
     if operations is None or "thread_inst_executed_true" not in launch.instructions.columns:
         return None
     integers = 0.0
-    for _, opcode, modifiers, lanes in executed(launch):
+    for __, opcode, modifiers, lanes in executed(launch):
         if opcode == "IMAD" and not _MOVES & modifiers:
             integers += _FMA * lanes
         elif opcode == "IDP" and "2A" in modifiers:
@@ -183,7 +190,7 @@ def loaded_bytes(launch: Launch) -> float | None:
 
 def _lane_bytes(launch: Launch, opcodes: frozenset[str]) -> float | None:
     total, known = 0.0, False
-    for _, opcode, modifiers, lanes in executed(launch):
+    for __, opcode, modifiers, lanes in executed(launch):
         known = True
         if opcode in _UNTOLD:
             return None
@@ -251,7 +258,7 @@ def _read_once(profile: Profile, measure: Measure) -> tuple[float | None, float 
     if not groups:
         return None, None
     sums = [(sum(group), len(group)) for group in groups.values()]
-    return sum(total for total, _ in sums), sum(total / number for total, number in sums)
+    return sum(total for total, __ in sums), sum(total / number for total, number in sums)
 
 
 def measured(profile: Profile) -> list[Launch]:
@@ -404,12 +411,12 @@ def position(launch: Launch) -> Position | Missing:
     if isinstance(done, Missing):
         return done
     if not seconds:
-        return Missing("the report holds no duration")
+        return Missing(_("the report holds no duration"))
     if not done:
-        return Missing("it executed no float32 operation, matrix product or byte dot product")
+        return Missing(_("it executed no float32 operation, matrix product or byte dot product"))
     moved = traffic(launch)
     if not any(moved[level] for level in moved if level != "shared"):
-        return Missing("the report holds no memory traffic")
+        return Missing(_("the report holds no memory traffic"))
     return Position(work=done, seconds=seconds, traffic=moved)
 
 

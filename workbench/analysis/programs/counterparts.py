@@ -27,6 +27,7 @@ from msgspec.structs import replace
 
 from workbench.analysis.aggregate import multiplied, near, typeless
 from workbench.capture.records import ProgramCapture, Shape, Steady, SteadyWork, Survey, Work
+from workbench.language import _
 from workbench.model import Dim3, Launch, Profile, Record
 from workbench.units import extent, quantity
 
@@ -125,9 +126,10 @@ def tried_words(old: Survey, new: Survey, pairs: Iterable[Counterparts]) -> str:
     """
     surveys = old, new
     if [x.steady is not None and x.steady.period == 1 for x in surveys].count(True) == 1:
-        return (
-            "no factor is told, for one side calls a kernel again and again of which it tried "
-            "configurations before, and the other does not: the sums are not of the same work"
+        return _(
+            "no factor is told, for one side calls a kernel again and again of which "
+            "it tried configurations before, and the other does not: the sums are "
+            "not of the same work"
         )
     for pair in pairs:
         if len(pair.old) != 1 or len(pair.new) != 1:
@@ -144,11 +146,11 @@ def tried_words(old: Survey, new: Survey, pairs: Iterable[Counterparts]) -> str:
             and sum(works[many].total_ns) >= _MOST * whole
         ):
             numbers = (" → ".join(f"{round(x):,}" for x in own) for own in (counts, often))
-            return (
-                f"no factor is told, for {works[many].name} is launched in {next(numbers)} "
-                f"configurations, {next(numbers)} times in all, as where a tuner tries them: "
-                f"the sums are not of the same work"
-            )
+            return _(
+                "no factor is told, for {name} is launched in {tried} configurations, "
+                "{often} times in all, as where a tuner tries them: the sums are not of "
+                "the same work"
+            ).format(name=works[many].name, tried=next(numbers), often=next(numbers))
     return ""
 
 
@@ -247,7 +249,7 @@ def _by_order(sides: _Sides, old: Sequence[int], new: Sequence[int]) -> None:
         beside = [group for group in groups if group[0] & own[0] or group[1] & own[1]]
         groups = [group for group in groups if group not in beside]
         groups.append(
-            (own[0].union(*(x for x, _ in beside)), own[1].union(*(x for _, x in beside)))
+            (own[0].union(*(x for x, __ in beside)), own[1].union(*(x for __, x in beside)))
         )
     for group in groups:
         for gone, come in _apart(sides, group):
@@ -506,7 +508,7 @@ def pair_classes(
 
     def match(key: Callable[[LaunchClass, int], Hashable]) -> None:
         """Pair what has a key that is unique on either side."""
-        sides = [defaultdict[Hashable, list[LaunchClass]](list) for _ in runs]
+        sides = [defaultdict[Hashable, list[LaunchClass]](list) for __ in runs]
         for side, own in enumerate((before, after)):
             for one in own:
                 sides[side][key(one, runs[side])].append(one)
@@ -606,13 +608,12 @@ def seen_of(survey: Survey, places: Iterable[int], looked: Iterable[tuple[int, L
             samples = sum(launch.samples for launch in held)
             found += [(x, Fraction(one.launches * x.samples, samples * runs)) for x in held]
     share = seen / whole if whole else 1.0
-    lacking = (
-        f"{known} of {classes} configurations were looked at closely, "
-        f"{quantity(100 * share, '%')} of their time"
-    )
+    lacking = _(
+        "{known} of {classes} configurations were looked at closely, {share} of their time"
+    ).format(known=known, classes=classes, share=quantity(100 * share, "%"))
     return Looked(
-        launches=tuple(launch for launch, _ in found),
-        often=tuple(often for _, often in found),
+        launches=tuple(launch for launch, __ in found),
+        often=tuple(often for __, often in found),
         seconds=1e-9 * seen / runs,
         share=share,
         lacking=lacking if seen < whole else "",
@@ -651,5 +652,7 @@ def weigh_alike(
     )
     part = 1 / unit
     if part.denominator > 1:
-        return launches, f"{part} of all launches"
-    return launches, "all launches" if part == 1 else f"all launches of {part} runs"
+        return launches, _("{part} of all launches").format(part=part)
+    return launches, _("all launches") if part == 1 else _("all launches of {part} runs").format(
+        part=part
+    )

@@ -15,6 +15,7 @@ from workbench.analysis.gates import Gate, Rules, check_step, inconclusive
 from workbench.analysis.programs.program import KernelStep, ProgramDifference
 from workbench.analysis.regression import Status
 from workbench.counters import catalog
+from workbench.language import _
 from workbench.units import quantity, relative, signed, span
 
 
@@ -30,7 +31,8 @@ def check_programs(
     """
     label = f"@{difference.new.name}"
     gates = [
-        inconclusive(label, "", f"compared by force: {reason}") for reason in difference.reasons
+        inconclusive(label, "", _("compared by force: {reason}").format(reason=reason))
+        for reason in difference.reasons
     ]
     if rules.timed and difference.tried:
         gates.append(inconclusive(label, "", difference.tried))
@@ -40,7 +42,7 @@ def check_programs(
             Gate(
                 version=label,
                 kind="regression",
-                name="time on the GPU",
+                name=_("time on the GPU"),
                 status=status,
                 message=message,
             )
@@ -66,7 +68,7 @@ def _time(difference: ProgramDifference, allowed: float) -> tuple[Status, str]:
         text += f" ({span(signed(change.low, 's'), signed(change.high, 's'))})"
         worse = change.low
     else:
-        text += " (one run, no interval)"
+        text += _(" (one run, no interval)")
         worse = change.value - catalog()["duration"].noise * max(old.value, new.value)
     if worse > old.value * allowed / 100:
         slowest = max(
@@ -74,6 +76,10 @@ def _time(difference: ProgramDifference, allowed: float) -> tuple[Status, str]:
             key=lambda row: difference.seconds(row)[1] - difference.seconds(row)[0],
         )
         before, after = difference.seconds(slowest)
-        text += f"; most of it {slowest.name}, {signed(after - before, 's')}"
-        return "fail", f"slower than allowed ({allowed:g}%): {text}"
+        text += _("; most of it {name}, {before}").format(
+            name=slowest.name, before=signed(after - before, "s")
+        )
+        return "fail", _("slower than allowed ({allowed:g}%): {text}").format(
+            allowed=allowed, text=text
+        )
     return "pass", text

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from workbench.analysis.naming import shortened
 from workbench.analysis.programs.counterparts import OFTEN, TRIED
 from workbench.capture.records import ProgramCapture, ProgramRun, Steady, Survey
+from workbench.language import _
 from workbench.model import Record
 from workbench.units import listed, quantity, several
 
@@ -59,10 +60,10 @@ def alike(
     said = ""
     if times != (1, 1):
         counts = [several(each, "iteration") for each in times]
-        said = (
-            f"{counts[0]} of @{old.name} and {counts[1]} of @{new.name} hold the same calls, "
+        said = _(
+            "{counts_0} of @{name} and {counts_1} of @{name2} hold the same calls, "
             "and are compared as one"
-        )
+        ).format(counts_0=counts[0], name=old.name, counts_1=counts[1], name2=new.name)
     return (sides[0], sides[1]), said
 
 
@@ -181,14 +182,14 @@ def tuning(survey: Survey) -> Autotuning | None:
         and {work.before, work.after} & tried.keys()
         and sum(work.launches) >= OFTEN * TRIED * runs
     ]
-    spent = sum(ns for _, _, ns in tried.values())
+    spent = sum(ns for _, __, ns in tried.values())
     beside = sum(sum(survey.works[place].total_ns) for place in between)
     if not tried or not _WORTH * warm <= spent + beside <= _ROUNDED * warm:
         return None
     return Autotuning(
         tried=tuple(sorted(tried, key=lambda place: -tried[place][2])),
-        configurations=sum(configurations for configurations, _, _ in tried.values()),
-        launches=sum(launches for _, launches, _ in tried.values()) / runs,
+        configurations=sum(configurations for configurations, __, _ in tried.values()),
+        launches=sum(launches for _, launches, __ in tried.values()) / runs,
         tried_ns=spent / runs,
         between=tuple(between),
         between_ns=beside / runs,
@@ -205,11 +206,17 @@ def tuning_words(survey: Survey) -> str:
         listed(list(dict.fromkeys(shortened(survey.works[x].name) for x in places)), _NAMED + 1)
         for places in (found.tried, found.between)
     )
-    text = (
-        f"{quantity(100 * found.share, '%')} is tuning: {found.configurations} configurations "
-        f"of {tried} in {several(round(found.launches), 'launch', 'launches')} "
-        f"({quantity(1e-9 * found.tried_ns, 's')})"
+    text = _(
+        "{share} is tuning: {configurations} configurations of {tried} in {launches} ({tried_ns})"
+    ).format(
+        share=quantity(100 * found.share, "%"),
+        configurations=found.configurations,
+        tried=tried,
+        launches=several(round(found.launches), "launch", "launches"),
+        tried_ns=quantity(1e-9 * found.tried_ns, "s"),
     )
     if between:
-        text += f", {between} between them ({quantity(1e-9 * found.between_ns, 's')})"
+        text += _(", {between} between them ({between_ns})").format(
+            between=between, between_ns=quantity(1e-9 * found.between_ns, "s")
+        )
     return text

@@ -4,7 +4,8 @@ In come two captures; out goes one record whose rows add up to the change of the
 and for the kernels behind most of it the step that `analysis.story` tells of a ladder's. Times are
 sums over all runs in whole nanoseconds; a row's seconds are its sum divided by the number of runs,
 so rows add up to the program's mean time exactly. The interval of that mean is Student's: a run's
-time is a sum of many launches, and such sums are nearly normal.
+time is a sum of many launches, and such sums are nearly normal. It is one module because a row, its
+launches and its step share their runs' sums.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from workbench.capture.records import (
 )
 from workbench.counters import catalog
 from workbench.errors import InconclusiveError
+from workbench.language import _
 from workbench.model import Estimate, Profile, Record
 from workbench.units import faster, quantity
 
@@ -233,8 +235,10 @@ def compare_programs(
     reasons = _incomparable(old, new)
     if reasons and not force:
         raise InconclusiveError(
-            f"@{old.name} and @{new.name} are not comparable: {'; '.join(reasons)}",
-            "Capture both on one machine in one way, or compare all the same with --force.",
+            _("@{name} and @{name2} are not comparable: {reasons}").format(
+                name=old.name, name2=new.name, reasons="; ".join(reasons)
+            ),
+            _("Capture both on one machine in one way, or compare all the same with --force."),
         )
     whole, warnings = None, _warnings(old, new)
     if (both := repeating(old.survey, new.survey)) is not None:
@@ -269,19 +273,36 @@ def _incomparable(old: ProgramCapture, new: ProgramCapture) -> list[str]:
     found = []
     names = [side.device.name if side.device else "" for side in (old, new)]
     if all(names) and names[0] != names[1]:
-        found.append(f"{names[0]} before, {names[1]} after")
+        found.append(
+            _("{names_0} before, {names_1} after").format(names_0=names[0], names_1=names[1])
+        )
     if old.survey.way != new.survey.way:
-        found.append(f"surveyed by {old.survey.way} before, by {new.survey.way} after")
+        found.append(
+            _("surveyed by {way} before, by {way2} after").format(
+                way=old.survey.way, way2=new.survey.way
+            )
+        )
     if old.survey.nvtx != new.survey.nvtx:
-        parts = [f"the range {x.survey.nvtx}" if x.survey.nvtx else "all" for x in (old, new)]
-        found.append(f"{parts[0]} of the program before, {parts[1]} of it after")
+        parts = [
+            _("the range {nvtx}").format(nvtx=x.survey.nvtx) if x.survey.nvtx else "all"
+            for x in (old, new)
+        ]
+        found.append(
+            _("{parts_0} of the program before, {parts_1} of it after").format(
+                parts_0=parts[0], parts_1=parts[1]
+            )
+        )
     return found
 
 
 def _warnings(old: ProgramCapture, new: ProgramCapture) -> list[str]:
     found = [f"@{side.name}: {notice.message}" for side in (old, new) for notice in side.notices]
     if old.command != new.command:
-        found.append(f"the commands differ: {' '.join(old.command)}, then {' '.join(new.command)}")
+        found.append(
+            _("the commands differ: {command}, then {command2}").format(
+                command=" ".join(old.command), command2=" ".join(new.command)
+            )
+        )
     return found
 
 
@@ -399,8 +420,8 @@ class KernelStep(Record, frozen=True):
         if other is None or other.story is None or other.near.of is None:
             return ""
         doubt = f" ({other.doubt.words})" if other.doubt is not None else ""
-        return (
-            f"The other way went launches of {other.near.of.words}{doubt}. {other.story.sentence}"
+        return _("The other way went launches of {words}{doubt}. {sentence}").format(
+            words=other.near.of.words, doubt=doubt, sentence=other.story.sentence
         )
 
     @property
@@ -489,8 +510,14 @@ class Closer(Record, frozen=True):
         """``a launch of block 1,024, grid 64 alone, 72% of its change``; "" for launches alike."""
         if self.of is None:
             return self.part
-        share = "" if self.explains is None else f", {quantity(100 * self.explains, '%')} of its"
-        return f"a launch of {self.of.words} alone{share and share + ' change in the program'}"
+        share = (
+            ""
+            if self.explains is None
+            else _(", {explains} of its change in the program").format(
+                explains=quantity(100 * self.explains, "%")
+            )
+        )
+        return _("a launch of {words} alone{share}").format(words=self.of.words, share=share)
 
 
 def closer(
@@ -514,8 +541,10 @@ def closer(
             side is None and set(capture.detail) & set(places)
             for capture, side, places in zip(captures, (old, new), (row.old, row.new), strict=True)
         )
-        how = " as an iteration launches it" if tried else ""
-        why = f"no launch of it{how} was looked at closely in {' and '.join(lacking)}"
+        how = _(" as an iteration launches it") if tried else ""
+        why = _("no launch of it{how} was looked at closely in {names}").format(
+            how=how, names=_(" and ").join(lacking)
+        )
         return Closer(old=old, new=new, silence=why)
     if len(row.old) != 1 or len(row.new) != 1:
         assert details[0] is not None and details[1] is not None  # launches of both are there
@@ -524,8 +553,12 @@ def closer(
         return Closer(old=old, new=new)
     of = next(_classes_seen(row, old, new), None)
     if of is None:
-        why = "its launches that were looked at closely have no configuration in common"
-        return Closer(old=None, new=None, silence=f"{why}: `capture --like` looks at the same")
+        why = _("its launches that were looked at closely have no configuration in common")
+        return Closer(
+            old=None,
+            new=None,
+            silence=_("{why}: `capture --like` looks at the same").format(why=why),
+        )
     return _of_class(of, row, difference, (old, new))
 
 
@@ -559,17 +592,21 @@ def _together(
         for capture, detail, places in zip(captures, details, (row.old, row.new), strict=True)
     ]
     lacking = " and ".join(
-        f"of @{capture.name} {side.lacking}"
+        _("of @{name} {lacking}").format(name=capture.name, lacking=side.lacking)
         for capture, side in zip(captures, works, strict=True)
         if side.lacking
     )
     if min(side.share for side in works) < _ENOUGH:
-        return Closer(old=None, new=None, silence=f"{lacking}: too little to tell them together")
+        return Closer(
+            old=None,
+            new=None,
+            silence=_("{lacking}: too little to tell them together").format(lacking=lacking),
+        )
     (old, new), part = weigh_alike((works[0], works[1]))
     return Closer(
         old=replace(details[0], launches=old),
         new=replace(details[1], launches=new),
-        part=f"{part} that were looked at" if lacking else part,
+        part=_("{part} that were looked at").format(part=part) if lacking else part,
         seen=(works[0].seconds, works[1].seconds),
         lacking=lacking,
     )
@@ -631,12 +668,19 @@ def _doubt(
     against = comparison.speed.moved and (told - 1) * (ratio - 1) < 0
     words = [near.lacking] if near.lacking else []
     if abs(math.log(told / ratio)) > math.log1p(_DISAGREE):
-        why = "ncu runs every launch alone and empties the caches before it"
+        why = _("ncu runs every launch alone and empties the caches before it")
         if difference.old.survey.way == "ncu":
-            why = "few launches were looked at closely, and all were timed"
+            why = _("few launches were looked at closely, and all were timed")
+        one = _(
+            "in the program a launch is {ratio}, under the profiler {profiled}: "
+            "the program's time counts ({why})"
+        )
+        many = _(
+            "in the program they are {ratio}, under the profiler {profiled}: "
+            "the program's time counts ({why})"
+        )
         words.append(
-            f"in the program {'they are' if near.seen else 'a launch is'} {faster(ratio)}, under "
-            f"the profiler {faster(told)}: the program's time counts ({why})"
+            (many if near.seen else one).format(ratio=faster(ratio), profiled=faster(told), why=why)
         )
     elif not words:
         return None

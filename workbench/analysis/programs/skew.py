@@ -11,6 +11,7 @@ from statistics import fmean
 from workbench.analysis.naming import shortened
 from workbench.capture.ranks import work_waits
 from workbench.capture.records import Rank, Survey
+from workbench.language import _
 from workbench.model import Record
 from workbench.units import listed, quantity
 
@@ -46,7 +47,9 @@ def _time(rank: Rank, place: int) -> RankTime:
     busy, work, talk = (1e-9 * fmean(x) for x in (rank.busy_ns, rank.work_ns, rank.talk_ns))
     return RankTime(
         rank=rank.rank,
-        label=f"rank {rank.rank}" if rank.rank >= 0 else f"process {place + 1}",
+        label=_("rank {rank}").format(rank=rank.rank)
+        if rank.rank >= 0
+        else _("process {place}").format(place=place + 1),
         gpus=rank.devices,
         work_s=work,
         alone_s=busy - work,
@@ -60,22 +63,34 @@ def skew_words(survey: Survey) -> str:
     times = rank_times(survey)
     if not times:
         return ""
-    each = "an iteration" if survey.steady is not None else "a run"
+    each = _("an iteration") if survey.steady is not None else _("a run")
     slow, fast = (pick(times, key=lambda x: x.work_s) for pick in (max, min))
     if slow.work_s - fast.work_s <= APART * slow.work_s:
-        return (
-            f"{len(times)} ranks work alike ({quantity(fast.work_s, 's')} to "
-            f"{quantity(slow.work_s, 's')} {each}), besides which communication alone takes "
-            f"{quantity(max(x.alone_s for x in times), 's')} at most"
+        return _(
+            "{times} ranks work alike ({work_s} to {work_s2} {each}), besides which "
+            "communication alone takes {times2} at most"
+        ).format(
+            times=len(times),
+            work_s=quantity(fast.work_s, "s"),
+            work_s2=quantity(slow.work_s, "s"),
+            each=each,
+            times2=quantity(max(x.alone_s for x in times), "s"),
         )
-    text = (
-        f"{slow.label} works {quantity(slow.work_s, 's')} {each}, "
-        f"{fast.label} {quantity(fast.work_s, 's')}"
+    text = _("{label} works {work_s} {each}, {label2} {work_s2}").format(
+        label=slow.label,
+        work_s=quantity(slow.work_s, "s"),
+        each=each,
+        label2=fast.label,
+        work_s2=quantity(fast.work_s, "s"),
     )
     if fast.wait_s:
-        text += f" and waits {quantity(fast.wait_s, 's')} for it while communicating"
+        text += _(" and waits {wait_s} for it while communicating").format(
+            wait_s=quantity(fast.wait_s, "s")
+        )
     more = _more(survey, times.index(slow), times.index(fast))
-    return text + (f"; what {slow.label} does more is {more}" if more else "")
+    return text + (
+        _("; what {label} does more is {more}").format(label=slow.label, more=more) if more else ""
+    )
 
 
 def _more(survey: Survey, slow: int, fast: int) -> str:
@@ -85,9 +100,9 @@ def _more(survey: Survey, slow: int, fast: int) -> str:
         if len(work.ranks_ns) > max(slow, fast) and not work_waits(work):
             own.append((work.ranks_ns[slow] - work.ranks_ns[fast], work.name))
     own.sort(reverse=True)
-    whole = sum(more for more, _ in own if more > 0)
+    whole = sum(more for more, __ in own if more > 0)
     named = own[:_NAMED]
-    if sum(more for more, _ in named if more > 0) < _MOST_OF_IT * whole or not whole:
+    if sum(more for more, __ in named if more > 0) < _MOST_OF_IT * whole or not whole:
         return ""
     return listed([shortened(name) for more, name in named if more > 0.1 * whole], _NAMED)
 

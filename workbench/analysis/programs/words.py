@@ -25,6 +25,7 @@ from workbench.analysis.programs.program import (
 from workbench.analysis.programs.skew import RankTime, rank_times, skew_words
 from workbench.capture.records import ProgramCapture, Survey
 from workbench.counters import catalog
+from workbench.language import _
 from workbench.model import Estimate, Record
 from workbench.units import (
     count,
@@ -48,12 +49,20 @@ def survey_words(survey: Survey) -> tuple[str, ...]:
     """What is said of one program, a line each: its time, its iterations, its ranks."""
     run = survey.runs[0]
     processes = f", {several(run.processes, 'process', 'processes')}" if run.processes > 1 else ""
-    gpus = f"{several(survey.gpus, 'GPU')} in " if survey.gpus > 1 else ""
+    gpus = _("{gpus} in ").format(gpus=several(survey.gpus, "GPU")) if survey.gpus > 1 else ""
     lines = (
-        f"{time_words(total(survey))} on the GPU in "
-        f"{several(survey.launches, 'launch', 'launches')}, "
-        f"busy {quantity(1e-9 * run.busy_ns, 's')} of {gpus}{quantity(1e-9 * run.span_ns, 's')}, "
-        f"wall {quantity(run.wall_s, 's')}{processes}",
+        _(
+            "{time_words} on the GPU in {launches}, busy {busy_ns} of "
+            "{gpus}{span_ns}, wall {wall_s}{processes}"
+        ).format(
+            time_words=time_words(total(survey)),
+            launches=several(survey.launches, "launch", "launches"),
+            busy_ns=quantity(1e-9 * run.busy_ns, "s"),
+            gpus=gpus,
+            span_ns=quantity(1e-9 * run.span_ns, "s"),
+            wall_s=quantity(run.wall_s, "s"),
+            processes=processes,
+        ),
         _steady_words(survey),
         *_rank_lines(rank_times(survey)),
         skew_words(survey),
@@ -65,14 +74,20 @@ def _rank_lines(times: Sequence[RankTime]) -> list[str]:
     """A line a rank; of many the first ones."""
     lines = []
     for one in times[:RANKS]:
-        gpu = f"GPU {', '.join(map(str, one.gpus))}"
-        line = f"{one.label} ({gpu}): works {quantity(one.work_s, 's')}, "
-        line += f"communicates {quantity(one.talk_s, 's')}"
+        gpu = _("GPU {map}").format(map=", ".join(map(str, one.gpus)))
+        line = _("{label} ({gpu}): works {work_s}, ").format(
+            label=one.label, gpu=gpu, work_s=quantity(one.work_s, "s")
+        )
+        line += _("communicates {talk_s}").format(talk_s=quantity(one.talk_s, "s"))
         if one.wait_s is not None:
-            line += f", {quantity(one.wait_s, 's')} of it waiting"
-        lines.append(f"{line}; {quantity(one.alone_s, 's')} with nothing beside it")
+            line += _(", {wait_s} of it waiting").format(wait_s=quantity(one.wait_s, "s"))
+        lines.append(
+            _("{line}; {alone_s} with nothing beside it").format(
+                line=line, alone_s=quantity(one.alone_s, "s")
+            )
+        )
     if len(times) > RANKS:
-        lines.append(f"{len(times) - RANKS} more ranks (--format json)")
+        lines.append(_("{ranks} more ranks (--format json)").format(ranks=len(times) - RANKS))
     return lines
 
 
@@ -83,12 +98,14 @@ def _steady_words(survey: Survey) -> str:
         return ""
     each = fmean(map(sum, zip(*(work.total_ns for work in steady.repeated), strict=True)))
     launches = fmean(map(sum, zip(*(work.launches for work in steady.repeated), strict=True)))
-    return (
-        f"{several(round(fmean(steady.iterations)), 'iteration')} of "
-        f"{several(round(launches), 'launch', 'launches')}, {quantity(1e-9 * each, 's')} each, and "
-        f"{quantity(1e-9 * fmean(steady.warm_ns), 's')} before the first"
-        f"{', of which '.join(['', *filter(None, [tuning_words(survey)])])}"
+    text = _("{iterations} of {launches}, {each} each, and {warm} before the first").format(
+        iterations=several(round(fmean(steady.iterations)), "iteration"),
+        launches=several(round(launches), "launch", "launches"),
+        each=quantity(1e-9 * each, "s"),
+        warm=quantity(1e-9 * fmean(steady.warm_ns), "s"),
     )
+    tuning = tuning_words(survey)
+    return text + _(", of which {tuning}").format(tuning=tuning) if tuning else text
 
 
 def program_words(difference: ProgramDifference) -> tuple[str, ...]:
@@ -97,7 +114,7 @@ def program_words(difference: ProgramDifference) -> tuple[str, ...]:
     Every view prints all of them, in this order.
     """
     known = difference.interval_known or difference.tried
-    hint = "" if known else "; one run has no interval, --repeat gives one"
+    hint = "" if known else _("; one run has no interval, --repeat gives one")
     lines = (
         waiting_words(difference),
         change_words(difference) + hint,
@@ -128,16 +145,18 @@ def waiting_words(difference: ProgramDifference) -> str:
     told = " → ".join(quantity(100 * part, "%") for part in waits)
     begins = " → ".join(quantity(side.value, "s") for side in difference.spans)
     ratio = difference.spans[0].value / difference.spans[1].value
-    tracer = " under the tracer" * (difference.old.survey.way == "trace")
+    tracer = _(" under the tracer") * (difference.old.survey.way == "trace")
     nodes = [
         all(side.survey.works[x].graph for row in difference.rows for x in (row.old, row.new)[n])
         for n, side in enumerate((difference.old, difference.new))
     ]
-    graph = "; its kernels are launched as nodes of a CUDA graph in @" if any(nodes) else ""
+    graph = _("; its kernels are launched as nodes of a CUDA graph in @") if any(nodes) else ""
     whose = (difference.old, difference.new)[nodes.index(True)].name + " alone" if graph else ""
-    return (
-        f"the GPU waits for launches {told} of an iteration, which begins every "
-        f"{begins}{tracer}: {faster(ratio)}" + (graph + whose) * (not all(nodes))
+    return _(
+        "the GPU waits for launches {told} of an iteration, which begins every "
+        "{begins}{tracer}: {ratio}"
+    ).format(told=told, begins=begins, tracer=tracer, ratio=faster(ratio)) + (graph + whose) * (
+        not all(nodes)
     )
 
 
@@ -181,19 +200,21 @@ def change_words(difference: ProgramDifference) -> str:
     copies = together is None and busy is None and difference.of_copies is not None
     noun = "iteration" if difference.steady else "run"
     waits = _waits(difference) is not None
-    of = "busy " if busy is not None else "kernels " if copies or waits else ""
+    of = _("busy ") if busy is not None else _("kernels ") if copies or waits else ""
     if together is not None:
-        of = f"{len(difference.new.survey.ranks)} ranks together: "
+        of = _("{ranks} ranks together: ").format(ranks=len(difference.new.survey.ranks))
     text = f"{of}{time_words(part.old, noun)} → {time_words(part.new, noun)}"
-    where = "" if copies or together is not None else " on the GPU"
-    text += " an iteration" * difference.steady + where + ": "
+    where = "" if copies or together is not None else _(" on the GPU")
+    text += _(" an iteration") * difference.steady + where + ": "
     change = part.change_s
     if difference.tried:
         return f"{text}{difference.tried}"
     if not part.moved:
         within = change.n > 1 and not difference.steady
-        noise = "its interval holds zero" if within else "within a duration's usual noise"
-        return f"{text}no measurable change ({signed(change.value, 's')}, {noise})"
+        noise = _("its interval holds zero") if within else _("within a duration's usual noise")
+        return _("{text}no measurable change ({value}, {noise})").format(
+            text=text, value=signed(change.value, "s"), noise=noise
+        )
     text += f"{faster(part.old.value / max(part.new.value, 1e-12))}, {signed(change.value, 's')}"
     if change.n > 1:
         text += f" ({span(signed(change.low, 's'), signed(change.high, 's'))})"
@@ -207,12 +228,21 @@ def beside_words(difference: ProgramDifference) -> str:
     overlap, kernels = together or difference.busy is not None, difference.of_kernels
     if overlap:
         old, new = (quantity(side.value, "s") for side in (kernels.old, kernels.new))
-        parts.append(f"kernels {old} → {new}" + ", all ranks and their waiting" * together)
+        parts.append(
+            _("kernels {old} → {new}").format(old=old, new=new)
+            + _(", all ranks and their waiting") * together
+        )
     if (copies := difference.of_copies) is not None:
         old, new = (quantity(side.value, "s") for side in (copies.old, copies.new))
         both = [quantity(side.value, "s") for side in difference.totals]
-        end = "" if overlap else f", together {both[0]} → {both[1]} on the GPU"
-        parts.append(f"copies {old} → {new}{end}")
+        end = (
+            ""
+            if overlap
+            else _(", together {both_0} → {both_1} on the GPU").format(
+                both_0=both[0], both_1=both[1]
+            )
+        )
+        parts.append(_("copies {old} → {new}{end}").format(old=old, new=new, end=end))
     if overlap and not together:
         parts.append(_overlap_words(difference))
     if (spans := difference.spans) is not None and not together and not _waits(difference):
@@ -223,10 +253,12 @@ def beside_words(difference: ProgramDifference) -> str:
         ]
         ratio = spans[0].value / max(spans[1].value, 1e-12)
         # Every launch costs the host a little more there: where the GPU waits for the host, much.
-        tracer = "under the tracer " if difference.old.survey.way == "trace" else ""
+        tracer = _("under the tracer ") if difference.old.survey.way == "trace" else ""
         parts.append(
-            f"{tracer}an iteration begins every {begins} ({faster(ratio)}), and the GPU works "
-            f"{' → '.join(busy)} of that"
+            _(
+                "{tracer}an iteration begins every {begins} ({ratio}), and the GPU works "
+                "{busy} of that"
+            ).format(tracer=tracer, begins=begins, ratio=faster(ratio), busy=" → ".join(busy))
         )
     if difference.whole is not None and not together:
         sides = [side.survey for side in difference.whole]
@@ -237,18 +269,27 @@ def beside_words(difference: ProgramDifference) -> str:
         ]
         times = [quantity(total(side).value, "s") for side in sides]
         copied = any(work.kind == "copy" for side in sides for work in side.works)
-        what = "kernels and copies" if copied else "kernels"
+        what = _("kernels and copies") if copied else "kernels"
         warm = [
             quantity(1e-9 * fmean(side.steady.warm_ns), "s")
             for side in sides
             if side.steady is not None
         ]
         parts.append(
-            f"{what} of the whole program together {times[0]} → {times[1]} on the GPU, of which "
-            f"{warm[0]} → {warm[1]} before its {' → '.join(dict.fromkeys(numbers))}"
+            _(
+                "{what} of the whole program together {times_0} → {times_1} on the GPU, "
+                "of which {warm_0} → {warm_1} before its {fromkeys}"
+            ).format(
+                what=what,
+                times_0=times[0],
+                times_1=times[1],
+                warm_0=warm[0],
+                warm_1=warm[1],
+                fromkeys=" → ".join(dict.fromkeys(numbers)),
+            )
         )
         parts += [
-            f"of the time before those of @{side.name} {words}"
+            _("of the time before those of @{name} {words}").format(name=side.name, words=words)
             for side in difference.whole
             if (words := tuning_words(side.survey))
         ]
@@ -265,10 +306,12 @@ def _overlap_words(difference: ProgramDifference) -> str:
         quantity(whole - own.value if whole - own.value > 0.01 * whole else 0.0, "s")
         for whole, own in zip(sums, (busy.old, busy.new), strict=True)
     ]
-    what = "copies and kernels" if difference.of_copies is not None else "kernels"
+    what = _("copies and kernels") if difference.of_copies is not None else "kernels"
     both = " → ".join(quantity(whole, "s") for whole in sums)
-    text = f"{what} overlap: {' → '.join(beside)} of their sum, {both}"
-    return f"{text}, ran at the same time as others"
+    text = _("{what} overlap: {beside} of their sum, {both}").format(
+        what=what, beside=" → ".join(beside), both=both
+    )
+    return _("{text}, ran at the same time as others").format(text=text)
 
 
 def _rank_changes(difference: ProgramDifference) -> list[str]:
@@ -277,16 +320,24 @@ def _rank_changes(difference: ProgramDifference) -> list[str]:
         rank_times(side.survey) for side in difference.whole or (difference.old, difference.new)
     ]
     if [x.label for x in sides[0]] != [x.label for x in sides[1]]:
-        return [f"{len(sides[0])} ranks before, {len(sides[1])} after"]
+        return [
+            _("{sides_0} ranks before, {sides_1} after").format(
+                sides_0=len(sides[0]), sides_1=len(sides[1])
+            )
+        ]
     lines = []
     for old, new in list(zip(*sides, strict=True))[:RANKS]:
         work, talk = (
             f"{quantity(a, 's')} → {quantity(b, 's')}"
             for a, b in ((old.work_s, new.work_s), (old.talk_s, new.talk_s))
         )
-        line = f"{old.label}: works {work}, communicates {talk}"
+        line = _("{label}: works {work}, communicates {talk}").format(
+            label=old.label, work=work, talk=talk
+        )
         if old.wait_s is not None and new.wait_s is not None:
-            line += f" ({quantity(old.wait_s, 's')} → {quantity(new.wait_s, 's')} waiting)"
+            line += _(" ({wait_s} → {wait_s2} waiting)").format(
+                wait_s=quantity(old.wait_s, "s"), wait_s2=quantity(new.wait_s, "s")
+            )
         lines.append(line)
     return lines
 
@@ -319,7 +370,11 @@ def range_words(difference: ProgramDifference) -> str:
             before, after = (f"({quantity(side, 's')})" for side in difference.seconds(row))
             gone = several(_kernels(difference.old, row.old), "kernel")
             come = _kernels(difference.new, row.new)
-            told.append(f"in {inside_words(row)} {gone} {before} gave way to {come} {after}")
+            told.append(
+                _("in {inside_words} {gone} {before} gave way to {come} {after}").format(
+                    inside_words=inside_words(row), gone=gone, before=before, come=come, after=after
+                )
+            )
     return "; ".join(told)
 
 
@@ -343,8 +398,10 @@ def calls_words(difference: ProgramDifference) -> str:
     if idle is None or (idle[1] - idle[0]) * (new - old) < 0:
         return text
     waits = f"{quantity(abs(idle[1] - idle[0]), 's')} {'more' if new > old else 'less'}"
-    tracer = "under the tracer " * (difference.old.survey.way == "trace")
-    return f"{text}; {tracer}the GPU waits {waits} between them"
+    tracer = _("under the tracer ") * (difference.old.survey.way == "trace")
+    return _("{text}; {tracer}the GPU waits {waits} between them").format(
+        text=text, tracer=tracer, waits=waits
+    )
 
 
 def inside_words(row: WorkChange) -> str:
@@ -373,11 +430,11 @@ def share_words(difference: ProgramDifference, row: Change) -> str:
     if share is None:
         return ""
     if difference.of_copies is None:
-        return f"{quantity(100 * share, '%')} of the change"
+        return _("{share} of the change").format(share=quantity(100 * share, "%"))
     if not kernels.moved:
         return ""
-    return (
-        f"{quantity(100 * (after - before) / kernels.change_s.value, '%')} of the kernels' change"
+    return _("{before} of the kernels' change").format(
+        before=quantity(100 * (after - before) / kernels.change_s.value, "%")
     )
 
 
@@ -402,9 +459,13 @@ def tile_words(difference: ProgramDifference, row: WorkChange) -> str:
         return ""
     size = "larger" if blocks[1] < blocks[0] else "smaller"
     more = digits3(blocks[0] / blocks[1])
-    text = f"if a launch does the same work, a block does {more} × as much of it (a {size} tile)"
+    text = _(
+        "if a launch does the same work, a block does {more} × as much of it (a {size} tile)"
+    ).format(more=more, size=size)
     if all(shared) and shared[0] != shared[1]:
-        text += f", with {digits3(shared[1] / shared[0])} × the shared memory"
+        text += _(", with {shared_0} × the shared memory").format(
+            shared_0=digits3(shared[1] / shared[0])
+        )
     return text
 
 
@@ -464,16 +525,18 @@ def step_words(step: KernelStep, difference: ProgramDifference) -> KernelWords:
     """
     row = step.row
     before, after = (quantity(side, "s") for side in difference.seconds(row))
-    whose = "of an iteration" if difference.steady else "of the program"
+    whose = _("of an iteration") if difference.steady else _("of the program")
     parts = whose, launch_words(difference, row), share_words(difference, row)
     told, speed = step.story is not None, step.comparison.speed if step.comparison else None
     launch, profiler = "", ""
     if told and speed is None:
-        launch = "no duration on both sides"
+        launch = _("no duration on both sides")
     elif told and speed is not None:
         launch = f"{step.near.words or 'a launch'}: "
-        launch += faster(speed.speedup) if speed.moved else "as fast"
-        profiler = f"{quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')} under the profiler"
+        launch += faster(speed.speedup) if speed.moved else _("as fast")
+        profiler = _("{old_s} → {new_s} under the profiler").format(
+            old_s=quantity(speed.old_s, "s"), new_s=quantity(speed.new_s, "s")
+        )
     if step.story is None or step.comparison is None:
         sentences: tuple[str, ...] = (tile_words(difference, row), step.silence)
     elif speed is not None and not speed.moved:
@@ -499,7 +562,7 @@ def _class_rows(row: WorkChange, difference: ProgramDifference) -> list[ClassRow
     """
     if len(row.classes) < 2:
         moved = (one.words for one in row.classes if one.old and one.new and "→" in one.words)
-        return [ClassRow(f"launched with {words}") for words in moved]
+        return [ClassRow(_("launched with {words}").format(words=words)) for words in moved]
     most = len(row.classes) if difference.tried else _CONFIGURATIONS
     out = []
     for one in row.classes[:most]:
@@ -510,7 +573,10 @@ def _class_rows(row: WorkChange, difference: ProgramDifference) -> list[ClassRow
         before, after = (quantity(side, "s") if side else "—" for side in (old, new))
         alone = "" if difference.tried else "came" if new else "went"
         change = relative(old, new) if old and new else alone
-        words = f"{one.words}: a launch" if difference.tried else one.words
+        words = _("{words}: a launch").format(words=one.words) if difference.tried else one.words
         out.append(ClassRow(words, before, after, change))
     left = len(row.classes) - most
-    return [*out, *([ClassRow(f"{left} more configurations")] if left > 0 else [])]
+    return [
+        *out,
+        *([ClassRow(_("{left} more configurations").format(left=left))] if left > 0 else []),
+    ]

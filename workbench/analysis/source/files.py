@@ -49,6 +49,7 @@ from workbench.analysis.source.links import (
 )
 from workbench.analysis.source.python import PythonReader
 from workbench.analysis.source.symbols import Extent, Recorder, Routine, SourceMap
+from workbench.language import N_, _
 from workbench.model import Profile, Record
 from workbench.units import listed
 
@@ -61,7 +62,7 @@ from workbench.units import listed
 #: Of one side: the text of all files that instructions lie in, of some, or of none.
 Knowledge = Literal["known", "partly", "unknown"]
 
-_REMEDY = (
+_REMEDY = N_(
     "capture with --import-source yes and compile with -lineinfo, or supply the files with --source"
 )
 
@@ -122,7 +123,7 @@ def unknown_files(
         if old.sources[a].sha256 and old.sources[a].sha256 == new.sources[b].sha256
     }
     out = []
-    for profile, hashed in ((old, {a for a, _ in same}), (new, {b for _, b in same})):
+    for profile, hashed in ((old, {a for a, __ in same}), (new, {b for __, b in same})):
         dark = {
             n
             for n, source in enumerate(profile.sources)
@@ -156,7 +157,7 @@ def words_of(
 ) -> tuple[str, ...]:
     """Sentences about what is not known of either side, or that both are the same."""
     if sources.same:
-        return ("the sources are the same",)
+        return (_("the sources are the same"),)
     sides = [
         (side, profile, files)
         for side, profile, state, files in (
@@ -167,12 +168,20 @@ def words_of(
     ]
     if not sides:
         return ()
-    whose = "neither side holds" if len(sides) == 2 else f"the {sides[0][0]} side does not hold"
-    names = _names([(profile, files) for _, profile, files in sides])
-    what = f"the text of {names}" if names else "any source text"
+    whose = (
+        _("neither side holds")
+        if len(sides) == 2
+        else _("the {sides_0_0} side does not hold").format(sides_0_0=sides[0][0])
+    )
+    names = _names([(profile, files) for __, profile, files in sides])
+    what = _("the text of {names}").format(names=names) if names else _("any source text")
     dark = "unknown" in (sources.old, sources.new)
-    extent = "source unknown" if dark else "source known in part"
-    return (f"{extent}: {whose} {what}, so what changed there is unknown ({_REMEDY})",)
+    extent = _("source unknown") if dark else _("source known in part")
+    return (
+        _("{extent}: {whose} {what}, so what changed there is unknown ({remedy})").format(
+            extent=extent, whose=whose, what=what, remedy=_(_REMEDY)
+        ),
+    )
 
 
 def _names(sides: Sequence[tuple[SourceSide, frozenset[int]]]) -> str:
