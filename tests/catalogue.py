@@ -24,6 +24,7 @@ from jinja2.ext import babel_extract
 from tests.told import Templates, name_of, nodes_of
 from workbench.language import LOCALE, TOLD
 from workbench.units import beside, plural
+from workbench.views.html.site import script_texts
 
 PACKAGE = Path(__file__).resolve().parent.parent / "workbench"
 FOLDER = LOCALE / "zh_CN"
@@ -113,7 +114,7 @@ def marked(call: ast.Call) -> Marked | None:
 def found() -> dict[Marked, list[Place]]:
     """Every text that is marked, and where."""
     texts: dict[Marked, list[Place]] = {}
-    for text, place in (*_of_python(), *_of_templates(), *_of_data()):
+    for text, place in (*_of_python(), *_of_templates(), *_of_scripts(), *_of_data()):
         texts.setdefault(text, []).append(place)
     return texts
 
@@ -167,6 +168,11 @@ def _of_templates() -> Iterator[tuple[Marked, Place]]:
                 else:  # of headings those of numbers have a mark
                     named = (each.removeprefix("#") for each in several)
                     yield from ((each, place) for each in named if each not in ("", "#"))
+
+
+def _of_scripts() -> Iterator[tuple[Marked, Place]]:
+    for text in script_texts():
+        yield text, Place("views/html/assets")
 
 
 def _of_data() -> Iterator[tuple[Marked, Place]]:

@@ -86,6 +86,15 @@ engine_option = click.option(
     type=click.Choice(["ncu", "emulator"]),
     help="Use the profiles of this engine (default: ncu, if there are any).",
 )
+languages_option = click.option(
+    "--lang",
+    "languages",
+    type=click.Choice(("en", "zh", "en,zh")),
+    callback=lambda _ctx, _parameter, value: tuple(value.split(",")) if value else (),
+    help="Language of the pages; en,zh: both, the Chinese ones in the folder zh. What a report "
+    "has it keeps (default: those, or that of what people read).",
+)
+
 format_option = click.option(
     "--format",
     "format_",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
 
-from workbench.commands.options import selection_options
+from workbench.commands.options import languages_option, selection_options
 from workbench.errors import UsageError, together
+from workbench.language import using
 from workbench.session.asked import Selection, Workspace
 from workbench.session.site import SitePlan, write_page
 from workbench.views.terminal.progress import Progress
@@ -31,12 +33,14 @@ from workbench.views.text.door import say
     help="Write one self-contained page: of a version, a step (OLD NEW), a study, "
     "one or two report files or captured programs, or a page of the site.",
 )
+@languages_option
 @selection_options
 def command(
     targets: tuple[str, ...],
     out: Path | None,
     force: bool,
     single: bool,
+    languages: tuple[str, ...],
     selection: Selection,
 ) -> None:
     """Write the HTML report: a page per ladder and version, readable without a network.
@@ -50,7 +54,10 @@ def command(
     """
     place = Workspace()
     if single:
-        with Progress().slowly("writing the page"):
+        if len(languages) > 1:
+            raise UsageError("one page is in one language", "Give --lang en or --lang zh.")
+        speaking = using(languages[0]) if languages else nullcontext()
+        with Progress().slowly("writing the page"), speaking:
             page = write_page(place, targets, selection, out, force=force)
         say(str(page))
         return
@@ -59,7 +66,7 @@ def command(
             "--study, --problem, --device and --engine choose the page of --single-file",
             "For the pages of one study: `workbench report STUDY`.",
         )
-    plan = SitePlan(place, targets, out)
+    plan = SitePlan(place, targets, out, languages=languages)
     with Progress().slowly(f"writing pages to {plan.folder}"):
         result = plan.build(force=force)
     say(result.words)

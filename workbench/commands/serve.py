@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from workbench.commands.options import languages_option
 from workbench.errors import WorkbenchError
 from workbench.serve.server import Server, listening
 from workbench.serve.watch import changes
@@ -47,14 +48,20 @@ _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder of the site (default: the project's reports/).",
 )
+@languages_option
 def command(
-    targets: tuple[str, ...], port: int, host: str, watching: bool, out: Path | None
+    targets: tuple[str, ...],
+    port: int,
+    host: str,
+    watching: bool,
+    out: Path | None,
+    languages: tuple[str, ...],
 ) -> None:
     """Write the report, serve it on this machine, and keep it up to date.
 
     An open page reloads when what it shows has changed. Ctrl-C ends it.
     """
-    plan = SitePlan(Workspace(), targets, out, lasting=True)
+    plan = SitePlan(Workspace(), targets, out, lasting=True, languages=languages)
     plan.check()
     try:
         # The port first: that it is taken should be known before pages are rendered.
@@ -95,7 +102,9 @@ class _Rest:
 
     def __call__(self, seconds: float) -> None:
         end = time.monotonic() + seconds
-        folders = frozenset(page.rpartition("/")[0] for page in self._server.open_pages())
+        # In any language a page is made of the same.
+        pages = self._server.open_pages()
+        folders = frozenset(page.removeprefix("zh/").rpartition("/")[0] for page in pages)
         if new := folders - self._known:
             self._reading = chain(self._reading, self._plan.recall(new))
         self._known = folders

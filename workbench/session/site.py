@@ -27,6 +27,7 @@ from workbench.views.html.build import (
     check_studies,
     recall,
 )
+from workbench.views.html.languages import build_in
 from workbench.views.html.page import (
     CapturedProgram,
     ReportFile,
@@ -58,6 +59,7 @@ class SitePlan:
             project has recorded.
         out: The folder; None: the project's ``reports/``.
         lasting: It is built again and again: what did not change is not read again.
+        languages: Of the pages, see `build_in`.
 
     Raises:
         UsageError: there is no project, and a study (or everything) was asked for.
@@ -70,8 +72,9 @@ class SitePlan:
         out: Path | None = None,
         *,
         lasting: bool = False,
+        languages: tuple[str, ...] = (),
     ) -> None:
-        self._place = place
+        self._place, self._languages = place, languages
         self._programs = tuple(text for text in targets if is_program(text))
         self._reports = tuple(t for t in targets if is_report(t) and t not in self._programs)
         self._studies = tuple(text for text in targets if not is_report(text))
@@ -87,16 +90,21 @@ class SitePlan:
 
     def build(self, *, force: bool = False, audience: Audience | None = None) -> BuiltReport:
         """Write the site, or bring it up to date; see `build_report`."""
-        return build_report(
-            self.folder,
-            project=self._project,
-            studies=self._studies,
-            reports=tuple(self._report_files()),
-            programs=tuple(self._captured()),
-            force=force,
-            audience=audience,
-            store=self._store,
-        )
+        reports, programs = tuple(self._report_files()), tuple(self._captured())
+
+        def write(folder: Path, audience: Audience | None) -> BuiltReport:
+            return build_report(
+                folder,
+                project=self._project,
+                studies=self._studies,
+                reports=reports,
+                programs=programs,
+                force=force,
+                audience=audience,
+                store=self._store,
+            )
+
+        return build_in(self.folder, self._languages, audience, write)
 
     def recall(self, folders: Container[str]) -> Iterator[None]:
         """Read what the pages in some folders of the site are made of, a profile at a time."""

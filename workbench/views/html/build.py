@@ -12,8 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache, lru_cache, partial
-from importlib.resources import files
+from functools import cache, partial
 from itertools import permutations
 from pathlib import Path
 from types import ModuleType
@@ -22,11 +21,11 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from workbench import __version__
 from workbench.counters import catalog
 from workbench.disk.limits import SOURCE, SOURCES, read_regular
 from workbench.errors import DataError, UsageError, WorkbenchError, did_you_mean, together
 from workbench.ladder import Ladder, Rung, damaged_files, find_ladders
+from workbench.language import current
 from workbench.model import Record
 from workbench.project import Project, studies_in
 from workbench.store import Store, means_device
@@ -55,37 +54,9 @@ from workbench.views.html.page import (
 )
 from workbench.views.html.page import CapturedProgram as CapturedProgram
 from workbench.views.html.page import ReportFile as ReportFile
-from workbench.views.html.site import Audience, Site
+from workbench.views.html.site import Audience, Site, code_stamp, copy_assets
 
 # --- what all pages share -------------------------------------------------------------
-
-_ASSETS = ("workbench.css", "workbench.js", "around.js", "plotly-basic.min.js")
-
-
-@lru_cache(maxsize=1)
-def code_stamp() -> str:
-    """Key of this very code with its templates: a page made by other code is out of date.
-
-    From sizes and modification times; reading every module would cost more than the
-    rest of a run that changes nothing.
-    """
-    root = Path(str(files("workbench")))
-    parts: list[str | bytes] = [__version__]
-    for path in sorted(root.rglob("*")):
-        if path.suffix in {".py", ".html", ".css", ".js", ".toml"}:
-            status = path.stat()
-            parts.append(f"{path.relative_to(root)} {status.st_size} {status.st_mtime_ns}")
-    return digest(*parts)
-
-
-def copy_assets(site: Site) -> None:
-    """Put stylesheet and scripts into the site."""
-    own = Path(__file__).parent / "assets"
-    for name in _ASSETS:
-        status = (own / name).stat()
-        # Told apart by size and time: a run that changes nothing reads no megabyte.
-        site.asset(name, f"{status.st_size} {status.st_mtime_ns}", (own / name).read_bytes)
-    site.forget_assets(_ASSETS)
 
 
 def index_pages(site: Site, stamp: str) -> list[Page]:
@@ -216,7 +187,7 @@ def build_report(
     audience: Audience | None = None,
     store: Store | None = None,
 ) -> BuiltReport:
-    """Write or update the site in `out`.
+    """Write or update the site in `out`, in the language that is spoken.
 
     Args:
         out: The site's folder; created, or one that an earlier run made.
@@ -238,7 +209,7 @@ def build_report(
         DataError: a report file or a capture is damaged, or all that was asked for.
         MissingError: `out` cannot be written.
     """
-    stamp = code_stamp()
+    stamp = f"{code_stamp()} {current()}"
     damaged: dict[Path, DataError] = {}
     remarks = _Remarks([], [])
     with Site(out, force=force, audience=audience) as site:

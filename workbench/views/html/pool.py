@@ -22,6 +22,7 @@ from pathlib import Path
 import workbench.processes.following  # noqa: F401 - what is forked here follows its parent
 from workbench.disk.writing import replace_file
 from workbench.errors import MissingError
+from workbench.language import current, use
 from workbench.views.html.page import KeptPage, Page
 
 #: Below this, starting processes costs more than they bring.
@@ -61,7 +62,7 @@ def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
     _plan[:] = groups
     groups.clear()
     try:
-        with ProcessPoolExecutor(processes, context, _begin) as pool:
+        with ProcessPoolExecutor(processes, context, _begin, (current(),)) as pool:
             # The largest first, so that no process is left with them at the end.
             shares = sorted(_shares(len(_plan), processes), key=_pages_of, reverse=True)
             waiting = [pool.submit(_write_planned, out, share) for share in shares]
@@ -108,8 +109,9 @@ def _seldom_collected() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _begin() -> None:
-    """Ctrl-C is the parent's to answer: it drops what has not begun and waits for the rest."""
+def _begin(language: str) -> None:
+    """Speak as the parent does; Ctrl-C is its to answer: it drops what has not begun."""
+    use(language)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.set_threshold(*_COLLECTED)
 

@@ -16,7 +16,7 @@ from workbench.analysis.compare import Delta
 from workbench.analysis.expectations import find_counter
 from workbench.analysis.limits.limit import Share, breakdown
 from workbench.counters import Counter, catalog
-from workbench.language import _, ngettext
+from workbench.language import _, current, ngettext
 from workbench.model import Estimate, KernelResources, Launch
 from workbench.views.html.page import rung_page, to_root
 from workbench.views.html.parts import (
@@ -272,6 +272,11 @@ def titles(*names: str) -> tuple[str, ...]:
     return tuple(f"#{_(name[1:])}" if name.startswith("#") else _(name) for name in names)
 
 
+def tongue() -> str:
+    """The language of a page, as HTML names it."""
+    return "zh-CN" if current() == "zh" else current()
+
+
 @lru_cache(maxsize=1)
 def environment() -> jinja2.Environment:
     """The template environment, made once per process.
@@ -289,7 +294,7 @@ def environment() -> jinja2.Environment:
         auto_reload=False,
         extensions=["jinja2.ext.i18n"],
     )
-    env.globals |= {"_": _, "gettext": _, "ngettext": ngettext, "titles": titles}
+    env.globals |= {"_": _, "gettext": _, "ngettext": ngettext, "titles": titles, "tongue": tongue}
     env.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "sort_keys": False}
     env.filters |= _FILTERS
     env.globals["tool_version"] = __version__

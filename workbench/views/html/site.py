@@ -11,19 +11,25 @@ is killed leaves no page that the next one does not know, and that one goes on w
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from functools import lru_cache, partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
+from workbench import __version__
 from workbench.disk.limits import MIB, REPORT, ByteLimit, read_regular
 from workbench.disk.lock import locked
 from workbench.disk.opening import parts_of
 from workbench.disk.writing import is_temporary, remove_file, replace_file, tidy_folder, write_files
 from workbench.errors import DataError, UsageError
+from workbench.language import _, current
 from workbench.model import Record
 from workbench.study.folder import StudyWords
 from workbench.views.html.page import KeptPage, Page, PageCount, digest
@@ -378,3 +384,69 @@ def _foreign(out: Path) -> UsageError:
         f"{out} is not empty and was not written by `workbench report`",
         "Give an empty or new folder with --out, or remove what is in it.",
     )
+
+
+# --- what all pages share -------------------------------------------------------------
+
+_OWN = Path(__file__).parent / "assets"
+_ASSETS = ("workbench.css", "workbench.js", "around.js", "plotly-basic.min.js")
+
+
+@lru_cache(maxsize=1)
+def code_stamp() -> str:
+    """Key of this very code with its templates: a page made by other code is out of date.
+
+    From sizes and modification times; reading every module would cost more than the
+    rest of a run that changes nothing.
+    """
+    root = Path(str(files("workbench")))
+    parts: list[str | bytes] = [__version__]
+    for path in sorted(root.rglob("*")):
+        if path.suffix in {".py", ".html", ".css", ".js", ".toml", ".mo"}:
+            status = path.stat()
+            parts.append(f"{path.relative_to(root)} {status.st_size} {status.st_mtime_ns}")
+    return digest(*parts)
+
+
+#: The way from a site to the same one in another language.
+_twin: ContextVar[str] = ContextVar("twin", default="")
+
+
+@contextmanager
+def beside_twin(way: str) -> Iterator[None]:
+    """For sites that have the same one in another language: `way` leads there, as ``zh/``."""
+    token = _twin.set(way)
+    try:
+        yield
+    finally:
+        _twin.reset(token)
+
+
+def copy_assets(site: Site) -> None:
+    """Put stylesheet and scripts into the site."""
+    twin = _twin.get()
+    for name in _ASSETS:
+        status = (_OWN / name).stat()
+        # Told apart by size and time: a run that changes nothing reads no megabyte.
+        key, read = f"{status.st_size} {status.st_mtime_ns}", (_OWN / name).read_bytes
+        if name == _ASSETS[1] and (twin or current() != "en"):
+            key, read = f"{key} {code_stamp()} {current()} {twin}", partial(_speaking, twin)
+        site.asset(name, key, read)
+    site.forget_assets(_ASSETS)
+
+
+#: A text of a script that people read.
+_SAID = re.compile(r'\b_\("((?:[^"\\]|\\.)*)"')
+
+
+def script_texts() -> list[str]:
+    """What the scripts say to people, in English."""
+    scripts = (_OWN / name for name in _ASSETS[1:3])
+    return [said for each in scripts for said in _SAID.findall(each.read_text("utf-8"))]
+
+
+def _speaking(twin: str) -> bytes:
+    """The first script, and before it what all of them say in the language that is spoken."""
+    words = {said: _(said) for said in script_texts() if _(said) != said}
+    data = msgspec.json.encode({"twin": twin, "words": words})
+    return b"window.workbenchLanguage=" + data + b";\n" + (_OWN / _ASSETS[1]).read_bytes()

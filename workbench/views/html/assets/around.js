@@ -2,6 +2,9 @@
 // are is read from site.js, beside the index, when somebody asks for it. Every page reads without.
 "use strict";
 (() => {
+  // What is said to people: marked with _ for `make catalogue`; {names} are filled in.
+  const { twin, words } = window.workbenchLanguage || { twin: "", words: {} };
+  const _ = (text, values = {}) => (words[text] || text).replace(/\{(\w+)\}/g, (found, name) => values[name] ?? found);
   const all = (selector, root = document) => Array.from(root.querySelectorAll(selector));
   const make = (name, text, more = {}) => Object.assign(document.createElement(name), { textContent: text }, more);
   const button = (text, label, act) => {
@@ -20,13 +23,14 @@
   // A page that stands alone has no stylesheet beside it, and nothing to lead to.
   const sheet = document.querySelector("link[rel=stylesheet]");
   const root = sheet && sheet.getAttribute("href").replace(/assets\/.*$/, "");
-  let asked = null;
-  const site = () => (asked ||= new Promise((done, failed) => {
-    const script = make("script", "", { src: `${root}site.js` });
+  const listing = (folder) => new Promise((done, failed) => {
+    const script = make("script", "", { src: `${folder}site.js` });
     script.onload = () => done(window.workbenchSite);
-    script.onerror = () => failed(new Error("site.js is not beside the index"));
+    script.onerror = () => failed(new Error(_("site.js is not beside the index")));
     document.head.append(script);
-  }));
+  });
+  let asked = null;
+  const site = () => (asked ||= listing(root));
 
   // --- a panel over the page: a menu, the search, the keys -------------------------------
   function panel(title, ...content) {
@@ -62,12 +66,12 @@
   function copy(text, from) {
     const said = from.textContent;
     const done = () => {
-      from.textContent = "Copied";
+      from.textContent = _("Copied");
       setTimeout(() => { from.textContent = said; }, 1200);
     };
     if (navigator.clipboard) navigator.clipboard.writeText(text).then(done, () => {});
   }
-  const copier = (text, words = "Copy") => button(words, "", (event) => copy(typeof text === "string" ? text : text(), event.target));
+  const copier = (text, said = _("Copy")) => button(said, "", (event) => copy(typeof text === "string" ? text : text(), event.target));
   const cells = (row) => all("th, td", row).map((cell) => cell.innerText.replace(/\s*#?\s*\n\s*/g, " ").trim());
   const rows = (table) => Array.from(table.rows).filter((row) => row.getClientRects().length || row.parentElement.tagName === "THEAD").map(cells);
   const csv = (table) => rows(table).map((row) => row.map((text) => (/[",\n]/.test(text) ? `"${text.replaceAll("\"", "\"\"")}"` : text)).join(",")).join("\r\n");
@@ -75,7 +79,7 @@
   const tables = all("table.tbl").filter((table) => table.rows.length > 2);
   for (const table of tables) {
     const bar = make("div", "", { className: "copies" });
-    bar.append(copier(() => csv(table), "Copy CSV"), copier(() => markdown(table), "Copy Markdown"));
+    bar.append(copier(() => csv(table), _("Copy CSV")), copier(() => markdown(table), _("Copy Markdown")));
     for (const each of bar.children) each.tabIndex = -1; // by keys all tables are at hand under Data
     (table.closest(".scroll") || table).after(bar);
   }
@@ -87,22 +91,22 @@
   }
   const named = (table) => {
     const box = table.closest("[aria-label]");
-    return box ? box.getAttribute("aria-label") : table.caption ? table.caption.textContent : "table";
+    return box ? box.getAttribute("aria-label") : table.caption ? table.caption.textContent : _("table");
   };
   function download() {
     const name = document.title.replace(/[^\w.-]+/g, "-");
     const page = () => JSON.stringify({ title: document.title, tables: tables.map((table) => ({ title: named(table), rows: rows(table) })) }, null, 1);
     panel(
-      "This page",
-      button("Tables as JSON", "", () => save(`${name}.json`, "application/json", page())), " ",
-      button("Tables as CSV", "", () => save(`${name}.csv`, "text/csv", tables.map((table) => `${named(table)}\r\n${csv(table)}`).join("\r\n\r\n"))), " ",
-      copier(() => tables.map((table) => `**${named(table)}**\n\n${markdown(table)}`).join("\n\n"), "Copy Markdown"), " ",
-      copier(() => location.href, "Copy link"),
+      _("This page"),
+      button(_("Tables as JSON"), "", () => save(`${name}.json`, "application/json", page())), " ",
+      button(_("Tables as CSV"), "", () => save(`${name}.csv`, "text/csv", tables.map((table) => `${named(table)}\r\n${csv(table)}`).join("\r\n\r\n"))), " ",
+      copier(() => tables.map((table) => `**${named(table)}**\n\n${markdown(table)}`).join("\n\n"), _("Copy Markdown")), " ",
+      copier(() => location.href, _("Copy link")),
     );
   }
 
   // --- theme ---------------------------------------------------------------------------------
-  const THEMES = { "": "Theme: system", dark: "Theme: dark", light: "Theme: light" };
+  const THEMES = { "": _("Theme: system"), dark: _("Theme: dark"), light: _("Theme: light") };
   function theme(name) {
     document.documentElement.style.colorScheme = name;
     document.dispatchEvent(new Event("theme"));
@@ -124,13 +128,15 @@
       return [`${id}  ${map.titles[own.s][id] || ""}`, target ? `${root}${own.f}/${target}` : `${root}${own.f}/index.html#${id}`, target === here[2]];
     }),
   };
-  const failed = (error) => panel("Not here", make("p", error.message));
+  const KINDS = { study: _("study"), device: _("device"), problem: _("problem"), version: _("version") };
+  const failed = (error) => panel(_("Not here"), make("p", error.message));
   const own = (map) => map.ladders.find((ladder) => here && ladder.f === here[1]);
   const crumbs = document.querySelector(".crumbs ol");
   if (root !== null && crumbs && /(^|\/)studies\//.test(location.pathname)) {
     const bar = make("span", "", { className: "ways-to" });
     for (const kind of here ? Object.keys(ways) : ["study"]) {
-      bar.append(button(`${kind} ▾`, `Switch ${kind}`, () => site().then((map) => panel(`Another ${kind}`, links(ways[kind](map, own(map)))), failed)));
+      const name = KINDS[kind];
+      bar.append(button(`${name} ▾`, _("Switch {kind}", { kind: name }), () => site().then((map) => panel(_("Another {kind}", { kind: name }), links(ways[kind](map, own(map)))), failed)));
     }
     crumbs.after(bar);
   }
@@ -140,7 +146,7 @@
     site().then((map) => {
       const mine = own(map);
       const near = map.ladders.filter((each) => each.s === mine.s);
-      const sides = ["Old", "New"].map((label) => {
+      const sides = [_("Old"), _("New")].map((label, side) => {
         const select = make("select", "");
         select.setAttribute("aria-label", label);
         for (const each of near) {
@@ -149,7 +155,7 @@
           }
         }
         const first = all("option", select).filter((option) => near[parseInt(option.value, 10)] === mine);
-        if (first.length) first[label === "Old" ? 0 : first.length - 1].selected = true;
+        if (first.length) first[side ? first.length - 1 : 0].selected = true;
         return select;
       });
       const said = make("div", "");
@@ -159,17 +165,17 @@
         const label = (each, id) => (across ? `${id}@${each.g}` : id);
         const page = b.x.find((name) => name === `${label(a, old)}..${label(b, fresh)}.html`) || pages(b).find((name) => name === `${old}..${fresh}.html`);
         said.replaceChildren();
-        if (a.p !== b.p) said.append(make("p", "Two problems are two jobs: nothing of them compares. Choose one problem."));
-        else if (a === b && old === fresh) said.append(make("p", "Choose two."));
+        if (a.p !== b.p) said.append(make("p", _("Two problems are two jobs: nothing of them compares. Choose one problem.")));
+        else if (a === b && old === fresh) said.append(make("p", _("Choose two.")));
         else if (page && (!across || page.includes("@"))) said.append(links([[`${label(a, old)} → ${label(b, fresh)}`, `${root}${b.f}/${page}`]]));
-        else said.append(make("p", "No page compares these two yet. Write it with"), command(`workbench report ${b.s}/${label(a, old)}..${label(b, fresh)}`));
+        else said.append(make("p", _("No page compares these two yet. Write it with")), command(`workbench report ${b.s}/${label(a, old)}..${label(b, fresh)}`));
       };
       for (const select of sides) select.onchange = tell;
-      panel("Compare any two", ...sides, said);
+      panel(_("Compare any two"), ...sides, said);
       tell();
     }).catch(failed);
   }
-  for (const place of all("[data-compare]")) place.append(button("Compare any two", "", compare));
+  for (const place of all("[data-compare]")) place.append(button(_("Compare any two"), "", compare));
 
   // --- search ----------------------------------------------------------------------------------
   function entries(map) {
@@ -181,21 +187,21 @@
       ...versions,
       ...map.ladders.map((each) => [`${each.s} · ${each.d} · ${each.p}`, `${each.f}/index.html`]),
       ...map.files,
-      ...map.counters.map(([id, title]) => [`${title} (counter)`, `glossary.html#${id}`]),
-      ...nearest.flatMap((each) => each.k.map(([kernel, page]) => [`${kernel} (kernel of ${each.s})`, `${each.f}/${page}`])),
+      ...map.counters.map(([id, title]) => [_("{name} (counter)", { name: title }), `glossary.html#${id}`]),
+      ...nearest.flatMap((each) => each.k.map(([kernel, page]) => [_("{name} (kernel of {study})", { name: kernel, study: each.s }), `${each.f}/${page}`])),
     ];
   }
   function search() {
     site().then((map) => {
       const known = entries(map).map(([text, href]) => [text, `${root}${href}`]);
-      const input = make("input", "", { type: "search", placeholder: "Study, version, counter, kernel" });
-      input.setAttribute("aria-label", "Search");
+      const input = make("input", "", { type: "search", placeholder: _("Study, version, counter, kernel") });
+      input.setAttribute("aria-label", _("Search"));
       const found = make("div", "");
       found.setAttribute("aria-live", "polite");
       const tell = () => {
         const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
         const hits = known.filter(([text]) => words.every((word) => text.toLowerCase().includes(word)));
-        found.replaceChildren(hits.length ? links(hits.slice(0, 12)) : make("p", "Nothing of that name."));
+        found.replaceChildren(hits.length ? links(hits.slice(0, 12)) : make("p", _("Nothing of that name.")));
       };
       input.oninput = tell;
       input.onkeydown = (event) => {
@@ -203,12 +209,12 @@
         if (event.key === "Enter" && first) first.click();
       };
       tell();
-      panel("Search", input, found);
+      panel(_("Search"), input, found);
     }).catch(failed);
   }
 
   // --- keys ------------------------------------------------------------------------------------
-  const KEYS = [["/", "search"], ["j k", "next and previous section"], ["n p", "next and previous step or version"], ["h", "next hot line"], ["?", "these keys"]];
+  const KEYS = [["/", _("search")], ["j k", _("next and previous section")], ["n p", _("next and previous step or version")], ["h", _("next hot line")], ["?", _("these keys")]];
   function help() {
     const list = make("ul", "");
     list.append(...KEYS.map(([key, what]) => {
@@ -216,7 +222,7 @@
       item.append(make("kbd", key), ` ${what}`);
       return item;
     }));
-    panel("Keys", list);
+    panel(_("Keys"), list);
   }
   function section(step) {
     const heads = all("h1, main h2[id], main h3[id]").filter((head) => head.getClientRects().length);
@@ -224,8 +230,8 @@
     const next = step > 0 ? heads.find((_, n) => at[n] > 4) : heads.filter((_, n) => at[n] < -4).pop();
     if (next) next.scrollIntoView();
   }
-  const neighbour = (word) => {
-    const link = document.querySelector(`.steps a[aria-label^="${word}"]`);
+  const neighbour = (mark) => {
+    const link = all(".steps a").find((each) => each.textContent.includes(mark));
     if (link && link.href) link.click();
   };
   function hot() {
@@ -235,7 +241,7 @@
     next.scrollIntoView({ block: "nearest" });
     next.click();
   }
-  const acts = { "/": () => root !== null && search(), "?": help, j: () => section(1), k: () => section(-1), n: () => neighbour("Next"), p: () => neighbour("Previous"), h: hot };
+  const acts = { "/": () => root !== null && search(), "?": help, j: () => section(1), k: () => section(-1), n: () => neighbour("›"), p: () => neighbour("‹"), h: hot };
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=radio]), select, textarea, .menu")) return;
     const act = acts[event.key];
@@ -244,13 +250,35 @@
     act();
   });
 
+  // --- the same page in the other language ---------------------------------------------------
+  function other() {
+    const depth = root.split("../").length;
+    const path = decodeURI(location.pathname).split("/").slice(-depth).join("/").replace(/(^|\/)$/, "$1index.html");
+    const link = make("a", document.documentElement.lang === "en" ? "中文" : "English", { href: `${root}${twin}${path}${location.hash}` });
+    link.lang = link.hreflang = document.documentElement.lang === "en" ? "zh-CN" : "en";
+    const has = ({ ladders, studies, files }) => !path.includes("/")
+      || studies.some((each) => each.h === path)
+      || ladders.some((each) => ["index.html", ...pages(each)].some((page) => `${each.f}/${page}` === path))
+      || files.some(([, href]) => href.replace(/[^/]*$/, "") === path.replace(/[^/]*$/, ""));
+    link.onclick = (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      // Which pages there are, the other index knows; a page that is not there is its index.
+      const go = (there) => location.assign(there ? `${root}${twin}${path}${location.hash}` : `${root}${twin}index.html`);
+      listing(`${root}${twin}`).then((theirs) => go(has(theirs)), () => go(false));
+      asked = null;
+    };
+    return link;
+  }
+
   const tools = make("div", "", { className: "tools" });
-  if (root !== null) tools.append(button("Search /", "Search", search));
-  tools.append(button("Data", "Data and link of this page", download), button(THEMES[chosen], "", (event) => {
+  if (root !== null && twin) tools.append(other());
+  if (root !== null) tools.append(button(_("Search /"), _("Search"), search));
+  tools.append(button(_("Data"), _("Data and link of this page"), download), button(THEMES[chosen], "", (event) => {
     const names = Object.keys(THEMES);
     chosen = theme(names[(names.indexOf(chosen) + 1) % names.length]);
     memory("workbench-theme", chosen);
     event.target.textContent = THEMES[chosen];
-  }), button("?", "Keys", help));
+  }), button("?", _("Keys"), help));
   document.querySelector("main").prepend(tools);
 })();

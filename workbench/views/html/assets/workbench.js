@@ -2,6 +2,9 @@
 // gutter and filters tables. Numbers arrive formatted: nothing is computed or rounded here.
 "use strict";
 (() => {
+  // What is said to people: marked with _ for `make catalogue`; {names} are filled in.
+  const { words } = window.workbenchLanguage || { words: {} };
+  const _ = (text, values = {}) => (words[text] || text).replace(/\{(\w+)\}/g, (found, name) => values[name] ?? found);
   const all = (selector, root = document) => Array.from(root.querySelectorAll(selector));
   const json = (id) => JSON.parse(document.getElementById(id).textContent);
   const part = (name, text) => {
@@ -222,7 +225,7 @@
       button.addEventListener("click", () => does(button));
       return button;
     };
-    const next = act("Next hot line", () => {
+    const next = act(_("Next hot line"), () => {
       const rows = hottest();
       if (!rows.length) return;
       at = (at + 1) % rows.length;
@@ -231,7 +234,7 @@
       select(rows[at].dataset.at, rows[at]);
     });
     next.dataset.next = "";
-    const sort = act("Hottest first", () => {
+    const sort = act(_("Hottest first"), () => {
       const rows = kept || hottest();
       kept = kept ? null : Array.from(body.rows);
       body.replaceChildren(...rows);
@@ -376,7 +379,7 @@
         });
         const between = ([from, to]) => {
           const range = Array.from({ length: to - from }, (_, n) => from + n);
-          const folded = gap(6, `${range.length.toLocaleString("en")} instructions with fewer samples`, () => range.map(row));
+          const folded = gap(6, _("{n} instructions with fewer samples", { n: range.length.toLocaleString("en") }), () => range.map(row));
           folded.holds = (test) => range.some(test);
           return folded;
         };
@@ -604,7 +607,7 @@
         shown += here;
       }
       const seen = all("tbody tr:not(.group)", table).filter((row) => row.getClientRects().length);
-      status.textContent = `${table.tBodies.length > 1 ? shown : seen.length} shown`;
+      status.textContent = _("{n} shown", { n: table.tBodies.length > 1 ? shown : seen.length });
     };
     input.addEventListener("input", apply);
     for (const radio of all("input[type=radio]", input.parentElement)) radio.addEventListener("change", apply);
@@ -642,10 +645,10 @@
     card.className = "meaning";
     card.popover = "auto";
     card.setAttribute("role", "dialog");
-    card.setAttribute("aria-label", `Meaning of ${term.textContent}`);
+    card.setAttribute("aria-label", _("Meaning of {term}", { term: term.textContent }));
     card.append(part("b", term.textContent), part("p", meaning));
     if (term.href) {
-      const more = part("a", "In the glossary");
+      const more = part("a", _("In the glossary"));
       more.href = term.href;
       card.append(more);
     }
@@ -749,7 +752,7 @@
   function start() {
     if (window.Plotly) return enqueue();
     return load("plotly").then(() => idle(() => enqueue()), (error) => {
-      for (const node of all("[data-figure]")) node.textContent = `This chart needs ${error.message}; its numbers are in the table below.`;
+      for (const node of all("[data-figure]")) node.textContent = _("This chart needs {file}; its numbers are in the table below.", { file: error.message });
     });
   }
   // What is folded on a screen and matters on paper is open there.
