@@ -214,7 +214,10 @@ def key(message: Message) -> Marked:
     """The text of a message as it is marked in the sources."""
     match message.id:
         case str(one):
-            return f"{message.context}\x04{one}" if message.context else one
+            # What is compiled comes back with its context as bytes.
+            context: str | bytes = message.context or ""
+            context = context.decode() if isinstance(context, bytes) else context
+            return f"{context}\x04{one}" if context else one
         case (str(one), str(many)):
             return one, many
     raise StrangeError(str(message.id))

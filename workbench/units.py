@@ -115,10 +115,13 @@ def listed(words: Sequence[str], most: int = 4) -> str:
     """Words as a phrase: ``a``, ``a and b``, ``a, b and c``, ``a, b, c and 7 more``."""
     if len(words) > most:
         left = len(words) - most + 1
-        words = [*words[: most - 1], ngettext("{n} more", "{n} more", left).format(n=left)]
+        words = [*words[: most - 1], _("{n} more").format(n=left)]
     if len(words) < 2:
         return "".join(words)
-    return _("{some} and {last}").format(some=_(", ").join(words[:-1]), last=words[-1])
+    some, *others = words[:-1]
+    for each in others:
+        some = _("{some}, {next}").format(some=some, next=each)
+    return _("{some} and {last}").format(some=some, last=words[-1])
 
 
 def joined(sentences: Iterable[str]) -> str:

@@ -15,6 +15,7 @@ from workbench.views.shapes.measured import JobsDocument, SentJobs
 from workbench.views.sheets import Sheet
 
 _COUNTS = (N_("queued"), N_("running"), N_("done"), N_("failed"), N_("lost"))
+_STATES = {"ok": N_("ok"), "limited": N_("limited"), "missing": N_("missing")}
 _LEGEND = N_(
     "lost: in no job and without a result; the same command, run again, sends them again. "
     "`workbench jobs NAME --cancel` ends jobs."
@@ -43,7 +44,7 @@ def doctor_sheet(rows: Sequence[EquipmentFacts], *, everything: bool = True) -> 
         notes.append(words.format(n=count(left)))
     return Sheet(
         header=("what", "state", "detail"),
-        shown=tuple((told(row.what), _(row.state), told(row.detail)) for row in rows),
+        shown=tuple((told(row.what), _(_STATES[row.state]), told(row.detail)) for row in rows),
         raw=tuple(asdict(row) for row in rows),
         document=DoctorDocument(checks=list(rows)).plain(),
         notes=tuple(notes),

@@ -21,7 +21,7 @@ from workbench.analysis.programs.program import (
 from workbench.analysis.programs.skew import rank_times
 from workbench.analysis.programs.words import inside_words, program_words, survey_words
 from workbench.capture.records import ProgramCapture, Work
-from workbench.language import _, told
+from workbench.language import N_, _, told
 from workbench.model import Estimate, Launch
 from workbench.units import (
     count,
@@ -418,8 +418,18 @@ def _told_name(difference: ProgramDifference, row: WorkChange, name: str) -> str
     return f"{shortened(old)} → …{shortened(new[max(start - _BEFORE, 0) :])}"
 
 
+_FATES = {
+    "same": "",
+    "fused": N_("fused"),
+    "split": N_("split"),
+    "replaced": N_("replaced"),
+    "came": N_("came"),
+    "went": N_("went"),
+}
+
+
 def _fate_cells(difference: ProgramDifference, row: WorkChange, name: str) -> tuple[str, ...]:
-    return ("" if row.fate == "same" else _(row.fate), name, *_cells(difference, [row]))
+    return (_(_FATES[row.fate]), name, *_cells(difference, [row]))
 
 
 def _line(title: str, difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from workbench.views.sheets import Sheet, notices_text
 
 _Timed = TypeVar("_Timed", bound=TimedVersion)
 
-_METHODS = {"events": N_("CUDA events"), "graph": N_("CUDA graph replay")}
+_METHODS = {N_("events"): N_("CUDA events"), N_("graph"): N_("CUDA graph replay")}
 
 
 def _margin(estimate: Estimate) -> str:
@@ -30,11 +30,12 @@ def _margin(estimate: Estimate) -> str:
 
 
 def _how(timing: Timing) -> str:
-    return f"{_(timing.cache)}{_(', ')}{_(timing.method)}"
+    cache = _("warm") if timing.cache == "warm" else _("cold")
+    return f"{cache}, {_(timing.method)}"
 
 
 def caches(cache: str) -> str:
-    """In which state of the caches times were taken."""
+    """How the caches were when times were taken: ``warm``, else ``cold``."""
     return _("warm caches") if cache == "warm" else _("cold caches")
 
 

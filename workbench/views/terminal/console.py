@@ -289,7 +289,7 @@ def provenance(profile: Profile) -> str:
         what = profile.problem + (f" ({values})" if values else "")
         where = _("{problem} on {device}").format(problem=what, device=device)
     tool = profile.tools.get("ncu", "")
-    engine = f"ncu {tool}".strip() if profile.engine == "ncu" else _(profile.engine)
+    engine = f"ncu {tool}".strip() if profile.engine == "ncu" else _("emulator")
     text = _("{where}, captured {when} by {engine}").format(
         where=where, when=when(profile.captured), engine=engine
     )

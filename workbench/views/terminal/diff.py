@@ -77,7 +77,7 @@ from workbench.views.terminal.console import (
     with_unit,
 )
 
-_STYLE = {"better": GOOD, "worse": BAD, "changed": "cyan", "same": DIM, "missing": DIM}
+_STYLE = {N_("better"): GOOD, N_("worse"): BAD, N_("changed"): "cyan", "same": DIM, "missing": DIM}
 #: Widest column head: as wide as the widest number.
 _HEAD = 12
 #: Kernels of several that are shown, those whose time changed most; on a screen.
@@ -538,7 +538,12 @@ _CODE_LINES = 14  # of one side of a hunk
 _NAMES = 6  # that a hunk changes
 _HUNKS = 12  # that are shown although they tell nothing
 _NUMBERS = 64  # columns that a number needs, with its title and what is said of it
-_VERDICT = {"confirmed": GOOD, "refuted": BAD, "inconclusive": WARN}
+_VERDICT = {N_("confirmed"): GOOD, N_("refuted"): BAD, N_("inconclusive"): WARN}
+_TALLY = {
+    "confirmed": N_("{n} confirmed"),
+    "refuted": N_("{n} refuted"),
+    "inconclusive": N_("{n} inconclusive"),
+}
 
 
 def words_view(story: Story) -> list[RenderableType]:
@@ -596,9 +601,7 @@ def _verdicts(story: Story) -> list[RenderableType]:
     if not story.expectations:
         return []
     tally = Counter[str](judgement.verdict for judgement in story.expectations)
-    said = Text(
-        listed([f"{tally[verdict]} {_(verdict)}" for verdict in _VERDICT if tally[verdict]])
-    )
+    said = Text(listed([_(_TALLY[each]).format(n=tally[each]) for each in _VERDICT if tally[each]]))
     text = Text(_("Predicted: "), style=HEAD).append_text(said)
     wrong = [
         f"{title_of(judgement.counter)} {judgement.expected}{_(', ')}{judgement.observed}"

@@ -155,7 +155,7 @@ def _time(timing: Timing, baseline: Timing | None) -> Text:
     facts.append(_("warm cache") if timing.cache == "warm" else _("cold cache"))
     if not timing.converged:
         facts.append(_("not converged"))
-    text.append(f" ({_(', ').join(facts)})", style=f"not bold {DIM}")
+    text.append(_(" ({facts})").format(facts=_(", ").join(facts)), style=f"not bold {DIM}")
     if timing.flops:
         rate = quantity(timing.flops / time.value, "flop/s")
         text.append(f"  {rate}", style="not bold")
@@ -562,7 +562,7 @@ _COUNTERS = (
     ("global_sectors", "global_sectors_ideal", N_("{n} sectors")),
     ("instructions", "", N_("{n} instructions")),
 )
-_TELLING = ("optimization", N_("warning"))
+_TELLING = ("optimization", "warning")
 
 
 def hot_lines(
@@ -578,8 +578,8 @@ def hot_lines(
     many = len({index for index in launch.instructions.file if index >= 0}) > 1
     table = grid("r", "r", "l", "f")
     table.expand = True
-    header = ["line", "time", "largest stall", "source"]
-    table.add_row(*(Text(each, style=DIM) for each in header))
+    header = [N_("line"), N_("time"), N_("largest stall"), N_("source")]
+    table.add_row(*(Text(_(each), style=DIM) for each in header))
     for line in hot:
         note = _line_note(launch, counters[line.key]) if counts else ""
         code = _code(profile, line.key)
@@ -684,8 +684,8 @@ def _rule(rule: Rule, everything: bool) -> list[RenderableType]:
         head.append(f"{quantity(rule.speedup, '%')}{scope}  ", style=GOOD)
     style = HEAD if rule.kind in _TELLING else ""
     head.append(rule.title or rule.name, style=style)
-    if rule.kind in (N_("warning"), N_("error")):
-        head.append(f"  {_(rule.kind)}", style=WARN)
+    if rule.kind in ("warning", "error"):
+        head.append(f"  {_('warning') if rule.kind == 'warning' else told('error')}", style=WARN)
     message = rule.message.replace("\n", " ")
     text = message if everything else _first_sentences(message)
     return [head, Padding(Text(text, style=DIM), (0, 0, 0, 2))]
