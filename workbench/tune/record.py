@@ -70,6 +70,8 @@ class Trial(Record, frozen=True):
     wave is short. `samples_s` are times in seconds, in the order in which they were taken;
     `low_s` and `high_s` are the ends of the 95% interval of their median, `median_s`. `gpu_s` are
     the seconds of a GPU that it took, start and check included. What is not known is None.
+    `facts` are what else the compiler and the emulator say of the launch that takes longest:
+    counters by their id, and ``spill_bytes``, ``waves``; what they do not say is not there.
     """
 
     values: Values
@@ -86,6 +88,7 @@ class Trial(Record, frozen=True):
     median_s: float | None = None
     high_s: float | None = None
     gpu_s: float | None = None
+    facts: dict[str, float] = msgspec.field(default_factory=dict)
 
     @property
     def key(self) -> tuple[str, str]:

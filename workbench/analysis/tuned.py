@@ -1,0 +1,431 @@
+"""What a tuning says besides its winner: which parameter matters, where the cliffs are, and why.
+
+Effects are those of a functional analysis of variance (F. Hutter, H. Hoos, K. Leyton-Brown: An
+Efficient Approach for Assessing Hyperparameter Importance, 2014) on the logarithm of the time, so
+that an effect is a factor. A search times no balanced grid, so the parts are differences of sums of
+squares of linear models with a column a value (type II, F. Yates, 1934): of a parameter, what the
+model of all parameters leaves unexplained without it; of two together, what the model of all
+parameters leaves unexplained without a column for each pair of their values. With SS that
+difference, f its degrees of freedom, TSS the sum of squares around the mean and e the variance of
+what is left::
+
+    share = (SS - f e) / (TSS + e)                (omega squared, W. Hays, 1963)
+
+Where every combination was timed, nothing is left but noise, and e is that of the intervals. Else e
+is the residual variance of the larger model, and a share is told if not one in a hundred
+permutations of the residuals gives as much (D. Freedman, D. Lane, 1983). What the timed choices
+cannot tell apart is not told.
+
+A cliff is a step of one parameter to its next value that makes a choice slower by `CLIFF` or more,
+beyond both intervals. Named is what the compiler or the emulator say of both choices, if it moved
+far enough to make half of the difference were the time proportional to it; else nothing is named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from workbench.model import Record
+from workbench.tune.record import Trial, Tuning, Value, Values, key_of
+from workbench.units import digits3, factor, quantity
+
+#: A step to a neighbour that costs so much is a cliff.
+CLIFF = 1.15
+#: Part of a step's logarithm that a fact must make, were the time proportional to it.
+_ENOUGH = 0.5
+#: Permutations of residuals, and how many of them may give as much by chance.
+_ORDERS, _BY_CHANCE = 199, 1
+#: Half a 95% interval in standard deviations of a normal distribution.
+_HALF_95 = 1.96
+
+Matrix = NDArray[np.float64]
+
+
+class ValueCost(Record, frozen=True):
+    """A value of a parameter: of how many choices with it there is a time, and what it costs.
+
+    `factor` is the time over that of the best value, all other parameters alike; None: not told.
+    """
+
+    value: Value
+    tried: int
+    factor: float | None = None
+
+
+class Effect(Record, frozen=True):
+    """How much one parameter, or two together beyond each alone, move the time.
+
+    `share` is the part (0-1) of the variance of the time's logarithm; None for what `why` says.
+    """
+
+    parameters: tuple[str, ...]
+    share: float | None = None
+    why: str = ""
+    levels: tuple[ValueCost, ...] = ()
+
+
+class Effects(Record, frozen=True):
+    """The effects on one problem, the largest first; `tried`: how many choices have a time.
+
+    `complete`: of the values that were tried, every combination has one.
+    """
+
+    problem: str
+    tried: int
+    complete: bool
+    mains: tuple[Effect, ...]
+    pairs: tuple[Effect, ...]
+
+
+class Cliff(Record, frozen=True):
+    """A parameter's step to a neighbouring value that makes choices slower.
+
+    `factor` is the largest of `cases`, which differ in their other parameters; `fast` and `slow`
+    are that one's two choices. `limiter` is what moved; empty: nothing known moved that far.
+    `moved` says from where to where, one text a fact.
+    """
+
+    problem: str
+    parameter: str
+    limiter: str
+    factor: float
+    cases: int
+    fast: Values
+    slow: Values
+    moved: tuple[str, ...] = ()
+
+
+class WrongChoice(Record, frozen=True):
+    """What the winner of one problem costs on others: its time over the best one's there.
+
+    None where that choice was not timed.
+    """
+
+    problem: str
+    values: Values
+    costs: dict[str, float | None]
+
+
+def score(tuning: Tuning, trial: Trial | None) -> float | None:
+    """What trials are compared by, in seconds: a time, or the emulator's estimate."""
+    if trial is None:
+        return None
+    return trial.median_s if tuning.engine == "gpu" else trial.estimate
+
+
+# --- effects -------------------------------------------------------------------------------------
+
+
+def effects(tuning: Tuning, problem: str) -> Effects:
+    """Main effects and interactions of two parameters, over what was timed on a problem."""
+    scored = [(each, s) for each in tuning.of(problem) if (s := score(tuning, each))]
+    trials = [each for each, _ in scored]
+    count = {
+        name: {value: sum(each.values.get(name) == value for each in trials) for value in values}
+        for name, values in tuning.parameters.items()
+    }
+    seen = {name: [value for value, many in own.items() if many] for name, own in count.items()}
+    table = {
+        name: _dummies([each.values.get(name) for each in trials], values)
+        for name, values in seen.items()
+        if len(values) > 1
+    }
+    complete = bool(table) and len(trials) == math.prod(map(len, seen.values()))
+    y = np.log(np.array([s for _, s in scored]))
+    fit = _Fit(y, table, _noise(trials) if complete else None)
+    mains = []
+    for name, own in count.items():
+        share, why = fit.main(name) if name in table else (None, "only one value was timed")
+        costs = {} if why else dict(zip(seen[name], fit.costs(name), strict=True))
+        levels = tuple(
+            ValueCost(value=value, tried=many, factor=costs.get(value))
+            for value, many in own.items()
+        )
+        mains.append(Effect(parameters=(name,), share=share, why=why, levels=levels))
+    pairs = []
+    for one, other in combinations(table, 2):
+        share, why = fit.pair(one, other)
+        pairs.append(Effect(parameters=(one, other), share=share, why=why))
+    return Effects(
+        problem=problem,
+        tried=len(trials),
+        complete=complete,
+        mains=tuple(sorted(mains, key=_largest)),
+        pairs=tuple(sorted(pairs, key=_largest)),
+    )
+
+
+def _largest(effect: Effect) -> float:
+    return 1.0 if effect.share is None else -effect.share
+
+
+def _dummies(column: Sequence[Value | None], values: Sequence[Value]) -> Matrix:
+    return np.array([[float(each == value) for value in values] for each in column])
+
+
+def _noise(trials: Sequence[Trial]) -> float:
+    """The variance of a logarithm of a time that its intervals show."""
+    halves = [
+        math.log(each.high_s / each.low_s) / 2 for each in trials if each.low_s and each.high_s
+    ]
+    return sum((half / _HALF_95) ** 2 for half in halves) / len(halves) if halves else 0.0
+
+
+class _Model(NamedTuple):
+    """A linear model: an orthonormal basis of what its columns span, and what it leaves."""
+
+    basis: Matrix
+    rss: float
+
+    @property
+    def rank(self) -> int:
+        return int(self.basis.shape[1])
+
+
+class _Fit:
+    """Models of one problem's times.
+
+    Args:
+        y: Logarithms of the times.
+        table: The columns of each parameter.
+        noise: Variance that is left where nothing else is; None: the residual says it.
+    """
+
+    def __init__(self, y: Matrix, table: Mapping[str, Matrix], noise: float | None) -> None:
+        self._y, self._table, self._noise = y, table, noise
+        self._tss = float(((y - y.mean()) ** 2).sum()) if table else 0.0
+        self._all = self._model(table)
+
+    def _model(self, names: Mapping[str, Matrix] | Sequence[str], *more: Matrix) -> _Model:
+        columns = [np.ones((len(self._y), 1)), *(self._table[name] for name in names), *more]
+        u, s, _ = np.linalg.svd(np.hstack(columns), full_matrices=False)
+        basis = u[:, s > 1e-9 * max(s.max(initial=0.0), 1.0)]
+        return _Model(basis, float(((self._y - basis @ (basis.T @ self._y)) ** 2).sum()))
+
+    def main(self, name: str) -> tuple[float | None, str]:
+        """The share of a parameter, or why it is not told."""
+        without = self._model([each for each in self._table if each != name])
+        full = self._table[name].shape[1] - 1
+        if self._all.rank - without.rank < full:
+            return None, "its values were timed only together with certain others"
+        return self._share(without, self._all)
+
+    def costs(self, name: str) -> list[float]:
+        """Time of each value over that of the best one, all others alike."""
+        columns = np.hstack([np.ones((len(self._y), 1)), *self._table.values()])
+        solution = np.linalg.lstsq(columns, self._y, rcond=None)[0]
+        begin = 1
+        for each, own in self._table.items():
+            if each == name:
+                part = solution[begin : begin + own.shape[1]]
+                return [float(cost) for cost in np.exp(part - part.min())]
+            begin += own.shape[1]
+        raise KeyError(name)
+
+    def pair(self, one: str, other: str) -> tuple[float | None, str]:
+        """The share of two parameters beyond each alone, or why it is not told."""
+        a, b = self._table[one], self._table[other]
+        cells = (a[:, :, None] * b[:, None, :]).reshape(len(self._y), -1)
+        joined = self._model(self._table, cells)
+        if joined.rank == self._all.rank:
+            return None, "too few of their combinations were timed"
+        return self._share(self._all, joined)
+
+    def _share(self, small: _Model, large: _Model) -> tuple[float | None, str]:
+        left, freedom = len(self._y) - large.rank, large.rank - small.rank
+        gained = max(0.0, small.rss - large.rss)
+        if self._tss <= 0.0:
+            return None, "all times are equal"
+        if self._noise is not None:
+            error = self._noise
+        elif left < 1:
+            return None, "too few choices were timed"
+        elif not self._beyond_chance(small, large, gained):
+            return None, "no more than chance gives"
+        else:
+            error = large.rss / left
+        return max(0.0, (gained - freedom * error) / (self._tss + error)), ""
+
+    def _beyond_chance(self, small: _Model, large: _Model, gained: float) -> bool:
+        """Whether residuals of the smaller model in another order give less, as a rule."""
+        random = np.random.default_rng(0)
+        rest = self._y - small.basis @ (small.basis.T @ self._y)
+        orders = np.stack([random.permutation(rest) for _ in range(_ORDERS)], axis=1)
+
+        def left(model: _Model) -> Matrix:
+            rest: Matrix = orders - model.basis @ (model.basis.T @ orders)
+            squares: Matrix = np.square(rest).sum(axis=0)
+            return squares
+
+        before, after = left(small), left(large)
+        own = gained / max(large.rss, 1e-12 * self._tss)
+        by_chance = (before - after) / np.maximum(after, 1e-12 * self._tss)
+        return int((by_chance >= own).sum()) <= _BY_CHANCE
+
+
+# --- cliffs --------------------------------------------------------------------------------------
+
+
+def cliffs(tuning: Tuning, problem: str) -> tuple[Cliff, ...]:
+    """Steps of one parameter that cost `CLIFF` or more, like ones together, the largest first."""
+    found: dict[tuple[object, ...], Cliff] = {}
+    for parameter, fast, slow, ratio in _steps(tuning, problem):
+        limiter, moved = limiters(fast, slow, ratio)
+        alike = (parameter, fast.values[parameter], slow.values[parameter], limiter)
+        known = found.get(alike)
+        cases = known.cases + 1 if known else 1
+        if known and known.factor >= ratio:
+            found[alike] = replace(known, cases=cases)
+            continue
+        found[alike] = Cliff(
+            problem=problem,
+            parameter=parameter,
+            limiter=limiter,
+            factor=ratio,
+            cases=cases,
+            fast=fast.values,
+            slow=slow.values,
+            moved=moved,
+        )
+    return tuple(sorted(found.values(), key=lambda each: -each.factor))
+
+
+def _steps(tuning: Tuning, problem: str) -> Iterator[tuple[str, Trial, Trial, float]]:
+    """Neighbours that differ by a cliff: parameter, the faster, the slower, and the factor."""
+    timed = {key_of(each.values): each for each in tuning.of(problem) if score(tuning, each)}
+    for trial in timed.values():
+        for name, values in tuning.parameters.items():
+            place = values.index(trial.values[name]) + 1 if trial.values.get(name) in values else 0
+            if not 0 < place < len(values):
+                continue
+            other = timed.get(key_of({**trial.values, name: values[place]}))
+            if other is None:
+                continue
+            fast, slow = sorted((trial, other), key=lambda each: score(tuning, each) or 0.0)
+            ratio = (score(tuning, slow) or 0.0) / (score(tuning, fast) or 1.0)
+            if ratio >= CLIFF and _apart(tuning, fast, slow):
+                yield name, fast, slow, ratio
+
+
+def _apart(tuning: Tuning, fast: Trial, slow: Trial) -> bool:
+    """Whether intervals lie apart; the emulator's estimates have none."""
+    if tuning.engine == "emulator":
+        return True
+    return fast.high_s is not None and slow.low_s is not None and slow.low_s > fast.high_s
+
+
+class _Moved(NamedTuple):
+    """A fact that makes the slower choice slower: by what factor, were the time proportional."""
+
+    limiter: str
+    factor: float
+    text: str
+
+
+#: Counts of which more take longer: what is said of them.
+_COUNTS = {
+    "shared_wavefronts": "shared-memory wavefronts",
+    "global_sectors": "global sectors",
+    "instructions": "instructions",
+}
+
+
+def limiters(fast: Trial, slow: Trial, ratio: float) -> tuple[str, tuple[str, ...]]:
+    """What moved far enough to make a choice slower by `ratio`: its name, and all that did.
+
+    Returns:
+        What moved most, empty where nothing is known to, and a text a fact.
+    """
+    moved = [
+        each
+        for each in _facts(fast, slow)
+        if math.log(each.factor) >= _ENOUGH * math.log(max(ratio, 1.0))
+    ]
+    moved.sort(key=lambda each: -each.factor)
+    return (moved[0].limiter if moved else ""), tuple(each.text for each in moved)
+
+
+def _facts(fast: Trial, slow: Trial) -> Iterator[_Moved]:
+    a, b = fast.facts, slow.facts
+    spilled = b.get("spill_bytes", 0.0) - a.get("spill_bytes", 0.0)
+    if "spill_bytes" in a and "spill_bytes" in b and spilled > 0:
+        # Nothing says what a spill costs: that they begin is told, whatever the factor.
+        text = f"spills {digits3(a['spill_bytes'])} → {digits3(b['spill_bytes'])} bytes a thread"
+        yield _Moved("spills", math.inf, text)
+    yield from _occupied(fast, slow)
+    for name, words in _COUNTS.items():
+        if a.get(name) and b.get(name, 0.0) > a[name]:
+            times = b[name] / a[name]
+            limiter = words
+            if name == "shared_wavefronts" and _conflicts(a, b):
+                limiter = "bank conflicts"
+            shown = f"{quantity(a[name], '')} → {quantity(b[name], '')}"
+            yield _Moved(limiter, times, f"{words} {shown} ({factor(times)})")
+    if a.get("waves") and b.get("waves"):
+        before, after = (math.ceil(waves) / waves for waves in (a["waves"], b["waves"]))
+        if after > before:
+            text = f"waves {digits3(a['waves'])} → {digits3(b['waves'])}: the last one is emptier"
+            yield _Moved("last wave", after / before, text)
+
+
+def _conflicts(a: Mapping[str, float], b: Mapping[str, float]) -> bool:
+    """Whether most of the wavefronts that came on are of bank conflicts."""
+    name = "shared_bank_conflicts"
+    if name not in a or name not in b:
+        return False
+    return b[name] - a[name] >= 0.5 * (b["shared_wavefronts"] - a["shared_wavefronts"])
+
+
+#: Counters by which blocks an SM holds: what takes them.
+_LIMITS = {
+    "occupancy_limit_registers": "registers",
+    "occupancy_limit_shared": "shared memory",
+    "occupancy_limit_warps": "block size",
+    "occupancy_limit_blocks": "block size",
+}
+
+
+def _occupied(fast: Trial, slow: Trial) -> Iterator[_Moved]:
+    """Fewer warps on an SM, and which resource takes them where it is one."""
+    if not fast.occupancy or not slow.occupancy or slow.occupancy >= fast.occupancy:
+        return
+    known = {name: slow.facts[name] for name in _LIMITS if name in slow.facts}
+    least = min(known.values(), default=None)
+    causes = {_LIMITS[name] for name, limit in known.items() if limit == least}
+    cause = causes.pop() if len(causes) == 1 else ""
+    texts = []
+    took = (("registers", fast.registers, slow.registers, "", "a thread"),
+            ("shared memory", fast.shared, slow.shared, "B", "a block"))  # fmt: skip
+    for what, before, after, unit, each in took:
+        if before is not None and after is not None and after > before and cause in ("", what):
+            texts.append(f"{what} {quantity(before, unit)} → {quantity(after, unit)} {each}")
+    if not cause and len(texts) == 1:
+        cause = next(what for what, *_ in took if texts[0].startswith(what))
+    share = f"{quantity(100 * fast.occupancy, '%')} → {quantity(100 * slow.occupancy, '%')}"
+    named = f"{cause} → occupancy" if cause else "occupancy"
+    text = ", ".join([*texts, f"theoretical occupancy {share}"])
+    yield _Moved(named, fast.occupancy / slow.occupancy, text)
+
+
+# --- other sizes ---------------------------------------------------------------------------------
+
+
+def wrong_choices(tuning: Tuning) -> tuple[WrongChoice, ...]:
+    """What each problem's winner costs on every problem of the tuning."""
+    winners = tuning.winners
+    known = {each.key: score(tuning, each) for each in tuning.trials}
+    rows = []
+    for problem, best in winners.items():
+        costs: dict[str, float | None] = {}
+        for other, own in winners.items():
+            mine, least = known.get((key_of(best.values), other)), score(tuning, own)
+            costs[other] = mine / least if mine and least else None
+        rows.append(WrongChoice(problem=problem, values=best.values, costs=costs))
+    return tuple(rows)
