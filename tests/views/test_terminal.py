@@ -419,8 +419,8 @@ def test_rows_and_columns_counted_without_drawing_are_those_of_what_is_drawn() -
         console = Console(width=1000, file=io.StringIO(), markup=False, emoji=False)
         assert needed(view) == Measurement.get(console, console.options, view).maximum
         drawn = [Drawn.height([view], width) for width in range(25, 100)]
-        assert Drawn.least([view]) == drawn[-1] <= min(drawn)
-        assert Drawn.least(Drawn.all([view], 25)) == drawn[0]
+        assert Drawn(view, 25).least == drawn[-1] <= min(drawn)
+        assert [Drawn.fit([Drawn(view, 25)], drawn[0] - less) for less in (0, 1)] == [True, False]
 
 
 def test_names_from_a_report_are_not_markup() -> None:

@@ -13,7 +13,7 @@ import re
 import warnings
 from collections.abc import Collection
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 from ptxemu import CHANNELS, ELEMENT_BYTES, FILLS
 from workbench.disk.limits import FRONT_MATTER, read_toml
@@ -64,12 +64,14 @@ _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _KERNEL = re.compile(r"[A-Za-z_](?:\w|::)*(?:<[\w\s:,*&()<>-]*>)?\Z", re.ASCII)
 
 
-def read_launch(keys: Keys, index: int, table: LaunchTable, triton: bool) -> LaunchSpec:
-    """A ``[[launch]]``, of a kernel in Triton or in CUDA C++."""
+def read_launch(
+    keys: Keys, index: int, table: LaunchTable, given: Collection[str], triton: bool
+) -> LaunchSpec:
+    """A ``[[launch]]`` with the names `given` in it, of a kernel in Triton or in CUDA C++."""
     key = f"launch[{index}]"
     kernel = keys.required(f"{key}.kernel", table.kernel)
     for name in _CUDA_ONLY if triton else _TRITON_ONLY:
-        if f"{key}.{name}" in keys.lines:
+        if name in given:
             keys.fail(
                 f"{key}.{name}",
                 f"`{name}` has no meaning for a kernel in {'Triton' if triton else 'CUDA C++'}",
@@ -541,7 +543,7 @@ def code(text: str, *, kind: Kind) -> str:
     return "\n".join(rows[: node.lineno - 1] + rows[node.end_lineno :])
 
 
-def _load(block: _Header, path: str) -> dict[str, object]:
+def _load(block: _Header, path: str) -> dict[str, Any]:
     if len(block.toml) > FRONT_MATTER.bytes:
         found = f"has {len(block.toml):,} characters of front matter"
         told = FRONT_MATTER.exceeded(f"{path}:{block.lines[0]}", found)
@@ -636,7 +638,10 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
     taken: set[str] = set()
     filled: set[str] = set()
     defines = {name: read_define(keys, name, value) for name, value in said.defines.items()}
-    launches = tuple(read_launch(keys, *each, triton) for each in enumerate(said.launch))
+    launches = tuple(
+        read_launch(keys, index, each, table["launch"][index], triton)
+        for index, each in enumerate(said.launch)
+    )
     tune = read_tune(keys, said.tune, defines, launches, code(text, kind=kind))
     return FrontMatter(
         title=keys.required("title", said.title),

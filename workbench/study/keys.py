@@ -271,8 +271,26 @@ class Keys:
         """The line of each key by its path; looked for where something is wrong with one."""
         return {key: line + self.first - 1 for key, line in key_lines(self.toml).items()}
 
+    @cached_property
+    def _headers(self) -> dict[str, list[int]]:
+        """The lines of ``[[launch]]`` and the like, which every version is asked for.
+
+        They are seen without reading every key, but where they are written in another way or a
+        string of several lines may hold some.
+        """
+        found: dict[str, list[int]] = {}
+        for line, text in enumerate(self.toml.split("\n"), self.first):
+            if text.lstrip().startswith("[["):
+                found.setdefault(text.strip(), []).append(line)
+        plain = all(head.endswith("]]") and head[2:-2].isidentifier() for head in found)
+        return found if plain and '"""' not in self.toml and "'''" not in self.toml else {}
+
     def line(self, key: str) -> int:
         """The line of a key, of the nearest table around it, or of the front matter."""
+        name, _, index = key.removesuffix("]").partition("[")
+        at = self._headers.get(f"[[{name}]]", ())
+        if index.isdecimal() and int(index) < len(at):
+            return at[int(index)]
         while key not in self.lines and "." in key:
             key = key.rpartition(".")[0]
         return self.lines.get(key, self.opened)

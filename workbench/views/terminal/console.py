@@ -14,7 +14,7 @@ import io
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Literal, Self, TypeVar
 
 import rich.text
@@ -177,15 +177,26 @@ class Drawn:
 
     def __init__(self, view: RenderableType, width: int) -> None:
         self._view, self._width = view, width
-        self._rows = _paper(width).render_lines(view, pad=False)
+
+    @cached_property
+    def _segments(self) -> list[Segment]:
+        return list(_paper(self._width).render(self._view))
+
+    @cached_property
+    def rows(self) -> int:
+        """Rows that it takes; it is drawn for that."""
+        return sum(segment.text.count("\n") for segment in self._segments)
+
+    @cached_property
+    def least(self) -> int:
+        """Rows that it takes at least, counted without drawing: no text more than one."""
+        return _least(self._view)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if options.max_width != self._width:
             yield self._view
-            return
-        for row in self._rows:
-            yield from row
-            yield Segment.line()
+        else:
+            yield from self._segments
 
     @staticmethod
     def all(views: Iterable[RenderableType], width: int) -> list[RenderableType]:
@@ -193,28 +204,25 @@ class Drawn:
         return [Drawn(view, width) for view in views]
 
     @staticmethod
-    def least(views: Iterable[RenderableType]) -> int:
-        """Rows that views take at least: counted without drawing, no text more than one."""
-        return sum(map(_least, views))
+    def fit(drawn: Sequence[Drawn], rows: int) -> bool:
+        """Whether they take so many rows at most; they are drawn where only that can tell."""
+        return sum(one.least for one in drawn) <= rows and Drawn.height(drawn, 0) <= rows
 
     @staticmethod
     def height(views: Iterable[RenderableType], width: int) -> int:
         """Rows that views take in so many columns."""
         drawn = (view if isinstance(view, Drawn) else Drawn(view, width) for view in views)
-        return sum(len(one._rows) for one in drawn)
+        return sum(one.rows for one in drawn)
 
 
 def _least(view: object) -> int:
-    match view:
-        case Drawn():
-            return len(view._rows)
-        case Group():
-            return Drawn.least(view.renderables)
-        case Padding():
-            return view.top + _least(view.renderable) + view.bottom
-        case Table():
-            rows = zip(*(column.cells for column in view.columns), strict=True)
-            return sum(max(map(_least, cells)) for cells in rows)
+    if isinstance(view, Group):
+        return sum(map(_least, view.renderables))
+    if isinstance(view, Padding):
+        return view.top + _least(view.renderable) + view.bottom
+    if isinstance(view, Table):
+        rows = zip(*(column.cells for column in view.columns), strict=True)
+        return sum(max(map(_least, cells)) for cells in rows)
     return 1
 
 

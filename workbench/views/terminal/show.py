@@ -131,16 +131,13 @@ def show_view(
     body = _body(profile, longest, width, everything)
     if everything:
         return Group(*parts, *body(_EVERYTHING))
-    parts = Drawn.all(parts, width)
+    above = [Drawn(part, width) for part in parts]
     known: dict[int, Drawn] = {}  # of the views that `body` keeps
     for detail in _FILLS:
         views = body(detail)
-        shown = [*parts, *(known.get(id(view), view) for view in views)]
-        if Drawn.least(shown) > _ROWS:
-            continue
         known = {id(view): known.get(id(view)) or Drawn(view, width) for view in views} | known
-        shown = [*parts, *(known[id(view)] for view in views)]
-        if Drawn.height(shown, width) <= _ROWS:
+        shown = [*above, *(known[id(view)] for view in views)]
+        if Drawn.fit(shown, _ROWS):
             break
     return Group(*shown)
 
@@ -575,7 +572,7 @@ def hot_lines(
     if not hot:
         return _without_samples(profile, launch, limit, counts=counts)
     counters = line_counters(launch) if counts else {}
-    many = len({index for index in launch.instructions.file if index >= 0}) > 1
+    many = sum(index >= 0 for index in {*launch.instructions.file}) > 1
     table = grid("r", "r", "l", "f")
     table.expand = True
     header = [N_("line"), N_("time"), N_("largest stall"), N_("source")]
