@@ -164,6 +164,15 @@ def test_who_decides_how_often_the_lines_of_a_count_run_is_told(pair: str, words
     assert judge(label_of(pair), step).top
 
 
+def test_half_a_percent_that_two_measures_agree_on_is_told_where_a_pipe_was_held_up() -> None:
+    step = step_of("sgemm/v8..v17")
+    assert "rose by an estimated 79.4 µs, 89% of it linked to hunks 7 and 10" in step.story.sentence
+    assert "With the same work, the FMA pipe was busy 66.4%" in step.story.sentence
+    assert judge(label_of("sgemm/v8..v17"), step).top
+    # L2 sectors, which fell by 44%, explain half a percent as well, and were not its cause.
+    assert not step_of("conv2d_int8/v1..v2").story.cause.proofs
+
+
 def test_loads_that_are_issued_first_are_told_before_the_occupancy_that_hides_as_much() -> None:
     step = step_of("conv2d_direct/v3..v5")
     first, second = step.story.cause.proofs[:2]
@@ -220,7 +229,7 @@ def test_the_ladders_are_told_as_the_labels_have_it() -> None:
     verdicts = list(judged(tuple(OWN), Store(ROOT / "profiles"), None))
     words, reached = summary([each for each in verdicts if each.pair not in BLIND | BLIND_WORSE])
     assert reached, f"{words} (goals {TOP:.0%}, {FIRST:.0%})"
-    assert sum(each.top for each in verdicts) >= 102
+    assert sum(each.top for each in verdicts) >= 103
     assert not rows(each.shown for each in verdicts)
     blind = [each for each in verdicts if each.pair in BLIND]
     assert len(blind) == len(BLIND)

@@ -23,6 +23,7 @@ from workbench.analysis.cause.hypotheses import (
     WAITS,
     Behaviour,
     Hypothesis,
+    agreed,
     behaviour_of,
     rank,
 )
@@ -129,7 +130,7 @@ def find_cause(
         )
 
     proofs = []
-    useless = held_nothing_up(comparison, sides)
+    useless, slight = held_nothing_up(comparison, sides), agreed(comparison)
     for h in hypotheses:
         if useless and h.way == "wait":
             continue
@@ -149,7 +150,7 @@ def find_cause(
                 where = place(beside, "count")
             elif known:
                 where = place_of_wait(comparison, h, where, attribution, new)
-            if h.counter in OWN and (beside is None or not is_pipe(beside)):
+            if (slight or h.counter in OWN) and (beside is None or not is_pipe(beside)):
                 continue  # nothing says that its pipe was held up
         if h.way == "count" and where.link == "hunk":
             dealt = dealt_in(told, comparison, attribution, old, new)

@@ -167,7 +167,8 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
         # profiler's run explains it.
         outside = math.log(comparison.time.new_s / comparison.time.old_s)
         change = outside if outside * change > 0 else 0.0
-    if abs(change) < QUIET:
+    slight = agreed(comparison)
+    if abs(change) < QUIET and not slight:
         return ()
     full = _full(old, new)
     found = [
@@ -197,7 +198,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
         # A wait says where the time went, not why: a count that explains it is the better proof.
         better = one.way == "wait" and counted >= _WAIT_AGAINST_COUNT * one.score
         score = min(one.score, 0.99 * counted) if better else one.score
-        if score >= LEAST:
+        if score >= LEAST and (one.way == "wait" or not slight):
             kept.append(structs.replace(one, score=score))
     if not kept:
         # What code does to itself counts where nothing else does: how its instructions are laid.
@@ -220,6 +221,19 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
         return not leads, -one.score, -abs(one.effect)
 
     return tuple(sorted(kept, key=order))
+
+
+def agreed(comparison: Comparison) -> bool:
+    """Whether a time below `QUIET` moved, and moved the same way under the profiler.
+
+    Of so little no count is a cause; a wait may be, where a pipe says as a third that it was held
+    up with the same work.
+    """
+    time, inside = comparison.time, comparison["duration"]
+    if time is None or comparison.profiler_alone or not (inside.moved and time.moved):
+        return False
+    outside = math.log(time.new_s / time.old_s)
+    return outside * (inside.delta or 0.0) > 0 and abs(outside) < QUIET
 
 
 def _full(old: Behaviour, new: Behaviour) -> str:
