@@ -372,7 +372,8 @@ class _Matching:
                 self.take(-a, -b, "renamed")
 
 
-_NUMBERS = re.compile(
+#: Compiled where launches of two sides are paired, and not for every command.
+_NUMBERS = (
     r"\b(?:(?:unsigned )?(?:long long|long|int|short|char)|u?int\d+_t|(?:float|double|half|int)\d?"
     r"|__half2?|(?:__)?nv_bfloat16\d?|BFloat16|Half)\b|\b\d+u?l?l?\b"
 )
@@ -385,7 +386,7 @@ def near(grid: Dim3, other: Dim3) -> bool:
 
 def typeless(signature: str) -> str:
     """A signature without types of numbers and sizes: ``f<float, 4>`` as ``f<double, 2>``."""
-    return _NUMBERS.sub("#", signature)
+    return re.sub(_NUMBERS, "#", signature)
 
 
 def _by_key(

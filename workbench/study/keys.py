@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal, NoReturn
@@ -17,18 +18,17 @@ from workbench.errors import UsageError, did_you_mean
 # comments. The document is read by `tomli` as well, so this scan may take any
 # valid document for granted and must merely not fail on another one.
 
-_HEADER = re.compile(r"[ \t]*(\[\[?)[ \t]*([^\]\n]+?)[ \t]*\]\]?")
-_KEY = re.compile(r"[ \t]*((?:[\w-]+|\"[^\"\n]*\"|'[^'\n]*')(?:[ \t]*\.[ \t]*[\w-]+)*)[ \t]*=")
-_TOKEN = re.compile(
-    r"""[^"'#\[\]{}\n]*+("""
+_HEADER = r"[ \t]*(\[\[?)[ \t]*([^\]\n]+?)[ \t]*\]\]?"
+_KEY = r"[ \t]*((?:[\w-]+|\"[^\"\n]*\"|'[^'\n]*')(?:[ \t]*\.[ \t]*[\w-]+)*)[ \t]*="
+_TOKEN = (
+    r"""(?s)[^"'#\[\]{}\n]*+("""
     r'"""(?:[^"\\]++|\\.|"(?!""))*+"{3,5}'  # multi-line basic string; may end in up to five quotes
     r"|'''(?:[^']++|'(?!''))*+'{3,5}"
     r'|"(?:[^"\\\n]++|\\.)*+"'
     r"|'[^'\n]*'"
     r"|#[^\n]*"
     r"|[\[\]{}\n]"
-    r"""|["'])""",  # one that nothing closes: not a valid document
-    re.DOTALL,
+    r"""|["'])"""  # one that nothing closes: not a valid document
 )
 
 
@@ -48,12 +48,13 @@ def key_lines(toml: str) -> dict[str, int]:
     counts: dict[str, int] = {}
     prefix = ""
     offset, before, line = 0, 0, 1
+    # Compiled here: the lines are looked for where something is wrong, and not of every version.
+    header_at, key_at, token_at = (re.compile(form).match for form in (_HEADER, _KEY, _TOKEN))
     while offset < len(toml):
         # `offset` is at the start of a statement: a header, a key, or a blank line.
         line += toml.count("\n", before, offset)
         before = offset
-        header = _HEADER.match(toml, offset)
-        key = _KEY.match(toml, offset)
+        header, key = header_at(toml, offset), key_at(toml, offset)
         if header is not None:
             name = _plain(header[2])
             if header[1] == "[[":
@@ -67,14 +68,16 @@ def key_lines(toml: str) -> dict[str, int]:
         elif key is not None:
             lines.setdefault(prefix + _plain(key[1]), line)
             offset = key.end()
-        offset = _statement_end(toml, offset)
+        offset = _statement_end(toml, offset, token_at)
     return lines
 
 
-def _statement_end(toml: str, offset: int) -> int:
+def _statement_end(
+    toml: str, offset: int, token_at: Callable[[str, int], re.Match[str] | None]
+) -> int:
     """The offset after the line end that closes the statement around `offset`."""
     depth = 0
-    while (token := _TOKEN.match(toml, offset)) is not None:
+    while (token := token_at(toml, offset)) is not None:
         offset = token.end()
         first = token[1]
         if first in "[{":

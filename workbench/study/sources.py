@@ -300,13 +300,14 @@ VERSION_NAME = re.compile(r"v(\d+)(?:_\w+)?\Z", re.ASCII)
 #: One that nobody ends takes the rest: looked for from every beginning, its end would cost the
 #: square of the file's length.
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
-#: Attributes between __global__ and the name that look like a call.
-_ATTRIBUTE = re.compile(
+#: Attributes between __global__ and the name that look like a call; as the next one compiled
+#: where a kernel is looked for, and not for every command.
+_ATTRIBUTE = (
     r"\b(?:__launch_bounds__|__cluster_dims__|__maxnreg__|__block_size__|__attribute__)"
     r"\s*\((?:[^()]|\([^()]*\))*\)"
 )
 #: Not beyond the next one, for the same reason.
-_GLOBAL = re.compile(r"__global__\b(?:(?!__global__\b)[^;{}()])*?\b(\w+)\s*\(")
+_GLOBAL = r"__global__\b(?:(?!__global__\b)[^;{}()])*?\b(\w+)\s*\("
 #: A counter's name in the catalog's text.
 _COUNTER = re.compile(r'^id = "(\w+)"$', re.MULTILINE)
 
@@ -314,12 +315,12 @@ _COUNTER = re.compile(r'^id = "(\w+)"$', re.MULTILINE)
 def kernel_names(code: str) -> list[str]:
     """The functions that a CUDA source declares ``__global__``, in order."""
     plain = without_comments(code)
-    return list(dict.fromkeys(match[1] for match in _GLOBAL.finditer(plain)))
+    return list(dict.fromkeys(match[1] for match in re.finditer(_GLOBAL, plain)))
 
 
 def without_comments(code: str) -> str:
     """A CUDA source without comments and without attributes that look like a call."""
-    return _ATTRIBUTE.sub(" ", _COMMENT.sub(" ", code))
+    return re.sub(_ATTRIBUTE, " ", _COMMENT.sub(" ", code))
 
 
 def version_files(project: Project, study: str) -> Iterator[tuple[Path, str, int]]:

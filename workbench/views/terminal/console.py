@@ -40,7 +40,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 #: Stands for a blank at which no row may end, until the text is printed: rich breaks rows at every
 #: blank, U+00A0 among them. It is no character (Unicode), so no text has it.
 _TIE = "\ufdd0"
-_NUMBER = re.compile(r"(?<=\d) (?=(?:[kMGTPEmµnp]|[kMGTPEmµnp]?(?:s|Hz|W|(?:B|FLOP|OP)(?:/s)?))\b)")
+_NUMBER = r"(?<=\d) (?=(?:[kMGTPEmµnp]|[kMGTPEmµnp]?(?:s|Hz|W|(?:B|FLOP|OP)(?:/s)?))\b)"
 
 
 _Texts = TypeVar("_Texts", bound=rich.text.Text)
@@ -243,7 +243,7 @@ def needed(view: object) -> int:
 
 def tied(text: _Texts) -> _Texts:
     """The same text, in which no row ends between a number and its unit."""
-    text.plain = _NUMBER.sub(_TIE, text.plain)
+    text.plain = re.sub(_NUMBER, _TIE, text.plain)
     return text
 
 
@@ -315,7 +315,7 @@ _LEAST_LABEL = 8
 #: Heads of columns are cut before labels are shorter than this.
 _ROOMY_LABEL = 16
 #: Behind these a name may be broken.
-_BREAK = re.compile(r"[^\s\-_./:]*$")
+_BREAK = r"[^\s\-_./:]*$"
 
 
 class Figures:
@@ -444,7 +444,7 @@ def heads(names: tuple[str, str], longest: int) -> list[str]:
     if all(len(name) <= longest for name in names) or len(set(names)) == 1:
         return [_cut_name(name, longest) for name in names]
     before = _common(*names)
-    before = _BREAK.sub("", before)
+    before = re.sub(_BREAK, "", before)
     rest = [name[len(before) :] for name in names]
     if not all(rest):
         before, rest = "", list(names)
