@@ -76,6 +76,10 @@ class Templates:
         self._files = files
         self._functions: dict[str, list[ast.FunctionDef]] = defaultdict(list)
         self._constants: dict[str, set[str]] = defaultdict(set)
+        self._callers: dict[str, list[tuple[ast.FunctionDef | None, ast.Call]]] = defaultdict(list)
+        #: What a function assigns to a name; to none: what it returns.
+        self._values: dict[tuple[ast.FunctionDef, str], list[ast.expr]] = defaultdict(list)
+        self._known: dict[tuple[ast.expr, int], list[list[_Piece]]] = {}
         bases: dict[str, list[str]] = {}
         for function, node in itertools.chain(*files.values()):
             match node:
@@ -88,6 +92,15 @@ class Templates:
                     | ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=str(text)))
                 ) if function is None and name.isupper():
                     self._constants[name].add(text)
+                case (
+                    ast.Assign(targets=[ast.Name(id=name)], value=value)
+                    | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+                ) if function is not None:
+                    self._values[function, name].append(value)
+                case ast.Return(value=ast.expr() as value) if function is not None:
+                    self._values[function, ""].append(value)
+                case ast.Call():
+                    self._callers[name_of(node)].append((function, node))
         errors = {"WorkbenchError"}
         for _again in range(3):
             errors |= {name for name, parents in bases.items() if errors & {*parents}}
@@ -107,14 +120,34 @@ class Templates:
                 ]
                 given += [each.value for each in call.keywords if each.arg in places]
                 for argument in given:
-                    for pieces in self._variants(argument, function, _DEPTH):
-                        if template := _template(pieces):
-                            yield template, file, call.lineno
+                    for template in self._templates(argument, function, _DEPTH):
+                        yield template, file, call.lineno
+
+    def _templates(
+        self, node: ast.expr, function: ast.FunctionDef | None, depth: int
+    ) -> Iterator[str]:
+        """Those of a text, and those of what its fields are filled with."""
+        for pieces in self._variants(node, function, depth):
+            template = _template(pieces)
+            # What fills a field is told where it is more than a name.
+            if template and (depth == _DEPTH or " " in template.strip()):
+                yield template
+            for field in pieces if depth else ():
+                if isinstance(field, ast.Name | ast.Call) and field is not node:
+                    yield from self._templates(field, function, depth - 1)
 
     def _variants(
         self, node: ast.expr, function: ast.FunctionDef | None, depth: int
     ) -> list[list[_Piece]]:
         """What a text may be, each as its pieces."""
+        if (node, depth) not in self._known:
+            self._known[node, depth] = [[node]]  # of what hangs on itself
+            self._known[node, depth] = self._made(node, function, depth)
+        return self._known[node, depth]
+
+    def _made(
+        self, node: ast.expr, function: ast.FunctionDef | None, depth: int
+    ) -> list[list[_Piece]]:
         match node:
             case ast.Constant(value=str(text)):
                 return [[text]]
@@ -133,7 +166,8 @@ class Templates:
             case ast.Name(id=name) if len(self._constants.get(name, ())) == 1:
                 return [[next(iter(self._constants[name]))]]
             case ast.Name(id=name) if function is not None and depth:
-                return self._assigned(name, function, depth - 1) or [[node]]
+                found = self._assigned(name, function, depth - 1)
+                return found or self._passed(name, function, depth - 1) or [[node]]
             case ast.Call() if depth and name_of(node) not in self._calls:
                 return [*self._returned(name_of(node), depth - 1), [node]]
         return [[node]]
@@ -158,25 +192,30 @@ class Templates:
         return found if len(found) <= _MOST else [[node]]
 
     def _assigned(self, name: str, function: ast.FunctionDef, depth: int) -> list[list[_Piece]]:
-        values = [
-            node.value
-            for node in ast.walk(function)
-            if isinstance(node, ast.Assign | ast.AnnAssign)
-            and node.value is not None
-            and any(
-                getattr(target, "id", "") == name
-                for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-            )
-        ]
+        values = self._values[function, name]
         return [each for value in values for each in self._variants(value, function, depth)]
+
+    def _passed(self, name: str, function: ast.FunctionDef, depth: int) -> list[list[_Piece]]:
+        """What callers give for a parameter."""
+        names = [each.arg for each in (*function.args.args, *function.args.kwonlyargs)]
+        if name not in names:
+            return []
+        place = names.index(name) - (names[0] in ("self", "cls"))
+        found: list[list[_Piece]] = []
+        for within, call in self._callers[function.name]:
+            given = [each.value for each in call.keywords if each.arg == name]
+            if place < min(len(call.args), len(function.args.args)):
+                given.append(call.args[place])
+            for value in given:
+                found += self._variants(value, within, depth)
+        return found
 
     def _returned(self, name: str, depth: int) -> list[list[_Piece]]:
         return [
             each
             for function in self._functions.get(name, ())
-            for node in ast.walk(function)
-            if isinstance(node, ast.Return) and node.value is not None
-            for each in self._variants(node.value, function, depth)
+            for value in self._values[function, ""]
+            for each in self._variants(value, function, depth)
         ]
 
 
@@ -196,7 +235,7 @@ def _template(pieces: list[_Piece]) -> str:
         used.add(name)
         text += f"{{{name}}}"
     own = "".join(each[0] for each in Formatter().parse(text))
-    return text if sum(map(str.isalpha, own)) >= _LETTERS else ""
+    return text if sum(map(str.isalpha, own)) >= _LETTERS and "#include" not in own else ""
 
 
 def _field(node: ast.expr) -> str:

@@ -86,8 +86,8 @@ def told(text: str) -> str:
 
     An error, a notice or a line of progress is kept, compared and sent to programs as it was
     made, so only who shows it translates it: by the template that it was made of, which the
-    catalogue has under `TOLD`. What it was filled with is told in turn; of several lines that no
-    template makes, the first is.
+    catalogue has under `TOLD`. What it was filled with is told in turn. Of what no template makes
+    the first line is told, and of a line what stands behind its place (``study.py:3: …``).
     """
     lang = current()
     if lang == "en" or not text:
@@ -96,7 +96,10 @@ def told(text: str) -> str:
         if longest in text and (match := _pattern(template).fullmatch(text)):
             return said.format(**{name: told(each) for name, each in match.groupdict().items()})
     first, end, rest = text.partition("\n")
-    return told(first) + end + rest if end else text
+    if end:
+        return told(first) + end + rest
+    place, end, what = text.partition(": ")
+    return place + end + told(what)
 
 
 @cache
