@@ -496,8 +496,8 @@ class Campaign:
         self.taken = len(found.current)
         if self.taken:
             again = sum(each.key in found.stale for each in combinations)
-            verb = "is" if again == 1 else "are"
-            old = f"; {several(again, 'stored time')} {verb} out of date" if again else ""
+            times = several(again, "stored time")
+            old = f"; {times} {'is' if again == 1 else 'are'} out of date" if again else ""
             self._display.say(
                 f"{self.taken} of {len(combinations)} are taken from the store"
                 f" ({device}, same sources){old}; --again measures all"
