@@ -16,7 +16,7 @@ from workbench.analysis.compare import Delta
 from workbench.analysis.expectations import find_counter
 from workbench.analysis.limits.limit import Share, breakdown
 from workbench.counters import Counter, catalog
-from workbench.language import _, current, ngettext
+from workbench.language import _, current, ngettext, told
 from workbench.model import Estimate, KernelResources, Launch
 from workbench.views.html.page import rung_page, to_root
 from workbench.views.html.parts import (
@@ -86,12 +86,12 @@ def term(counter: str, title: str, meaning: str, root: str) -> Markup:
 def explained(counter: str, root: str) -> Markup:
     """A counter's title as a link to what it means, which is said as well."""
     known = catalog()[counter]
-    return term(counter, _(known.title), _(known.meaning), root)
+    return term(counter, known.title, known.meaning, root)
 
 
 def group(identity: str) -> str:
     """The title of a group of counters."""
-    return _(catalog().groups.get(identity, ""))
+    return catalog().groups.get(identity, "")
 
 
 def tone(verdict: str) -> str:
@@ -152,9 +152,9 @@ def floor(counter: Counter) -> str:
         parts.append(units.tick(100 * counter.noise, "%"))
     if counter.floor:
         printed = counter.unit if counter.unit == "byte" else ""
-        unit = {"%": " points", "byte": ""}.get(counter.unit, f" {counter.unit}")
+        unit = {"%": _(" points"), "byte": ""}.get(counter.unit, f" {counter.unit}")
         parts.append(f"{units.tick(counter.floor, printed)}{unit}".rstrip())
-    return " and ".join(parts) or "exact"
+    return _(" and ").join(parts) or _("exact")
 
 
 def relative(delta: Delta) -> str:
@@ -183,7 +183,7 @@ def noise(delta: Delta) -> str:
     scale = max(abs(float(delta.old)), abs(float(delta.new)))
     # `compare` has a floor of a billionth for rounding errors: that is "exact" to a reader.
     if delta.noise <= 2e-9 * scale or not delta.noise:
-        return "exact"
+        return _("exact")
     return f"±{units.quantity(delta.noise, delta.unit)}"
 
 
@@ -253,6 +253,7 @@ _FILTERS = {
     "signed": units.signed,
     "symbol": units.symbol,
     "term": term,
+    "told": told,
     "spills": spills,
     "step_ratio": step_ratio,
     "stall": stall,

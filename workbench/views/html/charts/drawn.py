@@ -167,7 +167,7 @@ class Drawing:
                 shapes.append(self._upward(copies))
             top = 0.0 if first else self._places["l1"].y - 1
             size = f"0 {_number(top)} {_WIDTH} {_number(whole - top)}"
-            out.append(Hop(title=title, size=size, shapes=tuple(shapes)))
+            out.append(Hop(title=_(title), size=size, shapes=tuple(shapes)))
         return tuple(out)
 
     def _has(self, place: Place) -> bool:

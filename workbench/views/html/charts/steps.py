@@ -260,7 +260,7 @@ def _stall_title(stall: StallDelta) -> str:
     if stall.stall not in catalog():
         return stall.stall
     title = catalog()[stall.stall].title
-    return {"selected": _("Issuing"), "not_selected": _("Ready")}.get(stall.stall, _(title))
+    return {"selected": _("Issuing"), "not_selected": _("Ready")}.get(stall.stall, title)
 
 
 def time_waterfall(split: TimeSplit, old: str, new: str) -> Waterfall:
@@ -355,17 +355,17 @@ def _counter(split: CounterSplit, old: str, new: str) -> Waterfall:
     figure = waterfall(
         f"waterfall-{counter.id}",
         _("{counter} from {old} to {new}, by what the change is linked to").format(
-            counter=_(counter.title), old=old, new=new
+            counter=counter.title, old=old, new=new
         ),
         total(old, float(split.old), units.quantity(split.old, split.unit)),
         falls,
         total(new, float(split.new), units.quantity(split.new, split.unit)),
         split.unit,
-        _(counter.title),
+        counter.title,
     )
     return Waterfall(
         id=counter.id,
-        title=_(counter.title),
+        title=counter.title,
         change=units.signed(split.delta, split.unit),
         figure=figure,
         head=(_("Linked to"), _("Change"), _("Share of the change"), _("Lines")),

@@ -196,7 +196,7 @@ def _worst(launch: Launch) -> dict[int, str]:
             for row, value in _by_row(launch, line_metric(launch, state)).items():
                 if value and (row not in most or (value, state.title) > most[row]):
                     most[row] = (value, state.title)
-    return {row: _(title) for row, (__, title) in most.items()}
+    return {row: title for row, (__, title) in most.items()}
 
 
 def _by_row(launch: Launch, name: str | None) -> dict[int, Number]:

@@ -495,7 +495,7 @@ def site_script(ladders: Iterable[dict[str, object]], files: Iterable[tuple[str,
             for one in every
         ],
         "files": list(files),
-        "counters": [(counter.id, _(counter.title)) for counter in catalog()],
+        "counters": [(counter.id, counter.title) for counter in catalog()],
     }
     return b"window.workbenchSite=" + msgspec.json.encode(said) + b";\n"
 

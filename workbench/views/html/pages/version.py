@@ -174,7 +174,7 @@ def _groups(launch: Launch) -> tuple[list[Group], list[CounterCell]]:
         missing += [item for item in cells if item.missing]
         known = tuple(item for item in cells if not item.missing)
         if known:
-            groups.append((_(title), known))
+            groups.append((title, known))
     return groups, missing
 
 
