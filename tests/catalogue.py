@@ -38,8 +38,11 @@ PARTS = {
     "errors": ("",),
 }
 #: File of `data/` -> its tables (or lists of tables) -> the keys whose texts people read; a table
-#: without keys is a table of texts.
-_SHOWN = {"counters.toml": {"groups": (), "counter": ("title", "meaning")}}
+#: without keys is a table of texts, or of lists of them.
+_SHOWN: dict[str, dict[str, tuple[str, ...]]] = {
+    "counters.toml": {"groups": (), "counter": ("title", "meaning")},
+    "glossary.toml": {"limit": (), "stall": (), "unit": ()},
+}
 _HEADER = """\
 msgid ""
 msgstr ""
@@ -179,12 +182,12 @@ def _of_data() -> Iterator[tuple[Marked, Place]]:
     for name, tables in _SHOWN.items():
         data = tomllib.loads((PACKAGE / "data" / name).read_text(encoding="utf-8"))
         for table, keys in tables.items():
-            rows = data[table] if keys else [{"": each} for each in data[table].values()]
+            rows = data[table] if keys else data[table].values()
             for row in rows:
-                for key in keys or ("",):
-                    if row.get(key):
-                        yield row[key], Place(f"data/{name}")
-                if beside(row.get("unit", "")):
+                said = [row.get(key) for key in keys] if keys else row
+                for text in filter(None, [said] if isinstance(said, str) else said):
+                    yield text, Place(f"data/{name}")
+                if keys and beside(row.get("unit", "")):
                     for word in filter(None, plural(row["unit"]).split("/")):
                         yield word, Place(f"data/{name}")
 

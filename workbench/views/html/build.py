@@ -21,7 +21,6 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from workbench.counters import catalog
 from workbench.disk.limits import SOURCE, SOURCES, read_regular
 from workbench.errors import DataError, UsageError, WorkbenchError, did_you_mean, together
 from workbench.ladder import Ladder, Rung, damaged_files, find_ladders
@@ -133,13 +132,12 @@ def _render_view(
 
 
 def glossary_page(stamp: str) -> Page:
-    """What the counters mean."""
+    """What the counters mean, with limits and units."""
 
     def render_glossary() -> Rendered:
-        from workbench.views.html.render import render
+        from workbench.views.html.pages.glossary import render_glossary
 
-        html = render("glossary.html", "glossary.html", catalog=catalog())
-        return Rendered(html=html)
+        return render_glossary()
 
     return Page(path="glossary.html", key=digest(stamp), owner=SHARED, render=render_glossary)
 

@@ -636,8 +636,29 @@
     term.setAttribute("role", "button");
     term.addEventListener("keydown", (event) => event.key === "Enter" && term.click());
   }
+  // Examples, units and limits stand beside the glossary; a page in one file has none of them.
+  const sheet = document.querySelector("link[rel=stylesheet]");
+  let glossary = null;
+  const lookUp = () => (glossary ||= new Promise((done) => {
+    if (!sheet) return done(null);
+    const script = part("script");
+    script.src = sheet.getAttribute("href").replace(/assets\/.*$/, "glossary.js");
+    script.onload = () => done(window.workbenchGlossary);
+    script.onerror = () => done(null);
+    document.head.append(script);
+  }));
+  function examples(said, term, limit) {
+    if (!said) return [];
+    const id = decodeURIComponent(term.hash.slice(1));
+    const unit = said.units[said.unitOf[id]];
+    const example = limit ? limit.example : said.examples[id];
+    return [
+      example && part("p", _("Example: {example}", { example })),
+      !limit && unit && part("p", _("Unit: {unit}. {meaning} {example}", { unit: unit.title, ...unit })),
+    ].filter(Boolean);
+  }
   let shown = null;
-  function showMeaning(term, meaning) {
+  function showMeaning(term, meaning, more) {
     const again = shown && shown.term === term;
     if (shown) shown.card.hidePopover();
     if (again) return;
@@ -646,7 +667,7 @@
     card.popover = "auto";
     card.setAttribute("role", "dialog");
     card.setAttribute("aria-label", _("Meaning of {term}", { term: term.textContent }));
-    card.append(part("b", term.textContent), part("p", meaning));
+    card.append(part("b", term.textContent), part("p", meaning), ...more);
     if (term.href) {
       const more = part("a", _("In the glossary"));
       more.href = term.href;
@@ -674,9 +695,13 @@
     const term = event.target.closest(TERM);
     if (!term || term.closest(".meaning") || event.ctrlKey || event.metaKey || event.shiftKey || !term.showPopover) return;
     const meaning = meaningOf(term);
-    if (!meaning) return;
+    if (!meaning && !sheet) return;
     event.preventDefault();
-    showMeaning(term, meaning);
+    lookUp().then((said) => {
+      const limit = meaning ? null : said && said.limits[decodeURIComponent(term.hash.slice(1))];
+      if (meaning || limit) showMeaning(term, meaning || limit.meaning, examples(said, term, limit));
+      else location.assign(term.href);
+    });
   });
 
   // --- charts ------------------------------------------------------------------------

@@ -1,0 +1,94 @@
+"""The glossary: every counter, and each limit, warp state and unit with an example."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+import tomli
+
+from workbench import units
+from workbench.analysis.limits.limit import RESOURCES, ResourceId
+from workbench.counters import Catalog, catalog
+from workbench.language import N_, _
+from workbench.model import Record
+from workbench.views.html.page import Rendered
+from workbench.views.html.render import render
+
+#: Limits that are no unit's.
+_OTHERS: dict[ResourceId, str] = {
+    "latency": N_("latency"),
+    "sync": N_("waiting at barriers"),
+    "grid": N_("too small or uneven a grid"),
+    "launch": N_("a short launch"),
+}
+
+
+class Told(Record, frozen=True):
+    """What is said of a limit or a unit; `counter` shows the limit, "" where none does."""
+
+    id: str
+    title: str
+    meaning: str
+    example: str
+    counter: str = ""
+
+
+class GlossaryView(Record, frozen=True):
+    """The whole page; `examples` are of warp states, by their counter's id."""
+
+    catalog: Catalog
+    limits: tuple[Told, ...]
+    examples: dict[str, str]
+    units: tuple[Told, ...]
+
+    def script(self) -> bytes:
+        """For `workbench.js`, which shows it beside a term where somebody asks."""
+        said = {
+            "limits": {each.counter: each for each in self.limits if each.counter},
+            "examples": self.examples,
+            "units": {each.id: each for each in self.units},
+            "unitOf": {counter.id: counter.unit for counter in self.catalog if counter.unit},
+        }
+        return b"window.workbenchGlossary=" + msgspec.json.encode(said) + b";\n"
+
+
+class _Data(Record, frozen=True):
+    """The file: of limits and units what they are, and an example; of warp states an example."""
+
+    limit: dict[ResourceId, tuple[str, str]]
+    stall: dict[str, str]
+    unit: dict[str, tuple[str, str]]
+
+
+@cache
+def _data() -> _Data:
+    text = files("workbench").joinpath("data", "glossary.toml").read_text("utf-8")
+    return msgspec.convert(tomli.loads(text), _Data)
+
+
+def glossary_view() -> GlossaryView:
+    """The glossary in the language that is spoken."""
+    named = {each.id: (each.title, each.counter) for each in RESOURCES}
+    named |= {identity: (_(title), "") for identity, title in _OTHERS.items()}
+    return GlossaryView(
+        catalog=catalog(),
+        limits=tuple(
+            Told(identity, units.capital(title), _(meaning), _(example), counter)
+            for identity, (meaning, example) in _data().limit.items()
+            for title, counter in [named[identity]]
+        ),
+        examples={state: _(example) for state, example in _data().stall.items()},
+        units=tuple(
+            Told(unit, units.beside(unit) or units.symbol(unit), _(meaning), _(example))
+            for unit, (meaning, example) in _data().unit.items()
+        ),
+    )
+
+
+def render_glossary() -> Rendered:
+    """The page, and the script beside it."""
+    view = glossary_view()
+    html = render("glossary.html", "glossary.html", view=view)
+    return Rendered(html=html, beside={"glossary.js": view.script()})
