@@ -15,7 +15,7 @@ from workbench import cli, language
 from workbench.language import N_, _, current, ngettext, use, using
 
 #: Parts of the catalogue in which nothing may lack its translation.
-WHOLE: tuple[str, ...] = ()
+WHOLE: tuple[str, ...] = ("analysis", "data")
 
 
 @pytest.fixture(autouse=True)
@@ -176,3 +176,10 @@ def test_the_option_goes_before_the_environment_and_programs_are_spoken_to_in_en
     heard.append(current())
     assert heard == ["zh", "en", "en", "en"]
     assert json.loads(capsys.readouterr().err)["error"]["code"] == 2
+
+
+def test_fields_stand_apart_where_they_are_latin_and_only_there() -> None:
+    text = language._Chinese("瓶颈是{limit}，{of}处于 {state}")
+    assert text.format(limit="LSU", of="warp", state="屏障") == "瓶颈是 LSU，warp 处于屏障"
+    assert text.format(limit="显存", of="60%", state="MIO") == "瓶颈是显存，60% 处于 MIO"
+    assert language._Chinese("{n:.1f}{what!r}").format(n=1, what="x") == "1.0'x'"

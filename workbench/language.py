@@ -62,10 +62,44 @@ def current() -> str:
     return _within.get() or _chosen
 
 
+class _Chinese(str):
+    """A Chinese text whose fields stand apart where they are Latin, and only there."""
+
+    def format(self, *args: object, **fields: object) -> str:
+        """As `str.format`, with named fields alone."""
+        out = ""
+        for literal, name, spec, conversion in Formatter().parse(self):
+            out = _beside(out, literal)
+            if name is not None:
+                shape = f"{{0{'!' + conversion if conversion else ''}:{spec}}}"
+                out = _beside(out, shape.format(fields[name] if name else args[0]))
+        return out
+
+
+def _beside(text: str, more: str) -> str:
+    """Two pieces: a blank between Chinese and a Latin letter or digit, none between Chinese."""
+    left, right = text[-1:], more[:1]
+    if (_is_han(left) and _is_latin(right)) or (_is_latin(left) and _is_han(right)):
+        return f"{text} {more}"
+    if left == " " and _is_han(text[-2:-1]) and _is_han(right):
+        return text[:-1] + more
+    if right == " " and _is_han(left) and _is_han(more[1:2]):
+        return text + more[1:]
+    return text + more
+
+
+def _is_han(sign: str) -> bool:
+    return "\u3400" <= sign <= "\u9fff"
+
+
+def _is_latin(sign: str) -> bool:
+    return sign != "" and ((sign.isascii() and sign.isalnum()) or sign in "%`@×−±≤≥")
+
+
 def _(text: str) -> str:
     """`text` in the language that is spoken."""
     lang = _within.get() or _chosen
-    return text if lang == "en" or not text else _catalogue(lang).gettext(text)
+    return text if lang == "en" or not text else _Chinese(_catalogue(lang).gettext(text))
 
 
 def ngettext(one: str, many: str, n: float) -> str:
@@ -73,7 +107,7 @@ def ngettext(one: str, many: str, n: float) -> str:
     lang = _within.get() or _chosen
     if lang == "en":
         return one if n == 1 else many
-    return _catalogue(lang).ngettext(one, many, 1 if n == 1 else 2)
+    return _Chinese(_catalogue(lang).ngettext(one, many, 1 if n == 1 else 2))
 
 
 def N_(text: str) -> str:  # noqa: N802 - what translators and their tools look for
@@ -94,7 +128,9 @@ def told(text: str) -> str:
         return text
     for longest, template, said in _templates(lang):
         if longest in text and (match := _pattern(template).fullmatch(text)):
-            return said.format(**{name: told(each) for name, each in match.groupdict().items()})
+            return _Chinese(said).format(
+                **{name: told(each) for name, each in match.groupdict().items()}
+            )
     first, end, rest = text.partition("\n")
     if end:
         return told(first) + end + rest

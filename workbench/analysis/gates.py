@@ -221,7 +221,8 @@ def check_step(
         text = _("expected {counter} {expected}, observed {observed}").format(
             counter=judgement.counter, expected=judgement.expected, observed=judgement.observed
         )
-        text += f": {judgement.verdict}" + (f" ({judgement.reason})" if judgement.reason else "")
+        text = _("{text}: {verdict}").format(text=text, verdict=_(judgement.verdict))
+        text += _(" ({why})").format(why=judgement.reason) if judgement.reason else ""
         add("expectation", judgement.counter, _STATUS[judgement.verdict], text, judgement.line)
     if rules.require_expectations and not judgements:
         add("expectation", "expectations", "fail", _("the version predicts nothing ([[expect]])"))
@@ -234,7 +235,7 @@ def check_step(
     for name, (status, text) in [*times.items(), *gated.items()]:
         said = _predicted(name, judgements) if status == "fail" else ""
         if said and name not in ("duration", *rules.counters):  # nobody asked for this gate
-            text = text.partition(": ")[2]
+            text = text.partition(_(": "))[2]
             status, said = "pass", _(", as predicted")
         add("regression", name, status, text + said)
     for name, (sign, bound) in rules.limits.items():

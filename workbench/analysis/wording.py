@@ -145,9 +145,12 @@ class Title(NamedTuple):
         text = self.head.removeprefix(_("linked to "))
         if self.names:
             names = listed([named(name) for name in self.names], most)
-            text = f"{text}{self._joint}{self.by} {names}"
+            if text and self.by == _("of"):
+                text = _("{head} of {names}").format(head=text, names=names)
+            else:
+                text = f"{text}{self._joint}{self.by} {names}"
         text += f"{_(', ')}{self.note}" if self.note else ""
-        return f"{text} ({self.why})" if self.why else text
+        return _("{text} ({why})").format(text=text, why=self.why) if self.why else text
 
 
 class Row(Record, frozen=True):
@@ -583,7 +586,7 @@ def _proof(proof: Proof, hunks: Sequence[Hunk], cause: Cause) -> str:
         if proof.beside is not None and not is_pipe(proof.beside):
             text += _beside(proof.beside)
     else:
-        text = f"{proof.counter.title} {_moved(proof.counter)}"
+        text = _("{what} {moved}").format(what=proof.counter.title, moved=_moved(proof.counter))
         if proof.beside is not None:
             text += _beside(proof.beside)
     partly = _("It explains only part of the time.") if proof.score < _PARTLY else ""
@@ -616,6 +619,11 @@ def _hiding(cause: Cause) -> str:
     if ways != ["wait", "occupancy"] or cause.proofs[1].score < cause.proofs[0].score:
         return ""
     return _("{text}.").format(text=_occupancy(cause.proofs[1], cause))
+
+
+def _change(delta: Delta) -> str:
+    """A counter and its change, as a row has it."""
+    return _("{what} {change}").format(what=delta.phrase, change=delta.words)
 
 
 def _moved(delta: Delta) -> str:
@@ -655,8 +663,8 @@ def _launch(proof: Proof, cause: Cause) -> str:
 
 
 def _occupancy(proof: Proof, cause: Cause) -> str:
-    text = f"{proof.counter.title} {_moved(proof.counter)}"
-    because = _(", ").join(f"{delta.phrase} {delta.words}" for delta in cause.room)
+    text = _("{what} {moved}").format(what=proof.counter.title, moved=_moved(proof.counter))
+    because = _(", ").join(_change(delta) for delta in cause.room)
     if proof.beside is not None:
         because += _(" in a grid that does not fill the SMs ({waves} waves)").format(
             waves=quantity(proof.beside.new, "")
@@ -677,7 +685,8 @@ def _lines_in(numbers: Sequence[int], hunks: Sequence[Hunk]) -> str:
         lines = _("lines {lines}").format(lines=listed([lines_span(hunk.new) for hunk in named]))
     else:
         lines = listed([lines_of(hunk) for hunk in named])
-    return f"{_hunks([hunk.id for hunk in named])} ({lines})"
+    hunks_named = _hunks([hunk.id for hunk in named])
+    return _("{hunks} ({lines})").format(hunks=hunks_named, lines=lines)
 
 
 def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
@@ -830,7 +839,7 @@ def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tup
         # A wait's ratio per instruction says less than its time, which the stall tells.
         told = moved[1:] if proof.way == "wait" else moved
         for delta in told:
-            text = f"{delta.phrase} {delta.words}"
+            text = _change(delta)
             if proof.way == "tail" and cause.active is not None:
                 # That a slower kernel takes more cycles says nothing.
                 before, after = (f"{100 * part:.0f}%" for part in cause.active)
