@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.factories import make_launch, make_profile
-from workbench.callers import folded, following, foreign
+from workbench.analysis.source.files import compare_sources
+from workbench.callers import folded, following, foreign, placed
 from workbench.model import Build, Column, InstructionTable, Profile, SourceFile, line_counters
 from workbench.store import Store
 from workbench.store.codec import decode
@@ -209,3 +210,65 @@ def test_every_recorded_header_line_has_a_caller_and_nothing_is_lost() -> None:
                 sums.append(total)
             assert sums[0] == pytest.approx(sums[1], rel=1e-12)
     assert moved >= 10
+
+
+PROGRAM = """#define LANES 32
+__global__ void scale(float *y) {
+    float f = 2.0f;
+    y[threadIdx.x] *= f;
+}
+int main() {
+    scale<<<1, LANES>>>(y);
+}
+"""
+OWN = f"""/* ---
+image = "{"0" * 64}"
+--- */
+// from app.cu:2
+{PROGRAM.partition("int")[0].partition(chr(10))[2]}"""
+
+
+def lifted(*places: tuple[int, int], own: str = OWN) -> Profile:
+    """A profile of a lifted kernel whose instructions lie in the program's file, 0, or a header."""
+    table = InstructionTable(
+        address=tuple(range(len(places))),
+        text=("NOP",) * len(places),
+        file=tuple(file for file, _ in places),
+        line=tuple(line for _, line in places),
+        columns={
+            "inst_executed": Column(rows=tuple(range(len(places))), values=(1,) * len(places))
+        },
+    )
+    launch = make_launch(kernel="scale(float *)", instructions=table)
+    texts = {"app.cu": PROGRAM, "/usr/include/shfl.h": "go();\n", "kernels/s/v0_lifted.cu": own}
+    sources = tuple(SourceFile(path=path, text=text) for path, text in texts.items())
+    return make_profile(launches=(launch,), sources=sources)
+
+
+def test_lines_of_a_program_stand_in_the_text_that_was_cut_from_it() -> None:
+    """Its file is no part of the version: the next version would seem to have removed it."""
+    found = placed(lifted((0, 3), (1, 1), (2, 7)))
+    table = found.launches[0].instructions
+    assert [each.path for each in found.sources] == [
+        "/usr/include/shfl.h",
+        "kernels/s/v0_lifted.cu",
+    ]
+    assert list(zip(table.file, table.line, strict=True)) == [(1, 6), (0, 1), (1, 7)]
+    new = replace(found.sources[1], path="kernels/s/v1.cu", text=OWN.replace("*= f", "*= f + f"))
+    step = compare_sources(found, replace(found, sources=(found.sources[0], new)), ())
+    assert [(hunk.old_file, hunk.old) for hunk in step.hunks] == [
+        ("kernels/s/v0_lifted.cu", (7, 7))
+    ]
+
+
+def test_of_a_programs_file_what_the_text_does_not_hold_stays() -> None:
+    found = placed(lifted((0, 3), (0, 7)))
+    table = found.launches[0].instructions
+    assert list(zip(table.file, table.line, strict=True)) == [(2, 6), (0, 7)]
+    assert (found.sources[0].text or "").split() == ["scale<<<1,", "LANES>>>(y);"]
+
+
+def test_a_version_that_is_compiled_keeps_its_headers() -> None:
+    """`new --from` copies the comments as well."""
+    profile = lifted((0, 3), own=OWN.replace("image", "title"))
+    assert placed(profile) is profile

@@ -4,10 +4,14 @@ A copy by ``__pipeline_memcpy_async`` or a sum by CUB is the caller's cost: nobo
 header, and a reader looks for it where the call stands. PTX says who called what: its ``.loc``
 has ``inlined_at``. A profile's machine instructions name the header alone, but ncu tells for
 each the PTX instruction that it was made of, and so which ``.loc`` it stood behind.
+
+And what stands in the file of a program whose kernel was lifted, to the version's own text: a
+comment ``// from softmax.cu:17`` in there says where the lines behind it come from.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 from bisect import bisect_left
 from collections import defaultdict
@@ -17,10 +21,13 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from ptxemu import Callers, Position, files_of
-from workbench.model import InstructionTable, Launch, Profile
+from workbench.model import InstructionTable, Launch, Profile, Record, SourceFile
 
 #: Kernels and whole files of PTX that are remembered: those of a ladder of thirty versions.
 _REMEMBERED = 64
+#: What stands before lines of a source in a version's text: their file, and the first one's line.
+_FROM = re.compile(r"(?://|#) from (\S+):(\d+)\s*\Z")
+_IMAGE = re.compile(r'^image\s*=\s*"[0-9a-f]{64}"', re.MULTILINE)
 _ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
 
 
@@ -167,3 +174,94 @@ def _moved(
     return replace(
         table, file=tuple(file for file, _ in places), line=tuple(line for _, line in places)
     )
+
+
+# --- lines of a program's file, which stand in the text of a lifted version ----------------------
+
+
+class KeptLines(Record, frozen=True):
+    """Lines of a source in a version's text: `count` from `source` on stand from `line` on."""
+
+    path: str
+    source: int
+    line: int
+    count: int
+
+    def of(self, path: str) -> bool:
+        """Whether they are of the file that a line table calls so."""
+        path = posixpath.normpath(path.replace("\\", "/"))
+        return path == self.path or path.endswith(f"/{self.path}")
+
+
+def marker(path: str, line: int, *, python: bool = False) -> str:
+    """The comment that says where the lines behind it come from."""
+    return f"{'#' if python else '//'} from {path}:{line}"
+
+
+@lru_cache(maxsize=16)
+def pieces(text: str) -> tuple[KeptLines, ...]:
+    """What the text of a version that is an image holds of which source; nothing of any other."""
+    if not _IMAGE.search(text):
+        return ()
+    lines = text.split("\n")
+    heads = [(n, found) for n, line in enumerate(lines) if (found := _FROM.match(line))]
+    ends = [*(n for n, _ in heads[1:]), len(lines)]
+    return tuple(
+        KeptLines(path=found[1], source=int(found[2]), line=n + 2, count=end - n - 1)
+        for (n, found), end in zip(heads, ends, strict=True)
+    )
+
+
+def placed(profile: Profile) -> Profile:
+    """A profile of an image, its instructions at the lines of the version's text.
+
+    Of the program's file only lines stay that the text does not hold and instructions lie in:
+    what else was in there is no part of the version, and was not removed in the next one.
+    """
+    held = [
+        (own, piece)
+        for own, source in enumerate(profile.sources)
+        for piece in pieces(source.text or "")
+    ]
+    cut = {
+        file: found
+        for file, source in enumerate(profile.sources)
+        if (found := [(own, of) for own, of in held if own != file and of.of(source.path)])
+    }
+    if not cut:
+        return profile
+
+    def at(place: Position) -> Position:
+        file, line = place
+        for own, piece in cut.get(file, ()):
+            if piece.source <= line < piece.source + piece.count:
+                return own, piece.line + line - piece.source
+        return place
+
+    tables = [
+        list(map(at, zip(each.instructions.file, each.instructions.line, strict=True)))
+        for each in profile.launches
+    ]
+    used = {place for table in tables for place in table}
+    sources = {
+        file: _without_other_lines(source, {line for of, line in used if of == file})
+        if file in cut
+        else source
+        for file, source in enumerate(profile.sources)
+        if file not in cut or any(of == file for of, _ in used)
+    }
+    number = {file: n for n, file in enumerate(sources)}
+    launches = []
+    for launch, table in zip(profile.launches, tables, strict=True):
+        files = tuple(number.get(file, file) for file, _ in table)
+        lines = tuple(line for _, line in table)
+        moved = replace(launch.instructions, file=files, line=lines)
+        launches.append(replace(launch, instructions=moved))
+    return replace(profile, launches=tuple(launches), sources=tuple(sources.values()))
+
+
+def _without_other_lines(source: SourceFile, lines: set[int]) -> SourceFile:
+    if source.text is None:
+        return source
+    text = enumerate(source.text.split("\n"), 1)
+    return replace(source, text="\n".join(line if n in lines else "" for n, line in text))

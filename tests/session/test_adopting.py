@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from tests import lifted_maker as made
 from tests.lifted_maker import Lift, needs_nvcc
+from workbench.callers import pieces
 from workbench.cli import app
-from workbench.compile.image import fits, load_image, pieces
+from workbench.compile.image import fits, load_image
 from workbench.engines.host.buffers import compare
 from workbench.errors import DataError, KernelError, MissingError, UsageError, WorkbenchError
 from workbench.project import Project

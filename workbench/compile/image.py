@@ -13,7 +13,6 @@ import posixpath
 import re
 import struct
 from collections.abc import Iterable
-from functools import lru_cache
 from hashlib import sha256
 
 from elftools.common.exceptions import ELFError
@@ -29,8 +28,6 @@ from workbench.specs import Version
 from workbench.study.frontmatter import place
 from workbench.study.lifted import FOLDER, LiftedLaunch, lifted_bytes, read_lifted
 
-#: What stands before lines of a source in a version's text: their file, and the first one's line.
-_FROM = re.compile(r"(?://|#) from (\S+):(\d+)\s*\Z")
 _AGAIN = "Lift the kernel again: `workbench lift`."
 _FILE = re.compile(r'^(\s*\.file\s+\d+\s+)"([^"]*)"', re.MULTILINE)
 _PTX_TEXT = ".nv_debug_ptx_txt"
@@ -45,11 +42,6 @@ class Image(Record, frozen=True):
 
     cubin: bytes
     build: Build
-
-
-def marker(path: str, line: int, *, python: bool = False) -> str:
-    """The comment that says where the lines behind it come from."""
-    return f"{'#' if python else '//'} from {path}:{line}"
 
 
 def architecture(lifted: LiftedLaunch) -> str:
@@ -211,63 +203,11 @@ def _ptx_inside(elf: ELFFile, files: Iterable[str]) -> str:
     return "\n".join([text, *named, ""])
 
 
-# --- where lines of a line table stand in the version's text -------------------------------------
-
-
-class KeptLines(Record, frozen=True):
-    """Lines of a source in a version's text: `count` from `source` on stand from `line` on."""
-
-    path: str
-    source: int
-    line: int
-    count: int
-
-
-@lru_cache(maxsize=16)
-def pieces(text: str) -> tuple[KeptLines, ...]:
-    """What a version's text holds of which source."""
-    lines = text.split("\n")
-    heads = [(n, found) for n, line in enumerate(lines) if (found := _FROM.match(line))]
-    ends = [*(n for n, _ in heads[1:]), len(lines)]
-    return tuple(
-        KeptLines(path=found[1], source=int(found[2]), line=n + 2, count=end - n - 1)
-        for (n, found), end in zip(heads, ends, strict=True)
-    )
-
-
-def _is(path: str, name: str) -> bool:
-    path = posixpath.normpath(path.replace("\\", "/"))
-    return path == name or path.endswith(f"/{name}")
-
-
-def placed(profile: Profile, version: Version) -> Profile:
-    """A profile of an image, its instructions at the lines of the version's text."""
-    known = pieces(version.text) if version.image else ()
-    if not known:
+def with_text(profile: Profile, version: Version) -> Profile:
+    """A profile of an image, with the version's text among its sources (`callers.placed`)."""
+    if not version.image or any(each.path == version.path for each in profile.sources):
         return profile
-    sources = [each.path for each in profile.sources]
-    own = sources.index(version.path) if version.path in sources else len(sources)
-    of = {
-        index: [piece for piece in known if _is(path, piece.path)]
-        for index, path in enumerate(sources)
-    }
-
-    def at(file: int, line: int) -> tuple[int, int]:
-        for piece in of.get(file, ()):
-            if piece.source <= line < piece.source + piece.count:
-                return own, piece.line + line - piece.source
-        return file, line
-
-    launches = []
-    for launch in profile.launches:
-        table = launch.instructions
-        homes = [at(*each) for each in zip(table.file, table.line, strict=True)]
-        moved = replace(
-            table, file=tuple(each for each, _ in homes), line=tuple(each for _, each in homes)
-        )
-        launches.append(replace(launch, instructions=moved))
     text = SourceFile(
         path=version.path, text=version.text, sha256=sha256(version.text.encode()).hexdigest()
     )
-    added = () if own < len(sources) else (text,)
-    return replace(profile, launches=tuple(launches), sources=(*profile.sources, *added))
+    return replace(profile, sources=(*profile.sources, text))

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from ptxemu import source_lines
 from workbench.analysis.source.device import device_lines
-from workbench.callers import foreign
+from workbench.callers import foreign, marker
 from workbench.compile.build import build
-from workbench.compile.image import architecture, has_ptx, marker
+from workbench.compile.image import architecture, has_ptx
 from workbench.disk.writing import create_files
 from workbench.errors import KernelError, UsageError, WorkbenchError
 from workbench.project import Project

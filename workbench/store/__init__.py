@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 from urllib.parse import quote, unquote
 
-from workbench.callers import folded
+from workbench.callers import folded, placed
 from workbench.disk.lock import locked
 from workbench.disk.writing import write_files
 from workbench.errors import DataError, MissingError, UsageError
@@ -70,7 +70,7 @@ class Found(NamedTuple):
 
 def _load(path: Path, *_state: int) -> Profile:
     """A profile; what `stat` said of its file tells it from its next edition."""
-    return folded(decode(path, Profile))
+    return placed(folded(decode(path, Profile)))
 
 
 def device_slug(name: str) -> str:
@@ -201,7 +201,7 @@ class Store:
             write_files(self.root, below)
 
     def load(self, path: Path) -> Profile:
-        """Read one profile; what its headers' lines cost stands at their callers (`callers`).
+        """Read one profile; each line's cost stands where a reader looks for it (`callers`).
 
         Raises:
             MissingError: there is no such file, or it may not be read.
@@ -214,7 +214,7 @@ class Store:
         return self._load(path, status.st_mtime_ns, status.st_size, status.st_ino)
 
     def unfolded(self, path: Path) -> Profile:
-        """Read one profile as `load` does, with headers' lines as they were recorded.
+        """Read one profile as `load` does, with lines as they were recorded.
 
         Where nobody asks for lines, that saves a walk over its PTX.
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from workbench import __version__
 from workbench.analysis.noise import lines_by_timing
+from workbench.callers import placed
 from workbench.compile.build import BuildResult, build, target
-from workbench.compile.image import placed
+from workbench.compile.image import with_text
 from workbench.disk.limits import memory, too_much_memory
 from workbench.engines import (
     Engine,
@@ -262,7 +263,7 @@ class EmulatorEngine(Engine):
             verification=check.verification(judged.problem.name, self.seed),
             notices=(*_notices(counted, launches, sources), *_unwatched(subject, watched)),
         )
-        return placed(profile, version), None
+        return placed(with_text(profile, version)), None
 
     def _watched(self, subject: Subject, counted: Emulation) -> Subject | None:
         """The subject on the problem on which races are looked for; None: on none.

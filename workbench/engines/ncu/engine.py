@@ -18,7 +18,7 @@ import msgspec
 
 from workbench import __version__
 from workbench.compile.build import BuildResult, build
-from workbench.compile.image import check_fits, placed
+from workbench.compile.image import check_fits, with_text
 from workbench.engines import (
     Engine,
     ProfileOptions,
@@ -460,7 +460,7 @@ class GpuEngine(Engine):
         built = subject.built
         return msgspec.structs.replace(
             own_sources(
-                placed(folded, subject.version),
+                with_text(folded, subject.version),
                 built.sources if built else (),
                 closed=self.project.closed,
             ),
