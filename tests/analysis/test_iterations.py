@@ -73,12 +73,12 @@ def test_what_a_tuner_tried_is_not_told_of_its_calls() -> None:
 @pytest.mark.parametrize(
     ("name", "configurations", "share", "words"),
     [
-        ("triton_matmul", 8, 1.0, "100% is tuning: 8 configurations of matmul_kernel in 2,782"),
+        ("triton_matmul", 8, 1.0, "100% is tuning: 8 launch shapes of matmul_kernel in 2,782"),
         (
             "compiled_block",
             41,
             0.946,
-            "94.6% is tuning: 41 configurations of triton_mm, ",
+            "94.6% is tuning: 41 launch shapes of triton_mm, ",
         ),
     ],
 )

@@ -17,6 +17,7 @@ from workbench.analysis.programs.words import (
     change_words,
     fate_words,
     launch_words,
+    program_words,
     waiting_words,
 )
 from workbench.capture.records import ProgramCapture
@@ -307,7 +308,7 @@ def test_launches_that_changed_by_a_factor_are_said(name: str, said: str) -> Non
 def test_tuning_is_told_apart_from_the_iterations() -> None:
     shelf = Shelf(DATA / "programs")
     sides = [open_capture(shelf, f"@triton_matmul-{side}").capture for side in ("before", "after")]
-    said = "of the time before those of @triton_matmul-after 100% is tuning: 8 configurations of"
+    said = "of the time before those of @triton_matmul-after 100% is tuning: 8 launch shapes of"
     assert any(said in line for line in headline(compare_programs(*sides)))
     title = " ".join(program_sheet(sides[1]).title)
     assert "1.01 s before the first, of which 100% is tuning" in title
@@ -405,6 +406,8 @@ def test_both_names_of_what_was_replaced_are_there() -> None:
     [
         ("layernorm_fused", "100% of the kernels' change"),
         ("matvec", "100% of the kernels' change"),
+        # The table beside it has shares of all, copies of the host's memory among it.
+        ("heat", "99.8% of the kernels' change, 97.7% of all of it"),
         ("string_graph", "27.5% of the change"),
     ],
 )
@@ -415,6 +418,17 @@ def test_a_kernels_share_is_of_the_change_that_leads(name: str, said: str) -> No
     assert f", {said}" in " ".join(
         render(kernel_step_view(step, diff.difference, width=200), 200).split()
     )
+
+
+def test_what_has_no_interval_is_named_and_launches_are_no_program() -> None:
+    """One side's iterations have an interval, the other's do not; few launches were looked at."""
+    (line, *_) = program_words(of_truth("triton_matmul").difference)
+    assert line.endswith("; of the iterations of @triton_matmul-before only the mean is known")
+    assert "one run" not in line
+    (step, *_) = of_truth("attention").steps()
+    assert step.story is not None
+    said = "these launches of @attention-after are 24.5× faster than those of @attention-before."
+    assert said in step.story.sentence
 
 
 @pytest.mark.parametrize(

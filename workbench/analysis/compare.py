@@ -82,6 +82,11 @@ class Side(Record, frozen=True):
     kernels: tuple[str, ...]
     source_hash: str = ""
 
+    @property
+    def of_program(self) -> bool:
+        """Whether it is launches of a captured program (``@name``)."""
+        return self.label.startswith("@")
+
 
 class Delta(Record, frozen=True):
     """One counter on both sides. `old`, `new`, `delta` are None where it is missing.

@@ -457,8 +457,14 @@ def _speed(comparison: Comparison) -> str:
     old, new = comparison.old.label, comparison.new.label
     speed = comparison.speed
     words = "" if speed is None else faster(speed.speedup)
+    # Of a program few launches are looked at, which are not its time.
+    launches = comparison.new.of_program
     if speed is None:
         text = _("{old} and {new} do not both have a time.")
+    elif speed.moved and speed.profiled and launches:
+        text = _("Under the profiler these launches of {new} are {words} than those of {old}.")
+    elif speed.profiled and launches:
+        text = _("Under the profiler these launches of {new} and {old} are equally fast.")
     elif speed.moved and speed.profiled:
         text = _("Under the profiler {new} is {words} than {old}.")
     elif speed.moved:

@@ -198,7 +198,7 @@ def tuning(survey: Survey) -> Autotuning | None:
 
 
 def tuning_words(survey: Survey) -> str:
-    """``100% is tuning: 8 configurations of matmul_kernel in 2,782 launches``; "" for none."""
+    """``100% is tuning: 8 launch shapes of matmul_kernel in 2,782 launches``; "" for none."""
     found = tuning(survey)
     if found is None:
         return ""
@@ -207,10 +207,10 @@ def tuning_words(survey: Survey) -> str:
         for places in (found.tried, found.between)
     )
     text = _(
-        "{share} is tuning: {configurations} configurations of {tried} in {launches} ({tried_ns})"
+        "{share} is tuning: {shapes} launch shapes of {tried} in {launches} ({tried_ns})"
     ).format(
         share=quantity(100 * found.share, "%"),
-        configurations=found.configurations,
+        shapes=found.configurations,
         tried=tried,
         launches=several(round(found.launches), "launch", "launches"),
         tried_ns=quantity(1e-9 * found.tried_ns, "s"),

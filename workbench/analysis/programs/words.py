@@ -113,11 +113,9 @@ def program_words(difference: ProgramDifference) -> tuple[str, ...]:
 
     Every view prints all of them, in this order.
     """
-    known = difference.interval_known or difference.tried
-    hint = "" if known else _("; one run has no interval, --repeat gives one")
     lines = (
         waiting_words(difference),
-        change_words(difference) + hint,
+        change_words(difference) + _without_interval(difference),
         *_rank_changes(difference),
         beside_words(difference),
         fate_words(difference),
@@ -125,6 +123,19 @@ def program_words(difference: ProgramDifference) -> tuple[str, ...]:
         calls_words(difference),
     )
     return tuple(filter(None, lines))
+
+
+def _without_interval(difference: ProgramDifference) -> str:
+    """What has no interval, and why; "" where all has one, or no factor is told."""
+    alone = [f"@{s.name}" for s in (difference.old, difference.new) if len(s.survey.runs) < 2]
+    if not alone or difference.tried:
+        return ""
+    if difference.steady:
+        text = _("; of the iterations of {names} only the mean is known")
+        return text.format(names=listed(alone))
+    if len(alone) > 1:
+        return _("; one run has no interval, --repeat gives one")
+    return _("; one run of {name} has no interval, --repeat gives one").format(name=alone[0])
 
 
 def time_words(estimate: Estimate, noun: str = "run") -> str:
@@ -433,8 +444,9 @@ def share_words(difference: ProgramDifference, row: Change) -> str:
         return _("{share} of the change").format(share=quantity(100 * share, "%"))
     if not kernels.moved:
         return ""
-    return _("{before} of the kernels' change").format(
-        before=quantity(100 * (after - before) / kernels.change_s.value, "%")
+    return _("{before} of the kernels' change, {share} of all of it").format(
+        before=quantity(100 * (after - before) / kernels.change_s.value, "%"),
+        share=quantity(100 * share, "%"),
     )
 
 
