@@ -30,7 +30,8 @@ def test_a_large_problem_is_checked_by_a_sample(sgemm: Experiment) -> None:
 def test_time_converges_and_stands_beside_the_baseline(sgemm: Experiment) -> None:
     timing = sgemm.time(subject(sgemm, "v4", "n1024"), TimeOptions())
     assert timing.converged, timing.notices
-    assert timing.method == "events" and timing.cache == "cold"
+    # A graph where the host, busy with other things, is too slow to keep the GPU at work.
+    assert timing.method in ("events", "graph") and timing.cache == "cold"
     assert (timing.time.high - timing.time.low) <= 0.01 * timing.time.value
     assert 20e-6 < timing.time.value < 5e-3
     assert timing.first_launch > timing.time.value

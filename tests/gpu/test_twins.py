@@ -45,6 +45,8 @@ test_fetches = test_textures.test_a_fetch_between_and_beyond_texels_is_as_the_gu
 test_weights = test_textures.test_weights_have_8_bits_behind_the_point
 test_integers = test_textures.test_integers_are_read_as_numbers_of_0_to_1
 test_three_axes = test_textures.test_three_axes
+test_measured = test_textures.test_fetches_between_texels_are_those_of_an_h200
+test_measured_integers = test_textures.test_weighed_integers_end_in_the_steps_of_an_h200
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 Extent = int | tuple[int, int, int]

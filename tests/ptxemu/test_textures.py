@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import product
+from fractions import Fraction
+from math import ceil, floor
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -76,24 +78,77 @@ def folded(index: int, size: int, mode: str) -> int | None:
     return at if mode == "wrap" or turn % 2 == 0 else size - 1 - at
 
 
+def dealt(shares: list[int]) -> dict[tuple[int, ...], int]:
+    """What each neighbour weighs of 256, by the shares of the upper ones along each axis."""
+    x, y, z = (*shares, 0, 0)[:3]
+    found: dict[tuple[int, ...], int] = {}
+    for front, depth in ((0, 256 - z), (1, z)):
+        right = floor(Fraction(x * depth, 256) + Fraction(1, 2))
+        for side, both in ((0, depth - right), (1, right)):
+            part = Fraction(both * y, 256)
+            upper = floor(part + Fraction(1, 2)) if side else ceil(part - Fraction(1, 2))
+            found |= {(side, 0, front): both - upper, (side, 1, front): upper}
+    return {k[: len(shares)]: w for k, w in found.items() if not any(k[len(shares) :])}
+
+
 def expected(texels: Any, at: tuple[float, ...], texture: Texture) -> float:
     """One fetch, texel by texel."""
-    sizes = texture.dims
+    sizes, modes = texture.dims, texture.modes
     places = [x * n if texture.normalized else x for x, n in zip(at, sizes, strict=True)]
-    choices = []
-    for place in places:
-        if texture.filter == "point":
-            choices.append([(int(np.floor(place)), 1.0)])
-            continue
-        steps = int(np.floor((place - 0.5) * 256 + 0.5))
-        share = (steps % 256) / 256
-        choices.append([(steps // 256, 1 - share), (steps // 256 + 1, share)])
+    if texture.filter == "point":
+        chosen = {tuple(int(np.floor(place)) for place in places): 256}
+    else:
+        for axis, (n, mode) in enumerate(zip(sizes, modes, strict=True)):
+            places[axis] = min(max(places[axis], 0.5), n - 0.5) if mode == "clamp" else places[axis]
+        steps = [int(np.floor((place - 0.5) * 256 + 0.5)) for place in places]
+        chosen = {
+            tuple(step // 256 + upper for step, upper in zip(steps, key, strict=True)): weight
+            for key, weight in dealt([step % 256 for step in steps]).items()
+        }
     total = 0.0
-    for chosen in product(*choices):
-        index = [folded(i, n, m) for (i, _), n, m in zip(chosen, sizes, texture.modes, strict=True)]
+    for where, weight in chosen.items():
+        index = [folded(i, n, m) for i, n, m in zip(where, sizes, modes, strict=True)]
         if None not in index:
-            total += float(texels[tuple(index[::-1])]) * float(np.prod([w for _, w in chosen]))
+            total += float(texels[tuple(index[::-1])]) * weight / 256
     return total
+
+
+MEASURED = Path(__file__).parents[1] / "data" / "textures.npz"
+VOLUME = (
+    HEAD
+    + """(cudaTextureObject_t t, const float* u, const float* v, const float* w, float* y) {
+    int i = threadIdx.x; y[i] = tex3D<float>(t, u[i], v[i], w[i]); }"""
+)
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_fetches_between_texels_are_those_of_an_h200(hopper: Compile, axes: int) -> None:
+    """What a probe read there at random places, up to a tenth beyond each end."""
+    held = np.load(MEASURED)
+    texels = held["texels"][(0,) * (3 - axes)].copy()
+    code = {1: AT1, 2: AT2, 3: VOLUME}[axes]
+    arrays = (
+        {"t": texels} | {each: held[each] for each in "uvw"[:axes]} | {"y": np.zeros(400, "f4")}
+    )
+    out = fetched(hopper, code, arrays, Texture("float32", texels.shape[::-1], filter="linear"))
+    assert np.abs(out - held[("line", "plane", "volume")[axes - 1]]).max() <= 2**-24
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int8"])
+def test_weighed_integers_end_in_the_steps_of_an_h200(hopper: Compile, dtype: str) -> None:
+    held = np.load(MEASURED)
+    texture = Texture(dtype, (7, 5), as_float=True, filter="linear")
+    arrays = {
+        "t": held[f"{dtype}_texels"],
+        "u": held["u"],
+        "v": held["v"],
+        "y": np.zeros(400, "f4"),
+    }
+    out = fetched(hopper, AT2, arrays, texture)
+    apart = np.abs(out - held[dtype]) > 2**-23
+    # Of one-byte signed texels the chip's own rounding is not known: one in twenty is a step off.
+    assert apart.mean() <= (0.1 if dtype == "int8" else 0)
+    assert np.abs(out - held[dtype]).max() <= 1.01 / 32767 * (dtype == "int8") + 2**-23
 
 
 def test_linear_memory_is_read_by_whole_numbers_and_is_0_outside(hopper: Compile) -> None:
@@ -155,7 +210,8 @@ def test_integers_are_read_as_numbers_of_0_to_1(hopper: Compile, dtype: str, mos
     arrays["v"] = (y + 0.5).astype("f4")
     out = fetched(hopper, RGBA, arrays, weighed).reshape(3, 4, 4)
     wide = np.maximum(texels / most, -1)
-    assert np.allclose(out[:, :-1], (wide[:, :-1] + wide[:, 1:]) / 2, atol=1e-6)
+    half = 0.51 / (65535 if dtype[0] == "u" else 32767)
+    assert np.allclose(out[:, :-1], (wide[:, :-1] + wide[:, 1:]) / 2, rtol=0, atol=half)
 
 
 def test_texels_of_four_bytes_keep_their_integers_and_rows_their_pitch(cuda: Compile) -> None:
