@@ -54,6 +54,10 @@ class KernelError(WorkbenchError):
     exit_code = 4
 
 
+class HangError(KernelError):
+    """The kernel did not end in the time that it was given."""
+
+
 class DataError(WorkbenchError):
     """Bad data: a damaged or foreign report, a damaged store file."""
 

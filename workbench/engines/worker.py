@@ -17,7 +17,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -33,6 +33,9 @@ from workbench.engines.host.job import (
     write_results,
 )
 from workbench.model import Notice
+
+if TYPE_CHECKING:
+    from workbench.engines.gpu.race import Field
 
 #: After these nothing can be said of the process, or there is none to speak of.
 _FATAL = frozenset(("internal", "no-device", "no-pycuda"))
@@ -110,6 +113,7 @@ def _baseline(
 def _time(
     session: DeviceContext, bench: Bench, job: Job, run: Run, notices: list[Notice]
 ) -> dict[str, Any]:
+    from workbench.engines.gpu.race import not_cold
     from workbench.engines.gpu.stopwatch import (
         Conditions,
         Contestant,
@@ -125,13 +129,7 @@ def _time(
         l2 = session.describe().l2_bytes
         count, cold = rotation(l2, set_bytes(bench.specs), session.free_bytes() // 2)
         if not cold:
-            notices.append(
-                Notice(
-                    code="not-cold",
-                    message="The buffers of this problem cannot rotate over twice the L2 "
-                    f"({count} sets of them); part of them stays in the cache.",
-                )
-            )
+            notices.append(not_cold(count))
     with session.doing("preparing the buffers to rotate over"):
         sets = make_sets(session, bench.specs, run.arrays, count)
         for arrays in sets[1:]:
@@ -210,6 +208,7 @@ def work(jobs: Iterator[Job], answers: Answers) -> None:
     """
     session = DeviceContext()
     benches = Benches()
+    races = Races()
     first = list(itertools.islice(jobs, 1))
     loading = _prepare(benches, first[0]) if first and first[0].task == "prepare" else None
     jobs = itertools.chain(first, jobs)
@@ -220,13 +219,15 @@ def work(jobs: Iterator[Job], answers: Answers) -> None:
                     answers.add(Result(task=job.task, elsewhere=True))
                     continue
                 answers.keep()  # so that whoever reads them knows which job is at work
-                result = _one(session, benches, job, loading)
-                answers.add(result)
+                begin = time.perf_counter()
+                result = _one(session, benches, job, loading, races)
+                seconds = time.perf_counter() - begin
+                answers.add(msgspec.structs.replace(result, seconds=seconds))
                 answers.keep()
                 failure = result.failure
                 if failure and (failure.kind in _FATAL or not session.alive()):
                     break
-                if job.task != "prepare":
+                if job.task not in ("prepare", "race"):
                     session.release()
     except WorkerError as error:  # the device could not even be opened
         for job in jobs:
@@ -249,7 +250,11 @@ def _claimed(job: Job) -> bool:
 
 
 def _one(
-    session: DeviceContext, benches: Benches, job: Job, loading: threading.Thread | None
+    session: DeviceContext,
+    benches: Benches,
+    job: Job,
+    loading: threading.Thread | None,
+    races: Races,
 ) -> Result:
     """One job; every failure that can be foreseen is in the result."""
     result = Result(task=job.task)
@@ -267,6 +272,9 @@ def _one(
             flops=bench.study.flops(bench.problem),
             bytes=bench.study.bytes(bench.problem),
         )
+        if job.task == "race":
+            return races.run(session, bench, job, result)
+        races.leave(session)
         return _on_device(session, bench, job, result)
     except WorkerError as error:
         failure = error.failure
@@ -324,6 +332,31 @@ def _bench(benches: Benches, job: Job, loading: threading.Thread | None) -> Benc
     finally:
         if loading is not None:
             loading.join()
+
+
+class Races:
+    """The races of a worker, and what stays in device memory between them."""
+
+    def __init__(self) -> None:
+        self._field: Field | None = None
+
+    def leave(self, session: DeviceContext) -> None:
+        """Free what stayed."""
+        if self._field is not None:
+            self._field.leave(session)
+
+    def run(self, session: DeviceContext, bench: Bench, job: Job, result: Result) -> Result:
+        """A job of task ``race``, on what the one before it left where that is of its problem."""
+        from workbench.engines.gpu.race import Field, race
+
+        self._field = self._field or Field(_upload)
+        result = msgspec.structs.replace(
+            result, device=session.describe(), tools=session.versions()
+        )
+        result = msgspec.structs.replace(result, **race(session, bench, job, self._field))
+        if result.check is not None and not result.check.ok:
+            return msgspec.structs.replace(result, failure=_wrong(job.executable))
+        return result
 
 
 def _on_device(session: DeviceContext, bench: Bench, job: Job, result: Result) -> Result:

@@ -37,7 +37,7 @@ from workbench.engines.emulated.record import (
     texture_fetches,
 )
 from workbench.engines.ncu.collection import Collection
-from workbench.errors import KernelError, MissingError, UsageError, WorkbenchError
+from workbench.errors import HangError, KernelError, MissingError, UsageError, WorkbenchError
 from workbench.model import (
     Capture,
     EngineName,
@@ -167,8 +167,8 @@ class EmulatorEngine(Engine):
             )
         what = f"{subject.version.id} on {subject.problem.name}"
 
-        def late() -> KernelError:
-            return KernelError(
+        def late() -> HangError:
+            return HangError(
                 f"{what} did not end within {limit} in the emulator",
                 "If it is only slow (the kernel, or what study.py computes), allow more with "
                 "--timeout SECONDS.",

@@ -254,10 +254,18 @@ class DeviceContext:
                     break
         return tuple(touched)
 
-    def release(self) -> None:
-        """Free everything that was allocated."""
-        self._memory.clear()
-        self._guarded.clear()
+    @property
+    def allocations(self) -> int:
+        """How many pieces of memory are held: for `release`."""
+        return len(self._memory)
+
+    def release(self, but: int = 0) -> None:
+        """Free what was allocated, but for the first so many pieces."""
+        freed = {int(each) for each in self._memory[but:]}
+        del self._memory[but:]
+        self._guarded = {
+            name: place for name, place in self._guarded.items() if place[0] not in freed
+        }
         gc.collect()
         torch = sys.modules.get("torch")
         if torch is not None:

@@ -51,6 +51,8 @@ _MAX_GRAPHS = 64
 #: Device seconds of one batch of samples between two synchronizations.
 _BATCH_S = 0.1
 _WARM_UP_S = 0.1
+#: The same of one among many, each of which warms the chip for the next.
+_BRIEF_S = 0.01
 #: After a warm-up of this length no further round is needed, and one execution is estimate
 #: enough.
 _LONG_S = 1.0
@@ -332,6 +334,88 @@ class Stopwatch:
             baseline_samples=tuple(baseline.samples) if baseline and self._options.pairs else (),
         )
 
+    def race(
+        self,
+        every: Sequence[Contestant],
+        settle: Callable[[Callable[[], None]], None] = lambda _load: None,
+    ) -> list[Contestant]:
+        """Time many in turns, round by round, and drop whoever is slower than the best for certain.
+
+        That is where the interval of the median lies above that of the fastest one. Single times
+        stand in `Contestant.samples` afterwards.
+
+        Args:
+            every: Who takes part; each was run once.
+            settle: As of `measure`.
+
+        Returns:
+            Those that were not dropped.
+
+        Raises:
+            WorkerError: a launch failed.
+        """
+        for place, each in enumerate(every):
+            # Apart by the same part of a round, so that none finds what another left in the caches.
+            each.turn = place * len(each.sets) // len(every)
+        with self._session.doing(f"timing {', '.join(each.name for each in every)}"):
+            self._hold = self._session.arena(_HOLD_BYTES)
+            self._restore(every)
+            long = self._warm_up(every, _WARM_UP_S if len(every) > 1 else _BRIEF_S) > _LONG_S
+            settle((lambda: None) if long else lambda: self._round(every))
+            self._restore(every)
+            first = [self._estimate(each, 1 if long else 3) for each in every]
+            self._restore(every)
+            method = "events"
+            if any(wants_graph([each], self._options.graph_below_s) for each in first):
+                method = self._capture(every, [device for device, _ in first])
+            try:
+                return self._rounds(every, method, [device for device, _ in first])
+            finally:
+                for contestant in every:
+                    for graph in contestant.graphs:
+                        graph.close()
+
+    def _rounds(
+        self, every: Sequence[Contestant], method: str, estimates: Sequence[float]
+    ) -> list[Contestant]:
+        """Sample those that are left until their intervals are narrow enough, or time is over."""
+        options, live = self._options, list(every)
+        begin, goal, late = time.perf_counter(), options.min_samples, False
+        per_round = sum(
+            estimate * (each.per_graph if method == "graph" else 1)
+            for each, estimate in zip(every, estimates, strict=True)
+        )
+        batch = max(1, min(20, int(_BATCH_S / max(per_round, 1e-9))))
+        while True:
+            while len(live[0].samples) < goal:
+                turns = min(batch, goal - len(live[0].samples))
+                late = self._turns(live, method, turns, begin)
+                if late and len(live[0].samples) >= minimum_samples():
+                    break
+            intervals = [median_interval(each.samples) for each in live]
+            best = min(intervals, key=lambda each: each.value)
+            kept = [each.low <= best.high for each in intervals]
+            live = [each for each, stays in zip(live, kept, strict=True) if stays]
+            wide = max(
+                relative_width(each) for each, stays in zip(intervals, kept, strict=True) if stays
+            )
+            if wide <= options.width or late or goal >= options.max_samples:
+                return live
+            goal = min(2 * goal, options.max_samples)
+
+    def _turns(self, live: Sequence[Contestant], method: str, turns: int, begin: float) -> bool:
+        """Sample each so many times, in turns; whether time is over by then."""
+        self._hold_back()
+        events = [
+            (each, *self._once(each, method))
+            for turn in range(turns)
+            for each in (live if turn % 2 == 0 else live[::-1])
+        ]
+        self._stream.synchronize()
+        for each, start, stop in events:
+            each.samples.append(stop.time_since(start) * 1e-3 / each.per_graph)
+        return time.perf_counter() - begin > self._options.limit_s
+
     # --- parts --------------------------------------------------------------------
 
     def _restore(self, both: Sequence[Contestant]) -> None:
@@ -354,13 +438,12 @@ class Stopwatch:
             self._next(contestant)
         self._stream.synchronize()
 
-    def _warm_up(self, both: Sequence[Contestant]) -> float:
+    def _warm_up(self, both: Sequence[Contestant], least_s: float | None = None) -> float:
         """Run all contestants in turns; the seconds that this took."""
+        least_s = _WARM_UP_S if least_s is None else least_s
         begin = time.perf_counter()
         rounds, took = 0, 0.0
-        while (
-            rounds < 1 or (took < _LONG_S and rounds < 2) or (took < _WARM_UP_S and rounds < 1000)
-        ):
+        while rounds < 1 or (took < _LONG_S and rounds < 2) or (took < least_s and rounds < 1000):
             self._round(both)
             rounds += 1
             took = time.perf_counter() - begin
@@ -406,8 +489,8 @@ class Stopwatch:
                 )
             )
             return "events"
-        if len(both) > 1:
-            both[1].turn = len(both[1].graphs) // 2
+        for place, contestant in enumerate(both):
+            contestant.turn = place * len(contestant.graphs) // len(both)
         return "graph"
 
     def _once(self, contestant: Contestant, method: str) -> tuple[Any, Any]:

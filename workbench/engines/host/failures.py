@@ -7,7 +7,14 @@ from workbench.engines.host import presence
 from workbench.engines.host.buffers import FAR_OFF
 from workbench.engines.host.job import Check, Failure, Job, Result
 from workbench.engines.host.process import Finished
-from workbench.errors import DataError, KernelError, MissingError, UsageError, WorkbenchError
+from workbench.errors import (
+    DataError,
+    HangError,
+    KernelError,
+    MissingError,
+    UsageError,
+    WorkbenchError,
+)
 from workbench.units import digits3
 
 
@@ -26,9 +33,9 @@ def expect_result(job: Job, result: Result | None, finished: Finished, where: Wh
     raise failure_error(job, result.failure, result.check)
 
 
-def hang(job: Job, where: Where) -> KernelError:
+def hang(job: Job, where: Where) -> HangError:
     """The error for a worker that did not end in time."""
-    return KernelError(
+    return HangError(
         f"{job.executable.version} on {job.problem} did not end within {where.limit}; "
         "it and all its processes were ended",
         "A kernel that never ends (a barrier that not all threads reach, an endless loop) looks "

@@ -19,7 +19,7 @@ from workbench.disk.writing import replace_file
 from workbench.model import Device, DeviceState, Estimate, Notice, Record, Verification
 from workbench.study.launches import ResolvedFill, ResolvedLaunch, ResolvedScratch
 
-Task = Literal["verify", "time", "profile", "describe", "prepare"]
+Task = Literal["verify", "time", "race", "profile", "describe", "prepare"]
 
 #: What went wrong, in the worker's words. `workbench.engines.host.client` turns each into an error.
 FailureKind = Literal[
@@ -93,6 +93,7 @@ class Job(Record, frozen=True):
     seed: int
     executable: Executable
     baseline: Executable | None = None
+    others: tuple[Executable, ...] = ()  # of a race, beside the first; each was checked alone
     sanitize: bool = False  # under compute-sanitizer: no guard bytes, no poison, no comparison
     repeats: int = 1  # profiled executions of the version
     claim: str = ""  # a file: of several workers that have this job, who makes it does it
@@ -180,10 +181,19 @@ class Times(Record, frozen=True):
     baseline_samples: tuple[float, ...] = ()
 
 
+class Raced(Record, frozen=True):
+    """One contestant's times in seconds, in their order; `dropped`: it was slower for certain."""
+
+    version: str
+    samples: tuple[float, ...]
+    dropped: bool = False
+
+
 class Result(Record, frozen=True):
     """What the worker says when it ends. `failure` None means that all went well.
 
-    `elsewhere`: another worker has claimed the job, and nothing was done here.
+    `elsewhere`: another worker has claimed the job, and nothing was done here. `seconds`: how
+    long the job took, of wall time.
     """
 
     task: Task
@@ -192,6 +202,8 @@ class Result(Record, frozen=True):
     device: Device | None = None
     check: Check | None = None
     times: Times | None = None
+    raced: tuple[Raced, ...] = ()
+    seconds: float = 0.0
     state: DeviceState | None = None
     parameters: dict[str, int] = msgspec.field(default_factory=dict)
     flops: int = 0

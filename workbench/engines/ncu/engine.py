@@ -382,6 +382,31 @@ class GpuEngine(Engine):
 
         self._carry_out(jobs, one, begin, meanwhile)
 
+    def race(
+        self,
+        fields: Sequence[Sequence[Subject]],
+        options: TimeOptions,
+        tell: Callable[[int, Ending], None],
+        begin: Callable[[int], None] = lambda _place: None,
+    ) -> None:
+        """Time versions of one study on one problem: each field of them in turns, in one process.
+
+        Args:
+            fields: Each is a race; one of a single version checks its result as well.
+            options: How long and in what state of the caches.
+            tell: Called once for each field with its place, as it ends; from another thread.
+            begin: Called with the place of each before it is begun.
+
+        Raises:
+            MissingError: no worker can run here.
+        """
+        jobs = []
+        for first, *others in fields:
+            job = self.job("race", first, time=options)
+            beside = tuple(_executable(each) for each in others)
+            jobs.append((first, msgspec.structs.replace(job, others=beside)))
+        self._carry_out(jobs, tell, begin)
+
     def _timing(
         self, subject: Subject, baseline: Subject | None, options: TimeOptions, result: Result
     ) -> Timing:
