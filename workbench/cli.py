@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "lift": ("lift", "Keep one launch of a program's kernel, with its data, as a study."),
     "profile": ("profile", "Verify, time and profile a version under an engine."),
     "time": ("time_", "Time a version against the baseline, outside of any profiler."),
+    "tune": ("tune", "Find the values of a version's parameters that make it fastest."),
     "sweep": ("sweep", "Time every version of a study at every size, and store the times."),
     "verify": ("verify", "Check a version against the float64 reference."),
     "jobs": ("jobs", "What was sent to a cluster with --on, and its progress."),

@@ -141,7 +141,10 @@ def put_in(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Callable[[str], Non
         if "does not compile" in version.text:
             raise KernelError(f"{version.path}:9: error: expected a ;", "Correct the file.")
         takes = re.search(r"// takes ([\d.]+)", version.text)
-        content = f"stand-in cubin, taking {takes[1] if takes else 1} of {version.id}"
+        work = version.defines.get("WORK", takes[1] if takes else 1)
+        if "unbuilt" in version.defines.values():
+            raise KernelError(f"{version.path}:9: error: this choice does not compile", "Correct.")
+        content = f"stand-in cubin, taking {work} of {version.id}"
         cubin = folder / f"{version.id}-{zlib.crc32(content.encode())}.cubin"
         if not cubin.exists():  # whole or not at all: several commands may do this at once
             made = cubin.with_suffix(f".{os.getpid()}")

@@ -101,6 +101,18 @@ class Experiment:
             )
         return self.engine
 
+    @property
+    def device(self) -> str:
+        """The slug of the GPU that versions run on.
+
+        Raises:
+            KernelError, MissingError: there is none, or the launcher leads to none.
+        """
+        where = self.gpu.where
+        if where.launcher:
+            return describe(self.project, where).slug
+        return device_slug(where.device or presence.need_gpu().name)
+
     def subject(self, version: Version, problem: Problem) -> Subject:
         """Compile a version for a problem that it can do (`workbench.measure.plan`).
 
@@ -483,7 +495,7 @@ class Campaign:
         runner = self._runner
         if not Store.of(runner.project).has_timings(runner.study.name):
             return
-        device = self._device()
+        device = runner.device
         found = recorded(
             runner.project,
             runner.study,
@@ -502,14 +514,6 @@ class Campaign:
                 f"{self.taken} of {len(combinations)} are taken from the store"
                 f" ({device}, same sources){old}; --again measures all"
             )
-
-    def _device(self) -> str:
-        where = self._runner.gpu.where
-        if where.launcher:
-            return describe(self._runner.project, where).slug
-        if where.device:
-            return device_slug(where.device)
-        return device_slug(presence.need_gpu().name)
 
     # --- measuring ---------------------------------------------------------------------
 

@@ -214,3 +214,62 @@ class JobsDocument(Document, frozen=True):
     """What was sent to a cluster from this project."""
 
     jobs: list[SentJobs]
+
+
+class TuneTrial(Document, frozen=True):
+    """A choice of values on one problem, and what became of it; see docs/json.md."""
+
+    values: dict[str, int | float | str | bool]
+    problem: str
+    fate: str
+    why: str
+    registers: int | None
+    shared: int | None
+    occupancy: float | None
+    bound_s: float | None
+    estimate: float | None
+    samples: int
+    low_s: float | None
+    median_s: float | None
+    high_s: float | None
+    gpu_s: float | None
+
+
+class TuneWinner(Document, frozen=True):
+    """The best choice on a problem; `times_default`: how many times faster than without tuning."""
+
+    problem: str
+    best: TuneTrial
+    default: TuneTrial | None
+    times_default: float | None
+    runner_up: TuneTrial | None
+
+
+class TunedVersion(Document, frozen=True):
+    """A version's tuning: all of its trials, and the best of each problem."""
+
+    version: str
+    device: str
+    engine: str
+    source_hash: str
+    parameters: dict[str, list[int | float | str | bool]]
+    default: dict[str, int | float | str | bool]
+    requires: str
+    strategy: str
+    seed: int
+    budget_s: float | None
+    started: str
+    stopped: str
+    ended: str
+    gpu_s: float | None
+    saved: int
+    fates: dict[str, int]
+    winners: list[TuneWinner]
+    trials: list[TuneTrial]
+
+
+class TuneDocument(Document, frozen=True):
+    """Versions that were tuned."""
+
+    study: str
+    tunings: list[TunedVersion]

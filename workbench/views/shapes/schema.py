@@ -14,6 +14,7 @@ from workbench.views.shapes.measured import (
     JobsDocument,
     SweepDocument,
     TimeDocument,
+    TuneDocument,
     VerifyDocument,
 )
 from workbench.views.shapes.program import ProgramDocument, ProgramsDocument
@@ -28,6 +29,7 @@ SHAPES: Mapping[str, tuple[type[Document], ...]] = {
     "check": (CheckDocument,),
     "time": (TimeDocument,),
     "sweep": (SweepDocument,),
+    "tune": (TuneDocument,),
     "verify": (VerifyDocument,),
     "doctor": (DoctorDocument, LogDocument),
     "jobs": (JobsDocument,),

@@ -1,0 +1,189 @@
+"""``workbench tune`` on the stand-ins: what falls away, what races, what is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engines.stand_ins import THERE, VERSION, Cli
+from workbench.project import Project
+from workbench.tune.record import Tuning, load
+
+pytestmark = pytest.mark.usefixtures("stand_in")
+SPACE = """
+[defines]
+WORK = 3
+MODE = "plain"
+
+[tune]
+WORK = [1, 2, 3, 4]
+MODE = ["plain", "unbuilt"]
+requires = "WORK < 4"
+"""
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_CLOCK", "0.0002 0.002")
+    monkeypatch.setenv("FAKE_SEED", "1")
+
+
+@pytest.fixture
+def tuned(project: Project, cli: Cli) -> Callable[..., tuple[int, dict[str, Any], str]]:
+    """Add ``v1`` with a space, and run ``tune`` on it: exit code, document, standard error."""
+    text = VERSION.replace("[[launch]]", f"{SPACE}[[launch]]").replace(
+        "float *y, int n) {", "float *y, int n) {  // WORK MODE"
+    )
+    (project.kernels / "double" / "v1_tuned.cu").write_text(text)
+
+    def run(*words: str) -> tuple[int, dict[str, Any], str]:
+        code, out, err = cli("tune", "v1", "--seed", "1", *THERE, *words, "--format", "json")
+        return code, json.loads(out)["tunings"][0] if out else {}, err
+
+    return run
+
+
+def kept(project: Project) -> Tuning:
+    (path,) = project.profiles.glob("*/double/tuned/v1/gpu.jsonl")
+    return load(path)
+
+
+def test_the_fastest_choice_wins_and_every_trial_is_kept(
+    project: Project, tuned: Callable[..., Any]
+) -> None:
+    code, found, err = tuned()
+    assert code == 0, err
+    (winner,) = found["winners"]
+    assert winner["best"]["values"] == {"WORK": 1, "MODE": "plain"}
+    assert 2.8 < winner["times_default"] < 3.2
+    assert winner["runner_up"]["values"]["WORK"] == 2
+    assert found["fates"] == {"timed": 1, "dropped": 2, "not compiled": 3}
+    assert found["saved"] == 3 and found["gpu_s"] > 0
+    assert (found["ended"], found["strategy"]) == ("space", "all")
+    tuning = kept(project)
+    assert len(tuning.trials) == 6 and tuning.gpu == "stand-in-1"
+    assert all(each.samples_s for each in tuning.trials if each.fate in ("timed", "dropped"))
+    assert all("does not compile" in x.why for x in tuning.trials if x.fate == "not compiled")
+
+
+def test_a_wrong_choice_is_a_fate_and_the_search_goes_on(
+    stand_in: Callable[[str], None], tuned: Callable[..., Any]
+) -> None:
+    stand_in("wrong v1@1-plain")
+    code, found, err = tuned()
+    assert code == 0, err
+    assert found["winners"][0]["best"]["values"]["WORK"] == 2
+    (wrong,) = [each for each in found["trials"] if each["fate"] == "wrong"]
+    assert wrong["values"]["WORK"] == 1 and "wrong result" in wrong["why"]
+
+
+@pytest.mark.parametrize(("manner", "fate"), [("crash", "failed"), ("die", "failed")])
+def test_a_choice_that_crashes_costs_itself_alone(
+    stand_in: Callable[[str], None], tuned: Callable[..., Any], manner: str, fate: str
+) -> None:
+    stand_in(f"{manner} v1@1-plain")
+    code, found, err = tuned()
+    assert code == 0, err
+    assert found["winners"][0]["best"]["values"]["WORK"] == 2
+    (gone,) = [each for each in found["trials"] if each["fate"] == fate]
+    assert gone["values"]["WORK"] == 1 and gone["why"]
+
+
+def test_a_choice_that_hangs_is_ended(
+    stand_in: Callable[[str], None], tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.session.tuning.HANG_S", 4.0)
+    stand_in("hang v1@1-plain")
+    code, found, err = tuned()
+    assert code == 0, err
+    (gone,) = [each for each in found["trials"] if each["fate"] == "hung"]
+    assert gone["values"]["WORK"] == 1 and "did not end" in gone["why"]
+    assert gone["gpu_s"] == 4.0
+    assert found["winners"][0]["best"]["values"]["WORK"] == 2
+
+
+def test_nothing_is_tried_again_unless_it_is_asked_for(
+    project: Project, tuned: Callable[..., Any]
+) -> None:
+    tuned()
+    before = kept(project)
+    code, found, err = tuned()
+    assert code == 0 and "6 trials of the same sources and space are kept already" in err
+    after = kept(project)
+    assert {x.key: x.gpu_s for x in after.trials if x.fate == "dropped"} == {
+        x.key: x.gpu_s for x in before.trials if x.fate == "dropped"
+    }
+    code, found, err = tuned("--restart")
+    assert code == 0 and "kept already" not in err and len(found["trials"]) == 6
+
+
+def test_what_was_killed_goes_on(project: Project, tuned: Callable[..., Any]) -> None:
+    tuned()
+    (path,) = project.profiles.glob("*/double/tuned/v1/gpu.jsonl")
+    lines = path.read_bytes().splitlines(keepends=True)
+    trials = [line for line in lines if b'"trial"' in line and b'"timed"' in line][:2]
+    path.write_bytes(lines[0] + b"".join(trials) + lines[-1][:20])
+    assert load(path).torn and len(load(path).trials) == 2
+    code, found, err = tuned()
+    assert code == 0 and "was cut off; it is left out" in err
+    assert len(found["trials"]) == 6
+    assert found["winners"][0]["best"]["values"]["WORK"] == 1
+
+
+def test_a_full_disk_stops_clearly_and_keeps_what_was_there(
+    project: Project, tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from workbench.disk import writing
+    from workbench.errors import MissingError
+    from workbench.tune import record
+
+    real, count = writing.append_file, 0
+
+    def full(root: Path, name: str, data: bytes) -> None:
+        nonlocal count
+        count += b'"trial"' in data
+        if count > 2:
+            raise MissingError("no space left to write it", "Free some space.")
+        real(root, name, data)
+
+    monkeypatch.setattr(record, "append_file", full)
+    code, found, err = tuned()
+    assert code == 3 and "no space left" in err and not found
+    assert len(kept(project).trials) == 2
+
+
+def test_several_problems_have_a_winner_each(tuned: Callable[..., Any]) -> None:
+    code, found, err = tuned("--problem", "n1000", "--problem", "n7")
+    assert code == 0, err
+    assert [each["problem"] for each in found["winners"]] == ["n1000", "n7"]
+
+
+def test_a_space_too_large_is_sampled(
+    project: Project, tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.tune.running._SMALL", 2)
+    monkeypatch.setattr("workbench.tune.running._TOGETHER", 2)
+    code, found, err = tuned("--budget", "1s")
+    assert code == 0, err
+    assert found["strategy"] == "optuna-tpe"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("v0",), 2, "v0 has no [tune]"),
+        (("v1", "--budget", "soon"), 2, "soon is no time"),
+        (("v1", "--problem", "n8"), 2, "n8"),
+        (("v1", "--engine", "emulator", "--gpus", "all"), 2, "the emulator needs no GPU"),
+        ((), 2, "Missing argument"),
+    ],
+)
+def test_wrong_usage(
+    cli: Cli, tuned: Callable[..., Any], words: tuple[str, ...], code: int, says: str
+) -> None:
+    found, out, err = cli("tune", *words)
+    assert found == code and says in err and not out

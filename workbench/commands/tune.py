@@ -1,0 +1,100 @@
+"""``workbench tune``: the values of a version's parameters that make it fastest."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.commands.options import (
+    format_option,
+    local_run_options,
+    study_option,
+)
+from workbench.views.terminal.progress import Progress
+
+if TYPE_CHECKING:
+    from workbench.engines import RunOptions
+    from workbench.tune.record import Tuning
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LEAST_S, _MOST_S = 1.0, 7 * 86400.0
+
+
+class Seconds(click.ParamType[float]):
+    """A time as ``90``, ``90s``, ``5m`` or ``2h``."""
+
+    name = "time"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Seconds."""
+        found = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([smh]?)", str(value).strip())
+        seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+        if not _LEAST_S <= seconds <= _MOST_S:
+            self.fail(f"{value} is no time from 1s to 168h; write 90s, 5m or 1h", param, ctx)
+        return seconds
+
+
+@click.command()
+@click.argument("versions", nargs=-1, required=True)
+@study_option
+@click.option(
+    "--problem",
+    "problems",
+    multiple=True,
+    metavar="NAME",
+    help="Problem; may be given several times (default: the first profiled one).",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "gpu", "emulator"]),
+    default="auto",
+    show_default=True,
+    help="What runs the choices; the emulator ranks them by what it counts, and knows no times.",
+)
+@click.option(
+    "--budget",
+    "budget_s",
+    type=Seconds(),
+    default="5m",
+    show_default=True,
+    metavar="TIME",
+    help="Time for a version, compiling included.",
+)
+@click.option("--restart", is_flag=True, help="Begin anew, whatever is kept of earlier runs.")
+@local_run_options
+@format_option
+def command(
+    versions: tuple[str, ...],
+    study: str | None,
+    problems: tuple[str, ...],
+    engine: str,
+    budget_s: float,
+    restart: bool,
+    run: RunOptions,
+    format_: str,
+) -> None:
+    """Find the values of a version's parameters that make it fastest.
+
+    What may be chosen stands in the version's front matter, under [tune]. What does not compile,
+    does not fit or is wrong falls away on the CPU; the rest is timed on the GPU, and those that
+    may be the best in turns. Every trial is kept under profiles/ as it ends: a run that was
+    interrupted goes on where it stopped.
+    """
+    from workbench.session.targets import Named
+    from workbench.session.tuning import Manner, tune
+
+    progress = Progress()
+
+    def show(name: str, found: list[Tuning]) -> None:
+        from workbench.views.sheets.tune import tune_sheet
+        from workbench.views.terminal.tables import print_sheet
+
+        progress.clear()
+        print_sheet(tune_sheet(name, found), format_)
+
+    named = Named(versions=versions, study=study)
+    tune(named, problems, engine, run, progress, Manner(budget_s, restart), show)

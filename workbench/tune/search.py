@@ -1,0 +1,143 @@
+"""Which choice is tried next: all of a small space, or what a sampler of Optuna proposes.
+
+Optuna (extra ``tune``) is imported where a space is too large to be tried whole. Its study lives in
+memory alone: what is known of earlier runs is told to it anew, from our own record.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from workbench.errors import MissingError
+from workbench.tune.record import Value, Values, key_of
+from workbench.tune.space import Space
+
+#: Choices that are proposed again, or that the space does not hold, until others are taken.
+_VAIN = 200
+
+
+class Search(Protocol):
+    """Proposes choices, each once."""
+
+    name: str
+
+    def ask(self, most: int) -> list[Values]:
+        """The next ones, at most so many; none: there are no more."""
+
+    def tell(self, values: Values, seconds: float | None) -> None:
+        """What became of a choice: its time, or None where it has none."""
+
+
+class Everything:
+    """All choices, in an order that is given."""
+
+    name = "all"
+
+    def __init__(self, choices: Sequence[Values]) -> None:
+        self._left = iter(choices)
+
+    def ask(self, most: int) -> list[Values]:
+        """See `Search`."""
+        return list(itertools.islice(self._left, most))
+
+    def tell(self, values: Values, seconds: float | None) -> None:
+        """See `Search`: what comes next does not depend on it."""
+
+
+class Sampled:
+    """Optuna's tree-structured Parzen estimator, over the places of values in their lists.
+
+    A list of numbers in order is an axis, on which near values say something of each other; any
+    other one is a set of words. It models the logarithm of the time.
+
+    Args:
+        space: The space.
+        seed: Of its draws.
+        first: Choices that are tried before it proposes any.
+
+    Raises:
+        MissingError: Optuna is not installed.
+    """
+
+    name = "optuna-tpe"
+
+    def __init__(self, space: Space, seed: int, first: Iterable[Values] = ()) -> None:
+        optuna = _optuna()
+        self._space = space
+        self._known: set[str] = set()
+        self._open: dict[str, Any] = {}
+        self._distributions: dict[str, Any] = {
+            name: optuna.distributions.IntDistribution(0, len(values) - 1)
+            if _ordered(values)
+            else optuna.distributions.CategoricalDistribution(list(range(len(values))))
+            for name, values in space.parameters.items()
+        }
+        sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True)
+        self._study = optuna.create_study(sampler=sampler)
+        for values in first:
+            self._study.enqueue_trial(self._places(values))
+
+    def _places(self, values: Values) -> dict[str, int]:
+        return {
+            name: [repr(each) for each in every].index(repr(values[name]))
+            for name, every in self._space.parameters.items()
+        }
+
+    def ask(self, most: int) -> list[Values]:
+        """See `Search`."""
+        optuna = _optuna()
+        found: list[Values] = []
+        vain = 0
+        while len(found) < most and vain < _VAIN:
+            trial = self._study.ask(self._distributions)
+            values = {
+                name: every[trial.params[name]] for name, every in self._space.parameters.items()
+            }
+            if key_of(values) in self._known or not self._space.holds(values):
+                self._study.tell(trial, state=optuna.trial.TrialState.FAIL)
+                vain += 1
+                continue
+            self._known.add(key_of(values))
+            self._open[key_of(values)] = trial
+            found.append(values)
+        return found
+
+    def tell(self, values: Values, seconds: float | None) -> None:
+        """See `Search`; of a choice that it has not proposed as well."""
+        optuna = _optuna()
+        key = key_of(values)
+        self._known.add(key)
+        state = optuna.trial.TrialState.FAIL if seconds is None else None
+        score = None if seconds is None else math.log(seconds)
+        if (trial := self._open.pop(key, None)) is not None:
+            self._study.tell(trial, score, state=state)
+        elif seconds is not None:
+            self._study.add_trial(
+                optuna.trial.create_trial(
+                    params=self._places(values), distributions=self._distributions, value=score
+                )
+            )
+
+
+def _ordered(values: tuple[Value, ...]) -> bool:
+    numbers = [each for each in values if type(each) in (int, float)]
+    return len(numbers) == len(values) > 1 and numbers in (
+        sorted(numbers),
+        sorted(numbers, reverse=True),
+    )
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError as error:
+        raise MissingError(
+            "this space is too large to be tried whole, and Optuna is not installed",
+            "Install what searches it: `pip install 'workbench[tune]'`; or give a larger --budget, "
+            "or fewer values in [tune].",
+        ) from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna

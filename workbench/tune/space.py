@@ -1,0 +1,108 @@
+"""A version's space: the choices that its ``[tune]`` leaves, and the version that each makes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from msgspec.structs import replace
+
+from workbench.errors import UsageError
+from workbench.model import Problem
+from workbench.specs import LaunchSpec, Version
+from workbench.study.expressions import Key
+from workbench.study.folder import Study
+from workbench.study.frontmatter import define_text
+from workbench.study.launches import BLOCK_NAMES
+from workbench.tune.record import Value, Values, key_of
+
+#: What a candidate is called behind its version's name, unless it is too long or odd for a file.
+_PLAIN = re.compile(r"[\w.+-]{1,60}\Z", re.ASCII)
+
+
+class Space:
+    """What may be chosen for a version on a problem.
+
+    Args:
+        study: Whose version it is.
+        version: What is tuned.
+        problem: On which.
+
+    Raises:
+        UsageError: it has no ``[tune]``.
+    """
+
+    def __init__(self, study: Study, version: Version, problem: Problem) -> None:
+        if version.tune is None:
+            raise UsageError(
+                f"{version.id} has no [tune]: nothing says what may be chosen",
+                f"Add to the front matter of {version.path}, for example: [tune] and "
+                "TILE = [16, 32, 64]. `workbench docs front-matter` shows the rest.",
+            )
+        self.version, self.problem = version, problem
+        self.parameters: Mapping[str, tuple[Value, ...]] = version.tune.parameters
+        self.default: Values = version.tune.default
+        self.requires = version.tune.requires
+        self._study = study
+
+    @property
+    def size(self) -> int:
+        """How many choices there are, before `requires`."""
+        return math.prod(len(values) for values in self.parameters.values())
+
+    def holds(self, values: Values) -> bool:
+        """Whether a choice is one of the space: it meets `requires`.
+
+        Raises:
+            UsageError: the expression has no value, at its line.
+        """
+        if not self.requires:
+            return True
+        candidate = self.candidate(values)
+        names = self._study.names(candidate, self.problem)
+        if len(candidate.launches) == 1:
+            block = candidate.launches[0].block
+            plain = [Key(candidate, "launch[0].block").value(text, names) for text in block]
+            names = dict(zip(BLOCK_NAMES, (*plain, 1, 1), strict=False)) | names
+        return bool(Key(candidate, "tune.requires").value(self.requires, names))
+
+    def every(self) -> Iterator[Values]:
+        """All choices of the space, in the order of its values."""
+        names = list(self.parameters)
+        for chosen in itertools.product(*self.parameters.values()):
+            values = dict(zip(names, chosen, strict=True))
+            if self.holds(values):
+                yield values
+
+    @cached_property
+    def words(self) -> str:
+        """``TILE (3) × UNROLL (4)``."""
+        return " × ".join(f"{name} ({len(values)})" for name, values in self.parameters.items())
+
+    def candidate(self, values: Values) -> Version:
+        """The version that a choice makes; the default makes one as any other does."""
+        shown = "-".join(define_text(values[name]) for name in self.parameters)
+        if not _PLAIN.match(shown):
+            shown = f"{zlib.crc32(key_of(values).encode()):08x}"
+        own = {name: values[name] for name in self.parameters if name in self.version.defines}
+        return replace(
+            self.version,
+            id=f"{self.version.id}@{shown}",
+            defines=self.version.defines
+            | {name: define_text(value) for name, value in own.items()},
+            launches=tuple(_launch(each, values) for each in self.version.launches),
+        )
+
+
+def _launch(launch: LaunchSpec, values: Values) -> LaunchSpec:
+    if "block" in values:
+        launch = replace(launch, block=tuple(str(values["block"]).split("x")))
+    if "num_warps" in values:
+        launch = replace(launch, block=(str(32 * int(values["num_warps"])),))
+    if "num_stages" in values:
+        launch = replace(launch, num_stages=int(values["num_stages"]))
+    return launch

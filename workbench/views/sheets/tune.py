@@ -1,0 +1,168 @@
+"""The table of ``workbench tune``: the best choice of each problem, and what became of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workbench.tune.record import Trial, Tuning
+from workbench.units import count, factor, quantity, several
+from workbench.views.shapes import shaped
+from workbench.views.shapes.measured import TuneDocument, TunedVersion, TuneTrial, TuneWinner
+from workbench.views.sheets import Sheet
+
+_ENDED = {
+    "space": "all of the space was tried",
+    "converged": "the search found nothing better any more",
+    "budget": "the budget was over",
+    "interrupted": "it was interrupted; the same command goes on",
+    "failed": "it failed",
+}
+#: What the emulator does not know: said under its table.
+_UNKNOWN = (
+    "ranked by counts alone: the emulator knows no latency, no caches and no clocks, so neighbours "
+    "in this order may change places on a GPU; `workbench tune --engine gpu` times them"
+)
+
+
+def _choice(trial: Trial | None) -> str:
+    if trial is None:
+        return "—"
+    return " ".join(f"{name}={value}" for name, value in trial.values.items())
+
+
+def _score(tuning: Tuning, trial: Trial | None) -> float | None:
+    """What trials are compared by: times, or the emulator's estimates."""
+    if trial is None:
+        return None
+    return trial.median_s if tuning.engine == "gpu" else trial.estimate
+
+
+def _times(tuning: Tuning, other: Trial | None, best: Trial) -> float | None:
+    """How many times the other's time the best one's goes into."""
+    above, below = _score(tuning, other), _score(tuning, best)
+    return above / below if above and below else None
+
+
+def _winner(tuning: Tuning, problem: str) -> TuneWinner:
+    best, *rest = tuning.ranked(problem)
+    default = tuning.default_trial(problem)
+    return TuneWinner(
+        problem=problem,
+        best=_trial(best),
+        default=_trial(default) if default else None,
+        times_default=_times(tuning, default, best),
+        runner_up=_trial(runner_up) if (runner_up := _second(tuning, problem, rest)) else None,
+    )
+
+
+def _second(tuning: Tuning, problem: str, rest: Sequence[Trial]) -> Trial | None:
+    """The next best: of those that were not dropped, or else the fastest of the dropped ones."""
+    if rest:
+        return rest[0]
+    dropped = [each for each in tuning.of(problem) if each.fate == "dropped" and each.median_s]
+    return min(dropped, key=lambda each: each.median_s or 0.0, default=None)
+
+
+def _trial(trial: Trial) -> TuneTrial:
+    return shaped(trial, TuneTrial, samples=len(trial.samples_s))
+
+
+def _cells(tuning: Tuning, winner: TuneWinner) -> dict[str, str]:
+    (best, *rest) = tuning.ranked(winner.problem)
+    second = _second(tuning, winner.problem, rest)
+    slower = _times(tuning, second, best)
+    gpu = tuning.engine == "gpu"
+    half = (
+        ""
+        if best.low_s is None or best.high_s is None or not best.median_s
+        else f"±{quantity(round(50 * (best.high_s - best.low_s) / best.median_s, 2), '%')}"
+    )
+    return {
+        "version": tuning.version,
+        "problem": winner.problem,
+        "best": _choice(best),
+        "median" if gpu else "estimate": quantity(_score(tuning, best), "s"),
+        "±": half,
+        "× default": factor(winner.times_default) if winner.times_default else "—",
+        "runner-up": f"{_choice(second)} ({factor(slower)})" if slower else _choice(second),
+    }
+
+
+def _flat(tuning: Tuning, trial: Trial) -> dict[str, object]:
+    """A row of ``--format csv``: every trial, raw numbers in base units."""
+    return {
+        "study": tuning.study,
+        "version": tuning.version,
+        "device": tuning.gpu,
+        "engine": tuning.engine,
+        "problem": trial.problem,
+        **{f"{name}": trial.values.get(name) for name in tuning.parameters},
+        "fate": trial.fate,
+        "seconds": trial.median_s,
+        "low": trial.low_s,
+        "high": trial.high_s,
+        "samples": len(trial.samples_s),
+        "estimate": trial.estimate,
+        "bound": trial.bound_s,
+        "registers": trial.registers,
+        "shared": trial.shared,
+        "occupancy": trial.occupancy,
+        "gpu_seconds": trial.gpu_s,
+        "why": trial.why,
+    }
+
+
+def _notes(tuning: Tuning) -> list[str]:
+    fates = ", ".join(f"{count(many)} {fate}" for fate, many in tuning.fates.items())
+    notes = [f"{tuning.version}: {several(len(tuning.trials), 'trial')}: {fates}"]
+    if tuning.gpu_s is not None:
+        notes.append(
+            f"{tuning.version}: {quantity(tuning.gpu_s, 's')} of the GPU; "
+            f"{several(tuning.saved, 'run')} of it saved on the CPU"
+        )
+    if tuning.ended != "space":
+        notes.append(f"{tuning.version}: {_ENDED[tuning.ended]}")
+    for problem in tuning.problems:
+        if problem not in tuning.winners:
+            notes.append(f"{tuning.version}: no choice was timed on {problem}")
+    if tuning.engine == "emulator":
+        notes.append(_UNKNOWN)
+    return notes
+
+
+def tune_sheet(study: str, tunings: Sequence[Tuning]) -> Sheet:
+    """The table of ``workbench tune``.
+
+    Args:
+        study: The study's name.
+        tunings: At least one, of one study and engine.
+    """
+    rows, raw, documents, notes = [], [], [], list[str]()
+    for tuning in tunings:
+        winners = [_winner(tuning, name) for name in tuning.problems if name in tuning.winners]
+        rows += [_cells(tuning, each) for each in winners]
+        raw += [_flat(tuning, trial) for trial in tuning.trials]
+        documents.append(
+            shaped(
+                tuning,
+                TunedVersion,
+                device=tuning.gpu,
+                fates=dict(tuning.fates),
+                winners=winners,
+                trials=[_trial(each) for each in tuning.trials],
+            )
+        )
+        notes += _notes(tuning)
+    first = tunings[0]
+    score = "median" if first.engine == "gpu" else "estimate"
+    columns = ("version", "problem", "best", score, "±", "× default", "runner-up")
+    header = tuple(each for each in columns if (score, each) != ("estimate", "±"))
+    return Sheet(
+        title=(f"study {study} on {first.gpu}, tuned",),
+        header=header,
+        shown=tuple(tuple(row[name] for name in header) for row in rows),
+        extra=("runner-up", "±"),
+        raw=tuple(raw),
+        document=TuneDocument(study=study, tunings=documents).plain(),
+        notes=tuple(notes),
+    )
