@@ -13,6 +13,12 @@ SB = 3
 LAG = 3
 SMS = 132    # blocks: one for each SM of an H200
 
+[tune]
+SA  = [2, 3, 4]
+SB  = [2, 3, 4]
+LAG = [1, 2, 3]   # a tile has three steps at least
+requires = "LAG < SA"
+
 [[tensor_map]]
 name     = "pixels"
 buffer   = "input"

@@ -8,6 +8,9 @@ requires_why = "it copies eight channels and stores two filters at a time, and i
 [defines]
 STAGES = 3
 
+[tune]
+STAGES = [2, 3, 4, 5, 6]
+
 [[launch]]
 kernel = "conv2d"
 grid   = ["cdiv(N*H*W, 128)", "cdiv(K, 128)"]

@@ -8,6 +8,9 @@ requires_why = "it copies eight channels and stores two filters at a time, its i
 [defines]
 STAGES = 4
 
+[tune]
+STAGES = [3, 4, 5, 6, 8]
+
 [[launch]]
 kernel = "conv2d"
 grid   = ["cdiv(N*H*W, 128)", "cdiv(K, 128)"]

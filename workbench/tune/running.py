@@ -10,6 +10,7 @@ Each trial is kept as it ends.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 import time
@@ -21,8 +22,10 @@ from msgspec.structs import replace
 from workbench.analysis.limits.occupancy import Resources, occupancy
 from workbench.analysis.timing import median_interval, minimum_samples
 from workbench.engines import RunOptions, Subject, Verdict, now
+from workbench.engines.emulated.emulation import built_of
 from workbench.engines.emulated.engine import DEFAULT_ARCH, EmulatorEngine
 from workbench.engines.emulated.record import device_of, launch_records
+from workbench.engines.gpu.race import DRIFT
 from workbench.engines.host.crew import Ending
 from workbench.engines.host.job import TimeOptions
 from workbench.engines.ncu.engine import GpuEngine
@@ -66,20 +69,23 @@ _COUNTING, _SCREENING = 0.4, 0.85
 EMULATOR_S, HANG_S = 20.0, 60.0
 #: Blocks of a launch that are counted: edges of the grid, and some from within.
 _BLOCKS = 8
+#: Counting is slow from so many seconds on; a smaller problem has this part of the work at least.
+_SLOW_S, _SMALLEST = 1.5, 300
 #: Choices that are handed to the GPU together, and that a search proposes together.
 _TOGETHER = 16
 #: Rounds of a search in a row that find nothing better by this part, until it is over.
 _PATIENCE, _BETTER = 4, 0.005
-#: Times taken one after another may differ by this part for the chip's sake alone.
-_DRIFT = 0.03
 #: Most that race in turns.
 _MOST_RACING = 12
 #: A bound rests on an estimate of machine instructions, and on the clock of a data sheet.
 _BOUND_SURE = 0.9
 #: Warps below this part of those that an SM holds are too few to hide latency, as a rule of thumb.
 _ENOUGH_WARPS = 0.25
+#: Units that are all busy hinder each other; an SM asks the L2 for so many sectors a cycle.
+_NORM, _SECTORS_A_CYCLE = 4, 2.0
 #: A choice alone: as few samples as have an interval, and a graph where a launch is short.
 _ALONE = TimeOptions(min_samples=8, max_samples=8, limit_s=2.0, graph_below_s=50e-6)
+_ALONE_WHY = "slower than the best, timed alone"
 #: Of those that may be the best; the width is that of `workbench time`.
 _IN_TURNS = TimeOptions(limit_s=10.0, graph_below_s=50e-6)
 
@@ -123,6 +129,7 @@ class Sieve:
         self._runner, self._space, self._until = runner, space, until
         short = replace(options, arch=arch, seed=runner.engine.seed, limit=Deadline(EMULATOR_S))
         self._emulator = EmulatorEngine(runner.project, short)
+        self._smaller: Problem | None = None  # that choices are counted on, if not their own
         self._device = device_of(arch)
         self._chip = chip_for(self._device)
 
@@ -162,7 +169,7 @@ class Sieve:
             wrong = self._verified(version)
             if wrong is not None:
                 return gone(*wrong)
-            trial = self._counted(trial, subject)
+            trial = self._counted(trial, subject, version)
         return Sifted(values, subject, trial)
 
     def _fits(self, trial: Trial, subject: Subject) -> tuple[Trial, str]:
@@ -212,26 +219,52 @@ class Sieve:
             return ("wrong" if check is not None else "failed"), error
         return None
 
-    def _counted(self, trial: Trial, subject: Subject) -> Trial:
-        """The trial with its bound and the estimate, where the emulator can count it."""
-        assert subject.built is not None
+    def _counted(self, trial: Trial, subject: Subject, version: Version) -> Trial:
+        """The trial with its bound and the estimate, where the emulator can count it.
+
+        Where that takes long, all but the first are counted on a smaller problem: then there is an
+        estimate, as much larger as the problem is, and no bound.
+        """
+        study, problem = self._runner.study, subject.problem
         limit = Deadline(max(1.0, min(EMULATOR_S, self._until - time.monotonic())))
+        begin = time.monotonic()
         try:
+            if self._smaller is not None:
+                subject = self._runner.subject(*Combination.of(study, version, self._smaller))
             with limit.kept(lambda: HangError("counting took too long")):
                 done = self._emulator.emulate(subject, limit, blocks=_BLOCKS)
+                built = built_of(subject)
         except (KernelError, InconclusiveError, UsageError, MemoryError):
             return trial
-        arch = subject.built.build.arch
+        finally:
+            if self._smaller is None and time.monotonic() - begin > _SLOW_S:
+                self._smaller = self._sibling(version)
+        arch = built.build.arch
         least = subject.study.bytes(subject.problem)
-        launches = launch_records(done.counts, subject.built, done.module, arch, least)
-        return replace(trial, **estimated(launches, self._device.sm_clock))
+        launches = launch_records(done.counts, built, done.module, arch, least)
+        found = estimated(launches, self._device.sms, self._device.sm_clock)
+        if subject.problem.name != problem.name and found:
+            work = study.flops(problem) / max(study.flops(subject.problem), 1)
+            found = {"estimate": (found["estimate"] or 0.0) * work or None}
+        return replace(trial, **found)
+
+    def _sibling(self, version: Version) -> Problem | None:
+        """A smaller problem that is large enough to tell choices apart; None: there is none."""
+        study, problem = self._runner.study, self._space.problem
+        for each in sorted(study.problems.values(), key=study.flops):
+            if study.flops(problem) / _SMALLEST <= study.flops(each) < study.flops(problem) / 2:
+                with contextlib.suppress(UsageError):
+                    study.check_requirements(version, each)
+                    return each
+        return None
 
 
-def estimated(launches: Iterable[Launch], clock: float) -> dict[str, float | None]:
+def estimated(launches: Iterable[Launch], sms: int, clock: float) -> dict[str, float | None]:
     """`Trial.bound_s` and `Trial.estimate` of emulated launches; none where one has no bound.
 
     Args:
         launches: Of one version, as the emulator counted them.
+        sms: The chip's.
         clock: The chip's, in hertz.
     """
     bound = estimate = 0.0
@@ -245,8 +278,20 @@ def estimated(launches: Iterable[Launch], clock: float) -> dict[str, float | Non
         tail = -(-waves // 1) / waves if waves else 1.0
         starved = max(1.0, _ENOUGH_WARPS / (warps / 100)) if warps else 1.0
         bound += cycles / clock
-        estimate += cycles / clock * tail * starved
+        estimate += _together(launch, sms) / clock * tail * starved
     return {"bound_s": bound or None, "estimate": estimate or None}
+
+
+def _together(launch: Launch, sms: int) -> float:
+    """Cycles of a launch whose units hinder each other: their norm, from which none is left out."""
+    units = [
+        float(metric.value)
+        for name, metric in launch.metrics.items()
+        if name.startswith("ptx__bound_cycles_") and not isinstance(metric.value, str)
+    ]
+    sectors = _number(launch, "memory_l2_theoretical_sectors_global") or 0.0
+    units.append(sectors / _SECTORS_A_CYCLE / max(sms, 1))
+    return float(sum(each**_NORM for each in units) ** (1 / _NORM))
 
 
 def _number(launch: Launch, name: str) -> float | None:
@@ -353,13 +398,9 @@ class Tuner:
         """Tune on one problem, within so many seconds."""
         begin = time.monotonic()
         until = begin + budget_s
-        sieve = Sieve(
-            self._runner,
-            space,
-            self._options,
-            self._arch,
-            begin + _COUNTING * budget_s,
-        )
+        gpu = isinstance(self._runner.engine, GpuEngine)
+        counting = begin + (_COUNTING if gpu else 1.0) * budget_s
+        sieve = Sieve(self._runner, space, self._options, self._arch, counting)
         search = self._search(space, whole)
         say = self._display.say
         many = sum(1 for _ in space.every()) if whole else space.size
@@ -367,7 +408,7 @@ class Tuner:
         how = "all of them" if whole else "as Optuna's TPE proposes them"
         say(f"tune {self._version.id} on {space.problem.name}: {what}; {how}")
         last = begin + _SCREENING * budget_s
-        if isinstance(self._runner.engine, GpuEngine):
+        if gpu:
             done = self._screened(space, search, sieve, last)
             self._raced(space, until)
         else:
@@ -442,7 +483,7 @@ class Tuner:
         times = [
             each.high_s
             for each in self._trials.values()
-            if each.problem == space.problem.name and each.high_s is not None
+            if each.problem == space.problem.name and each.fate == "timed" and each.high_s
         ]
         return min(times, default=None)
 
@@ -463,7 +504,7 @@ class Tuner:
                 todo.append(each)
         self._on_gpu(
             [[each] for each in todo],
-            _ALONE,
+            replace(_ALONE, ceiling_s=best),
             lambda field, ending: self._alone(field[0], ending),
         )
         self._say_best(space)
@@ -471,8 +512,9 @@ class Tuner:
     def _say_best(self, space: Space) -> None:
         name = space.problem.name
         own = [each for each in self._trials.values() if each.problem == name and each.median_s]
-        if own:
-            best = min(own, key=lambda each: each.median_s or 0.0)
+        right = [each for each in own if each.fate == "timed"]
+        if right:
+            best = min(right, key=lambda each: each.median_s or 0.0)
             self._display.say(
                 f"{name}: {len(own)} timed, best {quantity(best.median_s, 's')} with "
                 f"{key_of(best.values)}"
@@ -480,15 +522,17 @@ class Tuner:
 
     def _alone(self, sifted: Sifted, ending: Ending) -> None:
         """Keep what became of a choice alone on the GPU."""
+        fate: Fate
         trial, result, error = sifted.trial, ending.result, ending.error
         seconds = result.seconds if result is not None else self._hang_s
         self._spend(seconds)
         trial = replace(trial, gpu_s=seconds)
-        if error is None and result is not None and result.raced:
-            self._keep(_timed(trial, "timed", result.raced[0].samples))
-            return
         check = result.check if result is not None else None
-        fate: Fate = "failed"
+        if error is None and result is not None and result.raced:
+            fate, why = ("timed", "") if check else ("dropped", f"{_ALONE_WHY}; not compared")
+            self._keep(_timed(replace(trial, why=why), fate, result.raced[0].samples))
+            return
+        fate = "failed"
         if isinstance(error, HangError):
             fate = "hung"
         elif check is not None and not check.ok:
@@ -508,11 +552,11 @@ class Tuner:
         if not timed:
             return
         timed.sort(key=lambda each: each.median_s or 0.0)
-        limit = (timed[0].high_s or 0.0) * (1 + _DRIFT)
+        limit = (timed[0].high_s or 0.0) * (1 + DRIFT)
         racing = [each for each in timed if (each.low_s or 0.0) <= limit][:_MOST_RACING]
         for each in timed:
             if all(each is not one for one in racing):
-                self._keep(replace(each, fate="dropped", why="slower than the best, timed alone"))
+                self._keep(replace(each, fate="dropped", why=_ALONE_WHY))
         if len(racing) > 1:
             self._display.say(f"{name}: {len(racing)} race in turns")
         sifted = self._again(space, racing)

@@ -2,15 +2,18 @@
 
 What they share (inputs, outputs, and the copies to rotate over) is put into device memory once
 and stays for the next race on the same problem; each brings its code and its scratch memory. A
-race of one checks its result as well: a later one takes it as it is.
+race of one checks its result as well, unless it is slower for certain than the best that was
+right: comparing takes the host longer than all else. A race of several takes results as they are.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
+from workbench.analysis.timing import median_interval
 from workbench.engines.gpu.bench import Bench, Run
 from workbench.engines.gpu.device import DeviceArray, DeviceContext, set_bytes
 from workbench.engines.gpu.stopwatch import (
@@ -21,9 +24,11 @@ from workbench.engines.gpu.stopwatch import (
     make_sets,
     rotation,
 )
-from workbench.engines.host.job import Job, Raced
+from workbench.engines.host.job import Check, Job, Raced
 from workbench.model import Notice
 
+#: Times that are not taken in turns may differ by this part for the chip's sake alone.
+DRIFT = 0.03
 Upload = Callable[[DeviceContext, Bench], dict[str, DeviceArray]]
 
 
@@ -37,9 +42,12 @@ class Field:
     def __init__(self, upload: Upload) -> None:
         self._upload = upload
         self._key: tuple[str, ...] = ()
+        self._left: tuple[str, ...] = ()  # the last one
         self._sets: list[dict[str, DeviceArray]] = []
         self._held = 0
         self.settled = False
+        self.ran = 0  # versions, since the buffers were made
+        self.best_s = math.inf  # the end of the interval of the fastest one that was right
         self.notices: tuple[Notice, ...] = ()
 
     def leave(self, session: DeviceContext) -> None:
@@ -49,7 +57,7 @@ class Field:
             session.release()
 
     def enter(self, session: DeviceContext, bench: Bench, job: Job) -> list[dict[str, DeviceArray]]:
-        """The sets of buffers for a job, with the inputs anew: a wrong version may have written.
+        """The sets of buffers for a job.
 
         Raises:
             WorkerError: no room.
@@ -57,12 +65,9 @@ class Field:
         key = (job.study, job.problem, str(job.seed), job.time.cache)
         if key == self._key:
             session.release(but=self._held)
-            for name, values in bench.inputs.items():
-                session.upload(self._sets[0][name], values)
-            bench.link(session, self._sets[0])
             return self._sets
         self.leave(session)
-        self.settled, notices = False, []
+        self.settled, self.ran, notices = False, 0, list[Notice]()
         arrays = self._upload(session, bench)
         count = 1
         if job.time.cache == "cold":
@@ -74,8 +79,17 @@ class Field:
             self._sets = make_sets(session, bench.specs, arrays, count)
             for each in self._sets[1:]:
                 bench.link(session, each)
-        self._key, self._held, self.notices = key, session.allocations, tuple(notices)
+        if key != self._left:
+            self.best_s = math.inf
+        self._key, self._left = key, key
+        self._held, self.notices = session.allocations, tuple(notices)
         return self._sets
+
+    def renew(self, session: DeviceContext, bench: Bench) -> None:
+        """Give the inputs of the first set their content again: somebody may have written there."""
+        for name, values in bench.inputs.items():
+            session.upload(self._sets[0][name], values)
+        bench.link(session, self._sets[0])
 
 
 def not_cold(count: int) -> Notice:
@@ -93,18 +107,27 @@ def race(session: DeviceContext, bench: Bench, job: Job, field: Field) -> dict[s
     Raises:
         WorkerError: one of them does wrong.
     """
+    while True:
+        found = _race(session, bench, job, field)
+        check = found.get("check")
+        if check is None or check.ok:
+            return found
+        fresh = field.ran == 1
+        field.leave(session)  # whatever else it wrote
+        if fresh:
+            return found
+        # Another one may have written around the buffers, whom nobody has checked.
+
+
+def _race(session: DeviceContext, bench: Bench, job: Job, field: Field) -> dict[str, Any]:
     sets = field.enter(session, bench, job)
     runs = []
     for executable in (job.executable, *job.others):
         run = Run(session, bench, executable, sets[0], poison=True)
         run.execute()
+        field.ran += 1
         runs.append(run)
     found: dict[str, Any] = {}
-    if not job.others:
-        found["check"] = runs[0].check()
-        if not found["check"].ok:
-            field.leave(session)  # whatever else it wrote
-            return found
 
     def contestant(run: Run) -> Contestant:
         calls, restores = bind_all(run.loaded, sets, run.scratch)
@@ -124,8 +147,21 @@ def race(session: DeviceContext, bench: Bench, job: Job, field: Field) -> dict[s
         )
         for each in every
     )
+    if not job.others:
+        times = median_interval(every[0].samples)
+        if times.low <= min(field.best_s, job.time.ceiling_s or math.inf) * (1 + DRIFT):
+            found["check"] = _checked(session, bench, field, runs[0])
+            if found["check"].ok:
+                field.best_s = min(field.best_s, times.high)
     found["notices"] = (*field.notices, *stopwatch.notices)
     if conditions is not None:
         found |= {"state": conditions.state}
         found["notices"] += conditions.notices
     return found
+
+
+def _checked(session: DeviceContext, bench: Bench, field: Field, run: Run) -> Check:
+    """The check of a run that is made once more, on inputs that nobody has written to."""
+    field.renew(session, bench)
+    run.execute()
+    return run.check()
