@@ -34,6 +34,7 @@ STAND_ALONE: Mapping[str, str] = {
     "workbench.agents.tools": "a row a tool, as `arguments` has a record",
     "workbench.agents.versions": "what a client may write, apart from the protocol",
     "workbench.frames.columns": "pandas is loaded by it alone",
+    "workbench.tune.search": "optuna is loaded by it alone",
     "workbench.serve.visitors": "who is let in and how many, apart from what they are given",
     "workbench.views.html.ladders": "what a ladder's pages are made of, apart from what plans them",
 }

@@ -38,7 +38,7 @@ from workbench.specs import Version
 from workbench.study.folder import Study, load_study, parse_target
 from workbench.study.launches import BufferArg, ResolvedLaunch, ScalarArg, resolve_launches
 from workbench.tune.record import Values, key_of
-from workbench.tune.running import Plan, Tuner
+from workbench.tune.running import TunePlan, Tuner
 from workbench.tune.space import Space
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.door import say
@@ -122,7 +122,7 @@ def tuned(case: Case, budget_s: float) -> Found:
     """Tune anew."""
     begin = time.perf_counter()
     tuner = Tuner(case.runner, case.version, RunOptions(seed=case.engine.seed), Progress())
-    found = tuner.tune(Plan((case.problem,), budget_s, restart=True))
+    found = tuner.tune(TunePlan((case.problem,), budget_s, restart=True))
     best = found.winners[case.problem.name]
     runs = sum(each.gpu_s is not None for each in found.trials)
     say(f"  {dict(found.fates)}, {found.saved} runs saved, ended: {found.ended}")

@@ -12,7 +12,11 @@ from workbench.commands.options import (
     local_run_options,
     study_option,
 )
+from workbench.session.targets import Named
+from workbench.session.tuning import TuneManner, tune
+from workbench.views.sheets.tune import tune_sheet
 from workbench.views.terminal.progress import Progress
+from workbench.views.terminal.tables import print_sheet
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
@@ -84,17 +88,11 @@ def command(
     may be the best in turns. Every trial is kept under profiles/ as it ends: a run that was
     interrupted goes on where it stopped.
     """
-    from workbench.session.targets import Named
-    from workbench.session.tuning import Manner, tune
-
     progress = Progress()
 
     def show(name: str, found: list[Tuning]) -> None:
-        from workbench.views.sheets.tune import tune_sheet
-        from workbench.views.terminal.tables import print_sheet
-
         progress.clear()
         print_sheet(tune_sheet(name, found), format_)
 
     named = Named(versions=versions, study=study)
-    tune(named, problems, engine, run, progress, Manner(budget_s, restart), show)
+    tune(named, problems, engine, run, progress, TuneManner(budget_s, restart), show)

@@ -9,6 +9,7 @@ consequence. Its exit code is 0 where all went well, 1 where a result names a fa
 from __future__ import annotations
 
 import contextlib
+import importlib
 import itertools
 import os
 import sys
@@ -113,13 +114,13 @@ def _baseline(
 def _time(
     session: DeviceContext, bench: Bench, job: Job, run: Run, notices: list[Notice]
 ) -> dict[str, Any]:
-    from workbench.engines.gpu.race import not_cold
     from workbench.engines.gpu.stopwatch import (
         Conditions,
         Contestant,
         Stopwatch,
         bind_all,
         make_sets,
+        not_cold,
         rotation,
     )
 
@@ -315,7 +316,7 @@ def _prepare(benches: Benches, job: Job) -> threading.Thread:
         benches.study(job)
     loading = threading.Thread(target=library, daemon=True)
     loading.start()
-    import workbench.engines.gpu.stopwatch  # noqa: F401 - loaded now, used later
+    importlib.import_module("workbench.engines.gpu.race")  # loaded now, used later
 
     opening.join()
     return loading

@@ -18,11 +18,11 @@ from workbench.session.measuring import VersionRuns
 from workbench.session.targets import Named
 from workbench.specs import Version
 from workbench.tune.record import Tuning
-from workbench.tune.running import HANG_S, Plan, Tuner
+from workbench.tune.running import HANG_S, TunePlan, Tuner
 from workbench.tune.space import Space
 
 
-class Manner(NamedTuple):
+class TuneManner(NamedTuple):
     """How long each version is tuned, in seconds, and whether what is kept is thrown away."""
 
     budget_s: float
@@ -35,7 +35,7 @@ def tune(
     engine: str,
     run: RunOptions,
     display: Display,
-    manner: Manner,
+    manner: TuneManner,
     show: Callable[[str, list[Tuning]], None],
 ) -> None:
     """Tune versions one after another, and keep every trial as it ends.
@@ -66,7 +66,7 @@ def tune(
             for each in chosen(study, version, name, "profile")[:1]
         ]
         Space(study, version, able[0])  # says what lacks before anything is begun
-        plans.append((version, Plan(tuple(able), manner.budget_s, manner.restart)))
+        plans.append((version, TunePlan(tuple(able), manner.budget_s, manner.restart)))
     runs = VersionRuns(named, picked, run, display)
     taken = _engine(project, engine, run, display)
     found: list[Tuning] = []

@@ -66,11 +66,11 @@ class Trial(Record, frozen=True):
     `registers` (a thread's) and `shared` (bytes a block, static and dynamic) are the largest of
     the launches, `occupancy` (0-1) is the theoretical one of the launch with the least. `bound_s`
     is a bound below the time, from counts of the emulator and the chip's peaks; `estimate` is
-    what trials were ordered by: the bound, lengthened where few warps are resident and the last
-    wave is short. `samples_s` are times in seconds, in the order in which they were taken;
-    `low_s` and `high_s` are the ends of the 95% interval of their median, `median_s`. `gpu_s` are
-    the seconds of a GPU that it took, start and check included. What is not known is None.
-    `facts` are what else the compiler and the emulator say of the launch that takes longest:
+    what trials were ordered by: such bounds of all units together, lengthened where SMs are left
+    without work or have few warps. `samples_s` are times in seconds, in the order in which they
+    were taken; `low_s` and `high_s` are the ends of the 95% interval of their median, `median_s`.
+    `gpu_s` are the seconds of a GPU that it took, start and check included. What is not known is
+    None. `facts` are what else the compiler and the emulator say of the launch that takes longest:
     counters by their id, and ``spill_bytes``, ``waves``; what they do not say is not there.
     """
 

@@ -1,16 +1,13 @@
 """A tuning from its space to its winners: what falls away on the CPU, what races on the GPU.
 
-On the CPU (`Sieve`) every choice is compiled, held against the chip's limits, verified on a small
-problem and counted by a sample of blocks on its own; counts and the chip's peaks give a bound below
-its time, and an estimate by which the rest is ordered. On the GPU each is checked and timed alone
-and briefly (`_Runner.screen`), unless its bound already lies above the best time; those that may
-be the best then race in turns, with the stopping rule of `workbench time` (`_Runner.race`).
+What passes the sieve is tried on the GPU in the order of its estimate: timed alone and briefly, and
+compared with the reference where it may be the best, unless its bound already lies above the best
+time. Those that may be the best then race in turns, with the stopping rule of `workbench time`.
 Each trial is kept as it ends.
 """
 
 from __future__ import annotations
 
-import contextlib
 import random
 import threading
 import time
@@ -19,29 +16,21 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from workbench.analysis.limits.occupancy import Resources, occupancy
 from workbench.analysis.timing import median_interval, minimum_samples
-from workbench.engines import RunOptions, Subject, Verdict, now
-from workbench.engines.emulated.emulation import built_of
-from workbench.engines.emulated.engine import DEFAULT_ARCH, EmulatorEngine
-from workbench.engines.emulated.record import device_of, launch_records
+from workbench.engines import RunOptions, now
+from workbench.engines.emulated.engine import DEFAULT_ARCH
+from workbench.engines.emulated.record import device_of
 from workbench.engines.gpu.race import DRIFT
 from workbench.engines.host.crew import Ending
 from workbench.engines.host.job import TimeOptions
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import (
     HangError,
-    InconclusiveError,
-    KernelError,
-    MissingError,
-    UsageError,
     WorkbenchError,
 )
-from workbench.gpus import chip_for
 from workbench.measure.experiment import Display, Experiment
-from workbench.measure.plan import Combination, UnableError
-from workbench.model import Launch, Problem
-from workbench.processes.bounds import Deadline
+from workbench.measure.plan import Combination
+from workbench.model import Problem
 from workbench.specs import Version
 from workbench.study.sources import source_hash
 from workbench.tune.record import (
@@ -58,6 +47,7 @@ from workbench.tune.record import (
     writing,
 )
 from workbench.tune.search import Everything, Sampled, Search
+from workbench.tune.sieve import EMULATOR_S, Sieve, Sifted, first_line
 from workbench.tune.space import Space
 from workbench.units import quantity, several
 
@@ -65,12 +55,8 @@ from workbench.units import quantity, several
 _EACH_S, _SMALL = 1.0, 32
 #: Parts of the budget after which the CPU counts no further choice, and the GPU tries none.
 _COUNTING, _SCREENING = 0.4, 0.85
-#: Seconds that the emulator has for one choice, and a GPU: more is taken for a hang.
-EMULATOR_S, HANG_S = 20.0, 60.0
-#: Blocks of a launch that are counted: edges of the grid, and some from within.
-_BLOCKS = 8
-#: Counting is slow from so many seconds on; a smaller problem has this part of the work at least.
-_SLOW_S, _SMALLEST = 1.5, 300
+#: Seconds that a GPU has for one choice: more is taken for a hang.
+HANG_S = 60.0
 #: Choices that are handed to the GPU together, and that a search proposes together.
 _TOGETHER = 16
 #: Rounds of a search in a row that find nothing better by this part, until it is over.
@@ -79,10 +65,6 @@ _PATIENCE, _BETTER = 4, 0.005
 _MOST_RACING = 12
 #: A bound rests on an estimate of machine instructions, and on the clock of a data sheet.
 _BOUND_SURE = 0.9
-#: Warps below this part of those that an SM holds are too few to hide latency, as a rule of thumb.
-_ENOUGH_WARPS = 0.25
-#: Units that are all busy hinder each other; an SM asks the L2 for so many sectors a cycle.
-_NORM, _SECTORS_A_CYCLE = 4, 2.0
 #: A choice alone: as few samples as have an interval, and a graph where a launch is short.
 _ALONE = TimeOptions(min_samples=8, max_samples=8, limit_s=2.0, graph_below_s=50e-6)
 _ALONE_WHY = "slower than the best, timed alone"
@@ -90,7 +72,7 @@ _ALONE_WHY = "slower than the best, timed alone"
 _IN_TURNS = TimeOptions(limit_s=10.0, graph_below_s=50e-6)
 
 
-class Plan(NamedTuple):
+class TunePlan(NamedTuple):
     """How a version is tuned.
 
     Attributes:
@@ -102,205 +84,6 @@ class Plan(NamedTuple):
     problems: tuple[Problem, ...]
     budget_s: float
     restart: bool = False
-
-
-class Sifted(NamedTuple):
-    """A choice after the sieve; `subject` is None where it fell away for `trial`'s fate."""
-
-    values: Values
-    subject: Subject | None
-    trial: Trial
-
-
-class Sieve:
-    """What falls away before a GPU is asked.
-
-    Args:
-        runner: Compiles, for the chip that is meant.
-        space: The space.
-        options: Where and how versions run.
-        arch: What is compiled for.
-        until: When it verifies and counts no further choice, by `time.monotonic`.
-    """
-
-    def __init__(
-        self, runner: Experiment, space: Space, options: RunOptions, arch: str, until: float
-    ) -> None:
-        self._runner, self._space, self._until = runner, space, until
-        short = replace(options, arch=arch, seed=runner.engine.seed, limit=Deadline(EMULATOR_S))
-        self._emulator = EmulatorEngine(runner.project, short)
-        self._smaller: Problem | None = None  # that choices are counted on, if not their own
-        self._device = device_of(arch)
-        self._chip = chip_for(self._device)
-
-    def sift(
-        self, choices: Sequence[Values], tell: Callable[[int], None] = lambda _count: None
-    ) -> list[Sifted]:
-        """Compile and judge choices; `tell` is called with how many are done."""
-        versions = [self._space.candidate(values) for values in choices]
-        broken = self._runner.build_all(versions)
-        found = []
-        for place, (values, version) in enumerate(zip(choices, versions, strict=True)):
-            found.append(self._sifted(values, version, broken.get(version.id)))
-            tell(place + 1)
-        return found
-
-    def _sifted(self, values: Values, version: Version, error: WorkbenchError | None) -> Sifted:
-        def gone(fate: Fate, why: WorkbenchError) -> Sifted:
-            return Sifted(values, None, replace(trial, fate=fate, why=_first_line(why)))
-
-        trial = Trial(values=values, fate="not run", problem=self._space.problem.name)
-        if error is not None:
-            if isinstance(error, MissingError):
-                raise error
-            unfit = "uses too much shared data" in error.message
-            return gone("does not fit" if unfit else "not compiled", error)
-        study, problem = self._runner.study, self._space.problem
-        try:
-            subject = self._runner.subject(*Combination.of(study, version, problem))
-        except UnableError as refusal:
-            return gone("not run", refusal)
-        except UsageError as refusal:
-            return gone("does not fit", refusal)
-        trial, why = self._fits(trial, subject)
-        if why:
-            return Sifted(values, None, replace(trial, fate="does not fit", why=why))
-        if subject.built and subject.built.build.ptx and time.monotonic() < self._until:
-            wrong = self._verified(version)
-            if wrong is not None:
-                return gone(*wrong)
-            trial = self._counted(trial, subject, version)
-        return Sifted(values, subject, trial)
-
-    def _fits(self, trial: Trial, subject: Subject) -> tuple[Trial, str]:
-        """The trial with what its launches take of the chip, and why one of them does not fit."""
-        built = subject.built
-        known = {each.name: each for each in built.build.resources} if built else {}
-        registers, shared, least = 0, 0, None
-        for launch in subject.launches:
-            kernel = known.get(launch.kernel)
-            if kernel is None or self._chip is None:
-                continue
-            threads = launch.block[0] * launch.block[1] * launch.block[2]
-            taken = kernel.static_shared + launch.dynamic_shared
-            registers, shared = max(registers, kernel.registers), max(shared, taken)
-            fits = occupancy(
-                self._chip,
-                Resources(block_size=threads, registers=kernel.registers, shared=taken),
-            )
-            least = min(fits.percent / 100, 1.0 if least is None else least)
-            if taken > self._chip.shared_per_block:
-                return trial, (
-                    f"{taken:,} bytes of shared memory a block; the chip has "
-                    f"{self._chip.shared_per_block:,}"
-                )
-            if not fits.blocks:
-                return trial, (
-                    f"{threads} threads of {kernel.registers} registers: not one block fits "
-                    "on an SM"
-                )
-        if least is None:
-            return trial, ""
-        return replace(trial, registers=registers, shared=shared, occupancy=least), ""
-
-    def _verified(self, version: Version) -> tuple[Fate, WorkbenchError] | None:
-        """What is wrong on the smallest problem; None where nothing is, or nobody can say."""
-        study = self._runner.study
-        for problem in sorted(study.problems_for("verify"), key=study.flops):
-            try:
-                small = self._runner.subject(*Combination.of(study, version, problem))
-            except UsageError:
-                continue
-            verdicts: list[Verdict] = []
-            self._emulator.verify([small], verdicts.insert, lambda _: None)
-            check, error = verdicts[0].check, verdicts[0].error
-            if error is None or isinstance(error, HangError | InconclusiveError | UsageError):
-                return None  # that the emulator is too slow says nothing of the kernel
-            return ("wrong" if check is not None else "failed"), error
-        return None
-
-    def _counted(self, trial: Trial, subject: Subject, version: Version) -> Trial:
-        """The trial with its bound and the estimate, where the emulator can count it.
-
-        Where that takes long, all but the first are counted on a smaller problem: then there is an
-        estimate, as much larger as the problem is, and no bound.
-        """
-        study, problem = self._runner.study, subject.problem
-        limit = Deadline(max(1.0, min(EMULATOR_S, self._until - time.monotonic())))
-        begin = time.monotonic()
-        try:
-            if self._smaller is not None:
-                subject = self._runner.subject(*Combination.of(study, version, self._smaller))
-            with limit.kept(lambda: HangError("counting took too long")):
-                done = self._emulator.emulate(subject, limit, blocks=_BLOCKS)
-                built = built_of(subject)
-        except (KernelError, InconclusiveError, UsageError, MemoryError):
-            return trial
-        finally:
-            if self._smaller is None and time.monotonic() - begin > _SLOW_S:
-                self._smaller = self._sibling(version)
-        arch = built.build.arch
-        least = subject.study.bytes(subject.problem)
-        launches = launch_records(done.counts, built, done.module, arch, least)
-        found = estimated(launches, self._device.sms, self._device.sm_clock)
-        if subject.problem.name != problem.name and found:
-            work = study.flops(problem) / max(study.flops(subject.problem), 1)
-            found = {"estimate": (found["estimate"] or 0.0) * work or None}
-        return replace(trial, **found)
-
-    def _sibling(self, version: Version) -> Problem | None:
-        """A smaller problem that is large enough to tell choices apart; None: there is none."""
-        study, problem = self._runner.study, self._space.problem
-        for each in sorted(study.problems.values(), key=study.flops):
-            if study.flops(problem) / _SMALLEST <= study.flops(each) < study.flops(problem) / 2:
-                with contextlib.suppress(UsageError):
-                    study.check_requirements(version, each)
-                    return each
-        return None
-
-
-def estimated(launches: Iterable[Launch], sms: int, clock: float) -> dict[str, float | None]:
-    """`Trial.bound_s` and `Trial.estimate` of emulated launches; none where one has no bound.
-
-    Args:
-        launches: Of one version, as the emulator counted them.
-        sms: The chip's.
-        clock: The chip's, in hertz.
-    """
-    bound = estimate = 0.0
-    for launch in launches:
-        cycles = _number(launch, "ptx__bound_cycles")
-        if cycles is None or not clock:
-            return {}
-        waves = _number(launch, "launch__waves_per_multiprocessor")
-        warps = _number(launch, "sm__maximum_warps_per_active_cycle_pct")
-        # The last wave takes as long as a full one, and few warps wait longer for each other.
-        tail = -(-waves // 1) / waves if waves else 1.0
-        starved = max(1.0, _ENOUGH_WARPS / (warps / 100)) if warps else 1.0
-        bound += cycles / clock
-        estimate += _together(launch, sms) / clock * tail * starved
-    return {"bound_s": bound or None, "estimate": estimate or None}
-
-
-def _together(launch: Launch, sms: int) -> float:
-    """Cycles of a launch whose units hinder each other: their norm, from which none is left out."""
-    units = [
-        float(metric.value)
-        for name, metric in launch.metrics.items()
-        if name.startswith("ptx__bound_cycles_") and not isinstance(metric.value, str)
-    ]
-    sectors = _number(launch, "memory_l2_theoretical_sectors_global") or 0.0
-    units.append(sectors / _SECTORS_A_CYCLE / max(sms, 1))
-    return float(sum(each**_NORM for each in units) ** (1 / _NORM))
-
-
-def _number(launch: Launch, name: str) -> float | None:
-    metric = launch.metrics.get(name)
-    return None if metric is None or isinstance(metric.value, str) else float(metric.value)
-
-
-def _first_line(error: WorkbenchError) -> str:
-    return error.message.split("\n")[0]
 
 
 class Tuner:
@@ -327,7 +110,7 @@ class Tuner:
         self._trials: dict[tuple[str, str], Trial] = {}
         self._fault: WorkbenchError | None = None
 
-    def tune(self, plan: Plan) -> Tuning:
+    def tune(self, plan: TunePlan) -> Tuning:
         """Search, and keep every trial as it ends.
 
         Raises:
@@ -386,7 +169,7 @@ class Tuner:
                 "already; --restart begins anew"
             )
 
-    def _whole(self, space: Space, plan: Plan) -> bool:
+    def _whole(self, space: Space, plan: TunePlan) -> bool:
         most = max(_SMALL, plan.budget_s / _EACH_S / len(plan.problems))
         if space.size <= most:
             return True
@@ -537,7 +320,7 @@ class Tuner:
             fate = "hung"
         elif check is not None and not check.ok:
             fate = "wrong"
-        self._keep(replace(trial, fate=fate, why=_first_line(error) if error else ""))
+        self._keep(replace(trial, fate=fate, why=first_line(error) if error else ""))
 
     # --- those that may be the best -----------------------------------------------------
 
@@ -582,7 +365,7 @@ class Tuner:
         seconds = result.seconds if result is not None else self._hang_s
         self._spend(seconds)
         if error is not None or result is None:
-            words = _first_line(error) if error else "it gave no times"
+            words = first_line(error) if error else "it gave no times"
             self._display.say(f"note: the race was broken off, times alone stand: {words}")
             return
         for sifted, raced in zip(field, result.raced, strict=True):

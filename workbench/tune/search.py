@@ -6,6 +6,7 @@ memory alone: what is known of earlier runs is told to it anew, from our own rec
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 from collections.abc import Iterable, Sequence
@@ -132,7 +133,7 @@ def _ordered(values: tuple[Value, ...]) -> bool:
 
 def _optuna() -> Any:
     try:
-        import optuna
+        optuna = importlib.import_module("optuna")
     except ImportError as error:
         raise MissingError(
             "this space is too large to be tried whole, and Optuna is not installed",

@@ -22,6 +22,7 @@ from workbench.engines.gpu.stopwatch import (
     Stopwatch,
     bind_all,
     make_sets,
+    not_cold,
     rotation,
 )
 from workbench.engines.host.job import Check, Job, Raced
@@ -90,15 +91,6 @@ class Field:
         for name, values in bench.inputs.items():
             session.upload(self._sets[0][name], values)
         bench.link(session, self._sets[0])
-
-
-def not_cold(count: int) -> Notice:
-    """What is said where too few sets of buffers fit to keep the caches cold."""
-    return Notice(
-        code="not-cold",
-        message="The buffers of this problem cannot rotate over twice the L2 "
-        f"({count} sets of them); part of them stays in the cache.",
-    )
 
 
 def race(session: DeviceContext, bench: Bench, job: Job, field: Field) -> dict[str, Any]:

@@ -204,6 +204,15 @@ def rotation(l2_bytes: int, one_set: int, room: int) -> tuple[int, bool]:
     return possible, (possible - 1) * one_set >= 2 * l2_bytes
 
 
+def not_cold(count: int) -> Notice:
+    """What is said where too few sets of buffers fit to keep the caches cold."""
+    return Notice(
+        code="not-cold",
+        message="The buffers of this problem cannot rotate over twice the L2 "
+        f"({count} sets of them); part of them stays in the cache.",
+    )
+
+
 def make_sets(
     session: DeviceContext,
     specs: Sequence[BufferSpec],

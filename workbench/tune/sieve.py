@@ -1,0 +1,261 @@
+"""What falls away before a GPU is asked: of choices, those that cannot run, or are wrong.
+
+Each is compiled, held against the chip's limits and verified on a small problem; a sample of its
+blocks is counted, and counts and the chip's peaks give a bound below its time, and an estimate.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from workbench.analysis.limits.occupancy import Resources, occupancy
+from workbench.engines import RunOptions, Subject, Verdict
+from workbench.engines.emulated.emulation import built_of
+from workbench.engines.emulated.engine import EmulatorEngine
+from workbench.engines.emulated.record import device_of, launch_records, resident
+from workbench.errors import (
+    HangError,
+    InconclusiveError,
+    KernelError,
+    MissingError,
+    UsageError,
+    WorkbenchError,
+)
+from workbench.gpus import WARP_SIZE, chip_for
+from workbench.measure.experiment import Experiment
+from workbench.measure.plan import Combination, UnableError
+from workbench.model import Launch, Problem
+from workbench.processes.bounds import Deadline
+from workbench.specs import Version
+from workbench.tune.record import Fate, Trial, Values
+from workbench.tune.space import Space
+
+#: Seconds that the emulator has for one choice.
+EMULATOR_S = 20.0
+#: Blocks of a launch that are counted: edges of the grid, and some from within.
+_BLOCKS = 8
+#: Counting is slow from so many seconds on; a smaller problem has this part of the work at least.
+_SLOW_S, _SMALLEST = 1.5, 64
+#: Warps below this part of those that an SM holds are too few to hide latency, as a rule of thumb.
+_ENOUGH_WARPS = 0.25
+#: Units that are all busy hinder each other; an SM asks the L2 for so many sectors a cycle.
+_NORM, _SECTORS_A_CYCLE = 4, 2.0
+
+
+class Sifted(NamedTuple):
+    """A choice after the sieve; `subject` is None where it fell away for `trial`'s fate."""
+
+    values: Values
+    subject: Subject | None
+    trial: Trial
+
+
+class Sieve:
+    """What falls away before a GPU is asked.
+
+    Args:
+        runner: Compiles, for the chip that is meant.
+        space: The space.
+        options: Where and how versions run.
+        arch: What is compiled for.
+        until: When it verifies and counts no further choice, by `time.monotonic`.
+    """
+
+    def __init__(
+        self, runner: Experiment, space: Space, options: RunOptions, arch: str, until: float
+    ) -> None:
+        self._runner, self._space, self._until = runner, space, until
+        short = replace(options, arch=arch, seed=runner.engine.seed, limit=Deadline(EMULATOR_S))
+        self._emulator = EmulatorEngine(runner.project, short)
+        self._smaller: Problem | None = None  # that choices are counted on, if not their own
+        self._device = device_of(arch)
+        self._chip = chip_for(self._device)
+
+    def sift(
+        self, choices: Sequence[Values], tell: Callable[[int], None] = lambda _count: None
+    ) -> list[Sifted]:
+        """Compile and judge choices; `tell` is called with how many are done."""
+        versions = [self._space.candidate(values) for values in choices]
+        broken = self._runner.build_all(versions)
+        found = []
+        for place, (values, version) in enumerate(zip(choices, versions, strict=True)):
+            found.append(self._sifted(values, version, broken.get(version.id)))
+            tell(place + 1)
+        return found
+
+    def _sifted(self, values: Values, version: Version, error: WorkbenchError | None) -> Sifted:
+        def gone(fate: Fate, why: WorkbenchError) -> Sifted:
+            return Sifted(values, None, replace(trial, fate=fate, why=first_line(why)))
+
+        trial = Trial(values=values, fate="not run", problem=self._space.problem.name)
+        if error is not None:
+            if isinstance(error, MissingError):
+                raise error
+            unfit = "uses too much shared data" in error.message
+            return gone("does not fit" if unfit else "not compiled", error)
+        study, problem = self._runner.study, self._space.problem
+        try:
+            subject = self._runner.subject(*Combination.of(study, version, problem))
+        except UnableError as refusal:
+            return gone("not run", refusal)
+        except UsageError as refusal:
+            return gone("does not fit", refusal)
+        trial, why = self._fits(trial, subject)
+        if why:
+            return Sifted(values, None, replace(trial, fate="does not fit", why=why))
+        if subject.built and subject.built.build.ptx and time.monotonic() < self._until:
+            wrong = self._verified(version)
+            if wrong is not None:
+                return gone(*wrong)
+            trial = self._counted(trial, subject, version)
+        return Sifted(values, subject, trial)
+
+    def _fits(self, trial: Trial, subject: Subject) -> tuple[Trial, str]:
+        """The trial with what its launches take of the chip, and why one of them does not fit."""
+        built = subject.built
+        known = {each.name: each for each in built.build.resources} if built else {}
+        registers, shared, least = 0, 0, None
+        for launch in subject.launches:
+            kernel = known.get(launch.kernel)
+            if kernel is None or self._chip is None:
+                continue
+            threads = launch.block[0] * launch.block[1] * launch.block[2]
+            taken = kernel.static_shared + launch.dynamic_shared
+            registers, shared = max(registers, kernel.registers), max(shared, taken)
+            fits = occupancy(
+                self._chip,
+                Resources(block_size=threads, registers=kernel.registers, shared=taken),
+            )
+            least = min(fits.percent / 100, 1.0 if least is None else least)
+            if taken > self._chip.shared_per_block:
+                return trial, (
+                    f"{taken:,} bytes of shared memory a block; the chip has "
+                    f"{self._chip.shared_per_block:,}"
+                )
+            if not fits.blocks:
+                return trial, (
+                    f"{threads} threads of {kernel.registers} registers: not one block fits "
+                    "on an SM"
+                )
+        if least is None:
+            return trial, ""
+        return replace(trial, registers=registers, shared=shared, occupancy=least), ""
+
+    def _verified(self, version: Version) -> tuple[Fate, WorkbenchError] | None:
+        """What is wrong on the smallest problem; None where nothing is, or nobody can say."""
+        study = self._runner.study
+        for problem in sorted(study.problems_for("verify"), key=study.flops):
+            try:
+                small = self._runner.subject(*Combination.of(study, version, problem))
+            except UsageError:
+                continue
+            verdicts: list[Verdict] = []
+            self._emulator.verify([small], verdicts.insert, lambda _: None)
+            check, error = verdicts[0].check, verdicts[0].error
+            if error is None or isinstance(error, HangError | InconclusiveError | UsageError):
+                return None  # that the emulator is too slow says nothing of the kernel
+            return ("wrong" if check is not None else "failed"), error
+        return None
+
+    def _counted(self, trial: Trial, subject: Subject, version: Version) -> Trial:
+        """The trial with its bound and the estimate, where the emulator can count it.
+
+        Where that takes long, choices are counted on a smaller problem instead: then there is an
+        estimate, as much larger as the problem is, and no bound.
+        """
+        study, problem = self._runner.study, subject.problem
+        loss = self._loss(subject)
+        if self._smaller is None:
+            begin = time.monotonic()
+            own = self._estimated(subject, loss)
+            trial = replace(trial, **own)
+            if time.monotonic() - begin > _SLOW_S:
+                self._smaller = self._sibling(version)
+        if self._smaller is None:
+            return trial
+        with contextlib.suppress(UsageError):
+            small = self._runner.subject(*Combination.of(study, version, self._smaller))
+            if found := self._estimated(small, loss)["estimate"]:
+                work = study.flops(problem) / max(study.flops(self._smaller), 1)
+                return replace(trial, estimate=found * work)
+        return replace(trial, estimate=None)
+
+    def _loss(self, subject: Subject) -> list[float]:
+        """How much longer each launch takes than a full chip would, by its shape alone.
+
+        The SM that has most blocks decides, and few warps wait longer for each other.
+        """
+        build, sms = built_of(subject).build, max(self._device.sms, 1)
+        found = []
+        for launch in subject.launches:
+            blocks = math.prod(launch.grid)
+            most = math.ceil(blocks / sms)
+            at_once = min(most, max(1, resident(launch, build) // sms))
+            warps = at_once * math.ceil(math.prod(launch.block) / WARP_SIZE)
+            few = _ENOUGH_WARPS * (self._chip.warps_per_sm if self._chip else 0) / warps
+            found.append(most * sms / blocks * max(1.0, few))
+        return found
+
+    def _estimated(self, subject: Subject, loss: Sequence[float]) -> dict[str, float | None]:
+        """`Trial.bound_s` and `Trial.estimate`, counted on a subject.
+
+        Args:
+            subject: What is counted.
+            loss: `_loss` of each launch where it counts.
+        """
+        none: dict[str, float | None] = {"bound_s": None, "estimate": None}
+        limit = Deadline(max(1.0, min(EMULATOR_S, self._until - time.monotonic())))
+        try:
+            with limit.kept(lambda: HangError("counting took too long")):
+                done = self._emulator.emulate(subject, limit, blocks=_BLOCKS)
+        except (KernelError, InconclusiveError, UsageError, MemoryError):
+            return none
+        built, sms, clock = built_of(subject), self._device.sms, self._device.sm_clock
+        least = subject.study.bytes(subject.problem)
+        launches = launch_records(done.counts, built, done.module, built.build.arch, least)
+        bound = estimate = 0.0
+        for place, launch in enumerate(launches):
+            cycles = _number(launch, "ptx__bound_cycles")
+            if cycles is None or not clock or len(loss) != len(launches):
+                return none
+            bound += cycles / clock
+            estimate += _together(launch, sms) / clock * loss[place]
+        return {"bound_s": bound or None, "estimate": estimate or None}
+
+    def _sibling(self, version: Version) -> Problem | None:
+        """A smaller problem that is large enough to tell choices apart; None: there is none."""
+        study, problem = self._runner.study, self._space.problem
+        for each in sorted(study.problems.values(), key=study.flops):
+            if study.flops(problem) / _SMALLEST <= study.flops(each) < study.flops(problem) / 2:
+                with contextlib.suppress(UsageError):
+                    study.check_requirements(version, each)
+                    return each
+        return None
+
+
+def _together(launch: Launch, sms: int) -> float:
+    """Cycles of a launch whose units hinder each other: their norm, from which none is left out."""
+    units = [
+        float(metric.value)
+        for name, metric in launch.metrics.items()
+        if name.startswith("ptx__bound_cycles_") and not isinstance(metric.value, str)
+    ]
+    sectors = _number(launch, "memory_l2_theoretical_sectors_global") or 0.0
+    units.append(sectors / _SECTORS_A_CYCLE / max(sms, 1))
+    return float(sum(each**_NORM for each in units) ** (1 / _NORM))
+
+
+def _number(launch: Launch, name: str) -> float | None:
+    metric = launch.metrics.get(name)
+    return None if metric is None or isinstance(metric.value, str) else float(metric.value)
+
+
+def first_line(error: WorkbenchError) -> str:
+    """What is said of a trial that an error ended."""
+    return error.message.split("\n")[0]
