@@ -179,7 +179,7 @@ def test_a_space_too_large_is_sampled(
         (("v1", "--budget", "soon"), 2, "soon is no time"),
         (("v1", "--problem", "n8"), 2, "n8"),
         (("v1", "--engine", "emulator", "--gpus", "all"), 2, "the emulator needs no GPU"),
-        ((), 2, "Missing argument"),
+        ((), 2, "no version was named"),
     ],
 )
 def test_wrong_usage(

@@ -43,7 +43,7 @@ class Seconds(click.ParamType[float]):
 
 
 @click.command()
-@click.argument("versions", nargs=-1, required=True)
+@click.argument("versions", nargs=-1)
 @study_option
 @click.option(
     "--problem",
