@@ -42,6 +42,7 @@ PARTS = {
 _SHOWN: dict[str, dict[str, tuple[str, ...]]] = {
     "counters.toml": {"groups": (), "counter": ("title", "meaning")},
     "glossary.toml": {"limit": (), "stall": (), "unit": ()},
+    "ncu_faults.toml": {"fault": ("what", "hint")},
 }
 _HEADER = """\
 msgid ""
@@ -74,7 +75,7 @@ def part_of(place: Place) -> str:
 
 def home_of(text: Marked, places: Iterable[Place]) -> str:
     """The part that a new text belongs to; templates are all in one."""
-    if isinstance(text, str) and text.startswith(TOLD):
+    if isinstance(text, str) and (text.startswith(TOLD) or "faults" in next(iter(places)).file):
         return "errors"
     return min(map(part_of, places), key=list(PARTS).index)
 

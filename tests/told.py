@@ -79,6 +79,10 @@ class Templates:
         self._callers: dict[str, list[tuple[ast.FunctionDef | None, ast.Call]]] = defaultdict(list)
         #: What a function assigns to a name; to none: what it returns.
         self._values: dict[tuple[ast.FunctionDef, str], list[ast.expr]] = defaultdict(list)
+        #: What objects and classes are given of a name, and where.
+        self._attributes: dict[str, list[tuple[ast.expr, ast.FunctionDef | None]]] = defaultdict(
+            list
+        )
         self._known: dict[tuple[ast.expr, int], list[list[_Piece]]] = {}
         bases: dict[str, list[str]] = {}
         for function, node in itertools.chain(*files.values()):
@@ -92,6 +96,11 @@ class Templates:
                     | ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=str(text)))
                 ) if function is None and name.isupper():
                     self._constants[name].add(text)
+                case (
+                    ast.Assign(targets=[ast.Attribute(attr=name)], value=value)
+                    | ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant() as value)
+                ) if function is None or isinstance(node.targets[0], ast.Attribute):
+                    self._attributes[name].append((value, function))
                 case (
                     ast.Assign(targets=[ast.Name(id=name)], value=value)
                     | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
@@ -112,6 +121,8 @@ class Templates:
             for function, call in nodes:
                 if not isinstance(call, ast.Call):
                     continue
+                if name_of(call) == "template":
+                    yield str(ast.literal_eval(call.args[0])), file, call.lineno
                 places = self._calls.get(name_of(call), ())
                 given: list[ast.expr] = [
                     call.args[place]
@@ -163,13 +174,18 @@ class Templates:
                 ]
             case ast.BoolOp(op=ast.Or(), values=values):
                 return [each for one in values for each in self._variants(one, function, depth)]
-            case ast.Name(id=name) if len(self._constants.get(name, ())) == 1:
+            case ast.Name(id=name) | ast.Attribute(attr=name) if (
+                len(self._constants.get(name, ())) == 1
+            ):
                 return [[next(iter(self._constants[name]))]]
             case ast.Name(id=name) if function is not None and depth:
                 found = self._assigned(name, function, depth - 1)
                 return found or self._passed(name, function, depth - 1) or [[node]]
             case ast.Call() if depth and name_of(node) not in self._calls:
                 return [*self._returned(name_of(node), depth - 1), [node]]
+            case ast.Attribute(attr=name) if depth:
+                given = [self._variants(*each, depth - 1) for each in self._attributes[name]]
+                return [*itertools.chain(*given), [node]]
         return [[node]]
 
     def _part(
@@ -179,7 +195,8 @@ class Templates:
         if not isinstance(node, ast.FormattedValue):
             return self._variants(node, function, depth)
         value = node.value
-        constant = isinstance(value, ast.Name) and len(self._constants.get(value.id, ())) == 1
+        name = getattr(value, "id", "") or getattr(value, "attr", "")
+        constant = len(self._constants.get(name, ())) == 1
         if isinstance(value, ast.IfExp) or constant:
             return self._variants(value, function, 0)
         return [[value]]

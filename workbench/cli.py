@@ -16,6 +16,7 @@ import click
 
 from workbench import __version__, language
 from workbench.errors import MissingError, WorkbenchError, did_you_mean
+from workbench.language import _, template
 
 #: Exit code for a fault of our own (EX_SOFTWARE of sysexits.h), so that it is never
 #: mistaken for a verdict on a kernel.
@@ -51,12 +52,35 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+#: What click says of a command line that is wrong.
+_CLICK = (
+    template("No such command '{name}'. {hint}"),
+    template("No such option '{name}'."),
+    template("No such option '{name}'. Did you mean '{option}'?"),
+    template("No such option '{name}'. (Possible options: {options})"),
+    template("Missing argument '{name}'."),
+    template("Missing option '{name}'."),
+    template("Got unexpected extra argument ({name})"),
+    template("Got unexpected extra arguments ({names})"),
+    template("Option '{name}' requires an argument."),
+    template("Invalid value for {name}: {why}"),
+    template("{value} is not one of {choices}."),
+    template("{value} is not a valid {kind}."),
+    template("{value} is not in the range {range}."),
+)
 #: What other tools call them, or people think of first -> what it is called here.
 _MEANT = {"compare": "diff", "ls": "list", "ncu": "profile", "bench": "time", "test": "verify"}
 
 
 class LazyGroup(click.Group):
     """A group that imports a command's module only when the command runs."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Choose the language as soon as it is known: commands are looked for in it."""
+        rest = super().parse_args(ctx, args)
+        plain, lang = ctx.params["json_errors"], ctx.params["lang"]
+        language.use("en" if plain else lang or language.asked(os.environ))
+        return rest
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All command names, in the order in which a new user meets them."""
@@ -100,14 +124,13 @@ class LazyGroup(click.Group):
     help="Language of what people read (default: that of WORKBENCH_LANG, or of LANG).",
 )
 @click.pass_context
-def app(ctx: click.Context, debug: bool, json_errors: bool, lang: str | None) -> None:
+def app(ctx: click.Context, /, debug: bool, **_of_parsing: object) -> None:
     """What did my change to a CUDA kernel move, by how much, and on which line?
 
     A version is v3, or sgemm/v3 where the default study is not meant. A report
     file, x.ncu-rep or x.ncu-rep::kernel, may stand wherever a version may stand.
     """
     ctx.obj = {"debug": debug}
-    language.use("en" if json_errors else lang or language.asked(os.environ))
 
 
 def _print_error(error: WorkbenchError, *, code: int | None = None, plain: bool = False) -> None:
@@ -139,10 +162,10 @@ def _print_usage(error: click.ClickException) -> None:
 
     shown = io.StringIO()
     error.show(shown)
-    usage, head, _ = shown.getvalue().partition("Error: ")
+    usage = shown.getvalue().partition("Error: ")[0]
     with contextlib.suppress(OSError, ValueError):
         write(usage, err=True)
-        say(error.format_message(), err=True, head=head)
+        say(error.format_message(), err=True, head=_("Error: "))
 
 
 def _ready_streams() -> None:

@@ -115,6 +115,11 @@ def N_(text: str) -> str:  # noqa: N802 - what translators and their tools look 
     return text
 
 
+def template(text: str) -> str:
+    """A template of somebody else's sentences, marked for `told`."""
+    return text
+
+
 def told(text: str) -> str:
     """An English sentence of ours that is filled in already, in the language that is spoken.
 
@@ -126,12 +131,18 @@ def told(text: str) -> str:
     lang = current()
     if lang == "en" or not text:
         return text
-    for longest, template, said in _templates(lang):
-        if longest in text and (match := _pattern(template).fullmatch(text)):
-            return _Chinese(said).format(
-                **{name: told(each) for name, each in match.groupdict().items()}
-            )
+    if " " in text and (whole := _(text)) != text:
+        return whole
     first, end, rest = text.partition("\n")
+    for own, longest, form, said in _templates(lang):
+        # What a short template only ends with may be anybody's sentence.
+        fits = longest in text and (form[0] != "{" or len(first) <= own**2)
+        if fits and (match := _pattern(form).fullmatch(text)):
+            # A word alone may be a name.
+            filled = {
+                n: told(each) if " " in each else each for n, each in match.groupdict().items()
+            }
+            return _Chinese(said).format(**filled)
     if end:
         return told(first) + end + rest
     place, end, what = text.partition(": ")
@@ -139,14 +150,17 @@ def told(text: str) -> str:
 
 
 @cache
-def _templates(lang: str) -> list[tuple[str, str, str]]:
-    """The longest piece of each template, the template, its translation; what says most first."""
+def _templates(lang: str) -> list[tuple[int, str, str, str]]:
+    """Letters of each template's own, its longest piece, itself, its translation; fullest first."""
     # No method lists what a catalogue holds; Django reads this one as well.
     held: dict[str, str] = vars(_catalogue(lang))["_catalog"]
     templates = [(key.removeprefix(TOLD), said) for key, said in held.items() if TOLD in key]
     pieces = {each: [text for text, *__ in Formatter().parse(each)] for each, __ in templates}
-    templates.sort(key=lambda each: -sum(map(len, pieces[each[0]])))
-    return [(max(pieces[each], key=len), each, said) for each, said in templates]
+    found = [
+        (sum(map(len, pieces[each])), max(pieces[each], key=len), each, said)
+        for each, said in templates
+    ]
+    return sorted(found, reverse=True)
 
 
 @cache

@@ -141,7 +141,7 @@ def _package(absent: Equipment, name: str, module: str, prefix: str = "") -> Ite
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         version = "of unknown version"
-    yield Equipment(what=absent.what, state="ok", detail=prefix + version)
+    yield Equipment(what=absent.what, state="ok", detail=f"{prefix}{version}")
 
 
 def _compiler() -> Iterator[Equipment]:
@@ -275,5 +275,7 @@ def _store(project: Project | None) -> Iterator[Equipment]:
         )
     else:
         devices = sorted({entry.device for entry in entries})
-        of = f" of {', '.join(devices)}" if devices else ""
-        yield Equipment(what="profiles", state="ok", detail=f"{len(entries)} recorded{of}")
+        detail = f"{len(entries)} recorded"
+        if devices:
+            detail = f"{len(entries)} recorded of {', '.join(devices)}"
+        yield Equipment(what="profiles", state="ok", detail=detail)

@@ -18,6 +18,7 @@ from pathlib import Path
 from workbench.engines import RunOptions, Where
 from workbench.engines.gpu.nvml import Gpu, NvmlAbsentError, NvmlError, gpus
 from workbench.errors import MissingError, UsageError
+from workbench.language import N_
 from workbench.processes.starting import NEUTRAL, environment, program
 
 WITHOUT_GPU = (
@@ -76,12 +77,14 @@ def find_gpus() -> tuple[list[Gpu], str]:
         # The package is a convenience: that it is not here is no reason to have no GPU.
         found = _smi()
         there = program("nvidia-smi") is not None
-        why = "nvidia-smi lists none" if there else "no driver is found (no nvidia-smi on PATH)"
+        why = N_("nvidia-smi lists none")
+        if not there:
+            why = N_("no driver is found (no nvidia-smi on PATH)")
         return found, "" if found else why
     except NvmlError as error:
         found = _smi()
         return found, "" if found else str(error)
-    return found, "" if found else "the driver lists no GPU that CUDA may use"
+    return found, "" if found else N_("the driver lists no GPU that CUDA may use")
 
 
 def need_gpu() -> Gpu:
