@@ -52,7 +52,7 @@ from workbench.tune.space import Space
 from workbench.units import quantity, several
 
 #: A space of which each choice has so many seconds of the budget is tried whole, and a small one.
-_EACH_S, _SMALL = 1.0, 32
+_EACH_S, _SMALL = 0.5, 32
 #: Parts of the budget after which the CPU counts no further choice, and the GPU tries none.
 _COUNTING, _SCREENING = 0.4, 0.85
 #: Seconds that a GPU has for one choice: more is taken for a hang.

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from workbench.analysis.limits.occupancy import Resources, occupancy
+from workbench.counters import Reading, read
 from workbench.engines import RunOptions, Subject, Verdict
 from workbench.engines.emulated.emulation import built_of
 from workbench.engines.emulated.engine import EmulatorEngine
@@ -44,6 +45,8 @@ _BLOCKS = 8
 _SLOW_S, _SMALLEST = 1.5, 64
 #: Warps below this part of those that an SM holds are too few to hide latency, as a rule of thumb.
 _ENOUGH_WARPS = 0.25
+#: What is kept of the counts.
+_COUNTERS = ("shared_wavefronts", "shared_bank_conflicts", "global_sectors", "instructions")
 #: Units that are all busy hinder each other; an SM asks the L2 for so many sectors a cycle.
 _NORM, _SECTORS_A_CYCLE = 4, 2.0
 
@@ -121,6 +124,8 @@ class Sieve:
         built = subject.built
         known = {each.name: each for each in built.build.resources} if built else {}
         registers, shared, least = 0, 0, None
+        facts: dict[str, float] = {}
+        most = 0
         for launch in subject.launches:
             kernel = known.get(launch.kernel)
             if kernel is None or self._chip is None:
@@ -143,9 +148,18 @@ class Sieve:
                     f"{threads} threads of {kernel.registers} registers: not one block fits "
                     "on an SM"
                 )
+            if (work := threads * math.prod(launch.grid)) > most:
+                most = work
+                facts = {"spill_bytes": float(kernel.spill_stores)} | {
+                    f"occupancy_limit_{name.removesuffix(' memory')}": float(limit)
+                    for name, limit in fits.limits.items()
+                }
+                if sms := self._device.sms:
+                    facts["waves"] = math.prod(launch.grid) / (fits.blocks * sms)
         if least is None:
             return trial, ""
-        return replace(trial, registers=registers, shared=shared, occupancy=least), ""
+        found = replace(trial, registers=registers, shared=shared, occupancy=least, facts=facts)
+        return found, ""
 
     def _verified(self, version: Version) -> tuple[Fate, WorkbenchError] | None:
         """What is wrong on the smallest problem; None where nothing is, or nobody can say."""
@@ -173,17 +187,16 @@ class Sieve:
         loss = self._loss(subject)
         if self._smaller is None:
             begin = time.monotonic()
-            own = self._estimated(subject, loss)
-            trial = replace(trial, **own)
+            trial = self._estimated(trial, subject, loss, 1.0)
             if time.monotonic() - begin > _SLOW_S:
                 self._smaller = self._sibling(version)
         if self._smaller is None:
             return trial
         with contextlib.suppress(UsageError):
             small = self._runner.subject(*Combination.of(study, version, self._smaller))
-            if found := self._estimated(small, loss)["estimate"]:
-                work = study.flops(problem) / max(study.flops(self._smaller), 1)
-                return replace(trial, estimate=found * work)
+            work = study.flops(problem) / max(study.flops(self._smaller), 1)
+            found = self._estimated(replace(trial, estimate=None), small, loss, work)
+            return replace(found, bound_s=trial.bound_s)
         return replace(trial, estimate=None)
 
     def _loss(self, subject: Subject) -> list[float]:
@@ -202,31 +215,38 @@ class Sieve:
             found.append(most * sms / blocks * max(1.0, few))
         return found
 
-    def _estimated(self, subject: Subject, loss: Sequence[float]) -> dict[str, float | None]:
-        """`Trial.bound_s` and `Trial.estimate`, counted on a subject.
+    def _estimated(
+        self, trial: Trial, subject: Subject, loss: Sequence[float], work: float
+    ) -> Trial:
+        """The trial with `Trial.bound_s`, `Trial.estimate` and counts, from a subject.
 
         Args:
+            trial: What it is without.
             subject: What is counted.
             loss: `_loss` of each launch where it counts.
+            work: How much more work that is.
         """
-        none: dict[str, float | None] = {"bound_s": None, "estimate": None}
         limit = Deadline(max(1.0, min(EMULATOR_S, self._until - time.monotonic())))
         try:
             with limit.kept(lambda: HangError("counting took too long")):
                 done = self._emulator.emulate(subject, limit, blocks=_BLOCKS)
         except (KernelError, InconclusiveError, UsageError, MemoryError):
-            return none
+            return trial
         built, sms, clock = built_of(subject), self._device.sms, self._device.sm_clock
         least = subject.study.bytes(subject.problem)
         launches = launch_records(done.counts, built, done.module, built.build.arch, least)
-        bound = estimate = 0.0
+        bound = estimate = longest = 0.0
+        facts = trial.facts
         for place, launch in enumerate(launches):
             cycles = _number(launch, "ptx__bound_cycles")
             if cycles is None or not clock or len(loss) != len(launches):
-                return none
+                return trial
             bound += cycles / clock
-            estimate += _together(launch, sms) / clock * loss[place]
-        return {"bound_s": bound or None, "estimate": estimate or None}
+            took = _together(launch, sms) / clock * loss[place] * work
+            if took > longest:
+                longest, facts = took, trial.facts | _counts(launch, work)
+            estimate += took
+        return replace(trial, bound_s=bound or None, estimate=estimate or None, facts=facts)
 
     def _sibling(self, version: Version) -> Problem | None:
         """A smaller problem that is large enough to tell choices apart; None: there is none."""
@@ -237,6 +257,14 @@ class Sieve:
                     study.check_requirements(version, each)
                     return each
         return None
+
+
+def _counts(launch: Launch, work: float) -> dict[str, float]:
+    """What choices are told apart by: counters of a launch, of so many times its work."""
+    found = {name: read(launch, name) for name in _COUNTERS}
+    return {
+        name: float(each.value) * work for name, each in found.items() if isinstance(each, Reading)
+    }
 
 
 def _together(launch: Launch, sms: int) -> float:
