@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import re
 import string
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +17,7 @@ from workbench import cli, language
 from workbench.language import N_, _, current, ngettext, use, using
 
 #: Parts of the catalogue in which nothing may lack its translation.
-WHOLE: tuple[str, ...] = ("analysis", "data")
+WHOLE = tuple(catalogue.PARTS)
 
 
 @pytest.fixture(autouse=True)
@@ -122,7 +124,7 @@ def test_the_compiled_catalogue_says_what_the_parts_say() -> None:
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_nothing_lacks_its_translation(name: str) -> None:
-    none(text for text, said in catalogue.texts(catalogue.part(name)).items() if not said.strip())
+    none(text for text, said in catalogue.texts(catalogue.part(name)).items() if not said)
 
 
 def fields(text: str) -> set[str]:
@@ -183,3 +185,59 @@ def test_fields_stand_apart_where_they_are_latin_and_only_there() -> None:
     assert text.format(limit="LSU", of="warp", state="屏障") == "瓶颈是 LSU，warp 处于屏障"
     assert text.format(limit="显存", of="60%", state="MIO") == "瓶颈是显存，60% 处于 MIO"
     assert language._Chinese("{n:.1f}{what!r}").format(n=1, what="x") == "1.0'x'"
+
+
+# --- what is printed -------------------------------------------------------------------------
+
+#: Three words and more of a sentence; names are written with capitals, digits and underscores.
+_ENGLISH = re.compile(r"[A-Za-z][A-Za-z'’-]+(?: [a-z][a-z'’-]+){2,}")
+#: Names that engineers in China say in English, too.
+_NAMES = ("ath pipe throttle", "Speed of light", "workbench show ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["list"],
+        ["list", "--study", "sgemm"],
+        ["show", "sgemm/v3"],
+        ["diff", "sgemm/v2", "sgemm/v3"],
+        ["diff", "conv2d/v0", "conv2d/v1", "--all"],
+        ["diff", "conv2d/v1", "conv2d/v2", "--memory"],
+        ["check", "sgemm/v2", "sgemm/v3", "--passed"],
+        ["diff", "sgemm/v2", "sgemm/v99"],
+    ],
+    ids=" ".join,
+)
+def test_nothing_printed_in_chinese_is_an_english_sentence(
+    words: list[str],
+    repo: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(repo)
+    with contextlib.suppress(SystemExit):
+        cli.main(["--lang", "zh", *words])
+    printed = "".join(capsys.readouterr())
+    assert re.search(r"[\u4e00-\u9fff]{2}", printed)
+    files = (
+        path for path in (repo / "kernels").rglob("*") if path.suffix in (".cu", ".toml", ".py")
+    )
+    theirs = " ".join(" ".join(path.read_text(encoding="utf-8").split()) for path in files)
+    none(
+        f"{found}: {line.strip()}"
+        for line in printed.splitlines()
+        for found in _ENGLISH.findall(line)
+        if found not in theirs and not any(name in f"{found} " for name in _NAMES)
+    )
+
+
+def test_json_is_the_same_in_every_language(
+    repo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(repo)
+    answers = []
+    for lang in language.LANGUAGES:
+        assert cli.main(["--lang", lang, "diff", "sgemm/v2", "sgemm/v3", "--format", "json"]) == 0
+        answers.append(capsys.readouterr().out)
+    assert answers[0] == answers[1]

@@ -76,6 +76,11 @@ class _Chinese(str):
         return out
 
 
+def _fillable(text: str) -> str:
+    # What has no field is a plain text, as whoever writes it to a file expects.
+    return _Chinese(text) if "{" in text else text
+
+
 def _beside(text: str, more: str) -> str:
     """Two pieces: a blank between Chinese and a Latin letter or digit, none between Chinese."""
     left, right = text[-1:], more[:1]
@@ -99,7 +104,7 @@ def _is_latin(sign: str) -> bool:
 def _(text: str) -> str:
     """`text` in the language that is spoken."""
     lang = _within.get() or _chosen
-    return text if lang == "en" or not text else _Chinese(_catalogue(lang).gettext(text))
+    return text if lang == "en" or not text else _fillable(_catalogue(lang).gettext(text))
 
 
 def ngettext(one: str, many: str, n: float) -> str:
@@ -107,7 +112,7 @@ def ngettext(one: str, many: str, n: float) -> str:
     lang = _within.get() or _chosen
     if lang == "en":
         return one if n == 1 else many
-    return _Chinese(_catalogue(lang).ngettext(one, many, 1 if n == 1 else 2))
+    return _fillable(_catalogue(lang).ngettext(one, many, 1 if n == 1 else 2))
 
 
 def N_(text: str) -> str:  # noqa: N802 - what translators and their tools look for

@@ -52,7 +52,7 @@ from workbench.analysis.timing import Speed, TimeChange, time_change
 from workbench.counters import DERIVED, IMPLAUSIBLE, Counter, Missing, bound_broken, catalog
 from workbench.errors import InconclusiveError
 from workbench.gpus import Chip, chip_for
-from workbench.language import N_, _
+from workbench.language import N_, _, told
 from workbench.model import Number, Profile, Record, Timing
 from workbench.units import faster, points, quantity, relative, several, signed
 
@@ -468,7 +468,7 @@ def _delta(
             for name, side in ((N_("old"), old), (N_("new"), new))
             if isinstance(side, Missing)
         }
-        reason = _("; ").join(f"{_(name)}{_(': ')}{why}" for name, why in lacking.items())
+        reason = _("; ").join(f"{_(name)}{_(': ')}{told(why)}" for name, why in lacking.items())
         if len(lacking) == 2 and len(set(lacking.values())) == 1:
             reason = lacking["old"]
         return result(delta=None, relative=None, moved=False, verdict="missing", reason=reason)
