@@ -107,6 +107,24 @@ def test_no_function_that_translates_uses_the_name_for_what_it_throws_away() -> 
     )
 
 
+def test_what_is_cached_is_asked_for_by_its_language() -> None:
+    cached = (
+        (path, node)
+        for path in catalogue.PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        and re.search(r"\b(lru_)?cache\b", " ".join(map(ast.unparse, node.decorator_list)))
+    )
+    none(
+        f"{path.relative_to(catalogue.PACKAGE)}:{node.lineno} {node.name}"
+        for path, node in cached
+        if "lang" not in {each.arg.strip("_") for each in node.args.args}
+        and any(
+            ast.unparse(call.func) in ("_", "ngettext") for call in catalogue.calls(ast.walk(node))
+        )
+    )
+
+
 def test_the_parts_hold_what_is_marked_and_nothing_else() -> None:
     kept = [text for name in catalogue.PARTS for text in catalogue.texts(catalogue.part(name))]
     none(f"run `make catalogue`: {text}" for text in set(catalogue.found()) ^ set(kept))

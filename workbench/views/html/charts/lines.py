@@ -14,7 +14,7 @@ import msgspec
 from workbench import units
 from workbench.analysis.limits.occupancy import Occupancy, Resources, occupancy, resources
 from workbench.gpus import Chip
-from workbench.language import _
+from workbench.language import _, current
 from workbench.model import Launch, Record
 from workbench.views.html.charts import figure as charts
 from workbench.views.html.charts.figure import (
@@ -318,12 +318,12 @@ def what_if(launch: Launch, chip: Chip | None, prefix: str) -> WhatIf | None:
     would choose another one for another need.
     """
     need = resources(launch)
-    return _curves(need, chip, prefix) if chip is not None and need is not None else None
+    return _curves(need, chip, prefix, current()) if chip is not None and need is not None else None
 
 
 @lru_cache(maxsize=64)
-def _curves(need: Resources, chip: Chip, prefix: str) -> WhatIf:
-    # A version's launches need the same on every problem.
+def _curves(need: Resources, chip: Chip, prefix: str, _lang: str) -> WhatIf:
+    # A version's launches need the same on every problem, in one language.
     warps = range(chip.warp_size, chip.max_threads_per_block + 1, chip.warp_size)
     registers = range(_LEAST_REGISTERS, chip.registers_per_thread + 1)
     shared = range(0, chip.shared_per_block + 1, _SHARED_STEP)
