@@ -32,6 +32,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from workbench.language import N_
 from workbench.model import Record
 from workbench.tune.record import Trial, Tuning, Value, Values, key_of
 from workbench.units import digits3, factor, quantity
@@ -142,7 +143,7 @@ def effects(tuning: Tuning, problem: str) -> Effects:
     fit = _Fit(y, table, _noise(trials) if complete else None)
     mains = []
     for name, own in count.items():
-        share, why = fit.main(name) if name in table else (None, "only one value was timed")
+        share, why = fit.main(name) if name in table else (None, N_("only one value was timed"))
         costs = {} if why else dict(zip(seen[name], fit.costs(name), strict=True))
         levels = tuple(
             ValueCost(value=value, tried=many, factor=costs.get(value))
@@ -214,7 +215,7 @@ class _Fit:
         without = self._model([each for each in self._table if each != name])
         full = self._table[name].shape[1] - 1
         if self._all.rank - without.rank < full:
-            return None, "its values were timed only together with certain others"
+            return None, N_("its values were timed only together with certain others")
         return self._share(without, self._all)
 
     def costs(self, name: str) -> list[float]:
@@ -235,20 +236,20 @@ class _Fit:
         cells = (a[:, :, None] * b[:, None, :]).reshape(len(self._y), -1)
         joined = self._model(self._table, cells)
         if joined.rank == self._all.rank:
-            return None, "too few of their combinations were timed"
+            return None, N_("too few of their combinations were timed")
         return self._share(self._all, joined)
 
     def _share(self, small: _Model, large: _Model) -> tuple[float | None, str]:
         left, freedom = len(self._y) - large.rank, large.rank - small.rank
         gained = max(0.0, small.rss - large.rss)
         if self._tss <= 0.0:
-            return None, "all times are equal"
+            return None, N_("all times are equal")
         if self._noise is not None:
             error = self._noise
         elif left < 1:
-            return None, "too few choices were timed"
+            return None, N_("too few choices were timed")
         elif not self._beyond_chance(small, large, gained):
-            return None, "no more than chance gives"
+            return None, N_("no more than chance gives")
         else:
             error = large.rss / left
         return max(0.0, (gained - freedom * error) / (self._tss + error)), ""

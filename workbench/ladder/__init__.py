@@ -27,6 +27,8 @@ from workbench.specs import Expectation, Version
 from workbench.store import Entry, Store, natural_key
 from workbench.store.codec import decode, decode_totals
 from workbench.study.folder import StudyInfo
+from workbench.tune import record as tune_record
+from workbench.tune.record import Tuning
 
 if TYPE_CHECKING:
     from workbench.analysis.story import Step
@@ -236,6 +238,20 @@ class Family:
         found = self.store.timings(study=self.name, device=self.device, damaged=self.damaged)
         return tuple(found)
 
+    @cached_property
+    def tunings(self) -> dict[Path, Tuning | DataError]:
+        """What versions were tuned to, by file, on whatever problem; or why it cannot be read."""
+        found: dict[Path, Tuning | DataError] = {}
+        for path in tune_record.find(self.store.root, self.name):
+            try:
+                tuning = tune_record.load(path)
+            except DataError as error:
+                found[path] = error.kept()
+                continue
+            if tuning.gpu == self.device:
+                found[path] = tuning
+        return found
+
 
 class Ladder:
     """The versions of a study on one device and problem, in ladder order.
@@ -284,6 +300,15 @@ class Ladder:
     def study(self) -> StudyInfo:
         """The study's words."""
         return self.family.study
+
+    @property
+    def tunings(self) -> dict[Path, Tuning]:
+        """Those that have a winner on this problem."""
+        return {
+            path: tuning
+            for path, tuning in self.family.tunings.items()
+            if not isinstance(tuning, DataError) and self.problem in tuning.winners
+        }
 
     @cached_property
     def order(self) -> list[Rung]:

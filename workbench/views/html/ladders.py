@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
-from workbench.errors import WorkbenchError
+from workbench.errors import DataError, WorkbenchError
 from workbench.ladder import Ladder, Rung
 from workbench.language import _
 from workbench.model import Profile
+from workbench.tune.record import Tuning
 from workbench.views.html.page import (
     LADDERS,
     Badge,
@@ -32,6 +34,7 @@ from workbench.views.html.page import (
     neighbours,
     rung_page,
     step_page,
+    tuned_page,
     version_page,
 )
 from workbench.views.html.site import Site
@@ -120,7 +123,44 @@ def version_head(rung: Rung, engine: str, stale: Stale = is_stale) -> Head:
         change=declared.change if declared else "",
         crumbs=(*_crumbs(ladder), Link(rung.id)),
         steps=neighbours(links, order.index(rung), "version"),
+        pages=tuned_links(ladder, rung.id),
         chips=(mark,) if stale(rung, engine) else (),
+        notices=_unread(ladder),
+    )
+
+
+def tuned_links(ladder: Ladder, version: str | None = None) -> tuple[Link, ...]:
+    """To the pages of tuned versions, or of one of them."""
+    return tuple(
+        Link(
+            each.version if each.engine == "gpu" else f"{each.version} ({each.engine})",
+            tuned_page(each.version, each.engine),
+        )
+        for each in ladder.tunings.values()
+        if version in (None, each.version)
+    )
+
+
+def tuned_head(ladder: Ladder, tuning: Tuning) -> Head:
+    """The head of a tuned version's page."""
+    now = ladder.study.source_hash(tuning.version)
+    stale = _("stale: the source has changed since")
+    counted = _("by the emulator’s estimates: no time was measured")
+    chips = [Badge(text=stale, tone="warn")] * bool(now and now != tuning.source_hash)
+    chips += [Badge(text=counted, tone="warn")] * (tuning.engine == "emulator")
+    rung = ladder.rung(tuning.version)
+    heading = rung.title or ladder.study.title
+    page = rung_page(rung)
+    crumbs = Link(tuning.version, page) if page else Link(tuning.version)
+    return Head(
+        name=tuning.version,
+        heading=_("{title}, tuned").format(title=heading),
+        change=_("on {problem}, by {strategy} of its space").format(
+            problem=ladder.problem,
+            strategy=_("all") if tuning.strategy == "all" else tuning.strategy,
+        ),
+        crumbs=(*_crumbs(ladder), crumbs, Link(_("tuned"))),
+        chips=tuple(chips),
         notices=_unread(ladder),
     )
 
@@ -168,6 +208,7 @@ class LadderKeys:
             for (version, kind), path in sorted(files.items())
             if kind in ("ncu", "time")
         ]
+        self._tuned = {path: site.content(path) for path in ladder.tunings}
         pages, folder = site.pages(f"{LADDERS}:{ladder.name}"), ladder_folder(ladder)
         kept = {
             (rung.id, engine): pages.get(f"{folder}/{version_page(rung.id, engine)}")
@@ -211,7 +252,13 @@ class LadderKeys:
         stale = [self._stale(rung, engine) if engine else rung.is_stale for rung, engine in speak]
         words = [study.title, study.problem, study.problems, study.work, study.default]
         whole = [*words, study.device, said, stale]
-        return self._key(whole, list(self._files.items()), self._times, pairs)
+        tuned = tuned_links(ladder), _untold(ladder)
+        return self._key(whole, list(self._files.items()), self._times, pairs, tuned)
+
+    def of_tuned(self, path: Path) -> str:
+        """Over the head, and the tuning."""
+        ladder = self._ladder
+        return self._key(tuned_head(ladder, ladder.tunings[path]), self._tuned[path])
 
     def of_strip(self, step: StepName) -> str:
         """Over what a step's story is told from, whatever its page shows besides."""
@@ -273,6 +320,12 @@ def ladder_pages(
     for step in dict.fromkeys([*ladder.steps, *pairs]):
         render = partial(_render_step, ladder, step, keys)
         yield page(step_page(*step), partial(keys.of_step, step), render)
+    for file, tuning in ladder.tunings.items():
+        yield page(
+            tuned_page(tuning.version, tuning.engine),
+            partial(keys.of_tuned, file),
+            partial(_render_tuned, ladder, tuning),
+        )
     for rung in ladder.rungs.values():
         for engine in rung.entries:
             yield page(
@@ -280,6 +333,12 @@ def ladder_pages(
                 partial(keys.of_version, rung, engine),
                 partial(_render_version, rung, engine, strips, keys),
             )
+
+
+def _untold(ladder: Ladder) -> tuple[str, ...]:
+    """Why tunings of the study cannot be read."""
+    found = ladder.family.tunings.values()
+    return tuple(each.message for each in found if isinstance(each, DataError))
 
 
 def recall_ladder(ladder: Ladder) -> Iterator[None]:
@@ -338,14 +397,21 @@ def _render_ladder(
     ladder: Ladder, pairs: list[Link], strips: Callable[[], Mapping[StepName, Strip]], path: str
 ) -> Rendered:
     from workbench.views.html.pages.index import summarize
-    from workbench.views.html.pages.ladder import ladder_view
-    from workbench.views.html.render import render
+    from workbench.views.html.pages.ladder import ladder_view, render_ladder
 
     view = ladder_view(ladder, pairs, strips())
+    notices = (*view.head.notices, *_untold(ladder))
+    view = replace(view, head=replace(view.head, pages=tuned_links(ladder), notices=notices))
     return Rendered(
-        html=render("ladder.html", path, view=view),
+        html=render_ladder(path, view),
         summary=msgspec.to_builtins(summarize(ladder, (link.href for link in pairs))),
     )
+
+
+def _render_tuned(ladder: Ladder, tuning: Tuning, path: str) -> Rendered:
+    from workbench.views.html.pages.tuned import render_tuned
+
+    return render_tuned(path, tuning, ladder.problem, tuned_head(ladder, tuning))
 
 
 def _render_version(

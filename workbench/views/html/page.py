@@ -246,6 +246,12 @@ def version_page(version: str, engine: str) -> str:
     return f"{name}.html" if engine == "ncu" else f"{name}.{page_part(engine)}.html"
 
 
+def tuned_page(version: str, engine: str) -> str:
+    """File name of the page of a tuned version: ``v3.tuned.html``."""
+    name = page_part(version)
+    return f"{name}.tuned.html" if engine == "gpu" else f"{name}.tuned.{page_part(engine)}.html"
+
+
 def rung_page(rung: Rung) -> str:
     """The page that speaks for a version, from a page of the same ladder; "" without one."""
     engine = next((engine for engine in ENGINES if engine in rung.entries), "")

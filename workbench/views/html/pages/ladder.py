@@ -30,6 +30,7 @@ from workbench.views.html.charts.several import (
 )
 from workbench.views.html.page import Badge, Head, Link, ladder_crumbs, rung_page, step_page
 from workbench.views.html.parts import Phrase, day, interval, parameters, percent, strip_links
+from workbench.views.html.render import render
 
 # --- times over problems --------------------------------------------------------------
 
@@ -530,3 +531,8 @@ def dates(ladder: Ladder) -> str:
         {day(record.captured) for rung in ladder.order if (record := rung.profile or rung.timing)}
     )
     return units.span(days[0], days[-1])
+
+
+def render_ladder(path: str, view: LadderView) -> str:
+    """The page's text."""
+    return render("ladder.html", path, view=view)

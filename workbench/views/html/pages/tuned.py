@@ -1,0 +1,109 @@
+"""The page of a tuned version: winner and runner-up, what matters, where the cliffs are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench import units
+from workbench.analysis.tuned import Effects, effects, score
+from workbench.language import _
+from workbench.model import Record
+from workbench.tune.record import FATES, Tuning, Value
+from workbench.views.html.charts.figure import IntervalBar, Mark, Plot, intervals
+from workbench.views.html.page import Head, Rendered
+from workbench.views.html.pages.ladder import HeatCell
+from workbench.views.html.render import render
+from workbench.views.sheets import Sheet
+from workbench.views.sheets.tuned import (
+    best_sheet,
+    cliffs_sheet,
+    effects_sheet,
+    percent,
+    sizes_sheet,
+)
+
+
+class TunedPairs(Record, frozen=True):
+    """The best time of each pair of values of two parameters; None where none was timed."""
+
+    names: tuple[str, str]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[HeatCell | None, ...]], ...]
+
+
+class TunedView(Record, frozen=True):
+    """What the page shows of one problem; `fates` says how many choices came to what."""
+
+    head: Head
+    tuning: Tuning
+    problem: str
+    best: Sheet
+    chart: Plot | None
+    effects: Sheet
+    heat: TunedPairs | None
+    cliffs: Sheet | None
+    sizes: Sheet | None
+    fates: tuple[tuple[str, int], ...]
+
+
+def tuned_view(tuning: Tuning, problem: str, head: Head) -> TunedView:
+    """The page of a tuning on one of its problems, which has a winner."""
+    found = effects(tuning, problem)
+    became = [each.fate for each in tuning.of(problem)]
+    return TunedView(
+        head=head,
+        tuning=tuning,
+        problem=problem,
+        best=best_sheet(tuning, problem),
+        chart=_chart(found),
+        effects=effects_sheet(tuning, problem),
+        heat=_heat(tuning, problem, found),
+        cliffs=cliffs_sheet(tuning, problem),
+        sizes=sizes_sheet(tuning) if len(tuning.winners) > 1 else None,
+        fates=tuple((fate, became.count(fate)) for fate in FATES if fate in became),
+    )
+
+
+def render_tuned(path: str, tuning: Tuning, problem: str, head: Head) -> Rendered:
+    """The page of `tuned_view`."""
+    return Rendered(html=render("tuned.html", path, view=tuned_view(tuning, problem, head)))
+
+
+def _chart(found: Effects) -> Plot | None:
+    told = [each for each in (*found.mains, *found.pairs) if each.share is not None]
+    if not told:
+        return None
+    bars, rows = [], []
+    for each in sorted(told, key=lambda each: -(each.share or 0.0)):
+        name, said = " × ".join(each.parameters), percent(each.share)
+        bars.append(IntervalBar(name=name, mark=Mark(100 * (each.share or 0.0), said)))
+        rows.append((name, said))
+    label = _("Share of the variance of the time's logarithm, by parameter")
+    figure = intervals("effects", label, bars, "%", _("share of the variance"), None)
+    return Plot(figure=figure, head=(_("Parameter"), _("Share")), rows=tuple(rows))
+
+
+def _heat(tuning: Tuning, problem: str, found: Effects) -> TunedPairs | None:
+    """Of the two parameters that matter most."""
+    names = [each.parameters[0] for each in found.mains if not each.why][:2]
+    if len(names) < 2:
+        return None
+    first, second = names
+    best: dict[tuple[Value, Value], float] = {}
+    for trial in tuning.of(problem):
+        seconds, key = score(tuning, trial), (trial.values[first], trial.values[second])
+        if seconds:
+            best[key] = min(seconds, best.get(key, seconds))
+    least = min(best.values())
+
+    def cells(one: Value) -> Iterator[HeatCell | None]:
+        for other in tuning.parameters[second]:
+            seconds = best.get((one, other))
+            said = units.quantity(seconds, "s")
+            yield HeatCell(said, int(100 * least / seconds)) if seconds else None
+
+    return TunedPairs(
+        names=(first, second),
+        columns=tuple(str(each) for each in tuning.parameters[second]),
+        rows=tuple((str(each), tuple(cells(each))) for each in tuning.parameters[first]),
+    )
