@@ -10,6 +10,8 @@ import pytest
 
 from tests.views import site_data
 from workbench.project import find_project
+from workbench.session.asked import Workspace
+from workbench.session.site import SitePlan
 from workbench.views.html.build import CapturedProgram, ReportFile, build_report
 from workbench.views.html.captured import program_folder
 
@@ -26,6 +28,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = site_data.plain(tmp_path_factory.mktemp("site"))
     build_report(root / "reports", project=find_project(root))
     return root / "reports"
+
+
+@pytest.fixture(scope="session")
+def chinese(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of the hand-made project in two languages: the folder of the Chinese pages."""
+    root = site_data.plain(tmp_path_factory.mktemp("chinese"))
+    SitePlan(Workspace(root), (), root / "reports", languages=("en", "zh")).build()
+    return root / "reports/zh"
 
 
 @pytest.fixture(scope="session")

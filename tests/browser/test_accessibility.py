@@ -16,8 +16,10 @@ Open = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def pages(site: Path, reported: Path, compared: Path, programs: Path) -> dict[str, Path]:
-    """One page of each kind, with real data where there is some."""
+def pages(
+    site: Path, chinese: Path, reported: Path, compared: Path, programs: Path
+) -> dict[str, Path]:
+    """One page of each kind, with real data where there is some; three of them in Chinese."""
     (overview,) = reported.glob("files/*/index.html")
     (launch,) = reported.glob("files/*/launch2.html")
     (program,) = programs.parent.glob("coalesced-*/index.html")
@@ -28,12 +30,13 @@ def pages(site: Path, reported: Path, compared: Path, programs: Path) -> dict[st
         "compared": compared,
         "program": program,
         "programs": programs / "index.html",
+        **{f"{kind} zh": page for kind, page in kinds(chinese).items()},
     }
 
 
 KINDS = (
     *("index", "glossary", "study", "ladder", "version", "diff", "report", "launch", "compared"),
-    *("program", "programs"),
+    *("program", "programs", "index zh", "version zh", "diff zh"),
 )
 
 
@@ -49,3 +52,4 @@ def test_axe_finds_no_fault(
     found = axe.Axe().run(page, options=options).response["violations"]
     said = [(v["id"], v["impact"], v["nodes"][0]["html"][:120]) for v in found]
     assert said == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

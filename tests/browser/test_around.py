@@ -11,10 +11,12 @@ import msgspec
 import pytest
 
 from tests.views import site_data
+from workbench.language import using
 from workbench.model import Device
 from workbench.project import find_project
 from workbench.store import Store
 from workbench.views.html.build import build_report
+from workbench.views.html.pages.glossary import glossary_view
 
 pytestmark = pytest.mark.browser
 
@@ -118,3 +120,18 @@ def test_any_two_lead_to_their_page_or_say_how_to_write_it(devices: Path, open_p
     assert menu(page) == ["v2@h200 → v2@h100"]
     page.locator(".menu a").click()
     page.wait_for_url("**/h100-80gb-hbm3/n1024/v2@h200..v2@h100.html")
+
+
+def test_a_page_leads_to_the_same_one_in_the_other_language(chinese: Path, open_page: Open) -> None:
+    page = open_page(chinese / "studies/demo/h200/n1024/v2.html")
+    assert page.get_by_role("button", name="搜索", exact=True).count() == 1
+    page.get_by_role("link", name="English").click()
+    page.wait_for_url("**/reports/studies/demo/h200/n1024/v2.html")
+    page.get_by_role("link", name="中文").click()
+    page.wait_for_url("**/reports/zh/studies/demo/h200/n1024/v2.html")
+    page.locator(".nw a[href*='glossary.html#mio_throttle']").first.click()
+    card = page.locator(".meaning")
+    card.wait_for()
+    with using("zh"):
+        view = glossary_view()
+    assert view.examples["mio_throttle"] in card.inner_text()

@@ -876,7 +876,8 @@ def _time_stop(comparison: Comparison) -> tuple[Stop, ...]:
     return (Stop(text=faster(speed.speedup), counter="duration", kind="time"),)
 
 
-def limit_stop(limit: Limit, when: str = N_("now ")) -> Stop:
+def limit_stop(limit: Limit, when: str = "now ") -> Stop:
     """The last word, which is all that there is to say of a version without a step."""
     known = next((r.counter for r in RESOURCES if r.id == limit.id), "")
-    return Stop(text=f"{_(when)}{limit.words}", counter=known, kind="limit")
+    text = {"still ": _("still {limit}"), "now ": _("now {limit}")}.get(when, "{limit}")
+    return Stop(text=text.format(limit=limit.words), counter=known, kind="limit")

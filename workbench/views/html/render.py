@@ -145,6 +145,11 @@ def step_ratio(speedup: Estimate) -> str:
     return units.factor(speedup.value) if speedup.value >= 1 else units.faster(speedup.value)
 
 
+def predicted(change: str) -> str:
+    """What an author predicted: a bound as it was written, a direction as a word."""
+    return {"up": _("up"), "down": _("down"), "same": _("same")}.get(change, change)
+
+
 def floor(counter: Counter) -> str:
     """How much a counter varies between two captures: ``2% and 1 points``, ``exact``."""
     parts = []
@@ -242,6 +247,7 @@ _FILTERS = {
     "page": rung_page,
     "part": part,
     "percent": percent,
+    "predicted": predicted,
     "range": bounds,
     "points": units.points,
     "plural": units.plural,

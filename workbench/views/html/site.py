@@ -447,6 +447,6 @@ def script_texts() -> list[str]:
 
 def _speaking(twin: str) -> bytes:
     """The first script, and before it what all of them say in the language that is spoken."""
-    words = {said: _(said) for said in script_texts() if _(said) != said}
+    words = {said: str(_(said)) for said in script_texts() if _(said) != said}
     data = msgspec.json.encode({"twin": twin, "words": words})
     return b"window.workbenchLanguage=" + data + b";\n" + (_OWN / _ASSETS[1]).read_bytes()

@@ -235,6 +235,7 @@ class Drawing:
         """An arrow with its name and share at the upper height, its amounts at the lower one."""
         row = self._texts[flows[-1].id]
         known = any(flow.amount is not None for flow in flows)
+        plural = units.plural("wavefront")
         amounts = arrow(row.amounts) if known else _("unknown")
         # Between its lines an arrow is met as well.
         wide, high = across[1] - across[0], down[1] - down[0] + 18
@@ -250,7 +251,7 @@ class Drawing:
             words=(
                 Words(x=left, y=upper, text=row.title),
                 Words(x=right, y=upper, text=arrow(list(map(_rough, flows))), tone="e s"),
-                Words(x=left, y=lower, text=amounts.replace(" wavefronts", ""), tone="b"),
+                Words(x=left, y=lower, text=amounts.replace(f" {plural}", ""), tone="b"),
             ),
         )
 

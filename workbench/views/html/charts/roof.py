@@ -204,7 +204,8 @@ def nearest(place: Position, top: Roof) -> str:
     # Where arithmetic is the lower roof at every level, the unit itself is the closest one.
     bound = _("shared memory") if level == "shared" else level
     name = bound if roofs[level] < top.flops else _("{unit} peak").format(unit=top.unit)
-    return f"{name}, {units.quantity(100 * place.rate / roofs[level], '%')}"
+    share = units.quantity(100 * place.rate / roofs[level], "%")
+    return _("{roof}, {share}").format(roof=name, share=share)
 
 
 def _labels(
@@ -314,7 +315,7 @@ def _texts_of(roofs: Sequence[Roof], levels: Sequence[Level], view: _Window) -> 
         places = [(x, side, y, anchor) for anchor in ("bottom", "top") for x, side in sides]
         out.append(RoofText((peak_text(roof),), tuple(places)))
     slopes = tuple(
-        f"{units.quantity(roofs[0].slope(level), 'byte/s')} {_NAMES[level]}"
+        f"{units.quantity(roofs[0].slope(level), 'byte/s')} {_(_NAMES[level])}"
         for level in levels
         if roofs[0].slope(level)
     )
