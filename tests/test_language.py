@@ -14,7 +14,7 @@ import pytest
 
 from tests import catalogue
 from workbench import cli, language
-from workbench.language import N_, _, current, ngettext, use, using
+from workbench.language import N_, TOLD, _, current, ngettext, told, use, using
 
 #: Parts of the catalogue in which nothing may lack its translation.
 WHOLE = tuple(catalogue.PARTS)
@@ -259,3 +259,60 @@ def test_json_is_the_same_in_every_language(
         assert cli.main(["--lang", lang, "diff", "sgemm/v2", "sgemm/v3", "--format", "json"]) == 0
         answers.append(capsys.readouterr().out)
     assert answers[0] == answers[1]
+
+
+# --- what was made in English is told ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese"),
+    [
+        ("study sgemm has no version `v99`", "研究 sgemm 没有版本 `v99`"),
+        ("no profile of sgemm/v3 is recorded", "没有记录 sgemm/v3 的性能数据"),
+        (
+            "no NVIDIA GPU can be used here: no driver is found (no nvidia-smi on PATH)",
+            "这里没有可用的 NVIDIA GPU：没有找到驱动（PATH 中没有 nvidia-smi）",
+        ),
+        (
+            "ncu (Nsight Compute's command line) is not installed here",
+            "这里没有安装 ncu（Nsight Compute 的命令行）",
+        ),
+        (
+            "the driver lets only administrators read the GPU's counters (ERR_NVGPUCTRPERM)",
+            "驱动只允许管理员读取 GPU 的计数器（ERR_NVGPUCTRPERM）",
+        ),
+        # Its further lines are the compiler's.
+        (
+            "kernels/a/v1.cu does not compile for sm_90 (nvcc 13.0)\nv1.cu(3): error: expected",
+            "kernels/a/v1.cu 无法为 sm_90 编译（nvcc 13.0）\nv1.cu(3): error: expected",
+        ),
+        # What stands before it is a place.
+        ("kernels/a/v1.cu:3: unknown key `gird`", "kernels/a/v1.cu:3: 未知的键 `gird`"),
+        ("No such command 'lsit'. Did you mean `list`?", "没有命令 'lsit'。是不是指 `list`？"),
+        # Names are nobody's sentence, also where one is a word of ours.
+        ("study memory has no version `stale`", "研究 memory 没有版本 `stale`"),
+        ("a sentence that is somebody else's", "a sentence that is somebody else's"),
+        ("", ""),
+    ],
+)
+def test_a_sentence_is_told_by_its_template(english: str, chinese: str) -> None:
+    assert told(english) == english
+    with using("zh"):
+        assert told(english) == chinese
+
+
+def test_every_template_knows_its_own_sentences() -> None:
+    """Filled with names, each is told as its own translation, filled with the same."""
+    templates = {
+        str(text).removeprefix(TOLD): said
+        for text, said in catalogue.together().items()
+        if said and str(text).startswith(TOLD)
+    }
+    strange = []
+    with using("zh"):
+        for template, said in templates.items():
+            names = {name: f"Name{place}" for place, name in enumerate(sorted(fields(template)))}
+            heard = told(template.format(**names))
+            if heard != language._Chinese(said).format(**names):
+                strange.append(f"{template!r} is told as {heard!r}")
+    none(strange)

@@ -65,7 +65,7 @@ def current() -> str:
 class _Chinese(str):
     """A Chinese text whose fields stand apart where they are Latin, and only there."""
 
-    def format(self, *args: object, **fields: object) -> str:
+    def format(self, /, *args: object, **fields: object) -> str:
         """As `str.format`, with named fields alone."""
         out = ""
         for literal, name, spec, conversion in Formatter().parse(self):
@@ -143,9 +143,10 @@ def told(text: str) -> str:
         # What a short template only ends with may be anybody's sentence.
         fits = longest in text and (form[0] != "{" or len(first) <= own**2)
         if fits and (match := _pattern(form).fullmatch(text)):
-            # A word alone may be a name.
+            # A word alone may be a name, and several lines are another program's.
             filled = {
-                n: told(each) if " " in each else each for n, each in match.groupdict().items()
+                name: told(each) if " " in each and "\n" not in each else each
+                for name, each in match.groupdict().items()
             }
             return _Chinese(said).format(**filled)
     if end:

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from rich.cells import cell_len
 
 from tests import goldens
 from tests.factories import make_project
 from tests.views import site_data
+from workbench import language
 from workbench.cli import COMMANDS, app
 
 DOCUMENTS = {
@@ -27,6 +29,16 @@ DOCUMENTS = {
 }
 #: Of a command, where it has others than most.
 FORMATS = {"check": ("json", "junit", "github")}
+
+
+#: What a person reads at 80 columns, in Chinese.
+CHINESE = {
+    "list": ["list"],
+    "list_whole": ["list", "--study", "demo"],
+    "show": ["show", "v3"],
+    "diff": ["diff", "v2", "v3"],
+    "check": ["check", "v2", "v3"],
+}
 
 
 @pytest.fixture(scope="module")
@@ -84,3 +96,17 @@ def test_documents(
     assert result.stdout
     suffix = {"markdown": "md", "junit": "xml", "github": "txt"}.get(format_, format_)
     goldens.same(f"{format_}/{name}.{suffix}", result.stdout)
+
+
+@pytest.mark.parametrize("name", CHINESE)
+def test_in_chinese(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(
+        app, ["--lang", "zh", *CHINESE[name]], env={"COLUMNS": "80"}, catch_exceptions=False
+    )
+    language.use("en")
+    assert result.exit_code == 0, result.stderr
+    # A Chinese letter takes two columns of a terminal.
+    assert max(map(cell_len, result.stdout.splitlines())) <= 80
+    goldens.same(f"zh/{name}.80.txt", result.stdout)

@@ -11,6 +11,7 @@ import pytest
 
 from tests import goldens
 from tests.factories import make_timing
+from workbench.language import using
 from workbench.measure.sanitizer import Finding, Place
 from workbench.model import DeviceState, Estimate, Notice, Timing
 from workbench.views.shapes.listed import EquipmentFacts as Row
@@ -123,6 +124,18 @@ def sheets() -> dict[str, Sheet]:
 @pytest.mark.parametrize("name", ["time", "time_methods", "verify", "doctor"])
 def test_golden(name: str, width: int) -> None:
     goldens.same_view(f"measured_{name}", sheet_view(sheets()[name]), width)
+
+
+@pytest.mark.parametrize("name", ["time", "verify", "doctor"])
+def test_golden_in_chinese(name: str) -> None:
+    with using("zh"):
+        sheet = sheets()[name]
+        text = goldens.same_view(f"zh/{name}", sheet_view(sheet), 80)
+        markdown = sheet_text(sheet, "markdown")
+    # What programs read holds none of it.
+    assert "版本" in text or "项目" in text
+    assert markdown.count("\n") >= len(sheet.shown) + 2
+    assert sheet_text(sheet, "csv").isascii() or "版本" not in sheet_text(sheet, "csv")
 
 
 @pytest.mark.parametrize("width", [80, 120])
