@@ -62,10 +62,14 @@ class KernelResources(Record, frozen=True):
     implied_args: int = 0  # null pointers behind the arguments
 
 
+#: The compiler of machine code that a program brought along: nobody knows which, or its flags.
+IMAGE = "none: the image of a program"
+
+
 class Build(Record, frozen=True):
     """The outcome of compiling one version for one architecture."""
 
-    compiler: str  # "nvcc 13.0.88"
+    compiler: str  # "nvcc 13.0.88", or `IMAGE`
     arch: str  # "sm_90"
     flags: tuple[str, ...] = ()
     resources: tuple[KernelResources, ...] = ()

@@ -7,7 +7,7 @@ import dataclasses
 from tests.factories import make_launch, make_metrics, make_profile
 from workbench.analysis.attribution import Part, Placed, Placing, attribute, launch_changes
 from workbench.analysis.source.links import LineLink
-from workbench.model import Column, InstructionTable, Launch, Profile, SourceFile
+from workbench.model import IMAGE, Build, Column, InstructionTable, Launch, Profile, SourceFile
 
 
 def launch(kernel: str, index: int, cells: dict[int, int]) -> Launch:
@@ -100,6 +100,17 @@ def test_clusters_differ_only_where_both_are_known() -> None:
     for old, new, changes in ((None, 2, ()), (2, None, ()), (2, 2, ()), (2, 4, ("cluster",))):
         both = clustered(old), clustered(new)
         assert launch_changes(make_profile(), make_profile(), *both) == changes
+
+
+def test_of_an_image_nobody_knows_the_flags() -> None:
+    """A lifted kernel was compiled by its program; a version of its source is compiled here."""
+    image, mine, other = (
+        make_profile(build=Build(compiler=compiler, arch="sm_90", flags=flags))
+        for compiler, flags in ((IMAGE, ()), ("nvcc 13.0", ("-O3",)), ("nvcc 13.0", ("-O2",)))
+    )
+    one = make_launch()
+    assert launch_changes(image, mine, one, one) == launch_changes(mine, image, one, one) == ()
+    assert launch_changes(mine, other, one, one) == ("flags without -O3, with -O2",)
 
 
 def test_long_instances_are_folded_and_still_tell_what_differs() -> None:

@@ -227,9 +227,9 @@ def launch(x, y):
 """
 
 
-def python_links(what: str, into: str) -> dict[int, set[str]]:
-    at = TRITON[: TRITON.index(what)].count("\n") + 1
-    sides = read([scan(TRITON, "v.py")]), read([scan(TRITON.replace(what, into, 1), "v.py")])
+def python_links(what: str, into: str, text: str = TRITON) -> dict[int, set[str]]:
+    at = text[: text.index(what)].count("\n") + 1
+    sides = read([scan(text, "v.py")]), read([scan(text.replace(what, into, 1), "v.py")])
 
     def hunks(place: tuple[int, int, int]) -> frozenset[int]:
         return frozenset({1}) if place[1] <= at <= place[2] else frozenset()
@@ -260,6 +260,15 @@ def test_python_functions_and_constants() -> None:
     found = python_links("a * 2", "a * 3")
     assert found[18] == {"c"} and found[10] == {"helper"}
     assert python_links("BLOCK = 64", "BLOCK = 128")[21] == {"BLOCK"}
+
+
+def test_a_type_that_only_one_side_writes_is_no_change() -> None:
+    """A program's launch says its kernel's types; a version of its source writes them down."""
+    typed = TRITON.replace("(x, y, n, W", '(x: "*fp32", y: "*fp32", n: "i32", W')
+    assert python_links("x, y, n, W", 'x: "*fp32", y: "*fp32", n: "i32", W') == {}
+    assert python_links('x: "*fp32", y: "*fp32", n: "i32"', "x, y, n", typed) == {}
+    assert python_links('n: "i32"', 'n: "i64"', typed)[12] == {"n"}
+    assert python_links("W: tl.constexpr", "W")[6] == {"W"}
 
 
 @pytest.mark.parametrize("text", ["def (:", "x = " + "(" * 3000, "\0", "a = " + "-" * 5000 + "1"])

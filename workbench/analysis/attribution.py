@@ -33,7 +33,7 @@ from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.source.links import Line, LineLink, cheapest, plain_name
 from workbench.counters import catalog
 from workbench.language import N_, _
-from workbench.model import Column, Launch, Number, Profile, Record, line_counters
+from workbench.model import IMAGE, Column, Launch, Number, Profile, Record, line_counters
 from workbench.sass import (
     COPIES,
     GLOBAL_ATOMICS,
@@ -174,9 +174,10 @@ def launch_changes(old: Profile, new: Profile, a: Launch, b: Launch) -> tuple[st
     x_size, y_size = ([launch.metrics.get(n) for n in cluster] for launch in (a, b))
     if all(x_size) and all(y_size) and x_size != y_size:
         out.append("cluster")
-    if old.build is not None and new.build is not None and old.build.flags != new.build.flags:
-        gone = [flag for flag in old.build.flags if flag not in new.build.flags]
-        come = [flag for flag in new.build.flags if flag not in old.build.flags]
+    builds = [side.build for side in (old, new) if side.build and side.build.compiler != IMAGE]
+    if len(builds) == 2 and builds[0].flags != builds[1].flags:
+        gone = [flag for flag in builds[0].flags if flag not in builds[1].flags]
+        come = [flag for flag in builds[1].flags if flag not in builds[0].flags]
         said = [
             *(_("without {flag}").format(flag=flag) for flag in gone),
             *(_("with {flag}").format(flag=flag) for flag in come),

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from ptxemu import source_lines
 from workbench.errors import DataError, KernelError, MissingError
-from workbench.model import Build, KernelResources, Profile, Record, SourceFile
+from workbench.model import IMAGE, Build, KernelResources, Profile, Record, SourceFile
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.study.frontmatter import place
@@ -81,7 +81,7 @@ def load_image(project: Project, version: Version) -> Image:
                 "Write its mangled name, as `workbench lift` did.",
             )
     build = Build(
-        compiler="none: the image of a program",
+        compiler=IMAGE,
         arch=architecture(lifted),
         resources=resources,
         ptx=_FILE.sub(lambda found: f'{found[1]}"{_neutral(found[2])}"', text),

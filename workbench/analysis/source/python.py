@@ -83,8 +83,16 @@ class PythonReader(Recorder, ast.NodeVisitor):
         )
         for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
             own = (self.file, argument.lineno, argument.end_lineno or argument.lineno)
-            key = self._key(argument)
+            type_ = argument.annotation
+            written = isinstance(type_, ast.Constant)
+            key = self._key(*([type_] if type_ is not None and not written else []))
             symbol = self.add_symbol(argument.arg, "parameter", key, [own], node.name)
+            if isinstance(type_, ast.Constant):
+                # A type in words. Where it is not written the launch says it, so that it is like
+                # an argument: one that only one side has is no change.
+                self.add_definition(
+                    symbol.index, "argument", node.name, self._key(type_), own, self._span(type_)
+                )
             made.parameters.append(symbol.index)
             made.names[argument.arg] = symbol.index
         self.found.routines.append(made)
