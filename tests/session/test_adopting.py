@@ -17,6 +17,7 @@ from tests import lifted_maker as made
 from tests.lifted_maker import Lift, needs_nvcc
 from workbench.callers import pieces
 from workbench.cli import app
+from workbench.compile.build import build
 from workbench.compile.image import fits, load_image
 from workbench.engines.host.buffers import compare
 from workbench.errors import DataError, KernelError, MissingError, UsageError, WorkbenchError
@@ -231,37 +232,74 @@ def test_a_launch_without_source_is_run_and_not_continued(tmp_path: Path, projec
     assert not (project.kernels / STUDY / "v1.cu").exists()
 
 
-@needs_nvcc
-@pytest.mark.parametrize("constant", ["", ", BLOCK: tl.constexpr"])
-def test_a_kernel_in_triton_is_continued_unless_it_has_constants(
-    tmp_path: Path, project: Project, constant: str
-) -> None:
-    """Machine code does not say what they were."""
+def in_triton(tmp_path: Path, project: Project, parameters: str, *args: str) -> Path:
+    """A study whose v0 is a lifted kernel in Triton; the path of a v1."""
     made.scaled(tmp_path, project)
     study_of(project)
     lifted = project.kernels / STUDY / "v0_lifted.cu"
     front = lifted.read_text().partition("--- */")[0].removeprefix("/* ---\n")
     front = re.sub(r'(kernel *= *)".*"', r'\1"scale"', front)
+    if args:
+        front = re.sub(r"args = \[[^]]*\]", f"args = {json.dumps(args)}", front)
+    front += "dynamic_shared = 512\n"
     lifted.unlink()
     code = f"""import triton
 import triton.language as tl
 
 
 @triton.jit
-def scale(x, y, n, f{constant}):
-    at = tl.program_id(0) * 64 + tl.arange(0, 64)
-    tl.store(y + at, f * tl.load(x + at, mask=at < n), mask=at < n)
+def scale({parameters}):
+    at = tl.program_id(0) * 512 + tl.arange(0, 512)
+    inside = at < {"m" if ", m," in parameters else "n"}
+    tl.store(y + at, f * tl.load(x + at, mask=inside), mask=inside)
 """
     lifted.with_suffix(".py").write_text(f'r"""Scaled.\n\n---\n{front}---\n"""\n{code}')
+    return project.kernels / STUDY / "v1.py"
+
+
+@needs_nvcc
+def test_a_kernel_in_triton_gets_the_types_of_its_launch(tmp_path: Path, project: Project) -> None:
+    written = in_triton(tmp_path, project, "x, y, n, f")
     done = run("new", "v1", "--from", "v0")
-    written = project.kernels / STUDY / "v1.py"
-    if constant:
-        assert done.exit_code == 2 and "does not say what BLOCK were" in done.output
-        assert "under [defines]" in done.output and not written.exists()
-    else:
-        assert done.exit_code == 0, done.output
-        assert "def scale(x, y, n, f)" in written.read_text()
-        assert load_study(project, STUDY).version("v1").launches[0].args == ("x", "y", "200", "1.5")
+    assert done.exit_code == 0 and "does not compile" not in done.output, done.output
+    assert 'def scale(x: "*fp32", y: "*fp32", n: "i32", f: "fp32"):' in written.read_text()
+    launch = load_study(project, STUDY).version("v1").launches[0]
+    assert launch.args == ("x", "y", "200", "1.5") and launch.dynamic_shared == "0"
+    refused = run("new", "v2", "--from", "v1", "--define", "n=1")
+    assert refused.exit_code == 2 and "under [defines]" in refused.output
+
+
+@needs_nvcc
+def test_constants_of_a_kernel_in_triton_are_asked_for(tmp_path: Path, project: Project) -> None:
+    """Machine code does not say what they were, nor which arguments were 1."""
+    parameters = "x, y, n, m, k, f, BLOCK: tl.constexpr, WIDE: tl.constexpr"
+    given = ("x", "y", "uint(208)", "uint(208)", "uint(1069547520)", "ulong(0)", "ulong(0)")
+    written = in_triton(tmp_path, project, parameters, *given)
+    new, constants = ("new", "v1", "--from", "v0"), ("--define", "BLOCK=64", "--define", "WIDE=on")
+    for words, said in (
+        ((), ("does not say what BLOCK, WIDE were", "--define BLOCK=")),
+        (constants, ("6 parameters without a value", "--define NAME=1")),
+        ((*constants, "--define", "BLOK=1"), ("no parameter `BLOK`", "BLOCK")),
+        (("--define", "BLOCK"), ("no NAME=VALUE",)),
+    ):
+        done = run(*new, *words)
+        assert done.exit_code == 2, done.output
+        assert all(each in done.output for each in said), done.output
+        assert not written.exists()
+    done = run(*new, *constants, "--define", "k=1")
+    assert done.exit_code == 0 and "does not compile" not in done.output, done.output
+    text = written.read_text()
+    assert (
+        'scale(x: "*fp32", y: "*fp32", n: "i32", m: "i32", k: tl.constexpr, f: "fp32", BLOCK'
+        in text
+    )
+    version = load_study(project, STUDY).version("v1")
+    assert version.launches[0].args == ("x", "y", "208", "208", "1.5")
+    assert version.launches[0].divisible_by_16 == ("208",)
+    assert version.defines == {"BLOCK": "64", "WIDE": "on", "k": "1"}
+    assert "BLOCK = 64\n" in text
+    # Both numbers of that value are multiples of 16, and Triton's compiler is told so of both.
+    assert "ld.global.v4" in build(project, version, "sm_90").build.ptx
 
 
 @needs_nvcc

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -34,6 +35,13 @@ from workbench.views.text.door import say
     help="A .cu that exists: its kernels become a study. It is only read.",
 )
 @click.option("--kernel", default="", help="With --from-cu: this kernel alone.")
+@click.option(
+    "--define",
+    "defines",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="What a constant of a lifted kernel in Triton was; repeatable.",
+)
 def command(
     version: str | None,
     parent: str | None,
@@ -42,6 +50,7 @@ def command(
     title: str,
     file: Path | None,
     kernel: str,
+    defines: tuple[str, ...],
 ) -> None:
     """Start a new version (or study) from the one before it, or from a .cu.
 
@@ -86,10 +95,20 @@ def command(
         elif not default:
             say(f'To write v0 for short, set default_study = "{study}" in the settings.')
         return
-    _start_version(version, parent, study, title)
+    _start_version(version, parent, study, title, _values(defines))
 
 
-def _start_version(version: str, parent: str | None, study: str | None, title: str) -> None:
+def _values(defines: tuple[str, ...]) -> dict[str, str]:
+    pairs = [each.partition("=") for each in defines]
+    for name, _, value in pairs:
+        if not name.isidentifier() or not value:
+            raise UsageError(f"--define {name} is no NAME=VALUE", "Write --define BLOCK_M=64.")
+    return {name: value for name, _, value in pairs}
+
+
+def _start_version(
+    version: str, parent: str | None, study: str | None, title: str, defines: Mapping[str, str]
+) -> None:
     project = require_project()
     study_name, name = parse_target(version, study or project.default_study)
     if study is not None and study != study_name:
@@ -108,7 +127,7 @@ def _start_version(version: str, parent: str | None, study: str | None, title: s
     else:
         _, parent = parse_target(parent, study_name)
         source = loaded.version(parent)
-    path = start_version(loaded, project, name, source, title)
+    path = start_version(loaded, project, name, source, title, defines=defines)
     loaded = view_study(project, study_name)
     loaded.version(name)  # what was written must be readable
     new_id = name.partition("_")[0]

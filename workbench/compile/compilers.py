@@ -563,7 +563,9 @@ class Triton:
             "constants": {name: constant(text) for name, text in self._version.defines.items()},
             "num_warps": int(launch.block[0]) // 32,
             "num_stages": launch.num_stages,
-            "divisible": [launch.args.index(each) for each in launch.divisible_by_16],
+            "divisible": [
+                n for n, each in enumerate(launch.args) if each in launch.divisible_by_16
+            ],
             "capability": int(re.sub(r"\D", "", arch)),
         }
         # Its own variables could change what is made without a trace in the cache's key.

@@ -675,8 +675,8 @@ def _shortest(value: float, letter: str) -> str:
 
 def compiles(project: Project, version: Version) -> str:
     """Why a version that was made from lifted source does not compile here; empty where it does."""
-    lifted = read_lifted(project.kernels / version.study / FOLDER)
     try:
+        lifted = read_lifted(project.kernels / version.study / FOLDER)
         build(project, version, architecture(lifted))
     except WorkbenchError as error:
         return f"{error.message}. {error.hint}"

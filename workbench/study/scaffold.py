@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import re
+import struct
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from workbench.disk.opening import refused
 from workbench.disk.writing import create_files, remove_file, replace_file
-from workbench.errors import MissingError, UsageError
+from workbench.errors import MissingError, UsageError, did_you_mean
 from workbench.project import Project, find_project, shipped
 from workbench.specs import Version
 from workbench.study import frontmatter
 from workbench.study.folder import Study
 from workbench.study.keys import LISTS
-from workbench.study.sources import VERSION_NAME, load_versions
+from workbench.study.sources import VERSION_NAME, load_versions, read_source
 
 _STUDY_NAME = re.compile(r"[A-Za-z]\w*\Z", re.ASCII)
 _EXPECT = """\
@@ -205,7 +212,10 @@ def _inherited(parent: Version) -> str:
     if parent.requires_why:
         text += pair("requires_why", parent.requires_why)
     if parent.defines:
-        text += "\n[defines]\n" + "".join(pair(*item) for item in parent.defines.items())
+        text += "\n[defines]\n" + "".join(
+            pair(name, int(value) if value.isdecimal() else value)
+            for name, value in parent.defines.items()
+        )
     if parent.tune:
         shapes = {
             name: [
@@ -255,8 +265,16 @@ def _inherited(parent: Version) -> str:
     return text
 
 
-def version_text(parent: Version, title: str, change: str = "", code: str = "") -> str:
+def version_text(
+    parent: Version,
+    title: str,
+    change: str = "",
+    code: str = "",
+    lifted: _ContinuedKernel | None = None,
+) -> str:
     """The first text of a child: its parent's code (or another) under front matter of its own."""
+    if lifted is not None:
+        parent, code = lifted.version, code or lifted.code
     toml = pair("title", title, 6) + pair("parent", parent.id, 6) + pair("change", change, 6)
     toml += _inherited(parent) + "\n" + _EXPECT
     code = code or _code(parent)
@@ -275,7 +293,7 @@ def _code(parent: Version) -> str:
     """The code that a child begins with. Of a lifted kernel it is what was found of its source.
 
     Raises:
-        UsageError: there is none; or it is in Triton, whose constants nobody recorded.
+        UsageError: there is none.
     """
     code = frontmatter.code(parent.text, kind=parent.kind)
     if not parent.image:
@@ -286,8 +304,6 @@ def _code(parent: Version) -> str:
             f"kernels/{parent.study}/study.py says what its line table names. Lift it again where "
             "that file is, from a program built with -lineinfo; or write the version's file.",
         )
-    if parent.kind == "triton":
-        _check_constants(parent, code)
     return _UNNAMED.sub("inline namespace lifted", code)
 
 
@@ -299,28 +315,143 @@ def _named(kernel: str) -> str:
     return f"{kernel[: found.start()]}6lifted{kernel[found.end() + int(found[1]) :]}"
 
 
-def _check_constants(parent: Version, code: str) -> None:
-    """Refuse a kernel in Triton with constants: machine code does not say what they were.
+# --- a kernel in Triton, of whose launch machine code says the least --------------------------
+
+#: NumPy's name of elements -> Triton's; front matter's cast of a number -> Triton's type.
+_ELEMENTS = {"float16": "fp16", "float32": "fp32", "float64": "fp64", "bfloat16": "bf16"}
+_NUMBERS = {"int": "i32", "uint": "i32", "long": "i64", "ulong": "i64", "double": "fp64",
+            "short": "i16", "ushort": "i16", "char": "i8", "uchar": "i8"}  # fmt: skip
+_NUMBER = re.compile(r"(?:(\w+)\()?(-?\d+)\)?")
+_NULL = "ulong(0)"
+
+
+def _continued(
+    parent: Version, code: str, defines: Mapping[str, str], study: str
+) -> _ContinuedKernel:
+    """A lifted kernel in Triton as a version that is compiled: with constants, types, arguments.
+
+    Args:
+        parent: The machine code.
+        code: Its source.
+        defines: Values of constants.
+        study: The text of ``study.py``, whose tables say what buffers hold.
 
     Raises:
-        UsageError: it has some; names them.
+        UsageError: a constant has no value, a define no parameter; or the arguments are not as
+            many as the other parameters.
     """
-    (kernel,) = {launch.kernel for launch in parent.launches}
-    names = [
-        argument.arg
-        for node in ast.walk(ast.parse(code))
-        if isinstance(node, ast.FunctionDef) and node.name == kernel
-        for argument in node.args.args
-        if argument.annotation is not None and "constexpr" in ast.unparse(argument.annotation)
-    ]
-    if not names:
-        return
-    raise UsageError(
-        f"{parent.id} is a kernel in Triton, and its machine code does not say what "
-        f"{', '.join(names)} were",
-        f"Write kernels/{parent.study}/v1.py with the kernel's source, and under [defines] those "
-        "values; its args are those of the launch, in order, without constants and ones.",
+    (launch,) = parent.launches
+    tree = ast.parse(code)
+    found = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == launch.kernel]
+    parameters = found[-1].args.args if found else []
+    constant = [each.arg for each in parameters if _is_constant(each)]
+    if missing := [name for name in constant if name not in defines]:
+        raise UsageError(
+            f"{parent.id} is a kernel in Triton, and its machine code does not say what "
+            f"{', '.join(missing)} were",
+            "Give them, as the program's call has them: `workbench new v1 --from "
+            f"{parent.id} --define {missing[0]}=…`, each with a --define of its own.",
+        )
+    names = [each.arg for each in parameters]
+    for name in defines:
+        if name not in names:
+            raise UsageError(
+                f"{launch.kernel} has no parameter `{name}`",
+                did_you_mean(name, names, "parameters"),
+            )
+    given = [each for each in parameters if each.arg not in defines]
+    args = [each for each in launch.args if isinstance(each, str)]
+    while len(args) > len(given) and args[-1] == _NULL:  # Triton's own scratch memory
+        args.pop()
+    if len(args) != len(given) or (len(args) < len(launch.args) and args[-1:] == [_NULL]):
+        raise UsageError(
+            f"{launch.kernel} has {len(given)} parameters without a value, and its machine code "
+            f"takes {len(args)} arguments",
+            "Triton leaves out those that are 1: say which, `--define NAME=1`.",
+        )
+    held = _elements(study)
+    types, texts = {}, []
+    for each, text in zip(given, args, strict=True):
+        types[each.arg], text = _typed(text, held)
+        texts.append(text)
+    whole = [n for n, each in zip(texts, given, strict=True) if _sixteen(n, types[each.arg])]
+    spec = replace(
+        launch,
+        args=tuple(texts),
+        dynamic_shared="0",
+        divisible_by_16=tuple(dict.fromkeys(whole)),
     )
+    language = next(
+        (
+            name.asname
+            for node in tree.body
+            if isinstance(node, ast.Import)
+            for name in node.names
+            if name.name == "triton.language" and name.asname
+        ),
+        "triton.language",
+    )
+    lines = [line.encode() for line in code.split("\n")]
+    for each in reversed(parameters):
+        if each.annotation is None:
+            said = f'"{types[each.arg]}"' if each.arg in types else f"{language}.constexpr"
+            row, at = (each.end_lineno or each.lineno) - 1, each.end_col_offset or 0
+            lines[row] = lines[row][:at] + f": {said}".encode() + lines[row][at:]
+    own = replace(parent, defines=dict(defines), launches=(spec,))
+    return _ContinuedKernel(own, b"\n".join(lines).decode())
+
+
+class _ContinuedKernel(NamedTuple):
+    """A version made of a lifted one, and its code."""
+
+    version: Version
+    code: str
+
+
+def _is_constant(argument: ast.arg) -> bool:
+    return argument.annotation is not None and "constexpr" in ast.unparse(argument.annotation)
+
+
+def _elements(study: str) -> dict[str, str]:
+    """What buffers hold, by the tables that ``study.py`` of a lifted launch has: it is not run."""
+    out: dict[str, str] = {}
+    body: list[ast.stmt] = []
+    with contextlib.suppress(SyntaxError):
+        body = ast.parse(study).body
+    for node in body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("INPUTS", "OUTPUTS"):
+            with contextlib.suppress(ValueError, TypeError, IndexError, AttributeError):
+                out |= {name: row[1] for name, row in ast.literal_eval(node.value).items()}
+    return out
+
+
+def _typed(text: str, held: Mapping[str, str]) -> tuple[str, str]:
+    """An argument's type in Triton's words, and the argument.
+
+    Four bytes that would be no likely number of things, and are one as a float, are taken for that.
+    """
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        if re.fullmatch(r"-?[\d.]+(?:e[-+]?\d+)?", text):
+            return "fp32", text
+        if text.startswith("double("):
+            return "fp64", text
+        dtype = held.get(text.removeprefix("at(").partition(",")[0], "uint8")
+        short = dtype.replace("uint", "u").replace("int", "i")
+        return f"*{_ELEMENTS.get(dtype, short)}", text
+    cast, value = found[1] or "int", int(found[2])
+    if cast == "uint":
+        (real,) = struct.unpack("<f", struct.pack("<I", value))
+        if 1e-20 < abs(real) < 1e20:
+            return "fp32", repr(real)
+        return ("i32", str(value)) if value < 1 << 31 else ("u32", text)
+    return _NUMBERS.get(cast, "i32"), text
+
+
+def _sixteen(text: str, kind: str) -> bool:
+    """Whether an argument is an integer that is a multiple of 16."""
+    found = _NUMBER.fullmatch(text)
+    return found is not None and kind[0] in "iu" and int(found[2]) % 16 == 0
 
 
 def start_version(
@@ -332,6 +463,7 @@ def start_version(
     *,
     change: str = "",
     text: str = "",
+    defines: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Write the file of a new version; the path, relative to the project.
 
@@ -343,6 +475,7 @@ def start_version(
         title: Its title; empty: to be filled in.
         change: What is another than in its parent.
         text: The whole file, or its code alone, which gets the parent's launches; "": a copy.
+        defines: Of a lifted kernel in Triton, what its constants were.
 
     Raises:
         UsageError: the name is no version's name, or the number is taken, or the study cannot
@@ -368,7 +501,16 @@ def start_version(
     suffix = ".cu" if parent.kind == "cuda" else ".py"
     path = f"kernels/{study.name}/{stem}{suffix}"
     if not (text and frontmatter.present(text, path=path, kind=parent.kind)):
-        text = version_text(parent, title or f"{name}, to be named", change, text)
+        lifted = None
+        if parent.image and parent.kind == "triton":
+            tables = read_source(project.kernels / study.name / "study.py")
+            lifted = _continued(parent, _code(parent), defines, tables)
+        elif defines:
+            raise UsageError(
+                f"{parent.id} says by itself what its constants are",
+                "Change them under [defines]; --define is for a lifted kernel in Triton.",
+            )
+        text = version_text(parent, title or f"{name}, to be named", change, text, lifted)
     frontmatter.parse(text, path=path, kind=parent.kind)  # a title such as "*/" ends here
     try:
         data = text.encode()
