@@ -105,7 +105,7 @@ dist: $(VENV)/.dev ## Build wheel and sdist into dist/, and try the wheel in an 
 # said in pyproject.toml: a constraint installs nothing by itself.
 lock: | $(BIN)/python ## The newest versions that fit pyproject.toml, into constraints.txt; run the tests with them
 	mkdir -p build
-	$(PIP) --dry-run --ignore-installed --report build/resolved.json '.[dev,emulator,triton,parquet,plot,mcp,lsp,gpu,cluster]'
+	$(PIP) --dry-run --ignore-installed --report build/resolved.json '.[dev,emulator,triton,parquet,plot,mcp,lsp,gpu,cluster,tune]'
 	$(BIN)/python docs/lock.py build/resolved.json > constraints.txt
 
 catalogue: $(VENV)/.dev ## Collect what is to be translated, and compile the translations

@@ -62,6 +62,8 @@ def test_a_parameter_that_is_no_define_is_one_with_its_first_value(maker: Maker)
         ("TILE = [64, 64]", "`TILE` has a value twice", "once"),
         ("TILE = [64, [1]]", "must be a number or a string", "TILE = 32"),
         ('TILE = [64, "$(x)"]', "a shell may interpret", ""),
+        ("TILE = [64, inf]", "inf is no value of `TILE`", "TILE = [16, 32]"),
+        ("TILE = [64, 9223372036854775808]", "is no value of `TILE`", "TILE = [16, 32]"),
         ("block = [[64, 0]]", "is no value of `block`", "block = [128, [32, 8]]"),
         ("block = [[1, 1, 1, 1]]", "is no value of `block`", ""),
         ("block = [64]", "`block` is TILEx2 in this version", "Add TILEx2"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,10 @@ from typing import Any
 import pytest
 
 from tests.engines.stand_ins import THERE, VERSION, Cli
+from workbench.disk.writing import append_file
+from workbench.errors import MissingError
 from workbench.project import Project
+from workbench.tune import record
 from workbench.tune.record import Tuning, load
 
 pytestmark = pytest.mark.usefixtures("stand_in")
@@ -137,11 +142,7 @@ def test_what_was_killed_goes_on(project: Project, tuned: Callable[..., Any]) ->
 def test_a_full_disk_stops_clearly_and_keeps_what_was_there(
     project: Project, tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from workbench.disk import writing
-    from workbench.errors import MissingError
-    from workbench.tune import record
-
-    real, count = writing.append_file, 0
+    real, count = append_file, 0
 
     def full(root: Path, name: str, data: bytes) -> None:
         nonlocal count
@@ -187,3 +188,28 @@ def test_wrong_usage(
 ) -> None:
     found, out, err = cli("tune", *words)
     assert found == code and says in err and not out
+
+
+def test_what_is_killed_in_the_middle_goes_on(
+    project: Project, tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, count = append_file, 0
+
+    def killed(root: Path, name: str, data: bytes) -> None:
+        nonlocal count
+        count += b'"timed"' in data
+        if count == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        real(root, name, data)
+
+    monkeypatch.setattr(record, "append_file", killed)
+    child = os.fork()
+    if not child:
+        tuned()
+        os._exit(0)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    monkeypatch.undo()
+    monkeypatch.chdir(project.root)
+    before = kept(project)
+    assert before.ended == "interrupted"
+    assert before.fates == {"timed": 1, "not compiled": 3}

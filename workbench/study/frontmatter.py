@@ -350,6 +350,8 @@ def read_tune(
                 )
             for each in given:
                 read_define(keys, name, each, key)
+                if isinstance(each, int | float) and not abs(each) < 2**63:
+                    keys.fail(key, f"{each} is no value of `{name}`", f"Write {name} = [16, 32].")
             values = tuple(given)
             own = defines.setdefault(name, read_define(keys, name, given[0], key))
         texts = [define_text(each) for each in values]
