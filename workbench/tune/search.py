@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import math
+import random
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
@@ -17,7 +18,9 @@ from workbench.tune.record import Value, Values, key_of
 from workbench.tune.space import Space
 
 #: Choices that are proposed again, or that the space does not hold, until others are taken.
-_VAIN = 200
+_VAIN = 20
+#: A space of which all choices may be listed.
+_LISTED = 1 << 16
 
 
 class Search(Protocol):
@@ -69,6 +72,7 @@ class Sampled:
         optuna = _optuna()
         self._space = space
         self._known: set[str] = set()
+        self._chance = random.Random(seed)
         self._open: dict[str, Any] = {}
         self._distributions: dict[str, Any] = {
             name: optuna.distributions.IntDistribution(0, len(values) - 1)
@@ -104,6 +108,25 @@ class Sampled:
             self._known.add(key_of(values))
             self._open[key_of(values)] = trial
             found.append(values)
+        if len(found) < most:
+            found += self._others(most - len(found))
+        return found
+
+    def _others(self, most: int) -> list[Values]:
+        """Choices by chance, where the sampler comes back to those that are known."""
+        space, draw = self._space, self._chance
+        if space.size <= _LISTED:
+            every = list(space.every())
+            draw.shuffle(every)
+        else:
+            names = space.parameters.items()
+            drawn = ({n: draw.choice(each) for n, each in names} for _ in range(_VAIN * most))
+            every = [values for values in drawn if space.holds(values)]
+        found: list[Values] = []
+        for values in every:
+            if len(found) < most and key_of(values) not in self._known:
+                self._known.add(key_of(values))
+                found.append(values)
         return found
 
     def tell(self, values: Values, seconds: float | None) -> None:
