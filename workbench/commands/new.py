@@ -11,6 +11,7 @@ from workbench.errors import UsageError
 from workbench.project import Project, find_project, require_project
 from workbench.session.adopting import compiles
 from workbench.session.bringing import bring, told
+from workbench.session.tuned import start_tuned
 from workbench.study.folder import parse_target, view_study
 from workbench.study.scaffold import EXAMPLE, start_example, start_study, start_version
 from workbench.views.text.door import say
@@ -24,6 +25,13 @@ from workbench.views.text.door import say
 @click.option(
     "--from", "parent", metavar="VERSION", help="The version to copy (default: the last)."
 )
+@click.option(
+    "--from-tuned",
+    "tuned",
+    metavar="VERSION",
+    help="The version to copy, with the values that `workbench tune` found best.",
+)
+@click.option("--problem", help="With --from-tuned: the problem whose winner is meant.")
 @click.option("--study", help="The study of the version; without VERSION: the study to start.")
 @click.option("--example", is_flag=True, help="Start the ladder that came with workbench.")
 @click.option("--title", default="", help="Title of the version.")
@@ -45,6 +53,8 @@ from workbench.views.text.door import say
 def command(
     version: str | None,
     parent: str | None,
+    tuned: str | None,
+    problem: str | None,
     study: str | None,
     example: bool,
     title: str,
@@ -59,6 +69,15 @@ def command(
     """
     begins = file is not None or example  # and what it makes may be a project's first
     project = (find_project() if begins else require_project()) or Project(root=Path.cwd())
+    if tuned is None and problem is not None:
+        raise UsageError(
+            "--problem chooses among the winners of a tuning", "Add --from-tuned VERSION."
+        )
+    if tuned is not None and (version is None or parent is not None or begins or kernel or defines):
+        raise UsageError(
+            "--from-tuned makes one version of another",
+            "Write workbench new v5 --from-tuned v4, and leave out --from and the like.",
+        )
     if file is not None:
         if version is not None or parent is not None or title or example:
             raise UsageError(
@@ -95,7 +114,10 @@ def command(
         elif not default:
             say(f'To write v0 for short, set default_study = "{study}" in the settings.')
         return
-    _start_version(version, parent, study, title, _values(defines))
+    values = _values(defines)
+    _start_version(
+        version, tuned or parent, study, title, values, (problem or "") if tuned else None
+    )
 
 
 def _values(defines: tuple[str, ...]) -> dict[str, str]:
@@ -107,7 +129,12 @@ def _values(defines: tuple[str, ...]) -> dict[str, str]:
 
 
 def _start_version(
-    version: str, parent: str | None, study: str | None, title: str, defines: Mapping[str, str]
+    version: str,
+    parent: str | None,
+    study: str | None,
+    title: str,
+    defines: Mapping[str, str],
+    tuned_for: str | None,
 ) -> None:
     project = require_project()
     study_name, name = parse_target(version, study or project.default_study)
@@ -127,7 +154,11 @@ def _start_version(
     else:
         _, parent = parse_target(parent, study_name)
         source = loaded.version(parent)
-    path = start_version(loaded, project, name, source, title, defines=defines)
+    copied = f"a copy of {source.id} ({source.title})"
+    if tuned_for is None:
+        path = start_version(loaded, project, name, source, title, defines=defines)
+    else:
+        path, copied = start_tuned(project, loaded, name, source, tuned_for, title)
     loaded = view_study(project, study_name)
     loaded.version(name)  # what was written must be readable
     new_id = name.partition("_")[0]
@@ -137,9 +168,12 @@ def _start_version(
         if why := compiles(project, loaded.version(new_id)):
             say(f"It does not compile here as it stands: {why}")
     else:
-        say(f"wrote {path}, a copy of {source.id} ({source.title})")
+        say(f"wrote {path}, {copied}")
     say("Next:")
-    say("  1. change the kernel, and say what you changed in `change`")
+    if tuned_for is None:
+        say("  1. change the kernel, and say what you changed in `change`")
+    else:
+        say("  1. read what `change` says of the values")
     say("  2. predict a counter in [[expect]]")
     say(f"  3. workbench profile {prefix}{new_id}")
     say(f"  4. workbench diff {prefix}{source.id} {prefix}{new_id}")

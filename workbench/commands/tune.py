@@ -15,8 +15,10 @@ from workbench.commands.options import (
 from workbench.session.targets import Named
 from workbench.session.tuning import TuneManner, tune
 from workbench.views.sheets.tune import tune_sheet
+from workbench.views.sheets.tuned import told_sheets
 from workbench.views.terminal.progress import Progress
 from workbench.views.terminal.tables import print_sheet
+from workbench.views.text.door import say
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
@@ -93,6 +95,10 @@ def command(
     def show(name: str, found: list[Tuning]) -> None:
         progress.clear()
         print_sheet(tune_sheet(name, found), format_)
+        if format_ in ("table", "markdown"):
+            for sheet in (sheet for tuning in found for sheet in told_sheets(tuning)):
+                say("")
+                print_sheet(sheet, format_)
 
     named = Named(versions=versions, study=study)
     tune(named, problems, engine, run, progress, TuneManner(budget_s, restart), show)

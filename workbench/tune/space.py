@@ -88,14 +88,17 @@ class Space:
         shown = "-".join(define_text(values[name]) for name in self.parameters)
         if not _PLAIN.match(shown):
             shown = f"{zlib.crc32(key_of(values).encode()):08x}"
-        own = {name: values[name] for name in self.parameters if name in self.version.defines}
-        return replace(
-            self.version,
-            id=f"{self.version.id}@{shown}",
-            defines=self.version.defines
-            | {name: define_text(value) for name, value in own.items()},
-            launches=tuple(_launch(each, values) for each in self.version.launches),
-        )
+        return replace(with_values(self.version, values), id=f"{self.version.id}@{shown}")
+
+
+def with_values(version: Version, values: Values) -> Version:
+    """A version with other values of its parameters."""
+    own = {name: define_text(each) for name, each in values.items() if name in version.defines}
+    return replace(
+        version,
+        defines=version.defines | own,
+        launches=tuple(_launch(each, values) for each in version.launches),
+    )
 
 
 def _launch(launch: LaunchSpec, values: Values) -> LaunchSpec:

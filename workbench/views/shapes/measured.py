@@ -245,6 +245,54 @@ class TuneWinner(Document, frozen=True):
     runner_up: TuneTrial | None
 
 
+class TuneValue(Document, frozen=True):
+    """A value of a parameter: choices with a time, and its time over that of the best value."""
+
+    value: int | float | str | bool
+    tried: int
+    factor: float | None
+
+
+class TuneEffect(Document, frozen=True):
+    """A share (0-1) of the variance, of one parameter or two; null for what `why` says."""
+
+    parameters: list[str]
+    share: float | None
+    why: str
+    levels: list[TuneValue]
+
+
+class TuneEffects(Document, frozen=True):
+    """What matters on a problem; `complete`: every combination of values that were tried was."""
+
+    problem: str
+    tried: int
+    complete: bool
+    mains: list[TuneEffect]
+    pairs: list[TuneEffect]
+
+
+class TuneCliff(Document, frozen=True):
+    """One step of one parameter that costs much; `limiter` is empty where nothing is known to."""
+
+    problem: str
+    parameter: str
+    limiter: str
+    factor: float
+    cases: int
+    fast: dict[str, int | float | str | bool]
+    slow: dict[str, int | float | str | bool]
+    moved: list[str]
+
+
+class TuneWrongChoice(Document, frozen=True):
+    """What a problem's winner costs on each problem; null where it was not timed."""
+
+    problem: str
+    values: dict[str, int | float | str | bool]
+    costs: dict[str, float | None]
+
+
 class TunedVersion(Document, frozen=True):
     """A version's tuning: all of its trials, and the best of each problem."""
 
@@ -266,6 +314,9 @@ class TunedVersion(Document, frozen=True):
     fates: dict[str, int]
     winners: list[TuneWinner]
     trials: list[TuneTrial]
+    effects: list[TuneEffects]
+    cliffs: list[TuneCliff]
+    wrong_choices: list[TuneWrongChoice]
 
 
 class TuneDocument(Document, frozen=True):

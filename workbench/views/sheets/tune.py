@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from workbench.analysis.tuned import cliffs, effects, score, wrong_choices
 from workbench.tune.record import Trial, Tuning
 from workbench.units import count, factor, quantity, several
 from workbench.views.shapes import shaped
 from workbench.views.shapes.measured import TuneDocument, TunedVersion, TuneTrial, TuneWinner
 from workbench.views.sheets import Sheet
+from workbench.views.sheets.tuned import choice
 
 _ENDED = {
     "space": "all of the space was tried",
@@ -25,21 +27,12 @@ _UNKNOWN = (
 
 
 def _choice(trial: Trial | None) -> str:
-    if trial is None:
-        return "—"
-    return " ".join(f"{name}={value}" for name, value in trial.values.items())
-
-
-def _score(tuning: Tuning, trial: Trial | None) -> float | None:
-    """What trials are compared by: times, or the emulator's estimates."""
-    if trial is None:
-        return None
-    return trial.median_s if tuning.engine == "gpu" else trial.estimate
+    return "—" if trial is None else choice(trial.values)
 
 
 def _times(tuning: Tuning, other: Trial | None, best: Trial) -> float | None:
     """How many times the other's time the best one's goes into."""
-    above, below = _score(tuning, other), _score(tuning, best)
+    above, below = score(tuning, other), score(tuning, best)
     return above / below if above and below else None
 
 
@@ -81,7 +74,7 @@ def _cells(tuning: Tuning, winner: TuneWinner) -> dict[str, str]:
         "version": tuning.version,
         "problem": winner.problem,
         "best": _choice(best),
-        "median" if gpu else "estimate": quantity(_score(tuning, best), "s"),
+        "median" if gpu else "estimate": quantity(score(tuning, best), "s"),
         "±": half,
         "× default": factor(winner.times_default) if winner.times_default else "—",
         "runner-up": f"{_choice(second)} ({factor(slower)})" if slower else _choice(second),
@@ -150,13 +143,16 @@ def tune_sheet(study: str, tunings: Sequence[Tuning]) -> Sheet:
                 fates=dict(tuning.fates),
                 winners=winners,
                 trials=[_trial(each) for each in tuning.trials],
+                effects=[effects(tuning, problem) for problem in tuning.winners],
+                cliffs=[each for problem in tuning.winners for each in cliffs(tuning, problem)],
+                wrong_choices=wrong_choices(tuning),
             )
         )
         notes += _notes(tuning)
     first = tunings[0]
-    score = "median" if first.engine == "gpu" else "estimate"
-    columns = ("version", "problem", "best", score, "±", "× default", "runner-up")
-    header = tuple(each for each in columns if (score, each) != ("estimate", "±"))
+    timed = "median" if first.engine == "gpu" else "estimate"
+    columns = ("version", "problem", "best", timed, "±", "× default", "runner-up")
+    header = tuple(each for each in columns if (timed, each) != ("estimate", "±"))
     return Sheet(
         title=(f"study {study} on {first.gpu}, tuned",),
         header=header,

@@ -1,0 +1,112 @@
+"""The next version of a ladder, made of what a tuning found best."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from workbench.errors import MissingError, UsageError, did_you_mean
+from workbench.project import Project
+from workbench.specs import Version
+from workbench.store import means_device
+from workbench.study.folder import Study, source_hash
+from workbench.study.scaffold import start_version
+from workbench.tune.record import Trial, Tuning, find, key_of, load
+from workbench.tune.space import with_values
+from workbench.units import factor
+from workbench.views.sheets.tuned import choice
+
+
+def start_tuned(
+    project: Project, study: Study, name: str, version: Version, problem: str, title: str
+) -> tuple[str, str]:
+    """Write a new version: a tuned one with the values of its winner, and without its space.
+
+    Args:
+        project: Where it belongs.
+        study: The study of both.
+        name: ``v5``, or ``v5_some_name``.
+        version: What was tuned.
+        problem: Whose winner is meant; empty: of the only one.
+        title: Its title; empty: made of its parent's.
+
+    Returns:
+        The path, and what it is a copy of, in words.
+
+    Raises:
+        MissingError: it was never tuned, or not on that problem.
+        UsageError: it has changed since, winners differ and none is chosen, or its own values won.
+        DataError: a tuning is damaged.
+    """
+    tuning = _tuning(project, study, version)
+    problem = _problem(tuning, version, problem)
+    best = tuning.winners[problem]
+    moved = {
+        parameter: (tuning.default.get(parameter), value)
+        for parameter, value in best.values.items()
+        if tuning.default.get(parameter) != value
+    }
+    if not moved:
+        raise UsageError(
+            f"{version.id} has the best values of its space already ({choice(best.values)})",
+            "Nothing was written. Add values to [tune], or change the kernel.",
+        )
+    steps = ", ".join(f"{parameter} {old} → {new}" for parameter, (old, new) in moved.items())
+    by = "" if tuning.engine == "gpu" else ", ranked by the emulator's counts"
+    child = replace(with_values(version, best.values), id=version.id, tune=None)
+    path = start_version(
+        study,
+        project,
+        name,
+        child,
+        title or f"{version.title}, tuned for {problem}",
+        change=f"Tuned for {problem} on {tuning.gpu}{by}: {steps}.",
+    )
+    return path, _told(tuning, version, problem, best)
+
+
+def _told(tuning: Tuning, version: Version, problem: str, best: Trial) -> str:
+    said = f"{version.id} with {choice(best.values)}, which won on {problem}"
+    if tuning.engine != "gpu":
+        return f"{said} by the emulator's estimate: no time was measured"
+    default = tuning.default_trial(problem)
+    if default is None or not default.median_s or not best.median_s:
+        return said
+    return f"{said}: {factor(default.median_s / best.median_s)} the speed of its own values"
+
+
+def _tuning(project: Project, study: Study, version: Version) -> Tuning:
+    """The tuning that speaks: of these sources, timed rather than estimated, on our device."""
+    found = [load(path) for path in find(project.profiles, study.name, version.id)]
+    again = f"`workbench tune {study.name}/{version.id}` tunes it."
+    if not found:
+        raise MissingError(f"{study.name}/{version.id} was never tuned", again)
+    now = source_hash(project, version)
+    sound = [each for each in found if each.source_hash == now and each.winners]
+    if not sound:
+        if any(each.source_hash == now for each in found):
+            raise UsageError(f"the tuning of {version.id} has no winner", again)
+        raise UsageError(f"{version.id} has changed since it was tuned", again)
+    named = project.default_device
+
+    def rank(each: Tuning) -> tuple[bool, bool, str]:
+        return each.engine == "gpu", bool(named) and means_device(named, each.gpu), each.started
+
+    return max(sound, key=rank)
+
+
+def _problem(tuning: Tuning, version: Version, problem: str) -> str:
+    winners = tuning.winners
+    if problem:
+        if problem not in winners:
+            raise MissingError(
+                f"{version.id} has no winner on {problem}",
+                did_you_mean(problem, list(winners), "problems"),
+            )
+        return problem
+    if len({key_of(each.values) for each in winners.values()}) > 1:
+        listed = "; ".join(f"{name}: {choice(each.values)}" for name, each in winners.items())
+        raise UsageError(
+            f"the winners of {version.id} differ by problem",
+            f"Choose with --problem: {listed}.",
+        )
+    return next(iter(winners))
