@@ -239,11 +239,11 @@ def test_conflicts_spills_and_a_short_last_wave_have_their_names() -> None:
     def conflicts(at: int) -> dict[str, float]:
         return {
             "shared_wavefronts": (100.0, 400.0)[at],
-            "shared_bank_conflicts": (0.0, 300.0)[at],
+            "shared_wavefronts_excess": (0.0, 300.0)[at],
         }
 
     assert named(conflicts) == "bank conflicts"
-    assert named(lambda at: {**conflicts(at), "shared_bank_conflicts": 0.0}) == (
+    assert named(lambda at: {**conflicts(at), "shared_wavefronts_excess": 0.0}) == (
         "shared-memory wavefronts"
     )
     assert named(lambda at: {"spill_bytes": (0.0, 64.0)[at]}) == "spills"

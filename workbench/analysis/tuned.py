@@ -378,7 +378,7 @@ def _facts(fast: Trial, slow: Trial) -> Iterator[_Moved]:
 
 def _conflicts(a: Mapping[str, float], b: Mapping[str, float]) -> bool:
     """Whether most of the wavefronts that came on are of bank conflicts."""
-    name = "shared_bank_conflicts"
+    name = "shared_wavefronts_excess"
     if name not in a or name not in b:
         return False
     return b[name] - a[name] >= 0.5 * (b["shared_wavefronts"] - a["shared_wavefronts"])

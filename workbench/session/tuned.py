@@ -27,7 +27,7 @@ def start_tuned(
         name: ``v5``, or ``v5_some_name``.
         version: What was tuned.
         problem: Whose winner is meant; empty: of the only one.
-        title: Its title; empty: made of its parent's.
+        title: Its title; empty: made of the problem.
 
     Returns:
         The path, and what it is a copy of, in words.
@@ -58,7 +58,7 @@ def start_tuned(
         project,
         name,
         child,
-        title or f"{version.title}, tuned for {problem}",
+        title or f"Tuned for {problem}",
         change=f"Tuned for {problem} on {tuning.gpu}{by}: {steps}.",
     )
     return path, _told(tuning, version, problem, best)

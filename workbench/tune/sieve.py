@@ -46,7 +46,7 @@ _SLOW_S, _SMALLEST = 1.5, 64
 #: Warps below this part of those that an SM holds are too few to hide latency, as a rule of thumb.
 _ENOUGH_WARPS = 0.25
 #: What is kept of the counts.
-_COUNTERS = ("shared_wavefronts", "shared_bank_conflicts", "global_sectors", "instructions")
+_COUNTERS = ("shared_wavefronts", "shared_wavefronts_excess", "global_sectors", "instructions")
 #: Units that are all busy hinder each other; an SM asks the L2 for so many sectors a cycle.
 _NORM, _SECTORS_A_CYCLE = 4, 2.0
 
