@@ -251,6 +251,7 @@ def _template(pieces: list[_Piece]) -> str:
         )
         used.add(name)
         text += f"{{{name}}}"
+    text = text.partition("\n")[0]
     own = "".join(each[0] for each in Formatter().parse(text))
     return text if sum(map(str.isalpha, own)) >= _LETTERS and "#include" not in own else ""
 

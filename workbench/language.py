@@ -130,8 +130,8 @@ def told(text: str) -> str:
 
     An error, a notice or a line of progress is kept, compared and sent to programs as it was
     made, so only who shows it translates it: by the template that it was made of, which the
-    catalogue has under `TOLD`. What it was filled with is told in turn. Of what no template makes
-    the first line is told, and of a line what stands behind its place (``study.py:3: …``).
+    catalogue has under `TOLD`. What it was filled with is told in turn. Of several lines the first
+    is ours, and of a line that no template makes what stands behind its place (``study.py:3: …``).
     """
     lang = current()
     if lang == "en" or not text:
@@ -139,18 +139,17 @@ def told(text: str) -> str:
     if " " in text and (whole := _(text)) != text:
         return whole
     first, end, rest = text.partition("\n")
-    for own, longest, form, said in _templates(lang):
-        # What a short template only ends with may be anybody's sentence.
-        fits = longest in text and (form[0] != "{" or len(first) <= own**2)
-        if fits and (match := _pattern(form).fullmatch(text)):
-            # A word alone may be a name, and several lines are another program's.
-            filled = {
-                name: told(each) if " " in each and "\n" not in each else each
-                for name, each in match.groupdict().items()
-            }
-            return _Chinese(said).format(**filled)
     if end:
         return told(first) + end + rest
+    for own, longest, form, said in _templates(lang):
+        # What a short template only ends with may be anybody's sentence.
+        fits = longest in text and (form[0] != "{" or len(text) <= own**2)
+        if fits and (match := _pattern(form).fullmatch(text)):
+            # A word alone may be a name.
+            filled = {
+                n: told(each) if " " in each else each for n, each in match.groupdict().items()
+            }
+            return _Chinese(said).format(**filled)
     place, end, what = text.partition(": ")
     return place + end + told(what)
 

@@ -33,6 +33,7 @@ from workbench.engines import Say, now
 from workbench.engines.host.presence import find_gpus
 from workbench.engines.host.process import Input
 from workbench.errors import KernelError, UsageError, WorkbenchError
+from workbench.language import using
 from workbench.model import Device, Notice, Profile, Record, SourceFile
 from workbench.store import device_slug
 from workbench.units import several
@@ -289,6 +290,7 @@ def checked_out(
         yield replace(invocation, folder=folder)
 
 
+@using("en")  # it is kept, and told in the language of who reads it
 def _doubts(survey: Survey, dropped: int) -> list[Notice]:
     found = []
     if cut := sum(run.cut for run in survey.runs):
