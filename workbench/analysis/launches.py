@@ -28,7 +28,7 @@ from workbench.analysis.aggregate import (
 from workbench.analysis.naming import distinctions, titles
 from workbench.analysis.noise import left_noise
 from workbench.counters import Missing, Reading, catalog, read, spread
-from workbench.language import N_, _
+from workbench.language import N_, _, ngettext
 from workbench.model import (
     Column,
     InstructionTable,
@@ -574,7 +574,7 @@ def _sampled(changes: Sequence[KernelChange]) -> list[str]:
         )
         return [
             _("{said}{more}: compared per launch{total}.").format(
-                said=", ".join(said), more=more, total=total
+                said=_(", ").join(said), more=more, total=total
             )
         ]
     said = [
@@ -588,7 +588,7 @@ def _sampled(changes: Sequence[KernelChange]) -> list[str]:
     )
     return [
         _("{said}{more}: compared per launch, by their means.").format(
-            said=", ".join(said), more=more
+            said=_(", ").join(said), more=more
         )
     ]
 
@@ -608,7 +608,7 @@ def _of(change: KernelChange, changes: Sequence[KernelChange]) -> str:
 
 
 def _plural(number: int) -> str:
-    return "1 launch" if number == 1 else f"{number} launches"
+    return ngettext("{n} launch", "{n} launches", number).format(n=number)
 
 
 def _on_one_side(changes: Sequence[KernelChange], labels: tuple[str, str]) -> list[str]:
@@ -624,7 +624,7 @@ def _on_one_side(changes: Sequence[KernelChange], labels: tuple[str, str]) -> li
             tail = _(", which are not part of the comparison")
         out.append(
             _("Launched by {label} only: {said}{rest}{tail}.").format(
-                label=label, said=", ".join(said), rest=rest, tail=tail
+                label=label, said=_(", ").join(said), rest=rest, tail=tail
             )
         )
     return out
@@ -649,7 +649,7 @@ def values_words(change: KernelChange) -> str:
         if len(change.values) > _VALUES
         else ""
     )
-    return f"{change.name}: {', '.join(said)}{more}" if said else ""
+    return f"{change.name}{_(': ')}{_(', ').join(said)}{more}" if said else ""
 
 
 def kernel_words(change: KernelChange) -> str:
@@ -661,7 +661,7 @@ def kernel_words(change: KernelChange) -> str:
     if change.moved:
         said = faster(ratio)
     times = f"{quantity(change.old_s, 's')} → {quantity(change.new_s, 's')}"
-    return f"{change.name} {times}, {said}"
+    return _("{kernel} {times}, {speed}").format(kernel=change.name, times=times, speed=said)
 
 
 KERNELS_HEAD = (
@@ -696,16 +696,16 @@ def kernel_rows(kernels: Sequence[KernelChange]) -> list[tuple[str, ...]]:
         return []
     rows = []
     for kernel in sorted(kernels, key=lambda k: -abs(k.change_s or 0.0)):
-        change = kernel_words(kernel).rpartition(", ")[2] if kernel.change_s is not None else ""
+        change = kernel_words(kernel).rpartition(_(", "))[2] if kernel.change_s is not None else ""
         if not kernel.matched:
-            change = "removed" if kernel.samples[0] else "added"
+            change = _("removed") if kernel.samples[0] else _("added")
         rows.append(
             (
                 kernel.name,
                 " → ".join(dict.fromkeys(str(n) for n in kernel.samples if n)),
                 *(quantity(seconds, "s") for seconds in (kernel.old_s, kernel.new_s)),
                 change,
-                values_words(kernel).removeprefix(f"{kernel.name}: "),
+                values_words(kernel).removeprefix(kernel.name + _(": ")),
             )
         )
     return rows

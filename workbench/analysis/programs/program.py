@@ -236,7 +236,7 @@ def compare_programs(
     if reasons and not force:
         raise InconclusiveError(
             _("@{name} and @{name2} are not comparable: {reasons}").format(
-                name=old.name, name2=new.name, reasons="; ".join(reasons)
+                name=old.name, name2=new.name, reasons=_("; ").join(reasons)
             ),
             _("Capture both on one machine in one way, or compare all the same with --force."),
         )
@@ -684,7 +684,7 @@ def _doubt(
         )
     elif not words:
         return None
-    return Disagreement(words="; ".join(words), against=against)
+    return Disagreement(words=_("; ").join(words), against=against)
 
 
 def _step(

@@ -25,7 +25,7 @@ from workbench.analysis.programs.program import (
 from workbench.analysis.programs.skew import RankTime, rank_times, skew_words
 from workbench.capture.records import ProgramCapture, Survey
 from workbench.counters import catalog
-from workbench.language import _
+from workbench.language import N_, _, ngettext
 from workbench.model import Estimate, Record
 from workbench.units import (
     count,
@@ -41,8 +41,14 @@ from workbench.units import (
 
 #: Ranks that have a line.
 RANKS = 8
-#: Of several kernels that took each other's place: the word before how many came.
-_INTO: dict[Fate, str] = {"fused": "into", "split": "into", "replaced": "by"}
+#: What became of kernels, and into how many.
+_FATES: dict[Fate, str] = {
+    "came": N_("{kernels} came"),
+    "went": N_("{kernels} went"),
+    "fused": N_("{kernels} fused into {n}"),
+    "split": N_("{kernels} split into {n}"),
+    "replaced": N_("{kernels} replaced by {n}"),
+}
 
 
 def survey_words(survey: Survey) -> tuple[str, ...]:
@@ -216,7 +222,7 @@ def change_words(difference: ProgramDifference) -> str:
         of = _("{ranks} ranks together: ").format(ranks=len(difference.new.survey.ranks))
     text = f"{of}{time_words(part.old, noun)} → {time_words(part.new, noun)}"
     where = "" if copies or together is not None else _(" on the GPU")
-    text += _(" an iteration") * difference.steady + where + ": "
+    text += _(" an iteration") * difference.steady + where + _(": ")
     change = part.change_s
     if difference.tried:
         return f"{text}{difference.tried}"
@@ -226,7 +232,10 @@ def change_words(difference: ProgramDifference) -> str:
         return _("{text}no measurable change ({value}, {noise})").format(
             text=text, value=signed(change.value, "s"), noise=noise
         )
-    text += f"{faster(part.old.value / max(part.new.value, 1e-12))}, {signed(change.value, 's')}"
+    text += _("{speed}, {change}").format(
+        speed=faster(part.old.value / max(part.new.value, 1e-12)),
+        change=signed(change.value, "s"),
+    )
     if change.n > 1:
         text += f" ({span(signed(change.low, 's'), signed(change.high, 's'))})"
     return text
@@ -304,7 +313,7 @@ def beside_words(difference: ProgramDifference) -> str:
             for side in difference.whole
             if (words := tuning_words(side.survey))
         ]
-    return "; ".join(parts)
+    return _("; ").join(parts)
 
 
 def _overlap_words(difference: ProgramDifference) -> str:
@@ -367,9 +376,9 @@ def fate_words(difference: ProgramDifference) -> str:
         new[row.fate] += _kernels(difference.new, row.new)
     words = []
     for fate in dict.fromkeys(row.fate for row in difference.rows):
-        into = f" {_INTO[fate]} {new[fate]}" if fate in _INTO else ""
         if fate != "same" and (number := old[fate] or new[fate]):
-            words.append(f"{several(number, 'kernel')} {fate}{into}")
+            kernels = several(number, "kernel")
+            words.append(_(_FATES[fate]).format(kernels=kernels, n=new[fate]))
     return listed(words, 8) if words else ""
 
 
@@ -386,7 +395,7 @@ def range_words(difference: ProgramDifference) -> str:
                     inside_words=inside_words(row), gone=gone, before=before, come=come, after=after
                 )
             )
-    return "; ".join(told)
+    return _("; ").join(told)
 
 
 #: By which factor launches must be fewer or more, to be worth a word.
@@ -402,13 +411,17 @@ def calls_words(difference: ProgramDifference) -> str:
     )
     if difference.tried or max(old, new) < _OFTEN * min(old, new) or not min(old, new):
         return ""
-    launches = several(abs(new - old), "launch", "launches").partition(" ")
-    text = f"{launches[0]} {'more' if new > old else 'fewer'} {launches[2]}"
-    text += f"{' an iteration' * difference.steady} ({count(old)} → {count(new)})"
+    number = abs(new - old)
+    more = ngettext("{n} more launch", "{n} more launches", number)
+    fewer = ngettext("{n} fewer launch", "{n} fewer launches", number)
+    text = (more if new > old else fewer).format(n=count(number))
+    text += f"{_(' an iteration') * difference.steady} ({count(old)} → {count(new)})"
     idle = _idle(difference)
     if idle is None or (idle[1] - idle[0]) * (new - old) < 0:
         return text
-    waits = f"{quantity(abs(idle[1] - idle[0]), 's')} {'more' if new > old else 'less'}"
+    waits = (_("{time} more") if new > old else _("{time} less")).format(
+        time=quantity(abs(idle[1] - idle[0]), "s")
+    )
     tracer = _("under the tracer ") * (difference.old.survey.way == "trace")
     return _("{text}; {tracer}the GPU waits {waits} between them").format(
         text=text, tracer=tracer, waits=waits
@@ -431,7 +444,8 @@ def _kernels(capture: ProgramCapture, places: Sequence[int]) -> int:
 def launch_words(difference: ProgramDifference, row: Change) -> str:
     """``1 launch``, ``800 → 4 launches``: of one run."""
     told = list(dict.fromkeys(round(number) for number in difference.launches(row)))
-    return f"{' → '.join(map(count, told))} {'launch' if told == [1] else 'launches'}"
+    text = ngettext("{n} launch", "{n} launches", told[0] if len(told) == 1 else 2)
+    return text.format(n=" → ".join(map(count, told)))
 
 
 def share_words(difference: ProgramDifference, row: Change) -> str:
@@ -544,7 +558,7 @@ def step_words(step: KernelStep, difference: ProgramDifference) -> KernelWords:
     if told and speed is None:
         launch = _("no duration on both sides")
     elif told and speed is not None:
-        launch = f"{step.near.words or 'a launch'}: "
+        launch = (step.near.words or _("a launch")) + _(": ")
         launch += faster(speed.speedup) if speed.moved else _("as fast")
         profiler = _("{old_s} → {new_s} under the profiler").format(
             old_s=quantity(speed.old_s, "s"), new_s=quantity(speed.new_s, "s")
@@ -558,7 +572,7 @@ def step_words(step: KernelStep, difference: ProgramDifference) -> KernelWords:
         sentences = (step.story.sentence, step.opposed_words)
     return KernelWords(
         seconds=f"{before} → {after}",
-        of_it=", ".join(filter(None, parts)),
+        of_it=_(", ").join(filter(None, parts)),
         configurations=tuple(_class_rows(row, difference)),
         warnings=(step.doubt.words,) if told and step.doubt is not None else (),
         launch=launch,
@@ -583,7 +597,7 @@ def _class_rows(row: WorkChange, difference: ProgramDifference) -> list[ClassRow
             often = (max(number, 1) for number in difference.launches(one))
             old, new = (side / next(often) for side in (old, new))
         before, after = (quantity(side, "s") if side else "—" for side in (old, new))
-        alone = "" if difference.tried else "came" if new else "went"
+        alone = "" if difference.tried else _("came") if new else _("went")
         change = relative(old, new) if old and new else alone
         words = _("{words}: a launch").format(words=one.words) if difference.tried else one.words
         out.append(ClassRow(words, before, after, change))
