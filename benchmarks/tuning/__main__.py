@@ -176,11 +176,16 @@ def by_kernel_tuner(case: Case, seconds: float, strategy: str) -> Found:
         return launches[key_of({name: config[name] for name in space.parameters})].grid
 
     parameters = {name: list(values) for name, values in space.parameters.items()}
-    restrictions = [space.requires] * bool(space.requires)
-    for axis, text in enumerate(spec.block):
-        name = f"block_size_{'xyz'[axis]}"
+    axes = {f"block_size_{'xyz'[axis]}": axis for axis in range(len(spec.block))}
+    for name, axis in axes.items():
         parameters[name] = sorted({each.block[axis] for each in launches.values()})
-        restrictions.append(f"{name} == ({text})")
+
+    def allowed(config: dict[str, Any]) -> bool:
+        ours = launches.get(key_of({name: config[name] for name in space.parameters}))
+        return ours is not None and all(
+            config[name] == ours.block[axis] for name, axis in axes.items()
+        )
+
     results, _ = kernel_tuner.tune_kernel(
         launch.kernel,
         (case.project.root / case.version.path).read_text(encoding="utf-8"),
@@ -190,11 +195,11 @@ def by_kernel_tuner(case: Case, seconds: float, strategy: str) -> Found:
         grid_div_x=[],
         grid_div_y=[],
         grid_div_z=[],
-        restrictions=restrictions,
+        restrictions=allowed,
         strategy=strategy,
         strategy_options={"time_limit": seconds, "max_fevals": len(every)},
         compiler_options=["-O3", "-std=c++17"],
-        lang="CUDA",
+        lang="PYCUDA",  # the one of its ways that compiles with nvcc, as is done here
         quiet=True,
     )
     timed = [each for each in results if isinstance(each.get("time"), float | int)]
