@@ -8,6 +8,7 @@ Each trial is kept as it ends.
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 import time
@@ -51,8 +52,8 @@ from workbench.tune.sieve import EMULATOR_S, Sieve, Sifted, first_line
 from workbench.tune.space import Space
 from workbench.units import quantity, several
 
-#: A space of which each choice has so many seconds of the budget is tried whole, and a small one.
-_EACH_S, _SMALL = 0.5, 32
+#: A space of so many choices is tried whole: of fewer than that a sampler saves nothing.
+_SMALL = 32
 #: Parts of the budget after which the CPU counts no further choice, and the GPU tries none.
 _COUNTING, _SCREENING = 0.4, 0.85
 #: Seconds that a GPU has for one choice: more is taken for a hang.
@@ -123,7 +124,10 @@ class Tuner:
         spaces = [Space(runner.study, version, problem) for problem in plan.problems]
         first, engine = spaces[0], runner.engine
         end = time.monotonic() + plan.budget_s
-        whole = self._whole(first, plan)
+        whole = (
+            first.size <= 64 * _SMALL
+            and sum(1 for _ in itertools.islice(first.every(), _SMALL + 1)) <= _SMALL
+        )
         begun = TuningBegun(
             study=runner.study.name,
             version=version.id,
@@ -168,12 +172,6 @@ class Tuner:
                 f"{several(len(earlier.trials), 'trial')} of the same sources and space are kept "
                 "already; --restart begins anew"
             )
-
-    def _whole(self, space: Space, plan: TunePlan) -> bool:
-        most = max(_SMALL, plan.budget_s / _EACH_S / len(plan.problems))
-        if space.size <= most:
-            return True
-        return space.size <= 64 * most and sum(1 for _ in space.every()) <= most
 
     # --- one problem -----------------------------------------------------------------------
 
