@@ -79,6 +79,10 @@ def source_file(path: str, text: str) -> SourceFile:
     return SourceFile(path=path, text=text, sha256=hashlib.sha256(text.encode("utf-8")).hexdigest())
 
 
+#: Places that are looked at before they are counted.
+_MANY = 10_000
+
+
 def include_folders(flags: tuple[str, ...]) -> list[str]:
     """The folders that ``-I`` flags name, as they were written."""
     folders = []
@@ -116,7 +120,7 @@ def local_sources(project: Project, version: Version) -> tuple[SourceFile, ...]:
     def there(path: str) -> bool:
         if path not in looked:
             looked[path] = False
-            if len(looked) % 10_000 == 0:  # while there are few, the end is soon enough
+            if len(looked) % _MANY == 0:  # while there are few, the end is soon enough
                 _counted(LOOKUPS, version.path, len(looked), version.path)
             outside = project.closed and (climbs(path) or climbs(_linked(project, path)))
             looked[path] = not outside and (project.root / path).exists()
@@ -124,6 +128,8 @@ def local_sources(project: Project, version: Version) -> tuple[SourceFile, ...]:
 
     while queue:
         path, directives = queue.pop(0)
+        if len(directives) >= _MANY:  # too many are refused before any of them is looked for
+            _counted(LOOKUPS, version.path, len(looked) + len(directives), version.path)
         for mark, name, line in directives:
             places = [posixpath.dirname(path)] if mark == '"' else []
             wanted = [posixpath.normpath(posixpath.join(p, name)) for p in (*places, *folders)]
