@@ -39,6 +39,7 @@ LINES = {
     "time": f"time double/v1 {_THERE}",
     "sweep": f"sweep double v1 {_THERE}",
     "check": "check v1 --study double --against earlier",
+    "tune": "tune double/v1 --engine emulator --restart",
 }
 
 _KERNEL = 'extern "C" __global__ void scale(const float *x, float *y, int n)'
@@ -185,6 +186,8 @@ def prepare(root: Path, what: str) -> None:
     folder = root / "kernels" / "double"
     plain = (folder / "v0_plain.cu").read_text()
     head = plain.partition('extern "C"')[0]
+    assert head.count("\n[[launch]]") == 1 and "[defines]" not in head
+    head = head.replace("\n[[launch]]", "\n[defines]\nT = 1\n\n[tune]\nT = [1, 2]\n\n[[launch]]")
     before, body = SOURCES.get(what, ("", _BODY))
     if what == "giant grid":
         head = head.replace("cdiv(n, 256)", "n * 2000000")

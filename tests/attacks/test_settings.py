@@ -34,6 +34,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "diff": ("diff v2 v3", "diff double/v0 double/library"),
     "check": ("check --all", "check v2 v3", "check --all --against . --engine emulator"),
     "capture": ("capture x --at HEAD -- true", "capture x -- true"),
+    "lift": ("lift @x::scale -- true",),
     "profile": (
         "profile double/v0 --engine emulator",
         "profile double/v0 --engine ncu --dry-run",

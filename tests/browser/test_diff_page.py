@@ -232,7 +232,7 @@ def test_a_counters_name_opens_its_meaning_in_place_by_keyboard(
     name.focus()
     page.keyboard.press("Enter")
     card = page.get_by_role("dialog", name="Meaning of MIO throttle")
-    assert len(card.locator("p").inner_text()) > 20
+    assert len(card.locator("p").first.inner_text()) > 20
     place, box = name.bounding_box(), card.bounding_box()
     assert 0 <= box["y"] - place["y"] - place["height"] < 40 and box["x"] + box["width"] <= 1280
     assert name.get_attribute("aria-expanded") == "true"

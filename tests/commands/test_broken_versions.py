@@ -31,6 +31,7 @@ ASKED: dict[str, list[str] | None] = {
     "profile": ["profile", "v1", "--engine", "emulator", "--seed", "5"],
     "time": ["time", "v1"],
     "sweep": ["sweep", "--recorded"],
+    "tune": ["tune", "v1", "--engine", "emulator"],  # refused: it names nothing to choose
     "verify": ["verify", "v0", "v1", "--engine", "emulator", "--seed", "5"],
     "jobs": ["jobs"],
     "export": ["export"],
