@@ -14,7 +14,7 @@ import pytest
 
 from tests import catalogue
 from workbench import cli, language
-from workbench.language import N_, TOLD, _, current, ngettext, told, use, using
+from workbench.language import N_, TOLD, _, _filled, current, ngettext, told, use, using
 
 #: Parts of the catalogue in which nothing may lack its translation.
 WHOLE = tuple(catalogue.PARTS)
@@ -316,3 +316,28 @@ def test_every_template_knows_its_own_sentences() -> None:
             if heard != language._Chinese(said).format(**names):
                 strange.append(f"{template!r} is told as {heard!r}")
     none(strange)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: " * 3000 + "x",
+        "kept " + "/ on (ncu , " * 900 + "\x00",
+        "replaced @" + ": of , " * 900 + "on the GPU!",
+    ],
+)
+def test_a_strangers_text_is_told_soon_and_whole(text: str) -> None:
+    """A name in a sentence may hold every piece of it, as often as it likes."""
+    with using("zh"):
+        assert told(text) == text
+
+
+def test_a_field_is_the_shortest_that_fits() -> None:
+    form = "{one} of {two}{three}, {four} on {five}"
+    assert _filled(form, "1 of 2 of 3, 4 on on, 5") == {
+        "one": "1", "two": "", "three": "2 of 3", "four": "4", "five": "on, 5",
+    }  # fmt: skip
+    for text in ("1 of 2", "1 of 2 on 3, 4", "x", ""):
+        assert _filled(form, text) is None
+    assert _filled("a {x} b", "a b") is None, "what begins and ends it may not overlap"
+    assert _filled("a b", "a b") == {} and _filled("a b", "a b c") is None

@@ -10,8 +10,6 @@ English. Translations are `data/locale/zh_CN/*.po`; `make catalogue` collects an
 from __future__ import annotations
 
 import contextlib
-import itertools
-import re
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from functools import cache
@@ -28,6 +26,8 @@ LANGUAGES = {"en": "", "zh": "zh_CN"}
 VARIABLE = "WORKBENCH_LANG"
 #: Stands in the catalogue before what `told` tells: gettext's sign of a context.
 TOLD = "told\x04"
+#: Sentences within a sentence, and places before it; a text that goes deeper is a stranger's.
+_DEPTH = 6
 LOCALE = Path(__file__).parent / "data" / "locale"
 
 _chosen = "en"
@@ -134,24 +134,26 @@ def told(text: str) -> str:
     is ours, and of a line that no template makes what stands behind its place (``study.py:3: …``).
     """
     lang = current()
-    if lang == "en" or not text:
+    return text if lang == "en" else _told(text, lang, _DEPTH)
+
+
+def _told(text: str, lang: str, depth: int) -> str:
+    if not text or not depth:
         return text
     if " " in text and (whole := _(text)) != text:
         return whole
     first, end, rest = text.partition("\n")
     if end:
-        return told(first) + end + rest
+        return _told(first, lang, depth) + end + rest
     for own, longest, form, said in _templates(lang):
         # What a short template only ends with may be anybody's sentence.
         fits = longest in text and (form[0] != "{" or len(text) <= own**2)
-        if fits and (match := _pattern(form).fullmatch(text)):
+        if fits and (filled := _filled(form, text)) is not None:
             # A word alone may be a name.
-            filled = {
-                n: told(each) if " " in each else each for n, each in match.groupdict().items()
-            }
-            return _Chinese(said).format(**filled)
+            inner = {n: _told(x, lang, depth - 1) if " " in x else x for n, x in filled.items()}
+            return _Chinese(said).format(**inner)
     place, end, what = text.partition(": ")
-    return place + end + told(what)
+    return place + end + _told(what, lang, depth - 1)
 
 
 @cache
@@ -169,10 +171,37 @@ def _templates(lang: str) -> list[tuple[int, str, str, str]]:
 
 
 @cache
-def _pattern(template: str) -> re.Pattern[str]:
-    parts = Formatter().parse(template)
-    fields = ((re.escape(text), f"(?P<{name}>.*?)" if name else "") for text, name, *__ in parts)
-    return re.compile("".join(itertools.chain(*fields)), re.DOTALL)
+def _pieces(form: str) -> tuple[tuple[str, str], ...]:
+    """What stands before each field of a template, and its name; "" of the end, which has none."""
+    return tuple((text, name or "") for text, name, *__ in Formatter().parse(form))
+
+
+def _filled(form: str, text: str) -> dict[str, str] | None:
+    """What a template's fields hold in a text, each as short as it can be; None: it is another's.
+
+    Each piece is looked for once, from left to right: what a stranger's name holds of them costs
+    no more than its length, as it does where an expression goes back and tries again.
+    """
+    (head, name), *others = _pieces(form)
+    if not text.startswith(head):
+        return None
+    found: dict[str, str] = {}
+    at = len(head)
+    if others and not others[-1][1]:  # a last piece without a field behind it: it ends the text
+        tail, others = others[-1][0], others[:-1]
+    else:
+        tail = ""
+    if not name:
+        return found if at == len(text) else None
+    for piece, following in others:
+        end = text.find(piece, at)
+        if end < 0:
+            return None
+        found[name], name, at = text[at:end], following, end + len(piece)
+    end = len(text) - len(tail)
+    if end < at or not text.endswith(tail):
+        return None
+    return found | {name: text[at:end]}
 
 
 @cache
