@@ -7,16 +7,19 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tests.engines.stand_ins import THERE, VERSION, Cli
 from workbench.disk.writing import append_file
+from workbench.engines import Subject
 from workbench.errors import MissingError
 from workbench.project import Project
 from workbench.tune import record
-from workbench.tune.record import Tuning, load
+from workbench.tune.record import Trial, Tuning, load
+from workbench.tune.sieve import Sifted
+from workbench.tune.space import Space
 
 pytestmark = pytest.mark.usefixtures("stand_in")
 SPACE = """
@@ -161,6 +164,30 @@ def test_several_problems_have_a_winner_each(tuned: Callable[..., Any]) -> None:
     code, found, err = tuned("--problem", "n1000", "--problem", "n7")
     assert code == 0, err
     assert [each["problem"] for each in found["winners"]] == ["n1000", "n7"]
+
+
+def test_the_estimates_of_another_problem_end_no_search(
+    tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each choice is better than the one before, on a problem that takes longer than the first."""
+    for name in ("_SMALL", "_TOGETHER", "_PATIENCE"):
+        monkeypatch.setattr(f"workbench.tune.running.{name}", 1)
+    begins = {"n7": 1e-6, "n1000": 1e-3}
+
+    class Counted:
+        def __init__(self, _runner: object, space: Space, *_: object) -> None:
+            self.name = space.problem.name
+
+        def sift(self, choices: list[record.Values], _tell: object) -> list[Sifted]:
+            begins[self.name] *= 0.9
+            made = Trial(choices[0], "not run", self.name, estimate=begins[self.name])
+            return [Sifted(choices[0], cast(Subject, "none runs"), made)]
+
+    monkeypatch.setattr("workbench.tune.running.Sieve", Counted)
+    code, found, err = tuned("--engine", "emulator", "--problem", "n7", "--problem", "n1000")
+    assert code == 0, err
+    tried = [each["problem"] for each in found["trials"]]
+    assert (tried.count("n7"), tried.count("n1000")) == (6, 6)
 
 
 def test_a_space_too_large_is_sampled(

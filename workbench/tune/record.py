@@ -131,7 +131,7 @@ class TuningEnded(Record, frozen=True):
     gpu_s: float | None = None
 
 
-class Tuning(Record, frozen=True, weakref=True, dict=True):
+class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
     """A version's tuning: all runs of the same sources and space, taken together.
 
     Attributes:
@@ -155,20 +155,7 @@ class Tuning(Record, frozen=True, weakref=True, dict=True):
         torn: The last line was cut off.
     """
 
-    study: str
-    version: str
-    source_hash: str
-    problems: tuple[str, ...]
-    gpu: str
-    engine: TuningEngine
-    parameters: dict[str, tuple[Value, ...]]
-    default: Values
-    strategy: str
-    seed: int
-    started: str
     trials: tuple[Trial, ...] = ()
-    requires: str = ""
-    budget_s: float | None = None
     gpu_s: float | None = None
     stopped: str = ""
     ended: Reason = "interrupted"
@@ -380,21 +367,13 @@ def _tuning(lines: list[_TuningLine], torn: bool, path: Path) -> Tuning:
         if not all(math.isfinite(x) and x > 0 for x in each.samples_s):
             raise _damaged(path, f"a time of {key_of(each.values)} is none")
     first, last = begun[0], begun[-1]
+    whole = msgspec.structs.asdict(last) | {
+        "started": first.started,
+        "problems": tuple(dict.fromkeys(name for each in begun for name in each.problems)),
+    }
     return Tuning(
-        study=first.study,
-        version=first.version,
-        source_hash=first.source_hash,
-        problems=tuple(dict.fromkeys(name for each in begun for name in each.problems)),
-        gpu=first.gpu,
-        engine=first.engine,
-        parameters=first.parameters,
-        default=first.default,
-        strategy=last.strategy,
-        seed=last.seed,
-        started=first.started,
+        **whole,
         trials=tuple(trials.values()),
-        requires=first.requires,
-        budget_s=last.budget_s,
         gpu_s=spent + unkept if used else None,
         stopped=end.stopped if end else "",
         ended=end.ended if end else "interrupted",

@@ -238,7 +238,7 @@ class Tuner:
 
     def _screened(self, space: Space, search: Search, sieve: Sieve, until: float) -> Reason:
         """Try choices on the GPU, each alone, until none is left, or time is over."""
-        best, vain = self._best(space), 0
+        patience = _Patience(self._best(space))
         whole = isinstance(search, Everything)
         while time.monotonic() < until:
             asked = self._asked(space, search, 10**9 if whole else _TOGETHER)
@@ -253,10 +253,7 @@ class Tuner:
             for values in asked:
                 trial = self._trials.get((key_of(values), space.problem.name))
                 search.tell(values, trial.median_s if trial else None)
-            now_best = self._best(space)
-            better = now_best is not None and (best is None or now_best < best * (1 - _BETTER))
-            vain, best = (0 if better else vain + 1), now_best
-            if not whole and vain >= _PATIENCE:
+            if patience.over(self._best(space)) and not whole:
                 return "converged"
         return "budget"
 
@@ -375,7 +372,7 @@ class Tuner:
 
     def _only_counted(self, space: Space, search: Search, sieve: Sieve, until: float) -> Reason:
         """Without a GPU: the sieve alone, as long as time is left."""
-        best, vain = None, 0
+        patience = _Patience(None)
         while time.monotonic() < until:
             asked = self._asked(space, search, _TOGETHER)
             if not asked:
@@ -387,11 +384,9 @@ class Tuner:
             for values in asked:
                 trial = self._trials.get((key_of(values), space.problem.name))
                 search.tell(values, trial.estimate if trial else None)
-            estimates = [x.estimate for x in self._trials.values() if x.estimate is not None]
-            now_best = min(estimates, default=None)
-            better = now_best is not None and (best is None or now_best < best * (1 - _BETTER))
-            vain, best = (0 if better else vain + 1), now_best
-            if isinstance(search, Sampled) and vain >= _PATIENCE:
+            name = space.problem.name
+            counts = [x.estimate for x in self._trials.values() if x.problem == name and x.estimate]
+            if patience.over(min(counts, default=None)) and isinstance(search, Sampled):
                 return "converged"
         return "budget"
 
@@ -430,6 +425,20 @@ class Tuner:
         except WorkbenchError as error:
             self._fault = self._fault or error
             raise
+
+
+class _Patience:
+    """Counts rounds of a search in a row that found nothing better than `best`, a time."""
+
+    def __init__(self, best: float | None) -> None:
+        self._best, self._vain = best, 0
+
+    def over(self, best: float | None) -> bool:
+        """Whether the last ones, after which `best` stands, were too many of them."""
+        known = self._best
+        better = best is not None and (known is None or best < known * (1 - _BETTER))
+        self._vain, self._best = (0 if better else self._vain + 1), best
+        return self._vain >= _PATIENCE
 
 
 def _words(field: Sequence[Sifted]) -> str:
