@@ -218,6 +218,8 @@ def test_names(root: Path, portion: Portion, monkeypatch: pytest.MonkeyPatch) ->
             record(root, name, rng)
             words = line(rng, commands[turn.number % len(commands)], name)
             color = rng.random() < 0.3
+            # Sentences are told again by their templates, which a name may hold pieces of.
+            monkeypatch.setenv("WORKBENCH_LANG", rng.choice(("en", "zh")))
             monkeypatch.setenv("FORCE_COLOR" if color else "NO_COLOR", "1")
             monkeypatch.delenv("NO_COLOR" if color else "FORCE_COLOR", raising=False)
             ended = harness.run(words, root, turn.kind, partial(_apart, errors))
