@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.factories import make_instructions, make_launch, make_profile
@@ -109,9 +109,10 @@ def test_each_level_with_points_has_its_roof() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.floats(0.1, 1e3), st.floats(0.3, 1.0)), min_size=1, max_size=3),
+    st.lists(st.tuples(st.floats(0.1, 1e3), st.floats(0.3, 1.0)), min_size=1, max_size=2),
     st.booleans(),
 )
+@example(points=[(12.0, 1.0), (76.0, 1.0)], path=False)
 def test_what_is_written_of_a_ceiling_lies_on_no_point(
     points: list[tuple[float, float]], path: bool
 ) -> None:

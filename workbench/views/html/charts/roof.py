@@ -311,7 +311,8 @@ def _texts_of(roofs: Sequence[Roof], levels: Sequence[Level], view: _Window) -> 
     low, high = view.y
     for roof in roofs:
         y = (math.log10(roof.flops) - low) / (high - low)
-        sides = [(x, side) for x, side in ((1.0, "right"), (0.72, "center"), (0.5, "center"))]
+        # The first, third and last lie so far apart that no point touches two of them.
+        sides = ((1.0, "right"), (0.72, "center"), (0.5, "center"), (0.0, "left"))
         places = [(x, side, y, anchor) for anchor in ("bottom", "top") for x, side in sides]
         out.append(RoofText((peak_text(roof),), tuple(places)))
     slopes = tuple(
