@@ -302,7 +302,9 @@ def environment() -> jinja2.Environment:
         extensions=["jinja2.ext.i18n"],
     )
     env.globals |= {"_": _, "gettext": _, "ngettext": ngettext, "titles": titles, "tongue": tongue}
-    env.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "sort_keys": False}
+    # Letters as they are: escaped, Chinese would take twice the bytes.
+    plain = {"separators": (",", ":"), "sort_keys": False, "ensure_ascii": False}
+    env.policies["json.dumps_kwargs"] = plain
     env.filters |= _FILTERS
     env.globals["tool_version"] = __version__
     env.globals["policy"] = POLICY
