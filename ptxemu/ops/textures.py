@@ -159,6 +159,8 @@ def _fetched(
         if texture.as_float:
             grain = _grain(texture)
             total = (total if weight is None else np.floor(total + 0.5)) / grain
+            # Signed texels reach below -1 (-128 of 127): weighed as they are, the sum stops there.
+            total = np.maximum(total, -1)
         if gives == "f32":
             yield narrow(np.atleast_2d(total).astype(np.float64))
         else:
@@ -191,7 +193,7 @@ def _number(texture: Texture, texels: Array) -> Array:
     if not texture.as_float:
         return wide
     most, grain = CHANNELS[texture.dtype][1], _grain(texture)
-    return np.maximum(wide * grain / most, -grain)
+    return wide * grain / most
 
 
 def _taps(texture: Texture, at: tuple[Array, ...]) -> Iterator[tuple[Ints, Array, Ints | None]]:
