@@ -328,6 +328,12 @@ def test_without_a_time_the_step_is_told_by_the_count_that_costs_most(
         "hunk 1 (line 38)",
         "shared wavefronts 102 M → 69.2 M (−32.0%)",
     ]
+    # The same counts beside times that were measured elsewhere, which went their way or another.
+    slow, fast = make_timing(438e-6), make_timing(317e-6)
+    told = story(old, new, old_time=slow, new_time=fast)
+    assert "faster than v2. Shared wavefronts fell 102 M → 69.2 M" in told.sentence
+    told = story(old, new, old_time=fast, new_time=slow)
+    assert "slower than v2. Shared wavefronts" not in told.sentence
 
 
 def test_what_took_no_room_is_no_reason_of_fewer_warps() -> None:

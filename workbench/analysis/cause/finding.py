@@ -168,7 +168,7 @@ def find_cause(
         )
     if _hidden(proofs):
         proofs[:2] = proofs[1::-1]
-    if comparison.speed is None:
+    if comparison["duration"].delta is None:
         proofs = _counted(old, comparison, place)
     return Cause(
         proofs=tuple(proofs),
@@ -215,13 +215,18 @@ def _hidden(proofs: Sequence[Proof]) -> bool:
 def _counted(
     old: Profile, comparison: Comparison, place: Callable[[Delta, str], Origin]
 ) -> list[Proof]:
-    """Without a time: the count whose change takes the SMs longest, at their peak."""
-    scale = Scale(old, comparison)
+    """Of profiles without a duration: the count whose change takes the SMs longest, at their peak.
+
+    Where the times were measured elsewhere, it goes their way.
+    """
+    scale, speed = Scale(old, comparison), comparison.speed
+    way = speed.new_s - speed.old_s if speed is not None else 0.0
     costs = [
         (cost, delta)
         for delta in (comparison[name] for name in (*WAITS, "instructions"))
         if delta.delta is not None
         and delta.moved
+        and way * delta.delta >= 0
         and tells(delta)
         and (cost := scale.cycles(delta.id, abs(delta.delta)))
     ]
