@@ -16,7 +16,7 @@ __all__ = ["project"]
 
 @needs_compiler
 @pytest.mark.slow
-def test_what_the_tutorial_shows_is_what_the_editor_is_told(project: Path) -> None:  # noqa: F811
+def test_what_the_tutorial_shows_is_what_the_editor_is_told(project: Path) -> None:
     page = (REPO / "docs" / "tutorial-edit.md").read_text(encoding="utf-8")
     recorded, lens, edit, moved, at, wrong = re.findall(r"^```text\n(.*?)\n^```", page, re.S | re.M)
     assert edit.strip() == f"__shared__ float {CONFLICTS[1]};"
