@@ -321,7 +321,7 @@ def test_without_a_time_the_step_is_told_by_the_count_that_costs_most(
     )
     told = story(old, new)
     assert told.sentence.startswith(
-        "v2 and v3 do not both have a time. Shared wavefronts fell 102 M → 69.2 M (−32.0%), "
+        "Shared wavefronts fell 102 M → 69.2 M (−32.0%), "
         "linked to hunk 1 (line 38)."
     )
     assert [stop.text for stop in told.strip[:2]] == [

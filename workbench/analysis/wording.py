@@ -395,7 +395,8 @@ def tell(
     clauses = [
         precise,
         data_words(cause.doubts),
-        _speed(comparison),
+        # Where there is no time, what was counted comes first; the head of a step says so as well.
+        "" if comparison.speed is None and cause.proofs else _speed(comparison),
         _unseen(comparison),
         _set_of_kernels(comparison),
         _by_kernel(comparison),
