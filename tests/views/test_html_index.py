@@ -139,7 +139,7 @@ def test_a_version_without_a_time_has_none_and_not_zero(tmp_path: Path) -> None:
     assert told.rungs and {rung.seconds for rung in told.rungs} == {None}
     assert told.fastest_speed is None and told.fastest_time == ""
     ((path, view),) = study_views([msgspec.to_builtins(told)])
-    assert (view.bars, view.libraries, view.said) == ((), (), "")
+    assert (view.bars, view.libraries, view.said) == ([], [], "")
     assert "0.00 s" not in render("study.html", path, view=view)
 
 
@@ -196,7 +196,7 @@ def test_a_long_index_has_pages_and_every_study_is_on_one_of_them() -> None:
     assert dict(paged(whole)) == {"index.html": whole}  # a short one is one page, without others
     pages = dict(paged(whole, 12))
     assert list(pages) == ["index.html", "index-2.html", "index-3.html", "index-4.html"]
-    assert tuple(line for page in pages.values() for line in page.studies) == whole.studies
+    assert [line for page in pages.values() for line in page.studies] == whole.studies
     assert [page.here for page in pages.values()] == [1, 2, 3, 4]
     for path, page in pages.items():
         leaf = page.leaves[page.here - 1]

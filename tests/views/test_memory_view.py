@@ -16,7 +16,8 @@ from workbench.model import LineKey, Profile
 from workbench.project import find_project
 from workbench.store import Store
 from workbench.views.html.build import build_report
-from workbench.views.html.charts.drawn import Drawing, Glyph, MemoryView, memory_view
+from workbench.views.html.charts.drawn import Drawing, memory_view
+from workbench.views.html.page import View
 
 #: Counters of all levels; names as in the recorded profiles.
 CHIP = {
@@ -42,11 +43,11 @@ def anchor(side: int, key: LineKey) -> str:
     return f"#{'old-' if side == 0 else ''}L{key[1]}"
 
 
-def view(*sides: MemoryChart) -> MemoryView:
+def view(*sides: MemoryChart) -> View:
     return memory_view(sides, ("v2", "v3")[: len(sides)], anchor)
 
 
-def shape(sides: tuple[MemoryChart, ...], name: str) -> Glyph:
+def shape(sides: tuple[MemoryChart, ...], name: str) -> View:
     every = [s for hop in Drawing(sides, anchor).hops() for s in hop.shapes]
     return next(each for each in every if each.href == f"#flow-{name}")
 
@@ -69,24 +70,24 @@ def test_arrows_are_as_wide_as_their_bytes_on_one_scale_for_both_sides() -> None
 def test_loads_point_to_the_sm_and_stores_away_from_it() -> None:
     sides = (chart(),)
     for name, towards in (("global_loads", -1), ("global_stores", 1), ("dram_reads", -1)):
-        path = shape(sides, name).bands[1].path
+        path = shape(sides, name).bands[1][0]
         xs = [float(x) for x in re.findall(r"[ML]([\d.]+) ", path)]
         assert (xs[3] - xs[0]) * towards > 0, name  # the head against the tail
 
 
 def test_what_is_unknown_is_dashed_and_what_is_zero_is_a_line() -> None:
     sides = (chart(),)
-    assert shape(sides, "dram_writes").bands[1].tone == "unknown"
-    assert [word.text for word in shape(sides, "dram_writes").words][2] == "unknown"
-    assert shape(sides, "l2_writes").bands[1].tone == "zero"
-    assert [word.text for word in shape(sides, "l2_writes").words][2] == "0 B"
+    assert shape(sides, "dram_writes").bands[1][1] == "unknown"
+    assert shape(sides, "dram_writes").words[2][2] == "unknown"
+    assert shape(sides, "l2_writes").bands[1][1] == "zero"
+    assert shape(sides, "l2_writes").words[2][2] == "0 B"
 
 
 def test_colours_are_quarters_of_peak() -> None:
     name = "l1tex__m_xbar2l1tex_read_sectors.sum.pct_of_peak_sustained_elapsed"
     for percent, tone in ((10.0, "p0"), (30.0, "p1"), (74.0, "p2"), (100.0, "p3")):
-        assert shape((chart(**{name: percent}),), "l2_reads").bands[1].tone == tone
-    assert shape((chart(),), "l2_reads").bands[1].tone == "p"  # amount known, share not
+        assert shape((chart(**{name: percent}),), "l2_reads").bands[1][1] == tone
+    assert shape((chart(),), "l2_reads").bands[1][1] == "p"  # amount known, share not
 
 
 def test_rows_lead_to_lines_and_counters() -> None:

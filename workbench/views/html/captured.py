@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -46,6 +45,7 @@ from workbench.views.html.page import (
     PageCount,
     Rendered,
     ReportFile,
+    View,
     digest,
     launch_page,
     neighbours,
@@ -54,9 +54,6 @@ from workbench.views.html.page import (
 from workbench.views.html.parts import once, profiled
 from workbench.views.html.site import Site
 from workbench.views.sheets.program import row_names
-
-if TYPE_CHECKING:
-    from workbench.views.html.pages.diff import DiffView
 
 # --- report files -----------------------------------------------------------------------
 
@@ -338,7 +335,7 @@ class _Compared:
         self.name = f"{old.name} → {new.name}"
         self.folder = program_folder(old.asked, new.asked)
         self.home = f"{self.folder}/index.html"
-        self._views: dict[int, DiffView] = {}
+        self._views: dict[int, View] = {}
 
     @cached_property
     def difference(self) -> ProgramDifference:
@@ -376,7 +373,7 @@ class _Compared:
         new, old = self.sides[1].page_of(row.new), self.sides[0].page_of(row.old)
         return f"../../{new or old}" if new or old else ""
 
-    def view(self, number: int) -> DiffView:
+    def view(self, number: int) -> View:
         """The page of one kernel's step, made once: the comparison quotes its panel."""
         from workbench.views.html.pages.diff import diff_view
 

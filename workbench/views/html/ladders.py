@@ -397,13 +397,12 @@ def _render_ladder(
     ladder: Ladder, pairs: list[Link], strips: Callable[[], Mapping[StepName, Strip]], path: str
 ) -> Rendered:
     from workbench.views.html.pages.index import summarize
-    from workbench.views.html.pages.ladder import ladder_view, render_ladder
+    from workbench.views.html.pages.ladder import ladder_view
+    from workbench.views.html.render import render
 
-    view = ladder_view(ladder, pairs, strips())
-    notices = (*view.head.notices, *_untold(ladder))
-    view = replace(view, head=replace(view.head, pages=tuned_links(ladder), notices=notices))
+    view = ladder_view(ladder, pairs, strips(), tuned_links(ladder), _untold(ladder))
     return Rendered(
-        html=render_ladder(path, view),
+        html=render("ladder.html", path, view=view),
         summary=msgspec.to_builtins(summarize(ladder, (link.href for link in pairs))),
     )
 

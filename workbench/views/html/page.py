@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -24,6 +25,14 @@ LADDERS, REPORTS, PROGRAMS, SHARED = "ladder", "report", "program", "site"
 #: The file beside a page is a script that assigns one value: a page opened from a disk may
 #: load that, and a page of fetched JSON would need a server.
 _CODE = b"window.workbenchCode="
+
+
+class View(SimpleNamespace):
+    """What a template shows, of a page or of a row on one, under the names that it uses."""
+
+    def but(self, **changes: object) -> View:
+        """The same with changes."""
+        return View(**{**vars(self), **changes})
 
 
 class Rendered(Record, frozen=True):

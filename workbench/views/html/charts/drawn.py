@@ -16,12 +16,10 @@ from workbench import units
 from workbench.analysis.course import Course, Lane, telling
 from workbench.analysis.limits.memory import MemoryChart, Place, Transfer, Unit, shown
 from workbench.language import N_, _
-from workbench.model import Launch, LineKey, Record
-from workbench.views.html.page import Link
+from workbench.model import Launch, LineKey
+from workbench.views.html.page import Link, View
 from workbench.views.html.parts import CounterCell, cell, percent
 from workbench.views.sheets.memory import (
-    FlowRow,
-    LevelRow,
     amount,
     arrow,
     flow_rows,
@@ -46,38 +44,8 @@ _HOPS: tuple[tuple[str, tuple[Place, ...], tuple[Place, ...]], ...] = (
 )
 
 
-class Band(Record, frozen=True):
-    """A side's part of an arrow: an SVG path and its classes."""
-
-    path: str
-    tone: str
-
-
-class Words(Record, frozen=True):
-    """A text in the drawing."""
-
-    x: str
-    y: str
-    text: str
-    tone: str = ""
-
-
-class Glyph(Record, frozen=True):
-    """An arrow or a place: a link to its row or counter that lights up lines of the source."""
-
-    href: str
-    label: str
-    lines: str = ""  # of a place; an arrow has its row's
-    bands: tuple[Band, ...] = ()
-    words: tuple[Words, ...] = ()
-
-
-class Hop(Record, frozen=True):
-    """One of the three drawings."""
-
-    title: str
-    size: str
-    shapes: tuple[Glyph, ...]
+#: A side's part of an arrow, or of a place: an SVG path and its classes.
+Band = tuple[str, str]
 
 
 class _Stretch(NamedTuple):
@@ -140,8 +108,11 @@ class Drawing:
 
     # --- shapes --------------------------------------------------------------------
 
-    def hops(self) -> tuple[Hop, ...]:
-        """The three drawings; the second and third begin where the L1 does."""
+    def hops(self) -> list[View]:
+        """The three drawings; the second and third begin where the L1 does.
+
+        Their shapes are arrows and places: links to a row or counter, that light up lines.
+        """
         whole = self._places["sm"].height + 2
         out = []
         for number, (title, left, right) in enumerate(_HOPS):
@@ -167,13 +138,13 @@ class Drawing:
                 shapes.append(self._upward(copies))
             top = 0.0 if first else self._places["l1"].y - 1
             size = f"0 {_number(top)} {_WIDTH} {_number(whole - top)}"
-            out.append(Hop(title=_(title), size=size, shapes=tuple(shapes)))
-        return tuple(out)
+            out.append(View(title=_(title), size=size, shapes=shapes))
+        return out
 
     def _has(self, place: Place) -> bool:
         return place in self._places
 
-    def _box(self, place: Place, x: float, width: float, *, named: bool) -> Glyph:
+    def _box(self, place: Place, x: float, width: float, *, named: bool) -> View:
         y, height = self._places[place]
         level = next(row for row in level_rows(self._sides) if row.place == place)
         sides = [each for side in self._sides for each in side.levels if each.place == place]
@@ -181,31 +152,31 @@ class Drawing:
         touching = [row for row in self._flows if place in (row[0].start, row[0].end)]
         rates = {_("hit rate"): level.hits, _("of peak"): level.busy}
         said = ", ".join(f"{name} {arrow(texts)}" for name, texts in rates.items() if any(texts))
-        bands = [Band(path=_rectangle(x, y, width, height), tone="box")]
+        bands = [(_rectangle(x, y, width, height), "box")]
         part = height / len(sides)
         for number, side in enumerate(sides) if named else ():
             if side.throughput is not None:
                 was = " was" if number + 1 < len(sides) else ""
                 edge = _rectangle(x, y + number * part, 4, part)
-                bands.append(Band(path=edge, tone=f"{_tone(side.throughput / 100)}{was}"))
+                bands.append((edge, f"{_tone(side.throughput / 100)}{was}"))
         texts = [(word, "b") for word in level.title.split()]
         for name, values in rates.items():
             if any(values):
                 *before, last = dict.fromkeys(values)
                 texts += [(name, "s"), *((f"{text} →", "") for text in before), (last, "")]
-        words = tuple(
-            Words(x=_number(x + 10), y=_number(y + 17 + n * _TEXT), text=text, tone=tone)
+        words = [
+            (_number(x + 10), _number(y + 17 + n * _TEXT), text, tone)
             for n, (text, tone) in enumerate(texts)
-        )
-        return Glyph(
+        ]
+        return View(
             href=f"{self._counters}{identity}" if identity and named else "",
             label=f"{level.title}: {said}" if said else level.title,
             lines=self.lit(touching),
-            bands=tuple(bands),
+            bands=bands,
             words=words if named else (),
         )
 
-    def _across(self, flows: Sequence[Transfer], left: float, y: float, outward: bool) -> Glyph:
+    def _across(self, flows: Sequence[Transfer], left: float, y: float, outward: bool) -> View:
         right = _WIDTH - _BOX - 8
         ends = (left, right) if outward else (right, left)
         middle = y + 17 + (_ROW - 40) / 2
@@ -215,7 +186,7 @@ class Drawing:
         ]
         return self._shape(flows, bands, (left, right), (y + 13, y + _ROW - 11))
 
-    def _upward(self, flows: Sequence[Transfer]) -> Glyph:
+    def _upward(self, flows: Sequence[Transfer]) -> View:
         shared = self._places["shared"]
         top, bottom = shared.y + shared.height, self._places["l1"].y
         x = _WIDTH - _BOX / 2
@@ -231,7 +202,7 @@ class Drawing:
         bands: Sequence[Band],
         across: tuple[float, float],
         down: tuple[float, float],
-    ) -> Glyph:
+    ) -> View:
         """An arrow with its name and share at the upper height, its amounts at the lower one."""
         row = self._texts[flows[-1].id]
         known = any(flow.amount is not None for flow in flows)
@@ -242,17 +213,18 @@ class Drawing:
         whole = _rectangle(across[0], down[0] - 13, wide, high)
         left, right = map(_number, across)
         upper, lower = map(_number, down)
-        return Glyph(
+        return View(
             href=f"#{self._prefix}flow-{row.id}",
             label=_("{flow}, {way}: {amounts}; of peak {shares}").format(
                 flow=row.title, way=row.way, amounts=amounts, shares=arrow(row.shares)
             ),
-            bands=(Band(path=whole, tone="hit"), *bands),
-            words=(
-                Words(x=left, y=upper, text=row.title),
-                Words(x=right, y=upper, text=arrow(list(map(_rough, flows))), tone="e s"),
-                Words(x=left, y=lower, text=amounts.replace(f" {plural}", ""), tone="b"),
-            ),
+            lines="",  # its row has them
+            bands=[(whole, "hit"), *bands],
+            words=[
+                (left, upper, row.title, ""),
+                (right, upper, arrow(list(map(_rough, flows))), "e s"),
+                (left, lower, amounts.replace(f" {plural}", ""), "b"),
+            ],
         )
 
     @staticmethod
@@ -269,7 +241,7 @@ class Drawing:
         if not flow.amount:
             kind = "unknown" if flow.amount is None else "zero"
             path = f"M{_number(x0)} {_number(y0)}L{_number(x1)} {_number(y1)}"
-            return Band(path=path, tone=f"{kind} {tone}".strip())
+            return path, f"{kind} {tone}".strip()
         most = _THICK if not self._two else _THICK / 2 - 3
         half = max(most * flow.amount / self._most[flow.unit], _LEAST) / 2
         length = abs(x1 - x0) + abs(y1 - y0)
@@ -284,7 +256,7 @@ class Drawing:
             for a, b in points
         )
         path = "L".join(f"{_number(x)} {_number(y)}" for x, y in corners)
-        return Band(path=f"M{path}z", tone=f"{_tone(flow.share)} {tone}".strip())
+        return f"M{path}z", f"{_tone(flow.share)} {tone}".strip()
 
     @property
     def _two(self) -> bool:
@@ -337,13 +309,6 @@ def _rectangle(x: float, y: float, width: float, height: float) -> str:
 
 # --- tables ---------------------------------------------------------------------------
 
-_LIMITS = (
-    "occupancy_limit_registers",
-    "occupancy_limit_shared",
-    "occupancy_limit_warps",
-    "occupancy_limit_blocks",
-    "occupancy_limit_barriers",
-)
 #: Row title, then the counters for: instructions, requests, sectors or wavefronts, per request,
 #: efficiency, excess. "" leaves a cell empty.
 _ACCESSES = (
@@ -390,31 +355,6 @@ _ACCESSES = (
 _NAMED = 4
 
 
-class ChartRow(Record, frozen=True):
-    """A row of the memory chart's table: the flow, who asks for it, the counter to read on.
-
-    `lit` are the ids of lines that light up with it.
-    """
-
-    flow: FlowRow
-    lines: tuple[Link, ...]
-    more: str
-    lit: str
-    counter: str
-    made_of: str
-
-
-class MemoryView(Record, frozen=True):
-    """The memory chart: drawings, their scale, and the same as a table with a head a side."""
-
-    prefix: str
-    hops: tuple[Hop, ...]
-    heads: tuple[str, ...]
-    rows: tuple[ChartRow, ...]
-    levels: tuple[LevelRow, ...]
-    scale: str
-
-
 #: A row of the table of accesses; None where a kind of access has no such counter.
 AccessRow = tuple[str, tuple[CounterCell | None, ...]]
 
@@ -435,8 +375,8 @@ def memory_view(
     anchor: Anchor,
     prefix: str = "",
     counters: str = "#",
-) -> MemoryView:
-    """The memory chart of one profile or of two.
+) -> View:
+    """The memory chart of one profile or of two, and the same as a table.
 
     Args:
         sides: One, or the old and the new one.
@@ -456,28 +396,23 @@ def memory_view(
         ]
         more = len(links) - _NAMED
         rows.append(
-            ChartRow(
+            View(
                 flow=words,
-                lines=tuple(links[:_NAMED]),
+                lines=links[:_NAMED],
                 more=_("and {n} more").format(n=units.count(more)) if more > 0 else "",
-                lit=drawing.lit([flows]),
+                lit=drawing.lit([flows]),  # the ids of lines that light up with it
                 counter=f"{counters}{last.counter}" if last.counter else "",
                 made_of=next((flow.ncu for flow in reversed(flows) if flow.ncu), ""),
             )
         )
-    return MemoryView(
+    return View(
         prefix=prefix,
         hops=drawing.hops(),
-        heads=tuple(labels),
-        rows=tuple(rows),
+        heads=labels,
+        rows=rows,
         levels=level_rows(sides),
         scale=drawing.scale(),
     )
-
-
-def limits(launch: Launch) -> tuple[CounterCell, ...]:
-    """Blocks per SM by each resource; the least one binds."""
-    return tuple(each for counter in _LIMITS if not (each := cell(launch, counter)).missing)
 
 
 # --- over the run ---------------------------------------------------------------------
@@ -486,29 +421,11 @@ def limits(launch: Launch) -> tuple[CounterCell, ...]:
 _POINTS, _HEIGHT = 128, 100
 
 
-class Area(NamedTuple):
-    """A side's series: an SVG path of so many points, and its part of the longer run."""
-
-    lane: Lane
-    path: str
-    points: int
-    share: float
-
-
 #: One series of all sides; None where a side was not sampled for it.
-LaneRow = tuple[Area | None, ...]
+LaneRow = tuple[View | None, ...]
 
 
-class TimelineView(Record, frozen=True):
-    """The rows of throughputs and of warp states, and what the sides are."""
-
-    heads: tuple[str, ...]
-    throughputs: tuple[LaneRow, ...]
-    states: tuple[LaneRow, ...]
-    note: str
-
-
-def timeline_view(sides: Sequence[Course], labels: Sequence[str]) -> TimelineView:
+def timeline_view(sides: Sequence[Course], labels: Sequence[str]) -> View:
     """One run, or the old and the new one on one scale of time.
 
     Args:
@@ -520,8 +437,8 @@ def timeline_view(sides: Sequence[Course], labels: Sequence[str]) -> TimelineVie
         f"{label + ' ' if label else ''}{units.quantity(side.seconds, 's')}"
         for label, side in zip(labels, sides, strict=True)
     ]
-    return TimelineView(
-        heads=tuple(labels),
+    return View(
+        heads=labels,
         throughputs=_rows(throughputs, [side.throughputs for side in sides], sides),
         states=_rows(telling(sides), [side.states for side in sides], sides),
         note=_("From the kernel’s start to its end, {runs}; heights are 0 to 100%.").format(
@@ -534,19 +451,19 @@ def _rows(
     titles: Iterable[str], lanes: Sequence[Sequence[Lane]], sides: Sequence[Course]
 ) -> tuple[LaneRow, ...]:
     longest = max(side.seconds for side in sides)
-    rows = []
-    for title in titles:
+
+    def row(title: str) -> LaneRow:
         own = [next((lane for lane in side if lane.title == title), None) for side in lanes]
-        rows.append(
-            tuple(
-                _area(lane, side.seconds / longest) if lane is not None else None
-                for lane, side in zip(own, sides, strict=True)
-            )
+        return tuple(
+            _area(lane, side.seconds / longest) if lane is not None else None
+            for lane, side in zip(own, sides, strict=True)
         )
-    return tuple(rows)
+
+    return tuple(map(row, titles))
 
 
-def _area(lane: Lane, share: float) -> Area:
+def _area(lane: Lane, share: float) -> View:
+    """A side's series: an SVG path of so many points, and its part of the longer run."""
     merged = math.ceil(len(lane.values) / _POINTS)
     parts = [lane.values[n : n + merged] for n in range(0, len(lane.values), merged)]
     known = [[value for value in part if value is not None] for part in parts]
@@ -556,4 +473,5 @@ def _area(lane: Lane, share: float) -> Area:
     for height in heights:
         path.append(f"v{at - height}h1" if height != at else "h1")
         at = height
-    return Area(lane, f"{''.join(path)}V{_HEIGHT}z", len(parts), share)
+    path.append(f"V{_HEIGHT}z")
+    return View(lane=lane, path="".join(path), points=len(parts), share=share)

@@ -13,8 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from msgspec.structs import replace
-
 from workbench import units
 from workbench.analysis.attribution import LineShare, Part
 from workbench.analysis.code import code_of
@@ -23,12 +21,12 @@ from workbench.analysis.limits.limit import stall_words
 from workbench.analysis.listing import CodeDiff, HunkCode
 from workbench.analysis.story import Step, Story, excerpt, leading
 from workbench.analysis.weight import TELLING
-from workbench.analysis.wording import Chapter, Fact, Passage, Row, Tie, Title
+from workbench.analysis.wording import Chapter, Fact, Passage, Row, Tie
 from workbench.counters import catalog
 from workbench.language import _, ngettext
-from workbench.model import Number, Profile, Record
-from workbench.views.html.code.hunks import Chunk, DiffCode
-from workbench.views.html.page import Link
+from workbench.model import Number, Profile
+from workbench.views.html.code.hunks import DiffCode
+from workbench.views.html.page import Link, View
 from workbench.views.html.parts import percent, width
 
 # --- links ----------------------------------------------------------------------------
@@ -53,35 +51,6 @@ def line_link(line: LineShare, anchor: Anchor) -> Link | None:
 _PATHS = 2
 
 
-class WaitLink(Record, frozen=True):
-    """Which line waited for which, `via` what, and how much time that is."""
-
-    waited: Link
-    blamed: Link
-    via: str
-    amount: str
-
-
-class LinkRow(Record, frozen=True):
-    """A number that a part is linked to; the bar is its share of the whole change."""
-
-    number: Row
-    title: str
-    meaning: str
-    width: str
-    share: str
-    note: str = ""
-    where: Link | None = None
-    paths: tuple[WaitLink, ...] = ()
-
-
-class LinkGroup(Record, frozen=True):
-    """The numbers of one part: a hunk's own lines, a symbol, the launch, elsewhere."""
-
-    title: Title
-    rows: tuple[LinkRow, ...]
-
-
 class Links:
     """The links of one step as its story tells them, passage by passage.
 
@@ -94,32 +63,32 @@ class Links:
         self._story = story
         self._anchor = anchor
 
-    def of(self, passage: Passage) -> tuple[LinkGroup, ...]:
-        """A hunk's own lines and its symbols, or launches and what nothing explains."""
-        return tuple(
-            LinkGroup(title=tie.title, rows=tuple(self._rows(tie))) for tie in passage.ties
-        )
+    def of(self, passage: Passage) -> list[View]:
+        """Groups of numbers: of a hunk's own lines and its symbols, or of launches and the rest."""
+        return [View(title=tie.title, rows=list(self._rows(tie))) for tie in passage.ties]
 
-    def _rows(self, tie: Tie) -> Iterable[LinkRow]:
+    def _rows(self, tie: Tie) -> Iterable[View]:
+        """The numbers that a part is linked to; a bar is its share of the whole change."""
         numbers = list(tie.rows)
         if tie.time is not None and self._story.time is not None:
             yield self._time(numbers.pop(0), tie.time, self._story.time)
         yield from map(self._counter, numbers, tie.facts)
 
-    def _time(self, number: Row, part: TimePart, split: TimeSplit) -> LinkRow:
+    def _time(self, number: Row, part: TimePart, split: TimeSplit) -> View:
         share = part.delta_s / split.delta_s if split.delta_s else 0.0
-        return LinkRow(
+        return View(
             number=number,
             title=_("Time"),
             meaning=_("An estimate: warp samples on the lines, times the duration."),
             width=width(abs(part.delta_s) / _largest(abs(p.delta_s) for p in split.parts)),
             share=_share(share if 0 < share <= 1 else None),
             note=_(", ").join(f"{stall.title} {stall.amount}" for stall in number.stalls),
-            paths=tuple(self._path(path) for path in _proofs(part, split)),
+            where=None,
+            paths=[self._path(path) for path in _proofs(part, split)],
         )
 
-    def _path(self, path: WaitPath) -> WaitLink:
-        return WaitLink(
+    def _path(self, path: WaitPath) -> View:
+        return View(
             waited=self._line(path.waited),
             blamed=self._line(path.blamed),
             via=path.via,
@@ -131,9 +100,9 @@ class Links:
         words = line_words(side, number)
         return Link(text=words, href=self._anchor(side, line.file, number) if number else "")
 
-    def _counter(self, number: Row, fact: Fact) -> LinkRow:
+    def _counter(self, number: Row, fact: Fact) -> View:
         part = fact.part
-        return LinkRow(
+        return View(
             number=number,
             title=number.title,
             meaning=catalog()[number.id].meaning,
@@ -141,6 +110,7 @@ class Links:
             share=_share(number.share),
             note=_via(part.lines),
             where=self._where(part),
+            paths=(),
         )
 
     def _where(self, part: Part) -> Link | None:
@@ -194,20 +164,6 @@ Pair = tuple[int | None, int | None]
 Anchor = Callable[[int, str, int | None], str]
 
 
-class HunkMachine(Record, frozen=True):
-    """One hunk's machine code; `key` finds its rows in the file beside the page.
-
-    `kernel` is said where there are several; `words` are sizes, `classes` opcodes that came,
-    went, or changed in number; `left_out` what the rows leave out.
-    """
-
-    key: str
-    kernel: str
-    words: str
-    classes: str
-    left_out: str
-
-
 class Machine:
     """The machine code of a step, hunk by hunk.
 
@@ -229,7 +185,7 @@ class Machine:
         # A line has ten instructions and more. Not held: who knows the anchors holds the step.
         anchor = lru_cache(maxsize=None)(anchor)
         several = len({one.code.kernel for one in codes}) > 1
-        self._views: dict[int, list[HunkMachine]] = {}
+        self._views: dict[int, list[View]] = {}
         self.beside: dict[str, dict[str, object]] = {}
         left = _ALL_ROWS
         for one in codes:
@@ -239,8 +195,8 @@ class Machine:
             self.beside[key] = {"rows": self._rows(one, rows, anchor)}
             every = len(one.code.rows) or one.code.old.instructions + one.code.new.instructions
             hidden = every - len(rows)
-            view = HunkMachine(
-                key=key,
+            view = View(
+                key=key,  # finds its rows in the file beside the page
                 kernel=one.code.kernel if several else "",
                 words=_sizes(one.code),
                 classes=_changes(one.code),
@@ -248,9 +204,9 @@ class Machine:
             )
             self._views.setdefault(one.hunk, []).append(view)
 
-    def of(self, hunk: int) -> tuple[HunkMachine, ...]:
+    def of(self, hunk: int) -> list[View]:
         """The machine code of one hunk, kernel by kernel; none where it has no instruction."""
-        return tuple(self._views.get(hunk, ()))
+        return self._views.get(hunk, [])
 
     def _rows(self, one: HunkCode, rows: Sequence[Pair], anchor: Anchor) -> list[object]:
         times = [listing.seconds for listing in one.listings]
@@ -371,46 +327,12 @@ _NUMBERS = 8
 _SAYS = re.compile(r"^(?!//|/\*|\*|#\s*$).*[A-Za-z_]\w")
 
 
-class HunkCard(Record, frozen=True):
-    """A hunk that can move a counter: its code and what it is linked to.
-
-    `name` is the line that says what it is about, `brief` what it did, in a few words.
-    """
-
-    id: int
-    name: str
-    brief: str
-    place: str
-    file: str
-    moved: bool
-    symbols: tuple[str, ...]
-    code: tuple[Chunk, ...]
-    groups: tuple[LinkGroup, ...]
-    more: tuple[LinkGroup, ...]
-    machine: tuple[HunkMachine, ...]
-    left_out: str
-
-
-class Cards(Record, frozen=True):
+def hunk_cards(step: Step, code: DiffCode, links: Links, machine: Machine) -> View:
     """The hunks that can move a counter, those that matter most first.
 
-    `shown` stand open, `folded` under their headings; `smaller` and `without` (of which no
-    counter tells anything) are folded together.
+    As many stand open (`shown`) as a reader can take in, others are `folded` under their headings;
+    `smaller` and `without` (of which no counter tells anything) are folded together.
     """
-
-    shown: tuple[HunkCard, ...] = ()
-    folded: tuple[HunkCard, ...] = ()
-    smaller: tuple[HunkCard, ...] = ()
-    without: tuple[HunkCard, ...] = ()
-
-    @property
-    def every(self) -> tuple[HunkCard, ...]:
-        """All of them, in this order."""
-        return (*self.shown, *self.folded, *self.smaller, *self.without)
-
-
-def hunk_cards(step: Step, code: DiffCode, links: Links, machine: Machine) -> Cards:
-    """The hunks as they are ranked; as many stand open as a reader can take in."""
     story = step.story
     speaking = [chapter for chapter in leading(story) if chapter.ties]
     silent = [chapter for chapter in story.chapters if not chapter.ties]
@@ -422,11 +344,13 @@ def hunk_cards(step: Step, code: DiffCode, links: Links, machine: Machine) -> Ca
         if shown and rows > _ROWS_OPEN:
             break
         shown += 1
-    return Cards(
-        shown=tuple(cards[:shown]),
-        folded=tuple(cards[shown : shown + _FOLDED]),
-        smaller=tuple(cards[shown + _FOLDED :]),
-        without=tuple(_card(step, chapter, code, links, machine) for chapter in silent),
+    without = [_card(step, chapter, code, links, machine) for chapter in silent]
+    return View(
+        every=[*cards, *without],
+        shown=cards[:shown],
+        folded=cards[shown : shown + _FOLDED],
+        smaller=cards[shown + _FOLDED :],
+        without=without,
     )
 
 
@@ -445,20 +369,23 @@ def _name(step: Step, chapter: Chapter) -> str:
     return ""
 
 
-def _brief(groups: tuple[LinkGroup, ...]) -> str:
+def _brief(groups: list[View]) -> str:
     """The first numbers that a hunk is linked to: ``Time −157 µs, Instructions −496 M``."""
     rows = [row for group in groups for row in group.rows]
-    chosen = dict.fromkeys([*[row for row in rows if row.number.id == "duration"][:1], *rows[:2]])
-    return _(", ").join(f"{row.title} {row.number.amount}" for row in list(chosen)[:2])
+    chosen: list[View] = []
+    for row in [*[row for row in rows if row.number.id == "duration"][:1], *rows[:2]]:
+        chosen += [row] * (row not in chosen)
+    return _(", ").join(f"{row.title} {row.number.amount}" for row in chosen[:2])
 
 
-def _card(step: Step, chapter: Chapter, code: DiffCode, links: Links, machine: Machine) -> HunkCard:
+def _card(step: Step, chapter: Chapter, code: DiffCode, links: Links, machine: Machine) -> View:
+    """A hunk that can move a counter: its code and what it is linked to."""
     chapters = step.story.chapters
     several = len({c.hunk.new_file or c.hunk.old_file for c in chapters}) > 1
     hunk = chapter.hunk
     groups = links.of(chapter)
     shown, more = _cut(groups)
-    return HunkCard(
+    return View(
         id=hunk.id,
         name=_name(step, chapter),
         brief=_brief(groups),
@@ -474,7 +401,7 @@ def _card(step: Step, chapter: Chapter, code: DiffCode, links: Links, machine: M
     )
 
 
-def _cut(groups: tuple[LinkGroup, ...]) -> tuple[tuple[LinkGroup, ...], tuple[LinkGroup, ...]]:
+def _cut(groups: list[View]) -> tuple[list[View], list[View]]:
     """The groups that are shown before something is unfolded, and the rest of all of them."""
     shown, more = [], []
     left = _NUMBERS
@@ -482,7 +409,7 @@ def _cut(groups: tuple[LinkGroup, ...]) -> tuple[tuple[LinkGroup, ...], tuple[Li
         here = group.rows[: max(left, 0)]
         left -= len(group.rows) + 1
         if here:
-            shown.append(replace(group, rows=here))
+            shown.append(group.but(rows=here))
         if len(here) < len(group.rows):
-            more.append(replace(group, rows=group.rows[len(here) :]))
-    return tuple(shown), tuple(more)
+            more.append(group.but(rows=group.rows[len(here) :]))
+    return shown, more

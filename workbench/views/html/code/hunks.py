@@ -30,6 +30,7 @@ from workbench.views.html.code.lines import (
     pieces,
     words_at,
 )
+from workbench.views.html.page import View
 
 # --- rows -----------------------------------------------------------------------------
 # The markup is written here and not in a template: a page has hundreds of rows, and a
@@ -113,15 +114,6 @@ _KEYWORDS = {"if", "else", "for", "while", "do", "switch", "return", "case", "de
 
 #: Indices of a file on both sides, None where a side lacks it.
 FilePair = tuple[int | None, int | None]
-
-
-class WholeFile(Record, frozen=True):
-    """Both sides of a file from end to end; `cut`: without the lines that hunks show."""
-
-    id: str
-    title: str
-    chunks: tuple[Chunk, ...]
-    cut: bool = False
 
 
 class _File:
@@ -278,8 +270,11 @@ class DiffCode:
         names = {name for name in hunk.symbols if name.isidentifier()} - _KEYWORDS
         return self._chunks(file, sorted(wanted), names, hunk.id, own)
 
-    def whole(self) -> tuple[WholeFile, ...]:
-        """Every file from end to end; lines that no card addressed have their address here."""
+    def whole(self) -> list[View]:
+        """Both sides of every file; lines that no card addressed have their address here.
+
+        From end to end, or `cut`: without the lines that hunks show.
+        """
         out = []
         every = [
             list(range(len(file.rows))) if len(file.rows) <= _WHOLE else self._near(file)
@@ -293,8 +288,8 @@ class DiffCode:
             near = set(self._near(file, around)) if many else set(wanted)
             shown = [place for place in wanted if place in near and place not in left]
             chunks = self._chunks(file, shown, set(), 0, None, left)
-            out.append(WholeFile(id=f"whole-{rank}", title=file.title, chunks=chunks, cut=many))
-        return tuple(out)
+            out.append(View(id=f"whole-{rank}", title=file.title, chunks=chunks, cut=many))
+        return out
 
     def _in_cards(self, file: _File) -> dict[int, int]:
         """Places of changed rows that a card shows -> its hunk."""

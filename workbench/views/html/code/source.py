@@ -10,9 +10,7 @@ from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from html import escape
-from typing import Literal, NamedTuple
 
-import msgspec
 from markupsafe import Markup
 
 from ptxemu import files_of
@@ -26,6 +24,7 @@ from workbench.counters import catalog, line_metric
 from workbench.language import _, ngettext
 from workbench.model import Launch, LineKey, Number, Profile, Record, SourceFile, line_counters
 from workbench.views.html.code.lines import Cell, Gutter, coloured, gutters
+from workbench.views.html.page import View
 from workbench.views.html.parts import percent, width
 
 # A kernel's instructions, each tied to its source line: all of them as columns for the script.
@@ -42,41 +41,8 @@ _STEP = 16
 Columns = dict[str, object]
 
 
-class SassRow(Record, frozen=True):
-    """An instruction; `row` is its index, or -1 for a gap whose `operands` say what is left out."""
-
-    row: int
-    operands: str
-    offset: str = ""
-    label: str = ""
-    guard: str = ""
-    operation: str = ""
-    line: str = ""
-    href: str = ""
-    at: str = ""
-    samples: Markup = Markup("")
-    executed: str = ""
-    stall: str = ""
-
-
-class Sass(Record, frozen=True):
-    """The instructions of a launch: the hottest as rows, all of them as columns."""
-
-    rows: tuple[SassRow, ...]
-    count: int
-    columns: Columns
-
-
-class _Said(NamedTuple):
-    """What is said of instructions besides their text, by row; nothing of one that never ran."""
-
-    samples: list[Cell | None]
-    executed: list[str]
-    stall: list[str]
-
-
-def sass_view(launch: Launch, anchor: Callable[[LineKey], str], launches: int = 1) -> Sass:
-    """The instructions of a launch.
+def sass_view(launch: Launch, anchor: Callable[[LineKey], str], launches: int = 1) -> View:
+    """The instructions of a launch: the hottest as rows, all of them as columns.
 
     Args:
         launch: Holds the instruction table.
@@ -95,16 +61,16 @@ def sass_view(launch: Launch, anchor: Callable[[LineKey], str], launches: int = 
         for here in set(samples.values())
     }
     cells[None] = None
-    rows = range(count)
-    said = _Said(
-        samples=[cells[samples.get(row)] for row in rows],
-        executed=[counts[executed[row]] if row in executed else "" for row in rows],
-        stall=[worst.get(row, "") for row in rows],
+    # By row; nothing of one that never ran.
+    said = View(
+        samples=[cells[samples.get(row)] for row in range(count)],
+        executed=[counts[executed[row]] if row in executed else "" for row in range(count)],
+        stall=[worst.get(row, "") for row in range(count)],
     )
     hottest = _hottest(count, samples, executed, max(_FEWEST, _HOTTEST // launches))
     code = code_of(launch)
-    return Sass(
-        rows=tuple(_rows(launch, hottest, said, code, anchor)),
+    return View(
+        rows=list(_rows(launch, hottest, said, code, anchor)),
         count=count,
         columns=_columns(launch, hottest, said, code),
     )
@@ -113,10 +79,11 @@ def sass_view(launch: Launch, anchor: Callable[[LineKey], str], launches: int = 
 def _rows(
     launch: Launch,
     shown: list[int],
-    said: _Said,
+    said: View,
     code: KernelCode,
     anchor: Callable[[LineKey], str],
-) -> Iterator[SassRow]:
+) -> Iterator[View]:
+    """The instructions, and gaps: `row` -1, whose `operands` say what is left out."""
     table = launch.instructions
     previous, count = -1, len(table.address)
     for row in [*shown, count]:
@@ -124,14 +91,14 @@ def _rows(
             gap = ngettext(
                 "{n} instruction with fewer samples", "{n} instructions with fewer samples", number
             ).format(n=units.count(number))
-            yield SassRow(row=-1, operands=gap)
+            yield View(row=-1, operands=gap)
         if row == count:
             return
         previous = row
         guard, operation, operands = _split(code.texts[row])
         file, line = table.file[row], table.line[row]
         samples = said.samples[row]
-        yield SassRow(
+        yield View(
             row=row,
             offset=f"{table.address[row]:04x}",
             label=code.labels.get(row, ""),
@@ -147,7 +114,7 @@ def _rows(
         )
 
 
-def _columns(launch: Launch, hottest: list[int], said: _Said, code: KernelCode) -> Columns:
+def _columns(launch: Launch, hottest: list[int], said: View, code: KernelCode) -> Columns:
     table = launch.instructions
     # The cells of one number of samples are one.
     words: dict[Cell | None, tuple[str, str]] = {
@@ -229,16 +196,11 @@ class PtxRow(Record, frozen=True):
     line: str = ""
 
 
-class Ptx(Record, frozen=True):
-    """A kernel's PTX: its first lines as rows, all of it as columns for the page's script."""
+def ptx_view(profile: Profile, launch: Launch) -> View:
+    """The PTX that the build kept, else what the report holds beside the instructions.
 
-    rows: tuple[PtxRow, ...] = ()
-    count: int = 0
-    columns: dict[str, object] = msgspec.field(default_factory=dict)
-
-
-def ptx_view(profile: Profile, launch: Launch) -> Ptx:
-    """The PTX that the build kept, else what the report holds beside the instructions."""
+    Its first lines as rows, all of it as columns for the page's script.
+    """
     text = profile.build.ptx if profile.build else ""
     paths = tuple(source.path for source in profile.sources)
     rows = _of_build(paths, text, launch.kernel) if text else ()
@@ -246,12 +208,9 @@ def ptx_view(profile: Profile, launch: Launch) -> Ptx:
         rows = tuple(_of_report(launch))
     places: dict[str, int] = {}
     numbers = [places.setdefault(row.at, len(places)) for row in rows]
-    columns: dict[str, object] = {
-        "text": "\n".join(row.text for row in rows),
-        "at": numbers,
-        "places": list(places),
-    }
-    return Ptx(rows=rows[:_FIRST], count=len(rows), columns=columns)
+    text = "\n".join(row.text for row in rows)
+    columns = {"text": text, "at": numbers, "places": list(places)}
+    return View(rows=rows[:_FIRST], count=len(rows), columns=columns)
 
 
 # A version is built once for all problems.
@@ -273,23 +232,22 @@ def _of_build(sources: tuple[str, ...], text: str, kernel: str) -> tuple[PtxRow,
         if not code or code.startswith("//"):
             continue
         # Labels and declarations belong to no line: what follows `.loc` are instructions.
-        tied = file >= 0 and line > 0 and not code.startswith((".", "$", "{", "}", ")"))
         rows.append(
-            PtxRow(text=code, at=f"{file}:{line}" if tied else "", line=str(line) if tied else "")
+            _ptx_row(code, -1 if code.startswith((".", "$", "{", "}", ")")) else file, line)
         )
     return tuple(rows)
+
+
+def _ptx_row(text: str, file: int, line: int) -> PtxRow:
+    tied = file >= 0 and line > 0
+    return PtxRow(text, f"{file}:{line}" if tied else "", str(line) if tied else "")
 
 
 def _of_report(launch: Launch) -> list[PtxRow]:
     table = launch.instructions
     rows: list[PtxRow] = []
     for text, file, line in zip(table.ptx, table.file, table.line, strict=False):
-        tied = file >= 0 and line > 0
-        row = PtxRow(
-            text=text.strip().replace("\t", " "),
-            at=f"{file}:{line}" if tied else "",
-            line=str(line) if tied else "",
-        )
+        row = _ptx_row(text.strip().replace("\t", " "), file, line)
         # One PTX instruction may have become several of the machine's.
         if row.text and (not rows or rows[-1] != row):
             rows.append(row)
@@ -298,6 +256,8 @@ def _of_report(launch: Launch) -> list[PtxRow]:
 
 #: What a version's own file includes; it is never the first thing to read.
 _HEADERS = (".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl", ".inc")
+#: Hot lines that are listed.
+_HOT = 7
 #: Longer files show only the neighbourhood of lines with counters.
 _WHOLE_FILE_LINES = 400
 _NEIGHBOURHOOD = 25
@@ -315,27 +275,12 @@ class SourceLine(Record, frozen=True):
     cell: Cell | None = None
 
 
-class SourceView(Record, frozen=True):
-    """One file: `anchor` is the prefix of its lines' ids (``L`` for the main file)."""
-
-    id: str
-    path: str
-    anchor: str
-    lines: tuple[SourceLine, ...]
-    missing_text: bool = False
-
-    @property
-    def rows(self) -> Markup:
-        """The lines as rows of a table.
-
-        Written here and not in the template: a page has hundreds of them, and a template's
-        loop takes ten times as long. Tags that HTML lets out are left out, for the bytes.
-        """
-        return Markup("\n".join(_source_row(line, self.anchor) for line in self.lines))
-
-
 def _source_row(line: SourceLine, prefix: str) -> str:
-    """A row; `prefix`, numbers and widths are ours, everything else is escaped."""
+    """A row; `prefix`, numbers and widths are ours, everything else is escaped.
+
+    Written here and not in the template: a page has hundreds of them, and a template's
+    loop takes ten times as long. Tags that HTML lets out are left out, for the bytes.
+    """
     if line.number == 0:
         left = f' data-left="{line.at}"' if line.at else ""
         return f'<tr class="gap"{left}><td colspan="4">{line.code}'
@@ -346,38 +291,6 @@ def _source_row(line: SourceLine, prefix: str) -> str:
         f'<tr id="{name}"{joined}><td class="n"><a href="#{name}">{line.number}</a>'
         f'<td class="v">{shown}<td class="w">{escape(note)}<td class="c">{line.code}'
     )
-
-
-class CodeView(Record, frozen=True):
-    """Everything about the code of one launch. `gutters` is ready to be embedded as JSON.
-
-    `language` is what its instructions are: machine code, or PTX where the emulator counted.
-    """
-
-    gutters: tuple[Gutter, ...]
-    files: tuple[SourceView, ...]
-    embedded: dict[str, dict[str, dict[str, object]]]
-    sass: Sass
-    ptx: Ptx
-    language: Literal["SASS", "PTX"]
-    hot: tuple[HotRow, ...]
-    prefix: str
-    anchors: dict[int, str]
-
-    def beside(self) -> Columns:
-        """What the page's script reads from the file beside the page, when it is wanted."""
-        return {"anchors": self.anchors, "sass": self.sass.columns, "ptx": self.ptx.columns}
-
-
-class HotRow(Record, frozen=True):
-    """One of the lines on which most warp samples fell."""
-
-    href: str
-    place: str
-    code: Markup
-    share: str
-    width: str
-    stalls: str
 
 
 def _neighbourhood(count: int, counted: set[int], near: int | None) -> list[int]:
@@ -406,7 +319,7 @@ def _file_lines(
     first: Gutter | None,
     tally: Tally[LineKey],
     near: int | None,
-) -> tuple[SourceLine, ...]:
+) -> list[SourceLine]:
     counted = {line for (index, line) in tally if index == file and line > 0}
     if codes is None:
         numbers = sorted(counted)
@@ -436,12 +349,10 @@ def _file_lines(
                 cell=first.cells.get(key) if first else None,
             )
         )
-    return tuple(out)
+    return out
 
 
-def code_view(
-    profile: Profile, launch: Launch, position: int, hot: int = 7, near: int | None = None
-) -> CodeView:
+def code_view(profile: Profile, launch: Launch, position: int, near: int | None = None) -> View:
     """Source files, gutters, hot lines and SASS of one launch.
 
     Args:
@@ -449,7 +360,6 @@ def code_view(
         launch: The launch whose counters stand in the gutter.
         position: Of the launch on its page; the first one's main file has the plain
             line addresses ``#L39``, others carry a prefix.
-        hot: How many hot lines to list.
         near: How many lines around those with counters are shown; None: files from end to end,
             as far as they are short.
     """
@@ -465,33 +375,48 @@ def code_view(
         for rank, file in enumerate(order)
     }
     codes = {file: _coloured(profile.sources[file]) for file in order}
-    files = tuple(
-        SourceView(
+    lines = {file: _file_lines(codes[file], file, first, tally, near) for file in order}
+    files = [
+        View(
             id=f"{prefix}f{file}",
             path=profile.sources[file].path,
-            anchor=anchors[file],
-            lines=_file_lines(codes[file], file, first, tally, near),
+            rows=Markup("\n".join(_source_row(line, anchors[file]) for line in lines[file])),
             missing_text=codes[file] is None,
         )
         for file in order
-    )
-    shown = {(f, line.number) for f, view in zip(order, files, strict=True) for line in view.lines}
+    ]
+    shown = {(file, line.number) for file in order for line in lines[file]}
 
     def anchor(key: LineKey) -> str:
         return f"#{anchors[key[0]]}{key[1]}" if key in shown else ""
 
     launches = max(1, sum(each.profiled for each in profile.launches))
     sass, ptx = sass_view(launch, anchor, launches), ptx_view(profile, launch)
-    return CodeView(
+    embedded = {
+        gutter.id: {
+            f"{prefix}f{file}": {
+                "title": gutter.title,
+                "note": gutter.note,
+                "rows": {key[1]: cell for key, cell in gutter.cells.items() if key[0] == file},
+            }
+            for file in order
+        }
+        for gutter in found
+    }
+    return View(
         gutters=found,
         files=files,
-        embedded=_embedded(found, order, prefix),
+        embedded=embedded,
         sass=sass,
         ptx=ptx,
+        # What its instructions are: machine code, or PTX where the emulator counted.
         language="PTX" if profile.engine == "emulator" else "SASS",
-        hot=_hot_rows(sampled_lines(launch)[:hot], codes, anchor, profile),
+        hot=[_hot_row(line, codes, anchor, profile) for line in sampled_lines(launch)[:_HOT]],
         prefix=prefix,
         anchors=anchors,
+        anchor=anchor,
+        # The files of which lines were left out, which a reader may ask for.
+        cut={file for file in order for line in lines[file] if not line.number and line.at},
     )
 
 
@@ -521,43 +446,23 @@ def _coloured(source: SourceFile) -> list[Markup] | None:
     return coloured(source.text, source.path) if source.text is not None else None
 
 
-def _embedded(
-    found: tuple[Gutter, ...], order: list[int], prefix: str
-) -> dict[str, dict[str, dict[str, object]]]:
-    return {
-        gutter.id: {
-            f"{prefix}f{file}": {
-                "title": gutter.title,
-                "note": gutter.note,
-                "rows": {key[1]: cell for key, cell in gutter.cells.items() if key[0] == file},
-            }
-            for file in order
-        }
-        for gutter in found
-    }
-
-
-def _hot_rows(
-    hot: tuple[HotLine, ...],
+def _hot_row(
+    line: HotLine,
     codes: dict[int, list[Markup] | None],
     anchor: Callable[[LineKey], str],
     profile: Profile,
-) -> tuple[HotRow, ...]:
-    out = []
-    for line in hot:
-        file, number = line.key
-        text = codes.get(file)
-        code = text[number - 1] if text is not None and number <= len(text) else Markup("")
-        known = 0 <= file < len(profile.sources)
-        name = profile.sources[file].path.rsplit("/", 1)[-1] if known else ""
-        out.append(
-            HotRow(
-                href=anchor(line.key),
-                place=f"{name}:{number}" if len(codes) > 1 and name else str(number),
-                code=Markup(code.strip()),
-                share=percent(line.share),
-                width=width(line.share),
-                stalls=stall_note(line, 2),
-            )
-        )
-    return tuple(out)
+) -> View:
+    """A line on which many warp samples fell."""
+    file, number = line.key
+    text = codes.get(file)
+    code = text[number - 1] if text is not None and number <= len(text) else Markup("")
+    known = 0 <= file < len(profile.sources)
+    name = profile.sources[file].path.rsplit("/", 1)[-1] if known else ""
+    return View(
+        href=anchor(line.key),
+        place=f"{name}:{number}" if len(codes) > 1 and name else str(number),
+        code=Markup(code.strip()),
+        share=percent(line.share),
+        width=width(line.share),
+        stalls=stall_note(line, 2),
+    )

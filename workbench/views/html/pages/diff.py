@@ -2,47 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
 from workbench import units
-from workbench.analysis.attribution import LineShare
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.course import courses
 from workbench.analysis.expectations import Score
 from workbench.analysis.launches import KERNELS_HEAD, kernel_rows
 from workbench.analysis.limits.memory import memory
 from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.story import Mover, Step, Story, movers
+from workbench.analysis.story import Step, Story, movers
 from workbench.analysis.weight import most_moved, ranked
-from workbench.analysis.wording import LaunchRow
 from workbench.language import N_, _
-from workbench.model import LineKey, Profile, Record
-from workbench.views.html.charts.drawn import MemoryView, TimelineView, memory_view, timeline_view
-from workbench.views.html.charts.steps import Waterfall, counter_waterfalls, time_waterfall
-from workbench.views.html.code.cards import (
-    Anchor,
-    Cards,
-    LinkGroup,
-    Links,
-    Machine,
-    hunk_cards,
-    line_link,
-)
-from workbench.views.html.code.hunks import DiffCode, WholeFile
-from workbench.views.html.code.lines import PairGutter, pair_gutters
-from workbench.views.html.page import Head, Link, Rendered, code_name, code_script
-from workbench.views.html.parts import (
-    PanelView,
-    Phrase,
-    Tile,
-    facts_of,
-    panel_view,
-    range_of,
-    sentence,
-    strip_links,
-)
+from workbench.model import LineKey, Profile
+from workbench.views.html.charts.drawn import memory_view, timeline_view
+from workbench.views.html.charts.steps import counter_waterfalls, time_waterfall
+from workbench.views.html.code.cards import Links, Machine, hunk_cards, line_link
+from workbench.views.html.code.hunks import DiffCode
+from workbench.views.html.code.lines import pair_gutters
+from workbench.views.html.page import Head, Rendered, View, code_name, code_script
+from workbench.views.html.parts import Tile, facts_of, panel_view, range_of, sentence, strip_links
 from workbench.views.html.render import render
 
 _EFFECTS = 8
@@ -53,50 +34,6 @@ _QUIET = {
     "whitespace": N_("white space only"),
     "front-matter": N_("the description of the version"),
 }
-
-
-class QuietHunk(Record, frozen=True):
-    """A hunk that moves nothing, and why."""
-
-    id: int
-    place: str
-    why: str
-    href: str
-
-
-class DiffView(Record, frozen=True):
-    """The whole page: the step, and what is made of it besides."""
-
-    head: Head
-    step: Step
-    lede: tuple[Phrase, ...]
-    strip: tuple[Phrase, ...]
-    panel: PanelView | None
-    time: Tile | None
-    tiles: Sequence[Delta]
-    waterfall: Waterfall | None
-    memory: MemoryView | None
-    timeline: TimelineView | None
-    hunks: Cards
-    quiet: tuple[QuietHunk, ...]
-    kernels_head: tuple[str, ...]
-    kernels: tuple[tuple[str, ...], ...]
-    launches: tuple[LaunchRow, ...]
-    rest: tuple[LinkGroup, ...]
-    whole: tuple[WholeFile, ...]
-    gutters: tuple[PairGutter, ...]
-    embedded: dict[str, dict[str, object]]
-    counters_by_part: tuple[Waterfall, ...]
-    effects: Sequence[Delta]
-    more_effects: int
-    advice: tuple[Score, ...]
-    movers: Mapping[str, tuple[Mover, ...]]
-    anchor: Anchor
-    beside: dict[str, dict[str, object]]
-
-    def line(self, line: LineShare) -> Link | None:
-        """A line, with its address on the page."""
-        return line_link(line, self.anchor)
 
 
 def _time_tile(comparison: Comparison) -> Tile | None:
@@ -138,13 +75,8 @@ def _effects(step: Step) -> list[Delta]:
     return sorted(found, key=lambda d: (order.get(d.verdict, 2), weight.index(d.id)))
 
 
-def diff_view(step: Step, head: Head) -> DiffView:
-    """The page of one step.
-
-    Args:
-        step: The two profiles, compared.
-        head: What the page says besides.
-    """
+def diff_view(step: Step, head: Head) -> View:
+    """The page of one step; `head` is what it says besides."""
     comparison, story = step.comparison, step.story
     gutters = pair_gutters(step.old, step.new)
     code = DiffCode(step.old, step.new, step.placing.diff, story, gutters)
@@ -166,7 +98,7 @@ def diff_view(step: Step, head: Head) -> DiffView:
         notices.append(origin[-1])
     if step.unread:
         notices.append(_("The expectations could not be read: {why}").format(why=step.unread))
-    return DiffView(
+    return View(
         step=step,
         head=replace(head, chips=(*facts_of(step.old, step.new), *head.chips)).told(
             notices, origin
@@ -181,9 +113,9 @@ def diff_view(step: Step, head: Head) -> DiffView:
         memory=_memory(step, code),
         timeline=_timeline(step),
         hunks=cards,
-        quiet=tuple(_quiet(hunk, code) for hunk in story.quiet),
+        quiet=[_quiet(hunk, code) for hunk in story.quiet],
         kernels_head=tuple(map(_, KERNELS_HEAD)),
-        kernels=tuple(kernel_rows(comparison.kernels)),
+        kernels=kernel_rows(comparison.kernels),
         launches=story.launches,
         rest=links.of(story.rest),
         whole=whole,
@@ -194,12 +126,12 @@ def diff_view(step: Step, head: Head) -> DiffView:
         more_effects=len(unforeseen[_EFFECTS:]),
         advice=() if step.across else _advice(story),
         movers=movers(story),
-        anchor=code.anchor,
+        line=partial(line_link, anchor=code.anchor),
         beside=machine.beside,
     )
 
 
-def render_diff(path: str, view: DiffView) -> Rendered:
+def render_diff(path: str, view: View) -> Rendered:
     """A step's page, and the file with its machine code beside it, where there is any."""
     name = code_name(path) if view.beside else ""
     html = render("diff.html", path, view=view, code_file=name)
@@ -211,7 +143,7 @@ def _address(code: DiffCode, profile: Profile, key: LineKey) -> str:
     return code.anchor(1, path, key[1])
 
 
-def _memory(step: Step, code: DiffCode) -> MemoryView | None:
+def _memory(step: Step, code: DiffCode) -> View | None:
     """The memory chart of both sides; None where one was not measured."""
     old, new = memory(step.old), memory(step.new)
     if old is None or new is None:
@@ -224,7 +156,7 @@ def _memory(step: Step, code: DiffCode) -> MemoryView | None:
     return memory_view((old, new), step.labels, anchor, "", "#counter-")
 
 
-def _timeline(step: Step) -> TimelineView | None:
+def _timeline(step: Step) -> View | None:
     """The longest launch of each side over time; None where one was not sampled."""
     sides = [courses(profile)[:1] for profile in (step.old, step.new)]
     if not all(sides):
@@ -232,10 +164,11 @@ def _timeline(step: Step) -> TimelineView | None:
     return timeline_view([side[0] for side in sides], step.labels)
 
 
-def _quiet(hunk: Hunk, code: DiffCode) -> QuietHunk:
+def _quiet(hunk: Hunk, code: DiffCode) -> View:
+    """A hunk that moves nothing, and why."""
     empty = hunk.new[1] < hunk.new[0]
     side, path = (0, hunk.old_file) if empty else (1, hunk.new_file)
-    return QuietHunk(
+    return View(
         id=hunk.id,
         place=units.lines_changed(hunk.old, hunk.new),
         why=_(_QUIET.get(hunk.kind, hunk.kind)),

@@ -10,10 +10,10 @@ import tomli
 
 from workbench import units
 from workbench.analysis.limits.limit import RESOURCES, ResourceId
-from workbench.counters import Catalog, catalog
+from workbench.counters import catalog
 from workbench.language import N_, _
 from workbench.model import Record
-from workbench.views.html.page import Rendered
+from workbench.views.html.page import Rendered, View
 from workbench.views.html.render import render
 
 #: Limits that are no unit's.
@@ -35,25 +35,6 @@ class Told(Record, frozen=True):
     counter: str = ""
 
 
-class GlossaryView(Record, frozen=True):
-    """The whole page; `examples` are of warp states, by their counter's id."""
-
-    catalog: Catalog
-    limits: tuple[Told, ...]
-    examples: dict[str, str]
-    units: tuple[Told, ...]
-
-    def script(self) -> bytes:
-        """For `workbench.js`, which shows it beside a term where somebody asks."""
-        said = {
-            "limits": {each.counter: each for each in self.limits if each.counter},
-            "examples": self.examples,
-            "units": {each.id: each for each in self.units},
-            "unitOf": {counter.id: counter.unit for counter in self.catalog if counter.unit},
-        }
-        return b"window.workbenchGlossary=" + msgspec.json.encode(said) + b";\n"
-
-
 class _Data(Record, frozen=True):
     """The file: of limits and units what they are, and an example; of warp states an example."""
 
@@ -68,11 +49,11 @@ def _data() -> _Data:
     return msgspec.convert(tomli.loads(text), _Data)
 
 
-def glossary_view() -> GlossaryView:
-    """The glossary in the language that is spoken."""
+def glossary_view() -> View:
+    """The glossary in the language that is spoken; examples of warp states by their counter."""
     named = {each.id: (each.title, each.counter) for each in RESOURCES}
     named |= {identity: (_(title), "") for identity, title in _OTHERS.items()}
-    return GlossaryView(
+    return View(
         catalog=catalog(),
         limits=tuple(
             Told(identity, units.capital(title), _(meaning), _(example), counter)
@@ -88,7 +69,14 @@ def glossary_view() -> GlossaryView:
 
 
 def render_glossary() -> Rendered:
-    """The page, and the script beside it."""
+    """The page, and the script beside it: `workbench.js` shows a term where somebody asks."""
     view = glossary_view()
+    said = {
+        "limits": {each.counter: each for each in view.limits if each.counter},
+        "examples": view.examples,
+        "units": {each.id: each for each in view.units},
+        "unitOf": {counter.id: counter.unit for counter in view.catalog if counter.unit},
+    }
+    script = b"window.workbenchGlossary=" + msgspec.json.encode(said) + b";\n"
     html = render("glossary.html", "glossary.html", view=view)
-    return Rendered(html=html, beside={"glossary.js": view.script()})
+    return Rendered(html=html, beside={"glossary.js": script})

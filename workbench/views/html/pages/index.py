@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
-from msgspec.structs import replace
 
 from workbench import units
 from workbench.analysis.aggregate import kernel_seconds, main_launch
@@ -27,6 +26,7 @@ from workbench.views.html.page import (
     Badge,
     Head,
     Link,
+    View,
     ladder_folder,
     rung_page,
     short_device,
@@ -37,7 +37,7 @@ from workbench.views.html.pages.ladder import dates
 from workbench.views.html.parts import day, once, parameters, profiled
 
 #: Width and height of a sparkline's box, and what is left free around it.
-SPARK = (120, 26)
+_SPARK = (120, 26)
 _MARGIN = 3
 #: Rows on one page of the index, and ladders on one of a study: a page stays below 400 kB.
 _MOST = 240
@@ -123,93 +123,6 @@ class ProgramSummary(Record, frozen=True):
     launches: str
     time: str
     change: str = ""
-
-
-class Sparkline(Record, frozen=True):
-    """The fastest version against the library over a study's problems, in the order of their work.
-
-    `path` is an SVG path in a box of `SPARK`; `par` the height of the library's own speed there,
-    `words` all of it as text.
-    """
-
-    path: str
-    par: str
-    words: str
-    last: tuple[str, str]
-    several: bool
-
-
-class StudyLine(Record, frozen=True):
-    """A study: the ladder that stands for it, its speed over that device's problems, its page."""
-
-    summary: LadderSummary
-    href: str
-    spark: Sparkline | None
-    devices: tuple[str, ...]
-    problems: int
-
-
-class Bar(Record, frozen=True):
-    """A version in the small chart of a ladder: its time on a logarithmic scale."""
-
-    rung: RungSummary
-    href: str
-    height: str
-
-
-class LibraryLine(Record, frozen=True):
-    """A library on one device, and the fastest version beside it."""
-
-    device: str
-    rung: RungSummary
-    beside: str
-
-
-class StudyRow(Record, frozen=True):
-    """A problem, and its ladder on each device; None where it was not recorded there."""
-
-    problem: str
-    detail: str
-    cells: tuple[LadderSummary | None, ...]
-
-
-class IndexLeaf(Record, frozen=True):
-    """A page of several: where it is, and the first and last that stand on it."""
-
-    href: str
-    first: str
-    last: str
-
-
-class IndexView(Record, frozen=True):
-    """A page of the index, mostly the only one; `here` is its number, and `leaves` are all."""
-
-    chips: tuple[Badge, ...]
-    studies: tuple[StudyLine, ...]
-    reports: tuple[ReportSummary, ...]
-    programs: tuple[ProgramSummary, ...]
-    box: tuple[int, int] = SPARK
-    here: int = 1
-    leaves: tuple[IndexLeaf, ...] = ()
-
-
-class StudyView(Record, frozen=True):
-    """A page of a study, mostly the only one: the ladder that stands for it, all as a matrix.
-
-    `sparks` are of the devices, `said` compares the fastest version with the libraries.
-    """
-
-    head: Head
-    stands: LadderSummary
-    said: str
-    devices: tuple[str, ...]
-    sparks: tuple[Sparkline | None, ...]
-    rows: tuple[StudyRow, ...]
-    bars: tuple[Bar, ...]
-    libraries: tuple[LibraryLine, ...]
-    box: tuple[int, int] = SPARK
-    here: int = 1
-    leaves: tuple[IndexLeaf, ...] = ()
 
 
 def summarize(ladder: Ladder, pairs: Iterable[str] = ()) -> LadderSummary:
@@ -339,47 +252,44 @@ def index_view(
     ladders: Iterable[dict[str, object]],
     reports: Iterable[dict[str, object]],
     programs: Iterable[dict[str, object]] = (),
-) -> IndexView:
+) -> View:
     """The index, from the summaries that the manifest holds."""
     groups = _by_study(ladders)
-    studies = tuple(map(_line, groups.values()))
-    files = tuple(msgspec.convert(raw, ReportSummary) for raw in reports)
-    captured = tuple(msgspec.convert(raw, ProgramSummary) for raw in programs)
+    files = msgspec.convert(list(reports), list[ReportSummary])
+    captured = msgspec.convert(list(programs), list[ProgramSummary])
     devices = {s.device for found in groups.values() for s in found}
     devices |= {file.device for file in files}
     devices |= {one.device for one in captured if one.device}
-    return IndexView(
-        chips=tuple(Badge(text=device) for device in sorted(devices)),
-        studies=studies,
+    return View(
+        chips=[Badge(text=device) for device in sorted(devices)],
+        studies=list(map(_line, groups.values())),
         reports=files,
         programs=captured,
+        here=1,
+        leaves=[],
     )
 
 
-def paged(view: IndexView, most: int = _MOST) -> Iterator[tuple[str, IndexView]]:
+def paged(view: View, most: int = _MOST) -> Iterator[tuple[str, View]]:
     """The paths and views of the pages of an index: studies, then programs, then reports."""
     rows = [(kind, row) for kind in _KINDS for row in getattr(view, kind)]
     pages = [rows[start : start + most] for start in range(0, len(rows), most)] or [[]]
-    leaves = _leaves("index", [[_name(row) for _, row in page] for page in pages])
+    names = [[row.summary.study if of == "studies" else row.name for of, row in p] for p in pages]
+    leaves = _leaves("index", names)
     for number, page in enumerate(pages, 1):
-        own = {kind: tuple(row for of, row in page if of == kind) for kind in _KINDS}
-        yield _href("index", number), replace(view, **own, here=number, leaves=leaves)
+        own = {kind: [row for of, row in page if of == kind] for kind in _KINDS}
+        yield _href("index", number), view.but(**own, here=number, leaves=leaves)
 
 
 _KINDS = ("studies", "programs", "reports")
 
 
-def _name(row: StudyLine | ReportSummary | ProgramSummary) -> str:
-    return row.summary.study if isinstance(row, StudyLine) else row.name
-
-
-def _leaves(page: str, names: Sequence[Sequence[str]]) -> tuple[IndexLeaf, ...]:
-    if len(names) < 2:
-        return ()
-    return tuple(
-        IndexLeaf(href=_href(page, number), first=own[0], last=own[-1])
-        for number, own in enumerate(names, 1)
-    )
+def _leaves(page: str, names: Sequence[Sequence[str]]) -> list[View]:
+    """The pages of a list that takes several, with the first and last that stand on each."""
+    return [
+        View(href=_href(page, number), first=own[0], last=own[-1])
+        for number, own in enumerate(names if len(names) > 1 else (), 1)
+    ]
 
 
 def _href(page: str, number: int) -> str:
@@ -410,9 +320,10 @@ def _stands(found: Sequence[LadderSummary]) -> LadderSummary:
     ]
 
 
-def _line(found: Sequence[LadderSummary]) -> StudyLine:
+def _line(found: Sequence[LadderSummary]) -> View:
+    """A study: the ladder that stands for it, its speed over that device's problems, its page."""
     stands = _stands(found)
-    return StudyLine(
+    return View(
         summary=stands,
         href=study_page(stands.study),
         spark=_spark([one for one in found if one.device == stands.device]),
@@ -426,8 +337,11 @@ def _line(found: Sequence[LadderSummary]) -> StudyLine:
 
 def study_views(
     ladders: Iterable[dict[str, object]], most: int = _MOST
-) -> Iterator[tuple[str, StudyView]]:
-    """The paths and views of a study's pages, from the summaries of its ladders."""
+) -> Iterator[tuple[str, View]]:
+    """The paths and views of a study's pages, from the summaries of its ladders.
+
+    Each has the ladder that stands for the study, and a part of all ladders as a matrix.
+    """
     for name, found in _by_study(ladders).items():
         stands = _stands(found)
         devices = tuple(dict.fromkeys(one.device for one in found))
@@ -435,16 +349,16 @@ def study_views(
         work = {one.problem: (one.work, one.place) for one in found}
         name_of = {one.problem: one.folder.rpartition("/")[2] for one in found}
         rows = [
-            StudyRow(
+            View(
                 problem=name_of[problem],
                 detail=next(one.detail for one in found if one.problem == problem) or problem,
-                cells=tuple(of.get((problem, device)) for device in devices),
+                cells=[of.get((problem, device)) for device in devices],
             )
             for problem in sorted(work, key=lambda problem: work[problem])
         ]
         step = max(1, most // len(devices))
         parts = [rows[start : start + step] for start in range(0, len(rows), step)]
-        view = StudyView(
+        view = View(
             head=Head(
                 heading=stands.title,
                 name=name if stands.title != name else "",
@@ -453,19 +367,18 @@ def study_views(
             stands=stands,
             said=_said(stands),
             devices=devices,
-            sparks=tuple(_spark([one for one in found if one.device == d]) for d in devices),
-            rows=(),
+            sparks=[_spark([one for one in found if one.device == d]) for d in devices],
             bars=_bars(stands),
-            libraries=tuple(
+            libraries=[
                 line
                 for device in devices
                 for line in _libraries(_stands([one for one in found if one.device == device]))
-            ),
+            ],
         )
         folder, __, page = study_page(name).removesuffix(".html").rpartition("/")
         leaves = _leaves(page, [[row.problem for row in part] for part in parts])
         for number, part in enumerate(parts, 1):
-            own = replace(view, rows=tuple(part), here=number, leaves=leaves)
+            own = view.but(rows=part, here=number, leaves=leaves)
             yield f"{folder}/{_href(page, number)}", own
 
 
@@ -536,7 +449,8 @@ def _exact(best: RungSummary, library: RungSummary) -> str:
     return _(", at {ratio}× its error").format(ratio=units.digits3(ratio))
 
 
-def _libraries(summary: LadderSummary) -> Iterator[LibraryLine]:
+def _libraries(summary: LadderSummary) -> Iterator[View]:
+    """The libraries of a ladder, and the fastest version beside each."""
     best = _fastest(summary)
     for rung in summary.rungs:
         if rung.library and rung.seconds:
@@ -546,38 +460,37 @@ def _libraries(summary: LadderSummary) -> Iterator[LibraryLine]:
                 speed = summary.fastest_speed if rung.id == summary.baseline else None
                 beside = f"{best.id}: {units.factor(speed or rung.seconds / best.seconds)}"
                 beside += _exact(best, rung)
-            yield LibraryLine(
-                device=f"{summary.device}, {summary.problem}",
-                rung=rung,
-                beside=beside,
-            )
+            yield View(device=f"{summary.device}, {summary.problem}", rung=rung, beside=beside)
 
 
-def _bars(summary: LadderSummary) -> tuple[Bar, ...]:
+def _bars(summary: LadderSummary) -> list[View]:
     """The versions' times, then the libraries'; a tenth of the height is the fastest's."""
     timed = [(rung, rung.seconds) for rung in summary.rungs if rung.seconds]
     if not timed:
-        return ()
+        return []
     least, most = (of(seconds for _, seconds in timed) for of in (min, max))
     decades = math.log(most / least) or 1.0
-    return tuple(
-        Bar(
+    return [
+        View(
             rung=rung,
             href=f"{summary.folder}/{rung.step or rung.page or 'index.html'}",
             height=f"{10 + 90 * math.log(seconds / least) / decades:.0f}",
         )
         for rung, seconds in timed
-    )
+    ]
 
 
-def _spark(found: list[LadderSummary]) -> Sparkline | None:
-    """The fastest versions against the library; None where none was compared with one."""
+def _spark(found: list[LadderSummary]) -> View | None:
+    """The fastest versions against the library over a study's problems, in order of their work.
+
+    None where none was compared with one. `par` is the height of the library's own speed.
+    """
     compared = sorted((one for one in found if one.fastest_speed), key=lambda one: one.work)
     speeds = [one.fastest_speed for one in compared if one.fastest_speed]
     if not speeds:
         return None
     top = max(1.0, *speeds)
-    wide, high = SPARK
+    wide, high = _SPARK
     step = (wide - 2 * _MARGIN) / max(1, len(speeds) - 1)
 
     def place(number: int, speed: float) -> tuple[str, str]:
@@ -588,7 +501,8 @@ def _spark(found: list[LadderSummary]) -> Sparkline | None:
     library = next((one.baseline for one in compared if one.baseline), _("the library"))
     ends = units.factor(min(speeds)), units.factor(max(speeds))
     words = _("{ratio} {library} over {n} problems") if len(compared) > 1 else "{ratio} {library}"
-    return Sparkline(
+    return View(
+        box=_SPARK,
         path="M" + " L".join(" ".join(point) for point in points),
         par=place(0, 1.0)[1],
         words=words.format(ratio=units.span(*ends), library=library, n=len(compared)),

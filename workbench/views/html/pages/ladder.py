@@ -20,17 +20,9 @@ from workbench.views.html.charts import figure as charts
 from workbench.views.html.charts import roof as charts_roof
 from workbench.views.html.charts.figure import IntervalBar, Mark, Plot
 from workbench.views.html.charts.lines import NAMES, Axis, Point, Series, lines, round_places
-from workbench.views.html.charts.several import (
-    CounterTable,
-    StallSplit,
-    key_counters,
-    peaks,
-    roof_path,
-    stack_stalls,
-)
-from workbench.views.html.page import Badge, Head, Link, ladder_crumbs, rung_page, step_page
+from workbench.views.html.charts.several import key_counters, peaks, roof_path, stack_stalls
+from workbench.views.html.page import Badge, Head, Link, View, ladder_crumbs, rung_page, step_page
 from workbench.views.html.parts import Phrase, day, interval, parameters, percent, strip_links
-from workbench.views.html.render import render
 
 # --- times over problems --------------------------------------------------------------
 
@@ -51,28 +43,6 @@ class HeatCell(Record, frozen=True):
 
     text: str
     share: int
-
-
-class SweepChart(Record, frozen=True):
-    """One way to look at one family of problems; `parts` are the choices that show it.
-
-    `rows` are the versions over the same `problems`.
-    """
-
-    parts: str
-    figure: charts.Figure
-    problems: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[HeatCell | None, ...]], ...]
-
-
-class SweepSection(Record, frozen=True):
-    """The section: charts with their tables, and the choices among them."""
-
-    charts: tuple[SweepChart, ...]
-    ways: tuple[tuple[str, str], ...]
-    families: tuple[tuple[str, str], ...]
-    note: str
-    warnings: tuple[str, ...] = ()
 
 
 class _Sizes(Record, frozen=True):
@@ -156,8 +126,10 @@ def _spread(problems: list[str]) -> list[str]:
 
 def sweep(
     timings: Sequence[Timing], order: Sequence[str], baselines: set[str], work: str = "flop"
-) -> SweepSection | None:
-    """The sweep, or None where fewer than two problems were timed.
+) -> View | None:
+    """The sweep: charts with their tables, and the choices among them.
+
+    None where fewer than two problems were timed.
 
     Args:
         timings: All recorded times of a study on one device.
@@ -172,7 +144,7 @@ def sweep(
     every = [name for sizes in families for name in _ordered(sizes)]
     versions = [v for v in order if any((v, problem) in found for problem in every)]
     versions += sorted({timing.version for timing in timings} - set(order), key=natural_key)
-    out: list[SweepChart] = []
+    out: list[View] = []
     ways: dict[str, str] = {}
     drawn: list[str] = []
     rate = _rate_unit(timings, work)
@@ -189,25 +161,22 @@ def sweep(
             series = _series(found, versions, baselines, sizes, shown, unit)
             if not series:
                 continue
-            figure = _figure(identity, number, title, unit, series, sizes, shown)
             out.append(
-                SweepChart(
-                    parts=f"{identity} family{number}",
-                    figure=figure,
-                    problems=tuple(shown),
-                    rows=tuple(_heat(found, versions, shown, unit)),
+                View(
+                    parts=f"{identity} family{number}",  # the choices that show it
+                    figure=_figure(identity, number, title, unit, series, sizes, shown),
+                    problems=shown,
+                    rows=list(_heat(found, versions, shown, unit)),
                 )
             )
             ways.setdefault(identity, f"× {base}" if identity == "ratio" and base else title)
     note = _("Of {all} problems {n} are drawn.").format(all=len(every), n=len(drawn))
-    return SweepSection(
-        charts=tuple(out),
-        ways=tuple(ways.items()),
-        families=tuple(
-            (f"family{n}", sizes.name) for n, sizes in enumerate(families) if sizes.name
-        ),
+    return View(
+        charts=out,
+        ways=list(ways.items()),
+        families=[(f"family{n}", sizes.name) for n, sizes in enumerate(families) if sizes.name],
         note=note if len(drawn) < len(every) else "",
-        warnings=tuple(units.capital(said) for said in warnings(timings)),
+        warnings=[units.capital(said) for said in warnings(timings)],
     )
 
 
@@ -400,43 +369,16 @@ def _durations(ladder: Ladder) -> Plot | None:
     return Plot(figure=figure, head=tuple(map(_, _HEAD)), rows=rows)
 
 
-class LadderRow(Record, frozen=True):
-    """A version with the causal strip of its step; of the first one, what limits it.
-
-    `diff` is the step's page, `parent` named where it is not the version above on the path,
-    `share` of the baseline's speed, `tried` what else was made from it.
-    """
-
-    rung: Rung
-    strip: tuple[Phrase, ...]
-    diff: str
-    parent: str
-    speedup: Estimate | None
-    share: float | None
-    tried: tuple[LadderRow, ...] = ()
-
-
-class LadderView(Record, frozen=True):
-    """The whole page. Tables stand behind the charts of the same name."""
-
-    head: Head
-    rows: tuple[LadderRow, ...]
-    ladder: Ladder
-    pairs: tuple[Link, ...]
-    sweep: SweepSection | None
-    speed: Plot | None
-    stalls: StallSplit | None
-    roof: Plot | None
-    peaks: CounterTable | None
-    counters: CounterTable | None
-
-
 def _row(
     above: Rung | None,
     rung: Rung,
     tried: Sequence[Rung],
     strips: Mapping[tuple[str, str, str], tuple[Phrase, ...]],
-) -> LadderRow:
+) -> View:
+    """A version with the causal strip of its step; of the first one, what limits it.
+
+    `above` is the version above it on the path, `tried` what else was made from it.
+    """
     ladder = rung.ladder
     parent = ladder.parent(rung)
     found = next((s for s in ladder.steps if parent and s[:2] == (parent.id, rung.id)), None)
@@ -447,14 +389,14 @@ def _row(
         strip = strips[found]
     else:
         strip = strip_links(ladder.step(*found).story.strip, step_page(*found))
-    return LadderRow(
+    return View(
         rung=rung,
         strip=strip,
         diff=step_page(*found) if found else "",
         parent=parent.id if parent is not None and parent is not above else "",
         speedup=rung.speedup_over(parent) if parent else None,
         share=1.0 if rung is ladder.baseline and rung.seconds else rung.of_baseline,
-        tried=tuple(_row(rung, each, (), strips) for each in tried),
+        tried=[_row(rung, each, (), strips) for each in tried],
     )
 
 
@@ -462,13 +404,17 @@ def ladder_view(
     ladder: Ladder,
     pairs: Sequence[Link] = (),
     strips: Mapping[tuple[str, str, str], tuple[Phrase, ...]] = {},
-) -> LadderView:
+    tuned: tuple[Link, ...] = (),
+    untold: Sequence[str] = (),
+) -> View:
     """The page of one ladder.
 
     Args:
         ladder: The ladder.
         pairs: Comparisons that were asked for besides its steps.
         strips: Of steps that were told before, so that they need not be told again.
+        tuned: To the pages of tuned versions.
+        untold: Why tunings cannot be read.
     """
     profiles = [(rung.id, rung.profile) for rung in ladder.order if rung.profile]
     launches = [
@@ -489,21 +435,22 @@ def ladder_view(
     chips.append(Badge(text=_("captured {date}").format(date=dates(ladder))))
     if ladder.baseline:
         chips.append(Badge(text=_("baseline {library}").format(library=ladder.baseline.id)))
-    return LadderView(
+    return View(
         head=Head(
             heading=ladder.study.title,
             crumbs=ladder_crumbs(ladder),
+            pages=tuned,
             chips=tuple(chips),
-            notices=tuple(notices),
+            notices=(*notices, *untold),
         ),
-        rows=tuple(
+        rows=[
             _row(above, rung, tried, strips)
             for above, (rung, tried) in zip(
                 [None, *(rung for rung, __ in ladder.path)], ladder.path, strict=False
             )
-        ),
+        ],
         ladder=ladder,
-        pairs=tuple(pairs),
+        pairs=pairs,
         sweep=sweep(
             ladder.family.timings,
             [rung.id for rung in ladder.order],
@@ -531,8 +478,3 @@ def dates(ladder: Ladder) -> str:
         {day(record.captured) for rung in ladder.order if (record := rung.profile or rung.timing)}
     )
     return units.span(days[0], days[-1])
-
-
-def render_ladder(path: str, view: LadderView) -> str:
-    """The page's text."""
-    return render("ladder.html", path, view=view)

@@ -21,22 +21,12 @@ from workbench.analysis.programs.program import (
     weighs,
 )
 from workbench.analysis.programs.words import program_words, step_words, survey_words, time_words
-from workbench.analysis.timing import Speed
 from workbench.capture.records import ProgramCapture
 from workbench.language import _, ngettext
-from workbench.model import Profile, Record
-from workbench.views.html.page import Badge, Head, Link, Tone
-from workbench.views.html.pages.version import ReportView, report_view
-from workbench.views.html.parts import (
-    PanelView,
-    Phrase,
-    Tile,
-    day,
-    once,
-    percent,
-    profiled,
-    strip_links,
-)
+from workbench.model import Profile
+from workbench.views.html.page import Badge, Head, Link, Tone, View
+from workbench.views.html.pages.version import report_view
+from workbench.views.html.parts import PanelView, Tile, day, once, percent, profiled, strip_links
 from workbench.views.sheets.program import (
     ROWS,
     difference_sheet,
@@ -46,32 +36,6 @@ from workbench.views.sheets.program import (
 )
 
 # --- one program ----------------------------------------------------------------------
-
-
-class WorkRow(Record, frozen=True):
-    """A kernel of a program, with its share of the time; `closer` are its launches."""
-
-    name: str
-    symbol: str
-    share: float
-    cells: tuple[str, ...]
-    closer: tuple[Link, ...]
-
-
-class ProgramView(Record, frozen=True):
-    """One capture. `rest` are the kernels that take least; `looked` what was profiled."""
-
-    head: Head
-    lede: tuple[str, ...]
-    tiles: tuple[Tile, ...]
-    panel: PanelView | None
-    panel_title: str
-    columns: tuple[str, ...]
-    rows: tuple[WorkRow, ...]
-    rest: tuple[WorkRow, ...]
-    rest_share: str
-    runs: tuple[tuple[str, ...], ...]
-    looked: ReportView | None
 
 
 def program_chips(captures: Sequence[ProgramCapture]) -> tuple[Badge, ...]:
@@ -99,7 +63,7 @@ def program_view(
     detail: Profile | None,
     page: Callable[[int], str],
     panel: tuple[str, PanelView | None],
-) -> ProgramView:
+) -> View:
     """The page of a capture.
 
     Args:
@@ -111,8 +75,8 @@ def program_view(
     survey = capture.survey
     sheet = program_sheet(capture, everything=True)
     launches = _launches(capture, detail, page)
-    rows = tuple(
-        WorkRow(
+    rows = [
+        View(
             name=raw["kernel"],  # whole: names of libraries differ at their end
             symbol=raw["symbol"],
             share=raw["share"],
@@ -120,7 +84,7 @@ def program_view(
             closer=launches.get(place, ()),
         )
         for place, (shown, raw) in enumerate(zip(sheet.shown, sheet.raw, strict=True))
-    )
+    ]
     run = survey.runs[0]
     processes = _("{n} processes, ").format(n=units.count(run.processes)) * (run.processes > 1)
     of_all = _("mean of {n} GPUs, ").format(n=units.count(survey.gpus)) * (survey.gpus > 1)
@@ -147,7 +111,7 @@ def program_view(
     if detail is not None and profiled(detail):
         looked = report_view(_longest(capture, detail), f"@{capture.name}", page)
         notices += [text for text in looked.head.notices if text not in notices]
-    return ProgramView(
+    return View(
         head=Head(
             heading=" ".join(capture.command),
             name=f"@{capture.name}",
@@ -156,16 +120,16 @@ def program_view(
             notices=tuple(notices),
         ),
         # The time and how much of it the GPU was busy stand in tiles.
-        lede=(_said(capture, rows), *(text + _(".") for text in survey_words(survey)[1:])),
+        lede=[_said(capture, rows), *(text + _(".") for text in survey_words(survey)[1:])],
         tiles=tiles,
         panel=panel[1],
         panel_title=_("{kernel} is limited by").format(kernel=panel[0]),
         columns=sheet.header[:-1],
         rows=rows[:ROWS],
-        rest=rows[ROWS:],
+        rest=rows[ROWS:],  # those that take least
         rest_share=percent(sum(raw["share"] for raw in sheet.raw[ROWS:])),
         runs=_runs(capture),
-        looked=looked,
+        looked=looked,  # what was profiled
     )
 
 
@@ -176,7 +140,7 @@ def _longest(capture: ProgramCapture, detail: Profile) -> Profile:
     return replace(detail, launches=tuple(launch for launch in found if launch is not None))
 
 
-def _said(capture: ProgramCapture, rows: Sequence[WorkRow]) -> str:
+def _said(capture: ProgramCapture, rows: Sequence[View]) -> str:
     """Who takes the time, in a sentence."""
     most = [f"{shortened(row.name)} {row.cells[1]}" for row in rows[:3]]
     return _("{time} on the GPU: {kernels} of it.").format(
@@ -192,23 +156,18 @@ def _runs_note(capture: ProgramCapture) -> str:
     return _("{range} (95%, {n} runs)").format(range=units.span(low, high), n=whole.n)
 
 
-def _runs(capture: ProgramCapture) -> tuple[tuple[str, ...], ...]:
-    """Each run, where there were several."""
+def _runs(capture: ProgramCapture) -> list[tuple[str, ...]]:
+    """Each run, where there were several: its number, and its times."""
     survey = capture.survey
-    if len(survey.runs) < 2:
-        return ()
-    return tuple(
-        (
-            units.count(number),
-            units.quantity(1e-9 * nanoseconds, "s"),
-            units.quantity(1e-9 * run.busy_ns, "s"),
-            units.quantity(1e-9 * run.span_ns, "s"),
-            units.quantity(run.wall_s, "s"),
-        )
-        for number, (run, nanoseconds) in enumerate(
-            zip(survey.runs, survey.totals_ns, strict=True), 1
-        )
-    )
+    runs = list(zip(survey.runs, survey.totals_ns, strict=True))
+    times = [
+        (1e-9 * nanoseconds, 1e-9 * run.busy_ns, 1e-9 * run.span_ns, run.wall_s)
+        for run, nanoseconds in (runs if len(runs) > 1 else ())
+    ]
+    return [
+        (units.count(number), *(units.quantity(each, "s") for each in own))
+        for number, own in enumerate(times, 1)
+    ]
 
 
 def _launches(
@@ -223,45 +182,11 @@ def _launches(
     return found
 
 
-class FateRow(Record, frozen=True):
+def _fate(
+    shown: Sequence[str], name: str, href: str, seconds: tuple[float, float], moved: bool
+) -> View:
     """A row of the table of two programs: its `seconds` in both, and whether they differ."""
-
-    fate: str
-    name: str
-    href: str
-    cells: tuple[str, ...]
-    seconds: tuple[float, float]
-    moved: bool
-
-
-class SpokenKernel(Record, frozen=True):
-    """What became of a kernel that matters: its strip if it has one, and `words` besides."""
-
-    name: str
-    href: str
-    seconds: str
-    of_it: str
-    speed: Speed | None
-    alike: bool
-    strip: tuple[Phrase, ...]
-    words: tuple[str, ...]
-
-
-class ProgramDiffView(Record, frozen=True):
-    """Two captures."""
-
-    head: Head
-    lede: tuple[str, ...]
-    reasons: tuple[str, ...]
-    tiles: tuple[Tile, ...]
-    totals: tuple[float, float]
-    panel: PanelView | None
-    panel_title: str
-    kernels: tuple[SpokenKernel, ...]
-    columns: tuple[str, ...]
-    rows: tuple[FateRow, ...]
-    sums: tuple[FateRow, ...]
-    rest: tuple[FateRow, ...]
+    return View(fate=shown[0], name=name, href=href, cells=shown[2:], seconds=seconds, moved=moved)
 
 
 def program_diff_view(
@@ -269,7 +194,7 @@ def program_diff_view(
     steps: Mapping[int, KernelStep],
     pages: tuple[Sequence[str], Sequence[Link]],
     panel: tuple[str, PanelView | None],
-) -> ProgramDiffView:
+) -> View:
     """The page of two captures.
 
     Args:
@@ -281,27 +206,26 @@ def program_diff_view(
     sheet = difference_sheet(difference, rest="below")
     every = difference_sheet(difference, everything=True)
     names = row_names(difference)
-    rows = tuple(
+    rows = [
         # The whole name: those of libraries differ at their end.
-        FateRow(shown[0], name, href, shown[2:], difference.seconds(row), weighs(difference, row))
+        _fate(shown, name, href, difference.seconds(row), weighs(difference, row))
         for shown, name, href, row in zip(
             every.shown[:-1], names, pages[0], difference.rows, strict=True
         )
-    )
+    ]
     kept, left = fold(difference)
-    sums = tuple(
-        FateRow(
-            *(shown[0], shown[1], "", shown[2:]),
+    every_row = difference.rows
+    sums = [
+        _fate(
+            *(shown, shown[1], ""),
             _sum(difference, own),
-            difference.moved and own is difference.rows,
+            difference.moved and own is every_row,
         )
-        for shown, own in zip(
-            sheet.shown[len(kept) :], (*left.values(), difference.rows), strict=True
-        )
-    )
+        for shown, own in zip(sheet.shown[len(kept) :], (*left.values(), every_row), strict=True)
+    ]
     captures = difference.old, difference.new
     title = f"@{difference.old.name} → @{difference.new.name}"
-    return ProgramDiffView(
+    return View(
         head=Head(
             heading=once(" ".join(each.command) for each in captures),
             name=title,
@@ -310,20 +234,20 @@ def program_diff_view(
             chips=program_chips(captures),
             notices=difference.warnings,
         ),
-        lede=tuple(text + _(".") for text in program_words(difference)),
+        lede=[text + _(".") for text in program_words(difference)],
         reasons=difference.reasons,
         tiles=_tiles(difference),
         totals=(difference.totals[0].value, difference.totals[1].value),
         panel=panel[1],
         panel_title=_("{kernel} is now limited by").format(kernel=panel[0]),
-        kernels=tuple(
+        kernels=[
             _kernel(difference, Link(names[number], pages[0][number]), step)
             for number, step in steps.items()
-        ),
+        ],
         columns=every.header[2:],
-        rows=tuple(rows[n] for n in kept),
+        rows=[rows[n] for n in kept],
         sums=sums,
-        rest=tuple(row for n, row in enumerate(rows) if n not in kept),
+        rest=[row for n, row in enumerate(rows) if n not in kept],
     )
 
 
@@ -355,13 +279,14 @@ def _tiles(difference: ProgramDifference) -> tuple[Tile, ...]:
     )
 
 
-def _kernel(difference: ProgramDifference, kernel: Link, step: KernelStep) -> SpokenKernel:
+def _kernel(difference: ProgramDifference, kernel: Link, step: KernelStep) -> View:
+    """What became of a kernel that matters: its strip if it has one, and `words` besides."""
     said, story = step_words(step, difference), step.story
     # A strip says what the first sentence does.
     sentences = said.sentences if story is None else said.sentences[1:]
     speed = step.comparison.speed if step.comparison is not None and story is not None else None
     alike = speed is not None and not speed.moved
-    return SpokenKernel(
+    return View(
         name=kernel.text,
         href=kernel.href if story is not None else "",
         seconds=said.seconds,

@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from workbench import units
 from workbench.analysis.tuned import Effects, effects, score
 from workbench.language import _
-from workbench.model import Record
 from workbench.tune.record import FATES, Tuning, Value
 from workbench.views.html.charts.figure import IntervalBar, Mark, Plot, intervals
-from workbench.views.html.page import Head, Rendered
+from workbench.views.html.page import Head, Rendered, View
 from workbench.views.html.pages.ladder import HeatCell
 from workbench.views.html.render import render
-from workbench.views.sheets import Sheet
 from workbench.views.sheets.tuned import (
     best_sheet,
     cliffs_sheet,
@@ -23,50 +21,22 @@ from workbench.views.sheets.tuned import (
 )
 
 
-class TunedPairs(Record, frozen=True):
-    """The best time of each pair of values of two parameters; None where none was timed."""
-
-    names: tuple[str, str]
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[HeatCell | None, ...]], ...]
-
-
-class TunedView(Record, frozen=True):
-    """What the page shows of one problem; `fates` says how many choices came to what."""
-
-    head: Head
-    tuning: Tuning
-    problem: str
-    best: Sheet
-    chart: Plot | None
-    effects: Sheet
-    heat: TunedPairs | None
-    cliffs: Sheet | None
-    sizes: Sheet | None
-    fates: tuple[tuple[str, int], ...]
-
-
-def tuned_view(tuning: Tuning, problem: str, head: Head) -> TunedView:
+def render_tuned(path: str, tuning: Tuning, problem: str, head: Head) -> Rendered:
     """The page of a tuning on one of its problems, which has a winner."""
     found = effects(tuning, problem)
     became = [each.fate for each in tuning.of(problem)]
-    return TunedView(
+    view = View(
         head=head,
-        tuning=tuning,
-        problem=problem,
         best=best_sheet(tuning, problem),
         chart=_chart(found),
         effects=effects_sheet(tuning, problem),
         heat=_heat(tuning, problem, found),
         cliffs=cliffs_sheet(tuning, problem),
         sizes=sizes_sheet(tuning) if len(tuning.winners) > 1 else None,
-        fates=tuple((fate, became.count(fate)) for fate in FATES if fate in became),
+        # How many choices came to what.
+        fates=[(fate, became.count(fate)) for fate in FATES if fate in became],
     )
-
-
-def render_tuned(path: str, tuning: Tuning, problem: str, head: Head) -> Rendered:
-    """The page of `tuned_view`."""
-    return Rendered(html=render("tuned.html", path, view=tuned_view(tuning, problem, head)))
+    return Rendered(html=render("tuned.html", path, view=view))
 
 
 def _chart(found: Effects) -> Plot | None:
@@ -83,8 +53,8 @@ def _chart(found: Effects) -> Plot | None:
     return Plot(figure=figure, head=(_("Parameter"), _("Share")), rows=tuple(rows))
 
 
-def _heat(tuning: Tuning, problem: str, found: Effects) -> TunedPairs | None:
-    """Of the two parameters that matter most."""
+def _heat(tuning: Tuning, problem: str, found: Effects) -> View | None:
+    """The best time of each pair of values of the two parameters that matter most."""
     names = [each.parameters[0] for each in found.mains if not each.why][:2]
     if len(names) < 2:
         return None
@@ -102,8 +72,8 @@ def _heat(tuning: Tuning, problem: str, found: Effects) -> TunedPairs | None:
             said = units.quantity(seconds, "s")
             yield HeatCell(said, int(100 * least / seconds)) if seconds else None
 
-    return TunedPairs(
-        names=(first, second),
-        columns=tuple(str(each) for each in tuning.parameters[second]),
-        rows=tuple((str(each), tuple(cells(each))) for each in tuning.parameters[first]),
+    return View(
+        names=names,
+        columns=[str(each) for each in tuning.parameters[second]],
+        rows=[(str(each), list(cells(each))) for each in tuning.parameters[first]],
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import msgspec
 from msgspec.structs import replace
 
 from workbench import units
@@ -13,42 +12,28 @@ from workbench.analysis.compare import provenance, remarks
 from workbench.analysis.course import course
 from workbench.analysis.limits import roofline
 from workbench.analysis.limits.headroom import panel_of, score_ways
-from workbench.analysis.limits.limit import Breakdown, Limit, breakdown, limit_of
+from workbench.analysis.limits.limit import breakdown, limit_of
 from workbench.analysis.limits.memory import memory
 from workbench.analysis.naming import shortened
-from workbench.analysis.opinion import Opinion, opinions
-from workbench.analysis.timing import TimeChange, time_change
+from workbench.analysis.opinion import opinions
+from workbench.analysis.timing import time_change
 from workbench.counters import Missing, catalog
 from workbench.gpus import Chip, chip_for
 from workbench.ladder import Rung
 from workbench.language import _
-from workbench.model import Launch, LineKey, Profile, Record, Rule, Timing
-from workbench.specs import Expectation
+from workbench.model import Launch, Profile, Timing
 from workbench.store.codec import decode
 from workbench.views.html.charts import roof as charts_roof
-from workbench.views.html.charts.drawn import (
-    AccessRow,
-    MemoryView,
-    TimelineView,
-    accesses,
-    limits,
-    memory_view,
-    timeline_view,
-)
+from workbench.views.html.charts.drawn import accesses, memory_view, timeline_view
 from workbench.views.html.charts.figure import Plot
-from workbench.views.html.charts.lines import WhatIf, what_if
-from workbench.views.html.charts.several import (
-    CounterTable,
-    StallSplit,
-    key_counters,
-    roof_path,
-    stack_stalls,
-)
-from workbench.views.html.code.source import CodeView, code_view
+from workbench.views.html.charts.lines import what_if
+from workbench.views.html.charts.several import key_counters, roof_path, stack_stalls
+from workbench.views.html.code.source import code_view
 from workbench.views.html.page import (
     Head,
     Link,
     Rendered,
+    View,
     beside,
     code_name,
     code_script,
@@ -75,12 +60,6 @@ from workbench.views.html.render import render
 # --- one launch ---
 
 
-def said_rules(launch: Launch) -> list[Rule]:
-    """The findings that say something, the largest promise first."""
-    said = [rule for rule in launch.rules if rule.kind != "ok" and rule.message]
-    return sorted(said, key=lambda rule: -(rule.speedup or 0.0))
-
-
 _LIGHT = ("sm_throughput", "memory_throughput", "l1_throughput", "l2_throughput", "dram_throughput")
 _PIPES = (
     "issue_active",
@@ -92,36 +71,15 @@ _PIPES = (
     "xu_utilization",
 )
 _OCCUPANCY = ("warps_per_sm", "eligible_warps", "waves", "tail_idle")
+_LIMITS = tuple(
+    f"occupancy_limit_{resource}"
+    for resource in ("registers", "shared", "warps", "blocks", "barriers")
+)
 _FACTS = ("blocks", "threads_per_block", "registers", "static_shared", "dynamic_shared", "stack")
 
 
 #: A group of the counter table: its title and cells.
 Group = tuple[str, tuple[CounterCell, ...]]
-
-
-class LaunchView(Record, frozen=True):
-    """All about one launch. `position` counts from 0 on the page."""
-
-    position: int
-    launch: Launch
-    light: tuple[CounterCell, ...]
-    pipes: tuple[CounterCell, ...]
-    roofline: Plot | None
-    roofline_note: str
-    stalls: Breakdown
-    code: CodeView
-    accesses: tuple[AccessRow, ...]
-    opinions: tuple[Opinion, ...]
-    memory: MemoryView | None
-    timeline: TimelineView | None
-    limits: tuple[CounterCell, ...]
-    occupancy: tuple[CounterCell, ...]
-    occupancy_facts: tuple[CounterCell, ...]
-    whatif: WhatIf | None
-    facts: tuple[CounterCell, ...]
-    rules: list[Rule]
-    groups: list[Group]
-    missing: list[CounterCell]
 
 
 def _known(launch: Launch, ids: tuple[str, ...]) -> tuple[CounterCell, ...]:
@@ -178,47 +136,27 @@ def _groups(launch: Launch) -> tuple[list[Group], list[CounterCell]]:
     return groups, missing
 
 
-def _memory(
-    profile: Profile, launch: Launch, code: CodeView, prefix: str, *, several: bool
-) -> MemoryView | None:
-    """The memory chart of one launch; its counters have a prefix where there are several."""
+def _memory(profile: Profile, launch: Launch, code: View, prefix: str, ids: str) -> View | None:
+    """The memory chart of one launch; `ids` stand before those of its counters on the page."""
     chart = memory(replace(profile, launches=(launch,)))
     if chart is None:
         return None
-    ids = {f"{file.anchor}{line.number}" for file in code.files for line in file.lines}
-
-    def anchor(__: int, key: LineKey) -> str:
-        name = f"{code.anchors.get(key[0], '')}{key[1]}"
-        return f"#{name}" if name in ids else ""
-
-    return memory_view((chart,), (_("Amount"),), anchor, prefix, f"#{prefix if several else ''}")
+    return memory_view(
+        (chart,), (_("Amount"),), lambda __, key: code.anchor(key), f"{prefix}-", f"#{ids}"
+    )
 
 
-def launch_view(
-    profile: Profile,
-    launch: Launch,
-    position: int,
-    chip: Chip | None,
-    *,
-    several: bool = False,
-    near: int | None = None,
-) -> LaunchView:
-    """Everything that a page says about one launch.
+def _launch(profile: Profile, launch: Launch, position: int, near: int | None, ids: str) -> View:
+    """All that a page says about the launch at `position` on it.
 
-    Args:
-        profile: Holds the source files.
-        launch: The launch.
-        position: Of it on its page.
-        chip: The device's data sheet, where it is known.
-        several: Whether the page has more launches.
-        near: Of its sources, how many lines around those with counters (None: all).
+    `near`: of its sources, how many lines around those with counters (None: all).
     """
-    prefix = f"k{position}"
+    prefix, chip = f"k{position}", chip_for(profile.device)
     roof, why = _roofline(launch, chip, f"{prefix}-roofline")
     groups, missing = _groups(launch)
     code = code_view(profile, launch, position, near=near)
     run = course(launch)
-    return LaunchView(
+    return View(
         position=position,
         launch=launch,
         light=_known(launch, _LIGHT),
@@ -230,21 +168,20 @@ def launch_view(
         accesses=accesses(launch),
         opinions=opinions(launch),
         timeline=timeline_view((run,), ("",)) if run else None,
-        memory=_memory(profile, launch, code, f"{prefix}-", several=several),
-        limits=limits(launch),
+        memory=_memory(profile, launch, code, prefix, ids),
+        limits=_known(launch, _LIMITS),  # blocks per SM by each resource; the least one binds
         occupancy=_known(launch, ("theoretical_occupancy", "achieved_occupancy")),
         occupancy_facts=_known(launch, _OCCUPANCY),
         whatif=what_if(launch, chip, f"{prefix}-whatif"),
         facts=_known(launch, _FACTS),
-        rules=said_rules(launch),
+        # The findings that say something, the largest promise first.
+        rules=sorted(
+            (rule for rule in launch.rules if rule.kind != "ok" and rule.message),
+            key=lambda rule: -(rule.speedup or 0.0),
+        ),
         groups=groups,
         missing=missing,
     )
-
-
-def occupancy_note(launch: Launch) -> str:
-    """``of 100% theoretical``."""
-    return _("of {share} theoretical").format(share=text(launch, "theoretical_occupancy"))
 
 
 # --- other devices --------------------------------------------------------------------
@@ -252,40 +189,17 @@ def occupancy_note(launch: Launch) -> str:
 # where both were measured in the same way, outside of the profiler or under it.
 
 
-class DeviceRow(Record, frozen=True):
-    """A version on one device; `href` leads to its page there, "" for the page that this is.
+def _devices(rung: Rung, profile: Profile) -> View | None:
+    """The devices of a version, the page's own first, and the command that compares two.
 
-    `change` compares its time with that of the page's own device; `note` says how it was
-    measured, where that is not as usual.
-    """
-
-    device: str
-    href: str
-    seconds: float | None
-    note: str
-    change: TimeChange | None
-    limit: Limit | None
-
-
-class DevicesView(Record, frozen=True):
-    """The devices of a version, the page's own first, and the command that compares two."""
-
-    rows: tuple[DeviceRow, ...]
-    command: str
-
-
-def devices_view(rung: Rung, profile: Profile) -> DevicesView | None:
-    """The table of a version's page; None where ncu profiled it on no other device.
-
-    Raises:
-        MissingError, DataError: what is recorded on another device cannot be read.
+    None where ncu profiled it on no other device.
     """
     ladder = rung.ladder
     others = ladder.elsewhere if profile.engine == "ncu" else {}
     there = {slug: files for slug, files in others.items() if (rung.id, "ncu") in files}
     if not there:
         return None
-    rows = [_row(profile, profile, rung.timing, rung.timing)]
+    rows = [_row(profile, profile, rung.timing, rung.timing, "")]
     for slug, files in there.items():
         time = files.get((rung.id, "time"))
         timing = decode(time, Timing) if time else None
@@ -295,19 +209,18 @@ def devices_view(rung: Rung, profile: Profile) -> DevicesView | None:
     sides = " ".join(
         f"{ladder.name}/{rung.id}@{slug}" for slug in (next(iter(there)), ladder.device)
     )
-    return DevicesView(
-        rows=tuple(rows),
-        command=f"workbench report --single-file {sides} --problem {ladder.problem}",
-    )
+    command = f"workbench report --single-file {sides} --problem {ladder.problem}"
+    return View(rows=rows, command=command)
 
 
 def _row(
-    here: Profile, there: Profile, own: Timing | None, timing: Timing | None, href: str = ""
-) -> DeviceRow:
+    here: Profile, there: Profile, own: Timing | None, timing: Timing | None, href: str
+) -> View:
+    """A version on one device; `href` leads to its page there, "" for the page that this is."""
     seconds = timing.time.value if timing else kernel_seconds(there)
     seen = _("under the profiler") if timing is None and seconds is not None else ""
     other = "" if there.source_hash == here.source_hash else _("of another source")
-    return DeviceRow(
+    return View(
         device=there.device.name,
         href=href,
         seconds=seconds,
@@ -319,21 +232,6 @@ def _row(
 
 #: Launches of a page that has room for a source from end to end.
 _WHOLE_SOURCES = 2
-
-
-class VersionView(Record, frozen=True):
-    """A version page: a head, one section set per launch, and where it all came from."""
-
-    head: Head
-    strip: tuple[Phrase, ...]
-    panel: PanelView | None
-    tiles: tuple[Tile, ...]
-    devices: DevicesView | None
-    launches: tuple[LaunchView, ...]
-    speaker: int  # the position of the launch that takes most of the time; the others are folded
-    expectations: tuple[Expectation, ...]
-    profile: Profile
-    provenance: tuple[tuple[str, str], ...]
 
 
 def _tiles(profile: Profile, launch: Launch | None, rung: Rung | None) -> tuple[Tile, ...]:
@@ -354,12 +252,14 @@ def _tiles(profile: Profile, launch: Launch | None, rung: Rung | None) -> tuple[
         beside = baseline.id if baseline else timing.baseline if timing else ""
         tiles.append((_("Of the baseline's speed"), percent(rung.of_baseline), beside))
     if launch is not None:
+        most = text(launch, "theoretical_occupancy")
+        theoretical = _("of {share} theoretical").format(share=most)
         tiles += [
             (title, text(launch, counter), note + _("; longest launch") * (count > 1))
             for title, counter, note in (
                 (_("Compute"), "sm_throughput", _("of peak")),
                 (_("Memory"), "memory_throughput", _("of peak, at its busiest level")),
-                (_("Occupancy"), "achieved_occupancy", occupancy_note(launch)),
+                (_("Occupancy"), "achieved_occupancy", theoretical),
             )
             if value_of(launch, counter) is not None
         ]
@@ -398,28 +298,27 @@ def _view(
     head: Head,
     rung: Rung | None = None,
     strip: tuple[Phrase, ...] = (),
-) -> VersionView:
-    chip = chip_for(profile.device)
+) -> View:
+    """The page: its head, what it says of each launch, and where it all came from."""
     speaker = main_launch(profile)
-    shown = tuple(
-        launch_view(
+    shown = [
+        _launch(
             profile,
             launch,
             position,
-            chip,
-            several=len(launches) > 1,
-            near=_near(len(launches), launch is speaker),
+            _near(len(launches), launch is speaker),
+            f"k{position}-" if len(launches) > 1 else "",
         )
         for position, launch in enumerate(launches)
-    )
-    return VersionView(
+    ]
+    return View(
         head=head,
         strip=strip,
-        panel=_panel(profile, shown[launches.index(speaker)], rung) if speaker else None,
+        panel=_panel(profile, shown[launches.index(speaker)].code, rung) if speaker else None,
         tiles=_tiles(profile, speaker, rung),
-        devices=devices_view(rung, profile) if rung else None,
+        devices=_devices(rung, profile) if rung else None,
         launches=shown,
-        speaker=launches.index(speaker) if speaker else 0,
+        speaker=launches.index(speaker) if speaker else 0,  # the others are folded
         expectations=rung.declared.expectations if rung and rung.declared else (),
         profile=profile,
         provenance=_provenance(profile),
@@ -436,15 +335,9 @@ def _near(launches: int, speaks: bool) -> int | None:
     return 4
 
 
-def _panel(profile: Profile, speaker: LaunchView, rung: Rung | None) -> PanelView | None:
+def _panel(profile: Profile, code: View, rung: Rung | None) -> PanelView | None:
     """The panel, with what became of its ways in the versions that came after."""
     panel = panel_of(profile)
-    lines = {f"{file.anchor}{line.number}" for file in speaker.code.files for line in file.lines}
-
-    def anchor(key: LineKey) -> str:
-        found = f"{speaker.code.anchors.get(key[0], '')}{key[1]}"
-        return f"#{found}" if found in lines else ""
-
     scored = []
     for step in rung.ladder.steps if rung else ():
         if rung and step[::2] == (rung.id, profile.engine):
@@ -453,7 +346,7 @@ def _panel(profile: Profile, speaker: LaunchView, rung: Rung | None) -> PanelVie
             if speedup is not None:
                 scores = score_ways(panel, panel_of(after.load(profile.engine)), speedup.value)
                 scored.append((Link(after.id, step_page(*step)), scores))
-    return panel_view(panel, profile, anchor, scored)
+    return panel_view(panel, profile, code.anchor, scored)
 
 
 def version_view(
@@ -461,10 +354,14 @@ def version_view(
     profile: Profile,
     head: Head,
     strips: Mapping[tuple[str, str, str], tuple[Phrase, ...]] = {},
-) -> VersionView:
-    """The page of a stored profile of `rung`; `strips`: of steps that were told before."""
+) -> View:
+    """The page of a stored profile of `rung`; `strips`: of steps that were told before.
+
+    Raises:
+        MissingError, DataError: what is recorded on another device cannot be read.
+    """
     ladder = rung.ladder
-    head = msgspec.structs.replace(head, chips=(*facts_of(profile), *head.chips))
+    head = replace(head, chips=(*facts_of(profile), *head.chips))
     head = head.told(remarks(profile), provenance(profile))
     made_by = next((s for s in ladder.steps if s[1:] == (rung.id, profile.engine)), None)
     strip = strips.get(made_by, ()) if made_by else ()
@@ -473,36 +370,36 @@ def version_view(
     return _view(profile, profiled(profile), head, rung, strip)
 
 
-def report_launch_view(
-    profile: Profile, launch: Launch, name: str, home: str, steps: tuple[Link, ...]
-) -> VersionView:
-    """The page of one launch of a report file called `name`, whose overview is at `home`."""
-    alone = msgspec.structs.replace(profile, launches=(launch,))  # so that totals speak of it
+def launch_page_view(
+    profile: Profile, place: int, name: str, home: str, page: Callable[[int], str]
+) -> View:
+    """The page of a measured launch, by its place among those of what is called `name`.
+
+    `home` is the page of all of them, `page` gives a launch's file name.
+    """
+    launches = profiled(profile)
+    launch = launches[place]
+    links = [(each.kernel, page(each.index)) for each in launches]
     head = Head(
         heading=launch.kernel,
         name=f"#{launch.index}",
         crumbs=(Link(_("Overview"), "index.html"), Link(name, home), Link(launch.kernel)),
-        steps=steps,
+        steps=neighbours(links, place, "launch"),
         chips=facts_of(profile),
-    )
-    head = head.told(remarks(profile), provenance(profile))
+    ).told(remarks(profile), provenance(profile))
+    alone = replace(profile, launches=(launch,))  # so that totals speak of it
     return _view(alone, (launch,), head)
 
 
-def render_version(path: str, view: VersionView) -> Rendered:
+def render_version(path: str, view: View) -> Rendered:
     """A version's (or launch's) page, and the file beside it where there are instructions."""
+    codes = [launch.code for launch in view.launches]
     code = {
-        launch.code.prefix: launch.code.beside()
-        for launch in view.launches
-        if launch.code.sass.count or launch.code.ptx.count
+        one.prefix: {"anchors": one.anchors, "sass": one.sass.columns, "ptx": one.ptx.columns}
+        for one in codes
+        if one.sass.count or one.ptx.count
     }
-    left = {
-        int(line.at.split()[0])
-        for launch in view.launches
-        for file in launch.code.files
-        for line in file.lines
-        if line.number == 0 and line.at
-    }
+    left = {file for one in codes for file in one.cut}
     if code and left:
         texts = ((str(file), view.profile.sources[file].text or "") for file in sorted(left))
         code["sources"] = {file: text.split("\n") for file, text in texts}
@@ -519,17 +416,6 @@ _SIDE_BY_SIDE = 12
 _LONGEST = 36
 
 
-class ReportView(Record, frozen=True):
-    """The overview of a report file."""
-
-    head: Head
-    launches: tuple[Launch, ...]
-    page: Callable[[int], str]
-    stalls: StallSplit | None
-    roof: Plot | None
-    counters: CounterTable | None
-
-
 def _names(launches: tuple[Launch, ...]) -> list[str]:
     """Kernel names, with the launch's number where a name comes more than once."""
     names = [shortened(launch.kernel, _LONGEST) for launch in launches]
@@ -539,7 +425,7 @@ def _names(launches: tuple[Launch, ...]) -> list[str]:
     ]
 
 
-def report_view(profile: Profile, name: str, page: Callable[[int], str]) -> ReportView:
+def report_view(profile: Profile, name: str, page: Callable[[int], str]) -> View:
     """The overview of the report file `name`; `page` gives a launch's file name."""
     launches = profiled(profile)
     # The longest ones are what a reader of a long report looks for; order stays the file's.
@@ -548,15 +434,12 @@ def report_view(profile: Profile, name: str, page: Callable[[int], str]) -> Repo
     ]
     shown = tuple(launch for launch in launches if launch in longest)
     names = _names(shown)
-    alone = [
-        (label, msgspec.structs.replace(profile, launches=(launch,)))
-        for label, launch in zip(names, shown, strict=True)
-    ]
     named = list(zip(names, shown, strict=True))
+    alone = [(label, replace(profile, launches=(launch,))) for label, launch in named]
     cut = _("Charts and counters show the {n} longest launches.").format(n=len(shown))
     said = [cut] if len(shown) < len(launches) else []
     crumbs = (Link(_("Overview"), "index.html"), Link(name))
-    return ReportView(
+    return View(
         head=Head(heading=name, crumbs=crumbs, chips=facts_of(profile)).told(
             [*remarks(profile), *said], [*provenance(profile), cut]
         ),
@@ -566,13 +449,3 @@ def report_view(profile: Profile, name: str, page: Callable[[int], str]) -> Repo
         roof=roof_path("roofline", named, profile, joined=False, noun="Launch"),
         counters=key_counters([(Link(label, page(item.index)), item) for label, item in named]),
     )
-
-
-def launch_page_view(
-    profile: Profile, place: int, name: str, home: str, page: Callable[[int], str]
-) -> VersionView:
-    """The page of one measured launch, by its place among them."""
-    launches = profiled(profile)
-    links = [(launch.kernel, page(launch.index)) for launch in launches]
-    steps = neighbours(links, place, "launch")
-    return report_launch_view(profile, launches[place], name, home, steps)
