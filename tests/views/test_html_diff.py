@@ -18,8 +18,8 @@ from workbench.counters import catalog
 from workbench.model import Launch, Profile, SourceFile, Verification
 from workbench.specs import Expectation
 from workbench.views.html.code.lines import Span, marked, pieces, words_at
-from workbench.views.html.page import Head
-from workbench.views.html.pages.diff import DiffView, diff_view, render_diff
+from workbench.views.html.page import Head, View
+from workbench.views.html.pages.diff import diff_view, render_diff
 from workbench.views.html.parts import sentence
 
 PADDED = SOURCE.replace("tile[32][32];", "tile[32][33];")
@@ -53,7 +53,7 @@ def after(launch: Launch | None = None) -> Profile:
     )
 
 
-def view(old: Profile | None = None, new: Profile | None = None, **more: Any) -> DiffView:
+def view(old: Profile | None = None, new: Profile | None = None, **more: Any) -> View:
     step = Step(old or before(), new or after(), ("v2", "v3"), **more)
     return diff_view(step, Head(name="v2 → v3", heading="Padded"))
 
@@ -177,8 +177,8 @@ def test_a_change_that_no_card_shows_has_its_first_line_on_a_long_page(
 
 def test_gutters_of_both_sides_share_a_scale() -> None:
     shared = view().embedded["shared"]
-    assert shared["old"]["0:3"] == ("32.8 k", 100.0, 96.9, "32.0× the ideal")  # type: ignore[index]
-    assert shared["new"]["0:3"] == ("1,024", 3.1, 0.0, "")  # type: ignore[index]
+    assert shared["old"]["0:3"] == ("32.8 k", 100.0, 96.9, "32.0× the ideal")
+    assert shared["new"]["0:3"] == ("1,024", 3.1, 0.0, "")
 
 
 def test_time_is_told_with_its_error_and_adds_up() -> None:
@@ -197,7 +197,7 @@ def test_parts_of_a_counter_add_up() -> None:
     (bars,) = found["shared_wavefronts"].figure.spec["data"]
     assert bars["x"][0] == 33792 and bars["x"][-1] == 2048
     assert sum(bars["x"][:-1]) == 2048
-    assert found["shared_wavefronts"].rows == (("tile (hunk 1)", "−31.7 k", "100%", "3"),)
+    assert found["shared_wavefronts"].rows == [("tile (hunk 1)", "−31.7 k", "100%", "3")]
 
 
 def test_links_say_what_and_where() -> None:

@@ -42,7 +42,7 @@ def test_a_hunk_says_what_the_compiler_made_of_it() -> None:
     (view,) = machine(one).of(3)
     assert view.words.startswith("6 → 5 instructions, ")
     assert "LDS → LDS.64 (1×)" in view.classes and "LDS 2 → 0" in view.classes
-    assert view.kernel == view.left_out == "" and machine(one).of(4) == ()
+    assert view.kernel == view.left_out == "" and machine(one).of(4) == []
 
 
 def test_rows_hold_both_sides_aligned_with_addresses_and_labels() -> None:

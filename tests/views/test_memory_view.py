@@ -48,7 +48,7 @@ def view(*sides: MemoryChart) -> View:
 
 
 def shape(sides: tuple[MemoryChart, ...], name: str) -> View:
-    every = [s for hop in Drawing(sides, anchor).hops() for s in hop.shapes]
+    every: list[View] = [s for hop in Drawing(sides, anchor).hops() for s in hop.shapes]
     return next(each for each in every if each.href == f"#flow-{name}")
 
 

@@ -209,7 +209,8 @@ def build_report(
     """
     stamp = f"{code_stamp()} {current()}"
     damaged: dict[Path, DataError] = {}
-    remarks = _Remarks([], [])
+    broken: list[WorkbenchError] = []
+    notes: list[str] = []
     with Site(out, force=force, audience=audience) as site:
         copy_assets(site)
         done = PageCount()
@@ -229,7 +230,7 @@ def build_report(
                 damaged |= found
                 done, asked = _write_ladders(site, project, store, studies, stamp, damaged, info)
             site.leave_out(damaged)
-            remarks = _look_at_studies(project, studies, info)
+            broken, notes = _look_at_studies(project, studies, info)
         if reports:
             from workbench.views.html.captured import write_reports
 
@@ -245,8 +246,8 @@ def build_report(
         pages=done,
         asked=tuple(out / each for each in asked),
         damaged=tuple(damaged.values()),
-        broken=tuple(remarks.broken),
-        notes=tuple(remarks.notes),
+        broken=tuple(broken),
+        notes=tuple(notes),
     )
 
 
@@ -389,9 +390,9 @@ def _write_ladders(
     again = cache(lambda name: find_ladders(store, project, (name,), without=damaged, info=info))
     devices: list[Page] = []
     links: dict[str, list[Link]] = {}
-    for folder, link, page in _across_pages(site, ladders, pairs, stamp, again):
-        devices.append(page)
-        links.setdefault(folder, []).append(link)
+    for each in _across(site, ladders, pairs):
+        devices.append(each.page(site, stamp, again))
+        links.setdefault(each.folder, []).append(each.link)
 
     def pages() -> Iterator[Page]:
         while ladders:
@@ -408,30 +409,24 @@ def _write_ladders(
     return done, tuple(dict.fromkeys(_asked_pages(site, pairs)))
 
 
-class _Remarks(NamedTuple):
-    """Why studies cannot be read, and what is not known of others."""
-
-    broken: list[WorkbenchError]
-    notes: list[str]
-
-
 def _look_at_studies(
     project: Project, asked: tuple[str, ...], info: Callable[[str], StudyInfo]
-) -> _Remarks:
-    """What is to be said of the studies that were asked for (none: all)."""
-    remarks = _Remarks([], [])
+) -> tuple[list[WorkbenchError], list[str]]:
+    """Why studies that were asked for (none: all) cannot be read; what is not known of others."""
+    broken: list[WorkbenchError] = []
+    notes: list[str] = []
     for name in _named(project, asked) or studies_in(project.kernels):
         seen = info(name)
         if seen.error is not None:
-            remarks.broken.append(seen.error)
+            broken.append(seen.error)
         elif isinstance(seen.study, SeenStudy):
-            remarks.notes.extend(seen.study.remarks)
+            notes.extend(seen.study.remarks)
         elif not (project.kernels / name / "study.py").exists():
             try:
                 view_study(project, name)
             except WorkbenchError as error:
-                remarks.broken.append(error.kept())
-    return remarks
+                broken.append(error.kept())
+    return broken, notes
 
 
 def _study(site: Site, project: Project, stamp: str, name: str) -> StudyInfo:
@@ -536,17 +531,6 @@ class _Across(NamedTuple):
 
         key = digest(stamp, msgspec.json.encode([sides, said, contents, labels]))
         return Page(path=path, key=key, owner=f"{LADDERS}:{name}", render=render)
-
-
-def _across_pages(
-    site: Site,
-    ladders: list[Ladder],
-    asked: list[Pair],
-    stamp: str,
-    again: Callable[[str], list[Ladder]],
-) -> list[tuple[str, Link, Page]]:
-    every = _across(site, ladders, asked)
-    return [(each.folder, each.link, each.page(site, stamp, again)) for each in every]
 
 
 def _across(site: Site, ladders: list[Ladder], asked: list[Pair]) -> Iterator[_Across]:

@@ -7,7 +7,7 @@ kernel that matters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 
 import msgspec
@@ -76,23 +76,36 @@ class _Report:
         # Two files of the same name from two folders are two reports; the path stays private.
         self.id = digest(str(file.path.resolve()))[:8]
         self.folder = f"files/{page_part(self.name)}-{self.id}"
-        self._profile: Profile | None = None
+        self.home, self.owner = f"{self.folder}/index.html", f"{REPORTS}:{self.folder}"
 
-    @property
-    def profile(self) -> Profile:
+    @cached_property
+    def detail(self) -> Profile:
         """What the report holds of the kernels that are meant."""
-        if self._profile is None:
-            whole = (
-                decode(self.file.path, Profile) if self.file.label else read_report(self.file.path)
-            )
-            self._profile = select_kernels(whole, self.file.kernel)
-        return self._profile
+        path = self.file.path
+        whole = decode(path, Profile) if self.file.label else read_report(path)
+        return select_kernels(whole, self.file.kernel)
+
+    @cached_property
+    def launches(self) -> tuple[Launch, ...]:
+        """The launches that have a page."""
+        return profiled(self.detail)
 
     @property
     def label(self) -> str:
         """A short name for headings and axes: without the folder and the suffix."""
         name = stem(self.file.title)
         return f"{name}::{self.file.kernel}" if self.file.kernel else name
+
+    def overview(self) -> Rendered:
+        """The page of the report."""
+        from workbench.views.html.pages.index import summarize_files
+        from workbench.views.html.pages.version import report_view
+        from workbench.views.html.render import render
+
+        view = report_view(self.detail, self.name, launch_page)
+        summary = summarize_files((self.detail,), self.name, self.home)
+        html = render("report.html", self.home, view=view)
+        return Rendered(html, msgspec.to_builtins(summary))
 
 
 def write_reports(site: Site, files: tuple[ReportFile, ...], stamp: str) -> PageCount:
@@ -108,22 +121,14 @@ def write_reports(site: Site, files: tuple[ReportFile, ...], stamp: str) -> Page
         DataError: a report is damaged.
     """
     reports = [_Report(file) for file in files]
-    done = PageCount()
-    for report in reports:
-        key = digest(stamp, report.content)
-        pages = partial(_report_pages, report, key)
-        done = done.plus(_write(site, f"{REPORTS}:{report.folder}", key, pages))
+    done = _write_each(site, reports, stamp)
     if len(reports) == 2:
         folder = f"files/{page_part(reports[0].name)}..{page_part(reports[1].name)}"
         folder += f"-{digest(reports[0].id, reports[1].id)[:8]}"
+        owner, path = f"{REPORTS}:{folder}", f"{folder}/index.html"
         key = digest(stamp, reports[0].content, reports[1].content)
-        page = Page(
-            path=f"{folder}/index.html",
-            key=key,
-            owner=f"{REPORTS}:{folder}",
-            render=partial(_comparison, reports[0], reports[1], f"{folder}/index.html"),
-        )
-        done = done.plus(_write(site, page.owner, key, lambda: iter((page,))))
+        page = Page(path, key, owner, partial(_comparison, reports[0], reports[1], path))
+        done = done.plus(_write(site, owner, key, lambda: iter((page,))))
     return done
 
 
@@ -138,37 +143,29 @@ def _write(site: Site, owner: str, key: str, pages: Callable[[], Iterator[Page]]
     return site.write(pages(), owners=(owner,))
 
 
-def _report_pages(report: _Report, key: str) -> Iterator[Page]:
-    owner, folder = f"{REPORTS}:{report.folder}", report.folder
-    home = f"{folder}/index.html"
-    yield Page(path=home, key=key, owner=owner, render=partial(_report_overview, report, home))
-    launches = [launch for launch in report.profile.launches if launch.profiled]
-    for place, launch in enumerate(launches):
-        path = f"{folder}/{launch_page(launch.index)}"
-        yield Page(
-            path=path,
-            key=key,
-            owner=owner,
-            render=partial(_report_launch, report, place, home, path),
-        )
+def _write_each(site: Site, every: Sequence[_Report | _Surveyed], stamp: str) -> PageCount:
+    """The pages of report files or captures, of each by itself."""
+    done = PageCount()
+    for one in every:
+        key = digest(stamp, one.content)
+        done = done.plus(_write(site, one.owner, key, partial(_pages, one, key)))
+    return done
 
 
-def _report_overview(report: _Report, home: str) -> Rendered:
-    from workbench.views.html.pages.index import summarize_files
-    from workbench.views.html.pages.version import report_view
-    from workbench.views.html.render import render
-
-    view = report_view(report.profile, report.name, launch_page)
-    summary = summarize_files((report.profile,), report.name, home)
-    html = render("report.html", home, view=view)
-    return Rendered(html=html, summary=msgspec.to_builtins(summary))
+def _pages(one: _Report | _Surveyed, key: str) -> Iterator[Page]:
+    yield Page(one.home, key, one.owner, one.overview)
+    for place, launch in enumerate(one.launches):
+        path = f"{one.folder}/{launch_page(launch.index)}"
+        yield Page(path, key, one.owner, partial(_launch, one, place, path))
 
 
-def _report_launch(report: _Report, place: int, home: str, path: str) -> Rendered:
+def _launch(one: _Report | _Surveyed, place: int, path: str) -> Rendered:
     from workbench.views.html.pages.version import launch_page_view, render_version
 
-    view = launch_page_view(report.profile, place, report.name, home, launch_page)
-    return render_version(path, view)
+    assert one.detail is not None  # a launch of it is shown
+    return render_version(
+        path, launch_page_view(one.detail, place, one.name, one.home, launch_page)
+    )
 
 
 def kernels_of(old: Profile, new: Profile) -> str:
@@ -193,10 +190,10 @@ def _comparison(old: _Report, new: _Report, path: str) -> Rendered:
             _("{name} (old)").format(name=labels[0]),
             _("{name} (new)").format(name=labels[1]),
         )
-    step = Step(old.profile, new.profile, labels)
+    step = Step(old.detail, new.detail, labels)
     head = Head(
         name=f"{labels[0]} → {labels[1]}",
-        heading=kernels_of(old.profile, new.profile),
+        heading=kernels_of(old.detail, new.detail),
         crumbs=(Link(_("Overview"), "index.html"), Link(f"{labels[0]} → {labels[1]}")),
         pages=tuple(
             Link(label, f"../../{report.folder}/index.html")
@@ -204,7 +201,7 @@ def _comparison(old: _Report, new: _Report, path: str) -> Rendered:
         ),
         chips=tuple(
             Badge(text=notice.message, tone="warn")
-            for notice in dict.fromkeys((*old.profile.notices, *new.profile.notices))
+            for notice in dict.fromkeys((*old.detail.notices, *new.detail.notices))
         ),
     )
     summary = summarize_files((step.old, step.new), head.name, path)
@@ -222,7 +219,7 @@ class _Surveyed:
         self.name = f"@{program.name}"
         self.asked = program
         self.folder = program_folder(program)
-        self.home = f"{self.folder}/index.html"
+        self.home, self.owner = f"{self.folder}/index.html", f"{PROGRAMS}:{self.folder}"
 
     @cached_property
     def capture(self) -> ProgramCapture:
@@ -244,6 +241,28 @@ class _Surveyed:
         own = launches_of(self.capture, self.detail, places)
         speaker = main_launch(own) if own is not None else None
         return f"{self.folder}/{launch_page(speaker.index)}" if speaker is not None else ""
+
+    def overview(self) -> Rendered:
+        """The page of the capture."""
+        from workbench.views.html.pages.index import summarize_program
+        from workbench.views.html.pages.program import program_view
+        from workbench.views.html.pages.version import launch_page_view
+        from workbench.views.html.render import render
+
+        capture, detail = self.capture, self.detail
+        panel, kernel = None, ""
+        # In the order of the survey: which kernel takes most time, the profiler does not know.
+        places = [place for place in sorted(set(capture.detail)) if place >= 0]
+        own = launches_of(capture, detail, (places[0],)) if places else None
+        speaker = main_launch(own) if own is not None else None
+        if speaker is not None and detail is not None:
+            at = self.launches.index(speaker)
+            view = launch_page_view(detail, at, self.name, self.home, launch_page)
+            panel = replace(view.panel, page=launch_page(speaker.index)) if view.panel else None
+            kernel = shortened(speaker.kernel)
+        page = program_view(capture, detail, launch_page, (kernel, panel))
+        html = render("program.html", self.home, view=page)
+        return Rendered(html, msgspec.to_builtins(summarize_program(capture, self.home)))
 
 
 def program_folder(*programs: CapturedProgram) -> str:
@@ -267,61 +286,12 @@ def write_programs(site: Site, asked: tuple[CapturedProgram, ...], stamp: str) -
         DataError: a capture is damaged.
     """
     programs = [_Surveyed(site, program) for program in dict.fromkeys(asked)]
-    done = PageCount()
-    for program in programs:
-        key = digest(stamp, program.content)
-        done = done.plus(_write(site, _owner(program.folder), key, partial(_pages, program, key)))
+    done = _write_each(site, programs, stamp)
     if len(programs) == 2:
         pair = _Compared(*programs)
         key = digest(stamp, programs[0].content, programs[1].content)
-        done = done.plus(_write(site, _owner(pair.folder), key, partial(pair.pages, key)))
+        done = done.plus(_write(site, pair.owner, key, partial(pair.pages, key)))
     return done
-
-
-def _owner(folder: str) -> str:
-    return f"{PROGRAMS}:{folder}"
-
-
-# --- one ---------------------------------------------------------------------------------
-
-
-def _pages(program: _Surveyed, key: str) -> Iterator[Page]:
-    owner = _owner(program.folder)
-    yield Page(path=program.home, key=key, owner=owner, render=partial(_overview, program))
-    for place, launch in enumerate(program.launches):
-        path = f"{program.folder}/{launch_page(launch.index)}"
-        yield Page(path=path, key=key, owner=owner, render=partial(_launch, program, place, path))
-
-
-def _overview(program: _Surveyed) -> Rendered:
-    from workbench.views.html.pages.index import summarize_program
-    from workbench.views.html.pages.program import program_view
-    from workbench.views.html.pages.version import launch_page_view
-    from workbench.views.html.render import render
-
-    capture, detail = program.capture, program.detail
-    panel, kernel = None, ""
-    # In the order of the survey: which kernel takes most time, the profiler does not know.
-    places = [place for place in sorted(set(capture.detail)) if place >= 0]
-    own = launches_of(capture, detail, (places[0],)) if places else None
-    speaker = main_launch(own) if own is not None else None
-    if speaker is not None and detail is not None:
-        at = program.launches.index(speaker)
-        view = launch_page_view(detail, at, program.name, program.home, launch_page)
-        panel = replace(view.panel, page=launch_page(speaker.index)) if view.panel else None
-        kernel = shortened(speaker.kernel)
-    page = program_view(capture, detail, launch_page, (kernel, panel))
-    summary = summarize_program(capture, program.home)
-    html = render("program.html", program.home, view=page)
-    return Rendered(html=html, summary=msgspec.to_builtins(summary))
-
-
-def _launch(program: _Surveyed, place: int, path: str) -> Rendered:
-    from workbench.views.html.pages.version import launch_page_view, render_version
-
-    assert program.detail is not None  # a launch of it is shown
-    view = launch_page_view(program.detail, place, program.name, program.home, launch_page)
-    return render_version(path, view)
 
 
 # --- two ---------------------------------------------------------------------------------
@@ -334,7 +304,7 @@ class _Compared:
         self.sides = (old, new)
         self.name = f"{old.name} → {new.name}"
         self.folder = program_folder(old.asked, new.asked)
-        self.home = f"{self.folder}/index.html"
+        self.home, self.owner = f"{self.folder}/index.html", f"{PROGRAMS}:{self.folder}"
         self._views: dict[int, View] = {}
 
     @cached_property
@@ -405,11 +375,10 @@ class _Compared:
 
     def pages(self, key: str) -> Iterator[Page]:
         """The comparison, and the steps of its kernels."""
-        owner = _owner(self.folder)
-        yield Page(path=self.home, key=key, owner=owner, render=self._overview)
+        yield Page(self.home, key, self.owner, self._overview)
         for number, name in self.files.items():
             path = f"{self.folder}/{name}"
-            yield Page(path=path, key=key, owner=owner, render=partial(self._step, number, path))
+            yield Page(path, key, self.owner, partial(self._step, number, path))
 
     def _overview(self) -> Rendered:
         from workbench.views.html.pages.index import summarize_programs
@@ -430,9 +399,8 @@ class _Compared:
             ),
             (kernel, panel),
         )
-        summary = summarize_programs(self.difference, self.home)
         html = render("programdiff.html", self.home, view=view)
-        return Rendered(html=html, summary=msgspec.to_builtins(summary))
+        return Rendered(html, msgspec.to_builtins(summarize_programs(self.difference, self.home)))
 
     def _step(self, number: int, path: str) -> Rendered:
         from workbench.views.html.pages.diff import render_diff

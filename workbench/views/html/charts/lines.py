@@ -28,6 +28,7 @@ from workbench.views.html.charts.figure import (
     ticks,
 )
 from workbench.views.html.charts.roof import SYMBOLS, decades
+from workbench.views.html.page import View
 
 #: The unit of an axis that names what stands on it.
 NAMES = "name"
@@ -294,13 +295,6 @@ _SHARED_STEP = 1024
 _HEIGHT = 210
 
 
-class WhatIf(Record, frozen=True):
-    """The curves, and one table of their corners."""
-
-    figures: tuple[charts.Figure, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
 class _Question(Record, frozen=True):
     """One resource: what it is called, its unit, where the launch is, and the others' values."""
 
@@ -311,8 +305,10 @@ class _Question(Record, frozen=True):
     values: range
 
 
-def what_if(launch: Launch, chip: Chip | None, prefix: str) -> WhatIf | None:
-    """The curves of a launch; None where the chip or the launch's resources are unknown.
+def what_if(launch: Launch, chip: Chip | None, prefix: str) -> View | None:
+    """The curves of a launch, and one table of their corners.
+
+    None where the chip or the launch's resources are unknown.
 
     They take the largest shared-memory part that the chip can give, because the driver
     would choose another one for another need.
@@ -322,7 +318,7 @@ def what_if(launch: Launch, chip: Chip | None, prefix: str) -> WhatIf | None:
 
 
 @lru_cache(maxsize=64)
-def _curves(need: Resources, chip: Chip, prefix: str, _lang: str) -> WhatIf:
+def _curves(need: Resources, chip: Chip, prefix: str, _lang: str) -> View:
     # A version's launches need the same on every problem, in one language.
     warps = range(chip.warp_size, chip.max_threads_per_block + 1, chip.warp_size)
     registers = range(_LEAST_REGISTERS, chip.registers_per_thread + 1)
@@ -337,7 +333,7 @@ def _curves(need: Resources, chip: Chip, prefix: str, _lang: str) -> WhatIf:
         corners = _corners(chip, need, question)
         figures.append(_figure(prefix, chip, need, question, corners))
         rows += [_row(question, number, found) for number, found in corners]
-    return WhatIf(figures=tuple(figures), rows=tuple(rows))
+    return View(figures=figures, rows=rows)
 
 
 def _corners(chip: Chip, need: Resources, question: _Question) -> list[tuple[int, Occupancy]]:

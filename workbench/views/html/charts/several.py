@@ -10,33 +10,27 @@ from workbench import units
 from workbench.analysis.limits import roofline
 from workbench.analysis.limits.limit import heaviest_states, state_seconds
 from workbench.analysis.limits.roofline import LEVELS, Position
-from workbench.counters import Counter, catalog
+from workbench.counters import catalog
 from workbench.gpus import chip_for
 from workbench.language import N_, _
-from workbench.model import Launch, Profile, Record
+from workbench.model import Launch, Profile
 from workbench.views.html.charts import figure as charts
 from workbench.views.html.charts import roof as charts_roof
 from workbench.views.html.charts.figure import Layer, Mark, Plot
-from workbench.views.html.page import Link
-from workbench.views.html.parts import CounterCell, cell, hue, percent
+from workbench.views.html.page import Link, View
+from workbench.views.html.parts import cell, hue, percent
 
 #: States that a chart tells apart; the others are added up, but for those that weigh anywhere.
 _STACKED = 7
 
 
-class StallSplit(Record, frozen=True):
-    """Durations split over warp states: as shares, as times, and as a table of times."""
-
-    shares: charts.Figure
-    times: charts.Figure
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
 def stack_stalls(
     identity: str, named: list[tuple[str, Profile]], noun: str = N_("Version")
-) -> StallSplit | None:
-    """Durations under the profiler, split over warp states; None where nobody has any."""
+) -> View | None:
+    """Durations under the profiler, split over warp states; None where nobody has any.
+
+    As shares, as times, and as a table of times.
+    """
     bars = [(name, parts) for name, profile in named if (parts := state_seconds(profile))]
     if not bars:
         return None
@@ -58,11 +52,11 @@ def stack_stalls(
         shares.append(Layer(name=title, marks=tuple(share_marks), color=color))
         times.append(Layer(name=title, marks=tuple(time_marks), color=color))
     label = _("Duration under the profiler, split over what the warps were doing")
-    return StallSplit(
+    return View(
         shares=charts.stacked(identity, label, names, shares, "%", _("% of the duration")),
         times=charts.stacked(f"{identity}-time", label, names, times, "s", _("duration")),
         head=(_(noun), _("Duration"), *(title for title, __ in groups)),
-        rows=tuple(map(tuple, rows)),
+        rows=rows,
     )
 
 
@@ -142,24 +136,18 @@ _COUNTERS = (
 _PEAKS = ("sm_throughput", "l1_throughput", "l2_throughput", "dram_throughput")
 
 
-class CounterTable(Record, frozen=True):
-    """Columns, with a unit only where the values do not say it; and rows, each under its link."""
-
-    columns: tuple[tuple[Counter, str], ...]
-    rows: tuple[tuple[Link, tuple[CounterCell, ...]], ...]
-
-
-def key_counters(named: Sequence[tuple[Link, Launch]]) -> CounterTable | None:
+def key_counters(named: Sequence[tuple[Link, Launch]]) -> View | None:
     """Key counters of launches; those that no launch has are left out. None without any."""
     return _table(named, _COUNTERS)
 
 
-def peaks(named: Sequence[tuple[Link, Launch]]) -> CounterTable | None:
+def peaks(named: Sequence[tuple[Link, Launch]]) -> View | None:
     """How near launches come to each peak, in percent with bars. None without any."""
     return _table(named, _PEAKS)
 
 
-def _table(named: Sequence[tuple[Link, Launch]], counters: Sequence[str]) -> CounterTable | None:
+def _table(named: Sequence[tuple[Link, Launch]], counters: Sequence[str]) -> View | None:
+    """Columns, with a unit only where the values do not say it; and rows, each under its link."""
     columns, cells = [], []
     for counter in map(catalog().__getitem__, counters):
         column = [cell(launch, counter) for __, launch in named]
@@ -172,4 +160,4 @@ def _table(named: Sequence[tuple[Link, Launch]], counters: Sequence[str]) -> Cou
     if not columns:
         return None
     links = [link for link, _ in named]
-    return CounterTable(tuple(columns), tuple(zip(links, zip(*cells, strict=True), strict=True)))
+    return View(columns=columns, rows=list(zip(links, zip(*cells, strict=True), strict=True)))

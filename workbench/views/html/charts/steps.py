@@ -22,13 +22,13 @@ from workbench.views.html.charts.figure import (
     HATCHED,
     Figure,
     Json,
-    Plot,
     axis_of,
     errors,
     layout_of,
     plain,
     ticks,
 )
+from workbench.views.html.page import View
 from workbench.views.html.parts import percent, tone_of
 
 # --- the figure -----------------------------------------------------------------------
@@ -192,15 +192,6 @@ _STEP = 0.012
 _STEPS = 12
 
 
-class Waterfall(Plot, frozen=True):
-    """A figure and the table behind it; `id` is the counter's."""
-
-    id: str
-    title: str
-    change: str
-    note: str = ""
-
-
 def _href(hunk: int | None) -> str:
     return f"#hunk-{hunk}" if hunk else ""
 
@@ -263,13 +254,10 @@ def _stall_title(stall: StallDelta) -> str:
     return {"selected": _("Issuing"), "not_selected": _("Ready")}.get(stall.stall, title)
 
 
-def time_waterfall(split: TimeSplit, old: str, new: str) -> Waterfall:
+def time_waterfall(split: TimeSplit, old: str, new: str) -> View:
     """Where the time went: by part and warp state, with the sampling error of each step.
 
-    Args:
-        split: The split of the profiled duration.
-        old: What to call the old side.
-        new: What to call the new side.
+    A figure, and the table behind it; `old` and `new` are what to call the sides.
     """
     figure = waterfall(
         "time-waterfall",
@@ -283,14 +271,11 @@ def time_waterfall(split: TimeSplit, old: str, new: str) -> Waterfall:
         "s",
         _("duration under the profiler"),
     )
-    rows = [row for part in split.parts for row in _time_rows(part, split)]
-    return Waterfall(
-        id="duration",
-        title=_("Time"),
+    return View(
         change=units.signed(split.delta_s, "s"),
         figure=figure,
         head=(_("Linked to"), _("Warp state"), _("Change"), _("from"), _("to")),
-        rows=tuple(rows),
+        rows=[row for part in split.parts for row in _time_rows(part, split)],
         note=_("{method}. Samples: {old} and {new}.").format(
             method=units.capital(split.method),
             old=units.count(split.samples_old),
@@ -322,7 +307,7 @@ def _time_rows(part: TimePart, split: TimeSplit) -> list[tuple[str, ...]]:
 # --- counters -------------------------------------------------------------------------
 
 
-def counter_waterfalls(story: Story, old: str, new: str, scale: Scale) -> tuple[Waterfall, ...]:
+def counter_waterfalls(story: Story, old: str, new: str, scale: Scale) -> list[View]:
     """One waterfall for each line counter that changed, the weightiest change first."""
     splits = [split for split in tellable(story.attribution) if any(p.delta for p in split.parts)]
     splits = [split for split in splits if max(_weight(split, p) for p in split.parts) >= TELLING]
@@ -333,14 +318,14 @@ def counter_waterfalls(story: Story, old: str, new: str, scale: Scale) -> tuple[
         return scale.share(split.id, max(amounts)) or 0.0, relative
 
     splits.sort(key=heaviest, reverse=True)
-    return tuple(_counter(split, old, new) for split in splits)
+    return [_counter(split, old, new) for split in splits]
 
 
 def _weight(split: CounterSplit, part: Part) -> float:
     return Fact(split=split, part=part).weight
 
 
-def _counter(split: CounterSplit, old: str, new: str) -> Waterfall:
+def _counter(split: CounterSplit, old: str, new: str) -> View:
     counter = catalog()[split.id]
     large = [part for part in split.parts if _weight(split, part) >= TELLING]
     large = sorted(large, key=lambda part: -abs(part.delta))[:_STEPS]
@@ -363,13 +348,13 @@ def _counter(split: CounterSplit, old: str, new: str) -> Waterfall:
         split.unit,
         counter.title,
     )
-    return Waterfall(
+    return View(
         id=counter.id,
         title=counter.title,
         change=units.signed(split.delta, split.unit),
         figure=figure,
         head=(_("Linked to"), _("Change"), _("Share of the change"), _("Lines")),
-        rows=tuple(_row(split, part) for part in split.parts if part.delta),
+        rows=[_row(split, part) for part in split.parts if part.delta],
         note=_gap(split),
     )
 
