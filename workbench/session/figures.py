@@ -46,7 +46,8 @@ def figure_of(
                 "neither side has samples of its warps, so its time has no parts",
                 "`workbench profile` records them under ncu.",
             )
-        return time_waterfall(step.story.time, *step.labels).figure
+        drawn: Figure = time_waterfall(step.story.time, *step.labels).figure
+        return drawn
     if len(targets) > 1:
         raise UsageError(f"{kind} is of one study", f"`workbench plot {kind} {targets[0]}`")
     study = targets[0] if targets else selection.study
@@ -69,7 +70,8 @@ def _of_ladder(kind: Kind, ladder: Ladder) -> Figure | None:
     if kind == "sweep":
         order = [rung.id for rung in ladder.order]
         section = sweep(ladder.family.timings, order, set(baselines), ladder.study.work)
-        return section.charts[0].figure if section is not None else None
+        first: Figure | None = section.charts[0].figure if section is not None else None
+        return first
     profiles = {rung.id: rung.profile for rung in ladder.order if rung.profile}
     launches = [
         (name, launch)

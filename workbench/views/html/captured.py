@@ -109,12 +109,9 @@ class _Report:
 
 
 def write_reports(site: Site, files: tuple[ReportFile, ...], stamp: str) -> PageCount:
-    """Bring the pages of report files up to date.
+    """Bring the pages of report files up to date; two are compared, the first is the old one.
 
-    Args:
-        site: The site.
-        files: One report or several; two are compared, the first is the old one.
-        stamp: Key of the program.
+    `stamp` is the key of the program that writes.
 
     Raises:
         UsageError: a file cannot be read, or holds no kernel of the name that is meant.
@@ -274,12 +271,7 @@ def program_folder(*programs: CapturedProgram) -> str:
 
 
 def write_programs(site: Site, asked: tuple[CapturedProgram, ...], stamp: str) -> PageCount:
-    """Bring the pages of captures up to date.
-
-    Args:
-        site: The site.
-        asked: One capture or several; two are compared, the first is the old one.
-        stamp: Key of the program that writes.
+    """Bring the pages of captures up to date, as `write_reports` does those of report files.
 
     Raises:
         UsageError: there is no capture of that name.

@@ -201,8 +201,6 @@ def digest(*parts: str | bytes) -> str:
 
 
 # --- addresses ------------------------------------------------------------------------
-# Planning a site needs its addresses and no template: whether a page is up to date is known
-# before anything that renders it is loaded.
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+@-]")
 

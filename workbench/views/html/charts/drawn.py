@@ -118,16 +118,9 @@ class Drawing:
         for number, (title, left, right) in enumerate(_HOPS):
             first = number == 0
             width = _SM if first else _SLAB
-            shapes = [
-                self._box(place, 0 if first else -1, width, named=first)
-                for place in left
-                if self._has(place)
-            ]
-            shapes += [
-                self._box(place, _WIDTH - _BOX, _BOX, named=True)
-                for place in right
-                if self._has(place)
-            ]
+            ends = [(place, 0 if first else -1, width, first) for place in left]
+            ends += [(place, _WIDTH - _BOX, _BOX, True) for place in right]
+            shapes = [self._box(*end) for end in ends if end[0] in self._places]
             for place in right if first else left:
                 ways = (left, (place,)) if first else ((place,), right)
                 for row, flows in enumerate(self._between(*ways)):
@@ -141,10 +134,7 @@ class Drawing:
             out.append(View(title=_(title), size=size, shapes=shapes))
         return out
 
-    def _has(self, place: Place) -> bool:
-        return place in self._places
-
-    def _box(self, place: Place, x: float, width: float, *, named: bool) -> View:
+    def _box(self, place: Place, x: float, width: float, named: bool) -> View:
         y, height = self._places[place]
         level = next(row for row in level_rows(self._sides) if row.place == place)
         sides = [each for side in self._sides for each in side.levels if each.place == place]
@@ -242,7 +232,7 @@ class Drawing:
             kind = "unknown" if flow.amount is None else "zero"
             path = f"M{_number(x0)} {_number(y0)}L{_number(x1)} {_number(y1)}"
             return path, f"{kind} {tone}".strip()
-        most = _THICK if not self._two else _THICK / 2 - 3
+        most = _THICK if len(self._sides) == 1 else _THICK / 2 - 3
         half = max(most * flow.amount / self._most[flow.unit], _LEAST) / 2
         length = abs(x1 - x0) + abs(y1 - y0)
         along = ((x1 - x0) / length, (y1 - y0) / length)
@@ -257,10 +247,6 @@ class Drawing:
         )
         path = "L".join(f"{_number(x)} {_number(y)}" for x, y in corners)
         return f"M{path}z", f"{_tone(flow.share)} {tone}".strip()
-
-    @property
-    def _two(self) -> bool:
-        return len(self._sides) > 1
 
     # --- lines and table -----------------------------------------------------------
 
@@ -311,25 +297,10 @@ def _rectangle(x: float, y: float, width: float, height: float) -> str:
 
 #: Row title, then the counters for: instructions, requests, sectors or wavefronts, per request,
 #: efficiency, excess. "" leaves a cell empty.
+_WHOLE = ("{}s", "{}_requests", "{}_sectors", "{}_sectors_per_request", "{}_efficiency", "")
 _ACCESSES = (
-    (
-        N_("Global loads"),
-        "global_loads",
-        "global_load_requests",
-        "global_load_sectors",
-        "global_load_sectors_per_request",
-        "global_load_efficiency",
-        "",
-    ),
-    (
-        N_("Global stores"),
-        "global_stores",
-        "global_store_requests",
-        "global_store_sectors",
-        "global_store_sectors_per_request",
-        "global_store_efficiency",
-        "",
-    ),
+    (N_("Global loads"), *(name.format("global_load") for name in _WHOLE)),
+    (N_("Global stores"), *(name.format("global_store") for name in _WHOLE)),
     (
         N_("Global, from addresses"),
         "",

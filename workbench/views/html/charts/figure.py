@@ -128,6 +128,21 @@ def errors(below: list[float], above: list[float], color: str = "@ink") -> Json:
     }
 
 
+def scatter(mode: str, x: list[Any], y: list[Any], hover: list[str], **more: Any) -> Json:
+    """Points or a line, in data's units, and what is said of each point."""
+    named = {key: more.pop(key) for key in ("name", "showlegend") if key in more}
+    return {
+        "type": "scatter",
+        "mode": mode,
+        **named,
+        "x": x,
+        "y": y,
+        "customdata": hover,
+        "hovertemplate": "%{customdata}<extra></extra>",
+        **more,
+    }
+
+
 def ticks(top: float, unit: str, wanted: int = 5) -> Json:
     """Linear ticks from 0 to `top` at 1, 2 or 5 times a power of ten, as formatted text."""
     if top <= 0:

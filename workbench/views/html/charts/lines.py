@@ -25,6 +25,7 @@ from workbench.views.html.charts.figure import (
     errors,
     layout_of,
     plain,
+    scatter,
     ticks,
 )
 from workbench.views.html.charts.roof import SYMBOLS, decades
@@ -197,54 +198,29 @@ def _trace(line: Series, order: int, *, stepped: bool) -> Json:
     place = line.place if line.place >= 0 else order
     colour = "@soft" if line.reference else COLORS[place % len(COLORS)]
     if line.quiet:
-        return {
-            "type": "scatter",
-            "mode": "lines",
-            "name": plain(line.name),
-            "showlegend": False,
-            "x": [point.x for point in line.points],
-            "y": [point.y for point in line.points],
-            "customdata": [plain(point.hover) for point in line.points],
-            "hovertemplate": "%{customdata}<extra></extra>",
-            "line": {"color": "@line", "width": 1.5},
-            "meta": colour,
-        }
-    return {
-        "type": "scatter",
-        "mode": "lines" if stepped else "lines+markers",
-        "name": plain(line.name),
-        "x": [point.x for point in line.points],
-        "y": [point.y for point in line.points],
-        "customdata": [plain(point.hover) for point in line.points],
-        "hovertemplate": "%{customdata}<extra></extra>",
-        "line": {
-            "color": colour,
-            "width": 2,
-            "shape": "hv" if stepped else "linear",
-            "dash": "dash" if line.reference else _DASHES[place // len(COLORS) % 4],
-        },
-        "marker": {"size": 8, "symbol": SYMBOLS[place % len(SYMBOLS)], "color": colour},
-        **_errors(line, colour),
+        thin = {"color": "@line", "width": 1.5}
+        return _scatter(line.points, "lines", line.name, showlegend=False, line=thin, meta=colour)
+    look = {
+        "color": colour,
+        "width": 2,
+        "shape": "hv" if stepped else "linear",
+        "dash": "dash" if line.reference else _DASHES[place // len(COLORS) % 4],
     }
+    marker = {"size": 8, "symbol": SYMBOLS[place % len(SYMBOLS)], "color": colour}
+    mode = "lines" if stepped else "lines+markers"
+    drawn = _scatter(line.points, mode, line.name, line=look, marker=marker)
+    return drawn | _errors(line, colour)
+
+
+def _scatter(points: Sequence[Point], mode: str, name: str, **more: object) -> Json:
+    x, y = [point.x for point in points], [point.y for point in points]
+    return scatter(mode, x, y, [plain(each.hover) for each in points], name=plain(name), **more)
 
 
 def _marked(here: Point) -> Json:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "now",
-        "showlegend": False,
-        "x": [here.x],
-        "y": [here.y],
-        "customdata": [plain(here.hover)],
-        "hovertemplate": "%{customdata}<extra></extra>",
-        "marker": {
-            "size": 12,
-            "symbol": "diamond",
-            "color": "@hot",
-            "line": {"color": "@card", "width": 2},
-        },
-    }
+    edge = {"color": "@card", "width": 2}
+    marker = {"size": 12, "symbol": "diamond", "color": "@hot", "line": edge}
+    return _scatter([here], "markers", "now", showlegend=False, marker=marker)
 
 
 def _narrow(layout: Json, columns: int, rows: int) -> Json:

@@ -10,7 +10,15 @@ from workbench import units
 from workbench.analysis.limits.roofline import LEVELS, Level, Position, Roof, Unit
 from workbench.language import N_, _
 from workbench.model import Record
-from workbench.views.html.charts.figure import COLORS, Figure, Json, axis_of, layout_of, plain
+from workbench.views.html.charts.figure import (
+    COLORS,
+    Figure,
+    Json,
+    axis_of,
+    layout_of,
+    plain,
+    scatter,
+)
 
 # --- labels beside points -------------------------------------------------------------
 # Plotly draws a point's label where it is told to and lets labels lie on each other. Here
@@ -329,25 +337,20 @@ def _texts_of(roofs: Sequence[Roof], levels: Sequence[Level], view: _Window) -> 
 def _trace(
     name: str, index: int, dots: list[Dot], gaps: list[int], texts: Json, lines: str
 ) -> Json:
-    return {
-        "type": "scatter",
-        "mode": f"{lines}markers+text",
-        "name": plain(name),
-        "x": _broken([dot.intensity for dot in dots], gaps, None),
-        "y": _broken([dot.rate for dot in dots], gaps, None),
-        "customdata": _broken([plain(dot.hover) for dot in dots], gaps, ""),
-        "hovertemplate": "%{customdata}<extra></extra>",
+    color, symbol = COLORS[index % len(COLORS)], SYMBOLS[index % len(SYMBOLS)]
+    edge = {"color": "@card", "width": 1}
+    return scatter(
+        f"{lines}markers+text",
+        _broken([dot.intensity for dot in dots], gaps, None),
+        _broken([dot.rate for dot in dots], gaps, None),
+        _broken([plain(dot.hover) for dot in dots], gaps, ""),
+        name=plain(name),
         **texts,
-        "textfont": {"size": 11, "color": "@ink"},
-        "cliponaxis": False,
-        "line": {"color": COLORS[index % len(COLORS)], "width": 1.5, "dash": "dot"},
-        "marker": {
-            "size": 11,
-            "symbol": SYMBOLS[index % len(SYMBOLS)],
-            "color": COLORS[index % len(COLORS)],
-            "line": {"color": "@card", "width": 1},
-        },
-    }
+        textfont={"size": 11, "color": "@ink"},
+        cliponaxis=False,
+        line={"color": color, "width": 1.5, "dash": "dot"},
+        marker={"size": 11, "symbol": symbol, "color": color, "line": edge},
+    )
 
 
 def roofline(

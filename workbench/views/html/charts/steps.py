@@ -32,7 +32,6 @@ from workbench.views.html.page import View
 from workbench.views.html.parts import percent, tone_of
 
 # --- the figure -----------------------------------------------------------------------
-# Plotly's own waterfall trace has no error bars, so the steps are its bars on a base.
 
 #: Below this part of the total the steps would be too small to see on an axis from zero.
 _VISIBLE = 0.2

@@ -52,12 +52,7 @@ _PATHS = 2
 
 
 class Links:
-    """The links of one step as its story tells them, passage by passage.
-
-    Args:
-        story: The step, explained.
-        anchor: Side (0 old, 1 new), path and line -> address on the page, or "".
-    """
+    """The links of one step as its story tells them, passage by passage."""
 
     def __init__(self, story: Story, anchor: Anchor) -> None:
         self._story = story
@@ -311,8 +306,6 @@ def _changes(code: CodeDiff) -> str:
 
 
 # --- cards ----------------------------------------------------------------------------
-# How many stand open, and how many are folded together, is a matter of the room that a reader
-# has; their order is the story's.
 
 #: Hunks that stand open: so many at most, and so many rows of code and about it in all.
 _MOST_OPEN = 3

@@ -63,9 +63,7 @@ class CodeRow(Record, frozen=True):
 def code_row(row: CodeRow, same: bool) -> str:
     """A row as HTML: ids, keys and widths are ours, everything else is escaped.
 
-    Args:
-        row: The row.
-        same: Unchanged on both sides: the new side's cell also says what the old one was.
+    Where it is the `same` on both sides, the new side's cell also says what the old one was.
     """
     if row.kind == "gap":
         return f'<tr><td class="g" colspan="6">⋯ {row.words}'
@@ -146,12 +144,7 @@ class _File:
 class DiffCode:
     """The code of a comparison, from which cards and whole files are cut.
 
-    Args:
-        old: The old profile.
-        new: The new one.
-        diff: Their sources, compared.
-        story: The step, explained.
-        gutters: Counters beside the lines; the first one is shown at first.
+    `diff` is of both profiles' sources; of `gutters`, the first one is shown at first.
     """
 
     def __init__(

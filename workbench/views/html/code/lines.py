@@ -262,12 +262,7 @@ def coloured(text: str, path: str) -> list[Markup]:
 
 
 def marked(line: Sequence[Piece], spans: Sequence[Span] = ()) -> Markup:
-    """One line as safe HTML, with what is marked in it.
-
-    Args:
-        line: Its runs, from `pieces`.
-        spans: What to mark; a symbol may lie inside of a difference.
-    """
+    """One line of `pieces` as safe HTML, with marks; a symbol may lie inside of a difference."""
     if not spans:
         return Markup("".join(_wrap(text, name) for text, name in line))
     out = []

@@ -412,7 +412,7 @@ def ladder_view(
     Args:
         ladder: The ladder.
         pairs: Comparisons that were asked for besides its steps.
-        strips: Of steps that were told before, so that they need not be told again.
+        strips: Of steps that were told before.
         tuned: To the pages of tuned versions.
         untold: Why tunings cannot be read.
     """

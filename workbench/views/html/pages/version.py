@@ -266,32 +266,6 @@ def _tiles(profile: Profile, launch: Launch | None, rung: Rung | None) -> tuple[
     return tuple(Tile(*tile) for tile in tiles)
 
 
-def _provenance(profile: Profile) -> tuple[tuple[str, str], ...]:
-    capture, device = profile.capture, profile.device
-    major, minor = device.compute_capability
-    facts = [
-        (
-            _("Device"),
-            _("{device}, compute capability {capability}, {n} SMs").format(
-                device=device.name, capability=f"{major}.{minor}", n=device.sms
-            ),
-        ),
-        (_("Captured"), profile.captured or _("the report does not say")),
-        (_("Engine"), profile.engine),
-        (_("Tools"), ", ".join(f"{name} {version}" for name, version in profile.tools.items())),
-        (_("Clock control"), capture.clock_control),
-        (_("Cache control"), capture.cache_control),
-        (_("Replay"), capture.replay_mode),
-        (_("Passes"), units.count(capture.passes) if capture.passes else ""),
-        (_("Wall time"), units.quantity(capture.wall_s, "s") if capture.wall_s else ""),
-        (_("Captures"), units.count(capture.repeats) if capture.repeats > 1 else ""),
-        (_("Sections"), ", ".join(capture.sections)),
-        (_("Seed of inputs"), str(profile.verification.seed) if profile.verification else ""),
-        (_("Source hash"), profile.source_hash),
-    ]
-    return tuple((name, said) for name, said in facts if said)
-
-
 def _view(
     profile: Profile,
     launches: tuple[Launch, ...],
@@ -321,7 +295,6 @@ def _view(
         speaker=launches.index(speaker) if speaker else 0,  # the others are folded
         expectations=rung.declared.expectations if rung and rung.declared else (),
         profile=profile,
-        provenance=_provenance(profile),
     )
 
 
