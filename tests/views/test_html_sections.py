@@ -66,7 +66,7 @@ def test_the_sweep_draws_each_version_over_the_size() -> None:
     assert rate["layout"]["xaxis"]["title"]["text"] == "M = N = K"
     assert rate["data"][0]["error_y"]["array"][0] > 0
     # The same as a table: v1 is the fastest, and v0 takes twice its time.
-    assert found.charts[0].problems == ("n256", "n1024")
+    assert found.charts[0].problems == ["n256", "n1024"]
     shares = [(name, [cell and cell.share for cell in row]) for name, row in found.charts[0].rows]
     assert shares == [("v0", [50, 50]), ("v1", [100, 100])]
     told = {chart.parts: chart.rows[0][1][0] for chart in found.charts}
@@ -241,7 +241,7 @@ def test_a_sweep_of_two_sizes_is_shown_by_families() -> None:
     found = sweep([t for t in timings if (t.version, t.problem) != ("v1", "n64_s2")], ["v0"], set())
     assert found is not None
     assert [title for _, title in found.families] == ["U = V = 1", "U = V = 2", "U = V = 3"]
-    assert found.ways == (("rate", "FLOP/s"), ("time", "Time"))
+    assert found.ways == [("rate", "FLOP/s"), ("time", "Time")]
     figures = {chart.parts: chart.figure for chart in found.charts}
     second = figures["rate family1"].spec["data"]
     assert [len(line["x"]) for line in second] == [3, 2]  # v1 refuses one of them

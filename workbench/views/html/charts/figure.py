@@ -130,7 +130,7 @@ def errors(below: list[float], above: list[float], color: str = "@ink") -> Json:
 
 def scatter(mode: str, x: list[Any], y: list[Any], hover: list[str], **more: Any) -> Json:
     """Points or a line, in data's units, and what is said of each point."""
-    named = {key: more.pop(key) for key in ("name", "showlegend") if key in more}
+    named: Json = {key: more.pop(key) for key in ("name", "showlegend") if key in more}
     return {
         "type": "scatter",
         "mode": mode,
