@@ -321,8 +321,7 @@ def test_without_a_time_the_step_is_told_by_the_count_that_costs_most(
     )
     told = story(old, new)
     assert told.sentence.startswith(
-        "Shared wavefronts fell 102 M → 69.2 M (−32.0%), "
-        "linked to hunk 1 (line 38)."
+        "Shared wavefronts fell 102 M → 69.2 M (−32.0%), linked to hunk 1 (line 38)."
     )
     assert [stop.text for stop in told.strip[:2]] == [
         "hunk 1 (line 38)",

@@ -60,11 +60,11 @@ def thickness(path: str) -> float:
 
 def test_arrows_are_as_wide_as_their_bytes_on_one_scale_for_both_sides() -> None:
     old, new = chart(), chart(**{"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 2048.0})
-    _, before, after = shape((old, new), "global_loads").bands
-    assert thickness(before.path) == pytest.approx(2 * thickness(after.path), abs=0.11)
-    assert (before.tone.split()[-1], "was" in after.tone) == ("was", False)
-    _, stores, _ = shape((old, new), "global_stores").bands
-    assert thickness(stores.path) == pytest.approx(thickness(before.path) / 4, abs=0.11)
+    _, (before, tone), (after, now) = shape((old, new), "global_loads").bands
+    assert thickness(before) == pytest.approx(2 * thickness(after), abs=0.11)
+    assert (tone.split()[-1], "was" in now) == ("was", False)
+    _, (stores, _), _ = shape((old, new), "global_stores").bands
+    assert thickness(stores) == pytest.approx(thickness(before) / 4, abs=0.11)
 
 
 def test_loads_point_to_the_sm_and_stores_away_from_it() -> None:
