@@ -580,3 +580,263 @@ int main() {
     ]
     (launch,) = resolve_launches(study, study.version("v0"), study.problem())
     assert launch.grid == (16, 16, 1)
+
+
+POINTED = """#include <cuda_runtime.h>
+#include <stdlib.h>
+#include <helper_cuda.h>
+#define T 16
+#define FLOOR(a, b) (a - (a % b))
+__global__ void keep(float *out, const float *in, int w, int h) {
+    int i = (blockIdx.y * T + threadIdx.y) * w + blockIdx.x * T + threadIdx.x;
+    out[i] = in[i];
+}
+__global__ void turn(float *out, const float *in, int w, int h) {
+    int x = blockIdx.x * T + threadIdx.x, y = blockIdx.y * T + threadIdx.y;
+    out[x * h + y] = in[y * w + x];
+}
+__global__ void half_of_it(float *out, const float *in, int w, int h) {
+    int x = blockIdx.x * T + threadIdx.x, y = blockIdx.y * T + threadIdx.y;
+    out[x * h + y] = in[x * w + y];
+}
+__global__ void turn_rows(float *out, const float *in, int w, int h) {
+    int x = blockIdx.x * T + threadIdx.x, y = blockIdx.y * T + threadIdx.y;
+    out[y * h + x] = in[x * w + y];
+}
+void gold_of(float *gold, float *in, const int w, const int h) {
+    for (int y = 0; y < h; ++y)
+        for (int x = 0; x < w; ++x) gold[x * h + y] = in[y * w + x];
+}
+void sizes(int argc, char **argv, int &w, int &h, int most) {
+    if (checkCmdLineFlag(argc, argv, "w")) w = getCmdLineArgumentInt(argc, argv, "w");
+    else { w = most; w = FLOOR(w, 512); }
+    h = w;
+}
+int main(int argc, char **argv) {
+    int w, h, most;
+    most = (int)howMuch(0) * T;
+    sizes(argc, argv, w, h, most);
+    void (*kernel)(float *, const float *, int, int);
+    const char *name;
+    dim3 grid(w / T, h / T), threads(T, T);
+    size_t bytes = static_cast<size_t>(sizeof(float) * w * h);
+    float *h_in = (float *)malloc(bytes), *h_out = (float *)malloc(bytes);
+    float *turned = (float *)malloc(bytes), *gold, *d_in, *d_out;
+    cudaMalloc((void **)&d_in, bytes);
+    cudaMalloc((void **)&d_out, bytes);
+    for (int i = 0; i < w * h; ++i) h_in[i] = (float)i;
+    cudaMemcpy(d_in, h_in, bytes, cudaMemcpyHostToDevice);
+    gold_of(turned, h_in, w, h);
+    for (int k = 0; k < 4; k++) {
+        switch (k) {
+        case 0: kernel = &keep; name = "keep"; break;
+        case 1: kernel = &turn; name = "turn"; break;
+        case 2: kernel = half_of_it; name = "half"; break;
+        case 3: kernel = &turn_rows; name = "rows"; break;
+        }
+        if (kernel == &keep) gold = h_in;
+        else if (kernel == half_of_it) gold = h_out;
+        else gold = turned;
+        for (int i = 0; i < 100; i++) kernel<<<grid, threads>>>(d_out, d_in, w, h);
+        cudaMemcpy(h_out, d_out, bytes, cudaMemcpyDeviceToHost);
+        bool good = compareData(gold, h_out, w * h, 0.01f, 0.0f);
+    }
+}
+"""
+
+
+@needs_host
+def test_a_kernel_is_launched_through_a_pointer_that_a_switch_sets(project: Project) -> None:
+    made, study = brought(project, POINTED)
+    assert made.versions == {"v0": "turn", "v1": "turn_rows"}
+    assert "`gold_of`" in made.reference
+    left = [note.partition(":")[0] for note in made.notes if "left out" in note]
+    assert left == [
+        "keep is compared with its own input, which is not the answer of the others",
+        "half_of_it is compared with nothing but its own result",
+    ]
+    problem = study.problem("small")
+    assert problem.parameters["w"] == problem.parameters["h"] < 1024
+    inputs = study.inputs(problem, np.random.default_rng(1))
+    (found,) = study.reference(problem, inputs).values()
+    n = problem.parameters["w"]
+    np.testing.assert_array_equal(found.reshape(n, n), inputs["in_"].reshape(n, n).T)
+
+
+def test_a_size_that_cannot_be_read_is_a_parameter_with_a_guess(project: Project) -> None:
+    made, study = brought(project, POINTED)
+    assert {"w": 1024, "h": 1024}.items() <= study.problem("whole").parameters.items()
+    guessed = [note for note in made.notes if "1024 was put in its place" in note]
+    assert guessed == [
+        "`w` could not be read, and 1024 was put in its place",
+        "`h` could not be read, and 1024 was put in its place",
+    ]
+
+
+def test_a_kernel_that_only_copies_is_no_version(project: Project) -> None:
+    made, _ = brought(
+        project, TURNED.replace("keep", "copyRows").replace("check(h_in, h_same", "//")
+    )
+    assert made.versions == {"v0": "turn", "v1": "turnTiled"}
+    assert any("copyRows by its name only copies: it is left out" in note for note in made.notes)
+
+
+OF_TWO_TYPES = """#include <stdlib.h>
+template <class T> __global__ void scale(T *in, T *out) {
+    out[blockIdx.x * blockDim.x + threadIdx.x] = 2 * in[blockIdx.x * blockDim.x + threadIdx.x];
+}
+template <class T> void twice(T *out, T *in, int n) {
+    for (int i = 0; i < n; i++) out[i] = 2 * in[i];
+}
+template <class T> void test(int len) {
+    int size = len * sizeof(T);
+    T *h = (T *)malloc(size), *back = (T *)malloc(size), *want = (T *)malloc(size), *d, *o;
+    for (int i = 0; i < len; i++) h[i] = (T)i;
+    cudaMalloc((void **)&d, size);
+    cudaMalloc((void **)&o, size);
+    cudaMemcpy(d, h, size, cudaMemcpyHostToDevice);
+    scale<T><<<1, len>>>(d, o);
+    cudaMemcpy(back, o, size, cudaMemcpyDeviceToHost);
+    twice<T>(want, h, len);
+}
+int main() { test<float>(32); test<int>(64); test<float>(96); }
+"""
+
+
+def test_what_works_on_another_type_or_size_is_no_version(project: Project) -> None:
+    """A ladder's versions share their arrays."""
+    made, study = brought(project, OF_TWO_TYPES)
+    assert made.versions == {"v0": "scale"}
+    assert study.outputs(study.problem()) == {"out": ((32,), "float32")} or list(
+        study.outputs(study.problem()).values()
+    ) == [((32,), "float32")]
+    left = [note for note in made.notes if "left out" in note]
+    assert len(left) == 2
+    assert "scale<int> works on int32, not on v0's float32" in left[0]
+    assert "scale<float> works on arrays of another size than v0's" in left[1]
+
+
+IN_TURN = """#include <stdlib.h>
+__global__ void both(
+    float *sum, float *norm, float *most, const float *a, const float *b, int rows, int n) {
+    int r = blockIdx.x * blockDim.x + threadIdx.x;
+    if (r >= rows) return;
+    float m = 0.f;
+    for (int i = 0; i < n; i++) {
+        sum[r * n + i] = a[r * n + i] + b[r * n + i];
+        m = fmaxf(m, fabsf(sum[r * n + i]));
+    }
+    most[r] = m;
+    for (int i = 0; i < n; i++) norm[r * n + i] = 0.5f * sum[r * n + i] / m;
+}
+void add_cpu(float *out, const float *a, const float *b, int n) {
+    for (int i = 0; i < n; i++) out[i] = a[i] + b[i];
+}
+void halve_cpu(float *out, const float *in, int n) {
+    for (int i = 0; i < n; i++) out[i] = 0.5f * in[i];
+}
+void norm_cpu(float *out, float *most, const float *in, const float *half, int rows, int n) {
+    for (int r = 0; r < rows; r++) {
+        float m = 0.f;
+        for (int i = 0; i < n; i++) m = fmaxf(m, fabsf(in[r * n + i]));
+        most[r] = m;
+        for (int i = 0; i < n; i++) out[r * n + i] = half[r * n + i] / m;
+    }
+}
+void check(const float *got, const float *want, int n) {
+    for (int i = 0; i < n; i++) if (got[i] != want[i]) exit(1);
+}
+int main() {
+    const int rows = 64, n = 32;
+    const size_t size = rows * n * sizeof(float);
+    float *a = (float *)malloc(size), *b = (float *)malloc(size);
+    for (int i = 0; i < rows * n; i++) a[i] = rand() / (float)RAND_MAX + 1;
+    for (int i = 0; i < rows * n; i++) b[i] = rand() / (float)RAND_MAX;
+    float *sum = (float *)malloc(size), *norm = (float *)malloc(size);
+    float *most = (float *)malloc(rows * sizeof(float)), *half = (float *)malloc(size);
+    float *d_a, *d_b, *d_sum, *d_norm, *d_most;
+    cudaMalloc(&d_a, size);
+    cudaMalloc(&d_b, size);
+    cudaMalloc(&d_sum, size);
+    cudaMalloc(&d_norm, size);
+    cudaMalloc(&d_most, rows * sizeof(float));
+    cudaMemcpy(d_a, a, size, cudaMemcpyHostToDevice);
+    cudaMemcpy(d_b, b, size, cudaMemcpyHostToDevice);
+    add_cpu(sum, a, b, rows * n);
+    halve_cpu(half, sum, rows * n);
+    norm_cpu(norm, most, sum, half, rows, n);
+    both<<<(rows + 31) / 32, 32>>>(d_sum, d_norm, d_most, d_a, d_b, rows, n);
+    float *g = (float *)malloc(size), *g2 = (float *)malloc(size);
+    float *g3 = (float *)malloc(rows * sizeof(float));
+    cudaMemcpy(g, d_sum, size, cudaMemcpyDeviceToHost);
+    cudaMemcpy(g2, d_norm, size, cudaMemcpyDeviceToHost);
+    cudaMemcpy(g3, d_most, rows * sizeof(float), cudaMemcpyDeviceToHost);
+    check(g, sum, rows * n);
+    check(g2, norm, rows * n);
+    check(g3, most, rows);
+}
+"""
+
+
+@needs_host
+def test_the_answer_may_be_worked_out_by_several_functions_in_turn(project: Project) -> None:
+    """What one of them computes, the next one reads; one array of these is nobody's output."""
+    made, study = brought(project, IN_TURN)
+    assert "`add_cpu`" in made.reference and "`norm_cpu`" in made.reference
+    problem = study.problem()
+    inputs = study.inputs(problem, np.random.default_rng(1))
+    found = study.reference(problem, inputs)
+    rows, n = problem.parameters["rows"], problem.parameters["n"]
+    total = np.add(inputs["a"], inputs["b"], dtype="float64").reshape(rows, n)
+    most = total.max(1)
+    np.testing.assert_allclose(found["most"], most, rtol=1e-6)
+    np.testing.assert_allclose(found["norm"].reshape(rows, n), total / 2 / most[:, None], rtol=1e-6)
+
+
+def test_indices_are_drawn_below_the_size_that_they_index(project: Project) -> None:
+    """The small problem's table is smaller, and so are the numbers that point into it."""
+    _, study = brought(
+        project,
+        """#include <stdlib.h>
+__global__ void fetch(float *out, const int *at, const float *table, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = table[at[i]];
+}
+int *numbers(int n, int below) {
+    int *made = (int *)malloc(n * sizeof(int));
+    for (int i = 0; i < n; i++) made[i] = rand() % below;
+    return made;
+}
+int main() {
+    int n = 1 << 14, words = 300000;
+    int *at = numbers(n, words), *d_at;
+    float *table = (float *)malloc(words * sizeof(float));
+    float *out = (float *)malloc(n * sizeof(float));
+    for (int i = 0; i < words; i++) table[i] = rand() / (float)RAND_MAX;
+    float *d_table, *d_out;
+    cudaMalloc(&d_at, n * sizeof(int));
+    cudaMalloc(&d_table, words * sizeof(float));
+    cudaMalloc(&d_out, n * sizeof(float));
+    cudaMemcpy(d_at, at, n * sizeof(int), cudaMemcpyHostToDevice);
+    cudaMemcpy(d_table, table, words * sizeof(float), cudaMemcpyHostToDevice);
+    fetch<<<(n + 255) / 256, 256>>>(d_out, d_at, d_table, n);
+    cudaMemcpy(out, d_out, n * sizeof(float), cudaMemcpyDeviceToHost);
+}
+""",
+    )
+    for name in ("whole", "small"):
+        problem = study.problem(name)
+        words = problem.parameters["words"]
+        drawn = study.inputs(problem, np.random.default_rng(1))["at"]
+        assert words // 2 < drawn.max() < words
+    assert words < 300000
+
+
+def test_a_size_that_is_rounded_down_in_the_file_is_not_halved_to_nothing(
+    project: Project,
+) -> None:
+    _, study = brought(project, POINTED.replace("(int)howMuch(0) * T", "2048"))
+    (problem,) = study.problems_for("verify")
+    assert problem.parameters["most"] == 512
+    (launch,) = resolve_launches(study, study.version("v0"), problem)
+    assert launch.grid == (32, 32, 1)

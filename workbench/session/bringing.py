@@ -229,7 +229,7 @@ class _Files(StudyPlan):
         inputs = self._through(work, inputs)
         names = [each.name for each in self.buffers if each.role == "output"]
         begun = {b.start: b.name for b in self.buffers if isinstance(b.start, str)}
-        return host_reference(self.pieces, work, inputs, outputs, names, begun)
+        return host_reference(self.pieces, work, inputs, outputs, names, begun, self.parameters)
 
     def _through(self, work: list[HostWork], inputs: dict[Memory, str]) -> dict[Memory, str]:
         """Arrays whose elements were copied into what goes to the device are inputs too."""
@@ -265,10 +265,11 @@ class _Files(StudyPlan):
         text += f'tolerance = {tolerance!r}\ntolerance_why = "{why}"\n\n\n'
         text += self._cdiv()
         text += 'def inputs(problem, rng):\n    """Fresh random inputs."""\n'
-        text += self._unpacked(inputs)
+        drawn = {each.name: self._drawn(each) for each in inputs}
+        text += self._unpacked(inputs, " ".join(drawn.values()))
         text += "    return {\n"
-        for each in inputs:
-            text += f'        "{each.name}": {self._drawn(each)},\n'
+        for name, values in drawn.items():
+            text += f'        "{name}": {values},\n'
         text += "    }\n\n\n"
         text += 'def outputs(problem):\n    """Shape and type of every output."""\n'
         text += self._unpacked(outputs)
@@ -351,7 +352,7 @@ class _Files(StudyPlan):
         size, kind = self.plain(buffer.count), buffer.dtype
         written = " ".join(buffer.filled)
         if kind.startswith(("int", "uint")):
-            low, high = _integers(written, kind, self.constants)
+            low, high = _integers(written, kind, self.constants, self.parameters)
             return f'rng.integers({low}, {high}, {size}, dtype="{kind}")'
         drawn = f'rng.random({size}, dtype="float32")'
         signed = re.search(r"-\s*(?:0?\.5|1|\(?float\)?|RAND)|uniform|normal|\*\s*2", written)
@@ -649,8 +650,10 @@ def _tuple(names: Iterable[str]) -> str:
     return f"({', '.join(listed)}{',' if len(listed) == 1 else ''})"
 
 
-def _integers(written: str, kind: str, constants: Mapping[str, int]) -> tuple[int, int]:
-    """The range of whole numbers that a file fills an array with."""
+def _integers(
+    written: str, kind: str, constants: Mapping[str, int], sizes: Iterable[str]
+) -> tuple[int, int | str]:
+    """The range of whole numbers that a file fills an array with; below a size, by its name."""
     low, high = 0, {"int8": 100, "uint8": 256}.get(kind, 100)
     bound = re.search(r"%\s*\(?\s*(\w+)", written)
     if bound is not None:
@@ -661,6 +664,8 @@ def _integers(written: str, kind: str, constants: Mapping[str, int]) -> tuple[in
     minus = re.search(r"%\s*\(?\s*\w+\s*\)?\s*\)?\s*-\s*(\d+)", written)
     if minus is not None:
         low, high = -int(minus[1]), high - int(minus[1])
+    elif letter is None and bound is not None and bound[1] in sizes:
+        return low, bound[1]
     most = {"int8": 128, "uint8": 256, "int16": 1 << 15, "uint16": 1 << 16}.get(kind, 1 << 31)
     return low, max(low + 1, min(high, most))
 

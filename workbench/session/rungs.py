@@ -35,7 +35,13 @@ from workbench.study.expressions import FUNCTIONS, evaluate
 
 _PREFIX = re.compile(r"(?:d|h|dev|device|gpu|host)_(?=\w)|(?:d|h)(?=[A-Z]\w*\Z)")
 _SUFFIX = re.compile(r"(?<=\w)_(?:d|dev|device|gpu|h|host)\Z")
-_WARMING = re.compile(r"warm_?(?:ing_?)?up", re.IGNORECASE)
+#: Kernels that stand beside a ladder, by their names -> what they are there for.
+_BESIDE = {
+    re.compile(r"warm_?(?:ing_?)?up", re.IGNORECASE): "warms up",
+    re.compile(r"(?:\w*[a-z]_)?copy(?![a-z])|\w*Copy(?![a-z])"): "copies",
+}
+#: A size that the file does not tell.
+_GUESS = 1024
 #: Elements of all buffers together that a problem for `verify` has at most, where sizes are free.
 _SMALL = 1 << 16
 #: And as many as a kernel may be compiled for.
@@ -87,27 +93,34 @@ def rungs_of(pieces: Pieces, kernel: str) -> list[NewVersion]:
         unique.setdefault(tuple(map(_key, rung.launches)), rung)
     wanted = list(unique.values())
     if not kernel:
-        wanted = _of_one_answer(_without_warming(wanted), pieces)
+        for named, does in _BESIDE.items():
+            wanted = _kept(wanted, [_all_are(named, rung, does) for rung in wanted])
+        wanted = _of_one_answer(wanted, pieces)
+    wanted = _kept(wanted, [_unlike(wanted[0], rung, pieces) for rung in wanted])
     if not wanted:
         names = [kernel] if kernel else list(pieces.kernels())
         wanted = [_guessed(pieces.kernels()[name]) for name in names]
     return wanted
 
 
-def _without_warming(rungs: list[NewVersion]) -> list[NewVersion]:
-    """The versions without kernels that by their name only wake the device, where others are."""
-    warming = [all(_WARMING.match(x.kernel) for x in rung.launches) for rung in rungs]
-    if all(warming):
-        return rungs
-    kept = [rung for rung, warms in zip(rungs, warming, strict=True) if not warms]
-    for rung, warms in zip(rungs, warming, strict=True):
-        if warms:
-            kept[0].notes.append(_left_out(rung.launches[0].kernel, "by its name only warms up"))
-    return kept
+def _kept(rungs: list[NewVersion], whys: list[str]) -> list[NewVersion]:
+    """The versions that nothing speaks against; all of them where there would be none."""
+    kept = [rung for rung, why in zip(rungs, whys, strict=True) if not why]
+    for rung, why in zip(rungs, whys, strict=True):
+        if why and kept:
+            name = rung.launches[0].kernel
+            kept[0].notes.append(f"{why}: it is left out (`--kernel {name}` brings it alone)")
+    return kept or rungs
 
 
-def _left_out(kernel: str, why: str) -> str:
-    return f"{kernel} {why}: it is left out (`--kernel {kernel}` brings it alone)"
+def _all_are(named: re.Pattern[str], rung: NewVersion, does: str) -> str:
+    """Whether a version's kernels by their names only wake the device, or copy."""
+    name = rung.launches[0].kernel
+    return f"{name} by its name only {does}" if all(map(named.match, _names(rung))) else ""
+
+
+def _names(rung: NewVersion) -> list[str]:
+    return [each.kernel for each in rung.launches]
 
 
 def _of_one_answer(rungs: list[NewVersion], pieces: Pieces) -> list[NewVersion]:
@@ -116,15 +129,33 @@ def _of_one_answer(rungs: list[NewVersion], pieces: Pieces) -> list[NewVersion]:
     A copy often stands in a ladder as the speed to reach; the ladder's answer is another.
     """
     said = [_compared_with(rung, pieces) for rung in rungs]
-    if "another" not in said or "input" not in said:
-        return rungs
-    kept = [rung for rung, what in zip(rungs, said, strict=True) if what != "input"]
-    for rung, what in zip(rungs, said, strict=True):
-        if what == "input":
-            name = rung.launches[0].kernel
-            why = "is compared with its own input, which is not the answer of the others"
-            kept[0].notes.append(_left_out(name, why))
-    return kept
+    reasons = {
+        "input": "with its own input, which is not the answer of the others",
+        "itself": "with nothing but its own result",
+    }
+    whys = [
+        f"{rung.launches[0].kernel} is compared {reasons[what]}" if what in reasons else ""
+        for rung, what in zip(rungs, said, strict=True)
+    ]
+    return _kept(rungs, whys) if "another" in said else rungs
+
+
+def _unlike(first: NewVersion, rung: NewVersion, pieces: Pieces) -> str:
+    """Why a launch cannot have the first version's arrays; "": it can."""
+    mine = {_plain_name(m.name): m for x in first.launches for m, _ in _accessed(x, pieces)}
+    for launch in rung.launches if rung is not first else ():
+        name = f"{launch.kernel}<{', '.join(launch.template)}>".removesuffix("<>")
+        for memory, _ in _accessed(launch, pieces):
+            other = mine.get(_plain_name(memory.name))
+            if other is None or other is memory:
+                continue
+            if memory.dtype and other.dtype and memory.dtype != other.dtype:
+                return f"{name} works on {memory.dtype}, not on v0's {other.dtype}"
+            sizes = [each.count and each.count.whole for each in (memory, other)]
+            alike = launch.kernel == first.launches[0].kernel and None not in sizes
+            if alike and sizes[0] != sizes[1]:
+                return f"{name} works on arrays of another size than v0's"
+    return ""
 
 
 def _compared_with(rung: NewVersion, pieces: Pieces) -> str:
@@ -143,6 +174,8 @@ def _compared_with(rung: NewVersion, pieces: Pieces) -> str:
             results.add(id(event.target))
         elif isinstance(event, HostWork) and not event.writes:
             others = [id(each) for each in event.reads if id(each) not in results]
+            if event.reads and not others:
+                return "itself"
             if len(others) == 1 and len(event.reads) == 2:
                 return "input" if others[0] in inputs else "another"
     return ""
@@ -310,7 +343,28 @@ class StudyPlan:
         for rung in self.rungs:
             self.notes += [note for note in rung.notes if note not in self.notes]
             found = rung.constants | found
+        for word in self._unread(found):
+            self.notes.append(f"`{word}` could not be read, and {_GUESS} was put in its place")
+            found[word] = _GUESS
         return found
+
+    def _unread(self, known: Mapping[str, int]) -> list[str]:
+        """Names in sizes, of numbers that the file does not tell."""
+        amounts = [each.count for rung in self.rungs for each in self.used(rung)]
+        amounts += [
+            each
+            for rung in self.rungs
+            for launch in rung.launches
+            for each in (*launch.grid, *launch.arguments)
+            if isinstance(each, Known)
+        ]
+        words = [
+            word
+            for each in amounts
+            if each is not None and each.value is None and "?" not in each.text
+            for word in re.findall(r"[A-Za-z_]\w*", each.expression)
+        ]
+        return [word for word in dict.fromkeys(words) if word not in {*known, *FUNCTIONS}]
 
     # --- buffers -------------------------------------------------------------------------
 
@@ -371,7 +425,7 @@ class StudyPlan:
             name = self.named(memory)
             begins = self._beginning(memory, rung)
             size = memory.count or number(1024)
-            if memory.count is None or memory.count.whole is None:
+            if memory.count is None or "?" in memory.count.text:
                 self.notes.append(f"the size of {memory.name} could not be read")
             dtype = memory.dtype or "float32"
             if not memory.dtype:
@@ -565,13 +619,16 @@ class StudyPlan:
             if any(values[n] > 1 for n in given) and self._together(given):
                 return values
         while self._elements(values) > _SMALL:
-            able = [n for n in free if _halved(values[n], self.parameters[n], 128) < values[n]]
+            halves = {n: _halved(values[n], self.parameters[n], 128) for n in free}
+            able = [
+                n for n in free if halves[n] < values[n] and self._works(values | {n: halves[n]})
+            ]
             large = [n for n in able if values[n] > 32 and values[n] % 2 == 0]
             large = large or [n for n in able if values[n] > 256]
             if not large:
                 break
             widest = max(large, key=lambda n: values[n])
-            values[widest] = _halved(values[widest], self.parameters[widest], 128)
+            values[widest] = halves[widest]
         for first, second in combinations(free, 2):
             # Two sides of one length would hide that they were mixed up.
             if (
@@ -584,6 +641,11 @@ class StudyPlan:
                 # The file's author vouches for these alone: many a kernel takes both for one.
                 values[first] = values[second] = min(values[first], values[second])
         return values
+
+    def _works(self, values: Mapping[str, int]) -> bool:
+        """Whether sizes leave something of each array and of each grid: ``n - n % 512``."""
+        grids = [x for r in self.rungs for launch in r.launches for x in launch.grid]
+        return all(self._evaluated(each, values) > 0 for each in (*self.every(), *grids))
 
     def _together(self, given: list[str]) -> bool:
         """Whether numbers that kernels get make up a size, and would not shrink with it."""

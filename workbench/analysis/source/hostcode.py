@@ -41,6 +41,11 @@ _CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "dim3"})
 _ASKED, _GUESS = "?given", 1024
 #: What a function that is not here is taken to write to ``&width``, mostly of an image.
 _FILLED = 256
+_LAUNCHED = re.compile(r"\b([A-Za-z_]\w*)\s*<<<")
+_POINTED = re.compile(r"\b([A-Za-z_]\w*)\s*=\s*&?\s*([A-Za-z_]\w*)\s*(?:<[\w, ]*>)?\s*;")
+#: Functions of libraries that read arrays: sums, and comparisons of NVIDIA's samples.
+_READING = re.compile(r"\A(?:accumulate|reduce|inner_product|max_element)\Z|[Cc]ompare(?!Cap)")
+_BOUND = re.compile(r"(%\s*\(?\s*)([A-Za-z_]\w*)")
 _ADDRESS = re.compile(r"(?:\([^()]*\*\s*\)\s*)?&\s*(\w+)\Z")
 #: What a program asks of the device, and what is answered.
 _DEVICE = {
@@ -246,8 +251,12 @@ class _HostWalk:
         self.unit: HostWork | None = None
         self.steps = 0
         self.forked: int | None = None
+        self.left: dict[str, Value] = {}  # what the last function's parameters were in the end
         self.counting = ""  # in the head of a loop: whether its variable has its first value
         self.active = self._active_functions()
+        texts = [each.text for each in pieces.pieces if each.kind == "function"]
+        called = {name for text in texts for name in _LAUNCHED.findall(text)}
+        self.pointers = called - set(pieces.kernels())  # variables that are launched
 
     def _active_functions(self) -> set[str]:
         """Functions that reach the device, themselves or by what they call."""
@@ -397,6 +406,7 @@ class _HostWalk:
             frame.scopes[0][parameter.name] = self._snippet(parameter.default)
         self.statement(body)
         self.frames.pop()
+        self.left = frame.scopes[0]
         return frame.result
 
     def statement(self, node: Node) -> None:
@@ -483,10 +493,18 @@ class _HostWalk:
         self.frames[-1].left = False
 
     def _launches(self, node: Node) -> bool:
+        """Whether code launches a kernel, or points to the one that is launched."""
         text = self.text(node)
-        return "<<<" in text or any(
-            name in self.active and self._launching(name, set())
-            for name in re.findall(r"[A-Za-z_]\w*(?=\s*[(<])", text)
+        return (
+            "<<<" in text
+            or any(
+                name in self.active and self._launching(name, set())
+                for name in re.findall(r"[A-Za-z_]\w*(?=\s*[(<])", text)
+            )
+            or any(
+                found[1] in self.pointers and found[2] in self.pieces.kernels()
+                for found in _POINTED.finditer(text)
+            )
         )
 
     def _launching(self, name: str, seen: set[str]) -> bool:
@@ -691,6 +709,8 @@ class _HostWalk:
                     and self.text(node).startswith(last.callee)
                 ):
                     last.result = name
+            if value is None and node is not None and kind in _INTEGERS and not self.counting:
+                value = Known(name, None)
             self.declare(name, value)
 
     def _named(self, name: str, kind: str, fresh: _Fresh) -> Variable:
@@ -804,6 +824,8 @@ class _HostWalk:
                 return self._moved(pointer, operator, steps)
         if isinstance(left, Known) and isinstance(right, Known):
             return operated(operator, left, right)
+        if isinstance(left, _Callee) and isinstance(right, _Callee) and operator in ("==", "!="):
+            return number(int((left == right) == (operator == "==")))
         return None
 
     def _moved(self, pointer: Variable, operator: str, steps: Value) -> Variable:
@@ -828,6 +850,8 @@ class _HostWalk:
     def _address(self, node: Node) -> Value:
         argument = node.child_by_field_name("argument")
         found = self.value(argument)
+        if isinstance(found, _Callee):
+            return found
         if self.text(node)[:1] == "&":
             direct = argument is not None and argument.type == "identifier"
             if isinstance(found, Variable) and direct:
@@ -982,6 +1006,8 @@ class _HostWalk:
         elif isinstance(value, Known) and old is None:
             self.assign(name, self._constant(name, value))
         elif isinstance(value, Known | Extent) or not isinstance(old, Variable):
+            if value is None and (isinstance(old, Known) or name in self.frames[-1].unset):
+                value = Known(name, None)  # not known, and still a number of that name
             self.assign(name, value)
 
     def _store(self, left: Node, operator: str, value: Value, right: Node | None) -> None:
@@ -1001,7 +1027,13 @@ class _HostWalk:
         if isinstance(target, Variable) and target.memory is not None:
             if operator != "=":
                 self._read(target.memory)
-            self._write(target.memory, self.text(right))
+            self._write(target.memory, _BOUND.sub(self._bound, self.text(right)))
+
+    def _bound(self, found: re.Match[str]) -> str:
+        """``% below`` of a function, by the name that its caller has for the number."""
+        value = self.lookup(found[2])
+        known = isinstance(value, Known) and value.whole is not None
+        return found[1] + (value.expression if known and isinstance(value, Known) else found[2])
 
     def _update(self, node: Node) -> Value:
         argument = node.child_by_field_name("argument")
@@ -1102,11 +1134,23 @@ class _HostWalk:
         if alone:
             self.unit = self._new_unit(node, piece.names[0], given)
         result = self.enter(piece, given, types)
+        self._given_back(node, piece)
         if alone:
             self._end_unit()
         if isinstance(result, Variable) and result.memory is not None and result not in given:
             return Variable("return", result.kind, result.memory, result.items)
         return result
+
+    def _given_back(self, node: Node, piece: FilePiece) -> None:
+        """Numbers that a function left in what it was given by reference."""
+        arguments = node.child_by_field_name("arguments")
+        listed = arguments.named_children if arguments is not None else []
+        listed = [each for each in listed if each.type != "comment"]
+        for argument, parameter in zip(listed, parameters(piece), strict=False):
+            name, left = self.text(argument), self.left.get(parameter.name)
+            plain = parameter.reference and not parameter.const and argument.type == "identifier"
+            if plain and isinstance(left, Known) and name in self.frames[-1].unset:
+                self._set(name, "=", left if left.value is not None else None)
 
     def _unknown(self, name: str, node: Node, listed: list[Node], given: list[Value]) -> None:
         """A function that is not here: of the standard library it may fill or read arrays."""
@@ -1119,7 +1163,7 @@ class _HostWalk:
             self._write(arrays[0], " ".join([body, *more]))
         elif name in ("memset", "bzero") and arrays:
             self._write(arrays[0], "0")
-        elif name in ("accumulate", "reduce", "inner_product", "max_element") and arrays:
+        elif _READING.search(name) and arrays:
             for each in arrays:
                 self._read(each)
             if self.unit is None:

@@ -79,6 +79,7 @@ def host_reference(
     outputs: Mapping[Memory, str],
     names: list[str],
     begun: Mapping[str, str],
+    sizes: Mapping[str, int],
 ) -> HostReference | None:
     """The host's answer, where the file has one that gives every output.
 
@@ -89,6 +90,7 @@ def host_reference(
         outputs: The host's arrays that results were copied to -> their names.
         names: Of all outputs.
         begun: Inputs that an output begins with -> that output; the host may work on them in place.
+        sizes: The parameters of problems, those included that the file does not tell.
     """
     for event in events:  # what computes the answer
         others = [m for m in event.reads if m in inputs and m not in event.writes]
@@ -98,9 +100,11 @@ def host_reference(
             continue
         paired = _paired(fresh, events, {**outputs, **placed}, names)
         if paired is not None and set(names) <= set(paired.values()):
-            found = _Writer(pieces, event, {**inputs, **paired}, set(paired)).written({})
+            found = _Writer(pieces, [event], {**inputs, **paired}, set(paired), sizes).written({})
             if found is not None:
                 return found
+    if found := _in_turn(pieces, events, inputs, outputs, names, sizes):
+        return found
     for event in events:  # what compares with it
         results = {m: outputs[m] for m in event.reads if m in outputs}
         known = {**inputs, **results}
@@ -110,10 +114,37 @@ def host_reference(
         (result,) = list(results)[:1]
         changed = _compared(pieces, event, result)
         if changed:
-            found = _Writer(pieces, event, known, {result}).written(changed)
+            found = _Writer(pieces, [event], known, {result}, sizes).written(changed)
             if found is not None:
                 return found
     return None
+
+
+def _in_turn(
+    pieces: Pieces,
+    events: list[HostWork],
+    inputs: Mapping[Memory, str],
+    outputs: Mapping[Memory, str],
+    names: list[str],
+    sizes: Mapping[str, int],
+) -> HostReference | None:
+    """The answer that several functions or loops work out, each from what is there before it."""
+    known, chain = set(inputs), list[HostWork]()
+    for event in events:
+        if any(m in known for m in event.reads) and not known.issuperset(event.writes):
+            chain.append(event)
+            known.update(event.writes)
+    fresh = [m for m in dict.fromkeys(m for e in chain for m in e.writes) if m not in inputs]
+    paired = _paired(fresh, events, outputs, names)
+    if paired is None or not set(names) <= set(paired.values()):
+        return None
+    needed, kept = set(paired), list[HostWork]()
+    for event in reversed(chain):
+        if not needed.isdisjoint(event.writes):
+            kept.insert(0, event)
+            needed.update(event.reads)
+    filled = needed.difference(inputs)
+    return _Writer(pieces, kept, {**inputs, **paired}, filled, sizes).written({})
 
 
 def _paired(
@@ -237,24 +268,36 @@ def _bare(node: Node | None) -> Node | None:
 
 
 class _Writer:
-    """Writes the file around a call or a loop."""
+    """Writes the file around calls and loops."""
 
     def __init__(
-        self, pieces: Pieces, event: HostWork, known: Mapping[Memory, str], filled: set[Memory]
+        self,
+        pieces: Pieces,
+        events: list[HostWork],
+        known: Mapping[Memory, str],
+        filled: set[Memory],
+        sizes: Mapping[str, int],
     ) -> None:
-        self.pieces, self.event, self.known, self.filled = pieces, event, known, filled
+        self.pieces, self.events, self.known, self.filled = pieces, events, known, filled
+        self.sizes = sizes
+        self.event = events[0]
         self.arrays: dict[str, tuple[str, bool]] = {}
         self.numbers: list[str] = []
         self.before: list[str] = []
         self.after: list[str] = []
         self.failed = False
+        self.between: dict[Memory, str] = {}
 
     def written(self, changed: Mapping[tuple[int, int], str]) -> HostReference | None:
-        body = self._call() if self.event.callee else self._loop(changed)
+        lines = [line for m in self.filled if m not in self.known for line in self._between(m)]
+        for event in self.events:
+            self.event, self.before, self.after = event, [], []
+            body = self._call() if self.event.callee else self._loop(changed)
+            lines += ["{", *self.before, *body, *self.after, "}"]
         if self.failed or not any(filled for _, filled in self.arrays.values()):
             return None
-        words = words_of(self._text(self.event.node, self.event.plain, {}))
-        own = [self.event.callee] if self.event.callee else []
+        words = [w for e in self.events for w in words_of(self._text(e.node, e.plain, {}))]
+        own = [each.callee for each in self.events if each.callee]
         kept = self.pieces.needed([*words, *own], host=True)
         parts = [_HEAD]
         mentioned = {word for piece in kept for word in piece.words} | set(words)
@@ -263,9 +306,7 @@ class _Writer:
         for piece in kept:
             text = piece.text
             if changed and piece.names[:1] == (self.event.callee,) and piece.kind == "function":
-                start = piece.node.start_byte
                 text = self._text(piece.node, piece.plain, changed)
-                assert start <= piece.node.end_byte
             ends = (
                 ";"
                 if piece.kind in ("variable", "type") and not text.rstrip().endswith(";")
@@ -276,13 +317,24 @@ class _Writer:
             *(f"{_C_TYPES[kind]}* given_{name}" for name, (kind, _) in self.arrays.items()),
             *(f"long long number{i}" for i in range(len(self.numbers))),
         ]
-        lines = [*self.before, *body, *self.after]
         inside = "\n".join(f"    {line}" for line in lines)
         parts.append(f'extern "C" void reference({", ".join(taken)}) {{\n{inside}\n}}\n')
-        what = f"`{self.event.callee}`" if self.event.callee else "the loop"
-        verb = "compares with" if changed else "computes"
+        what = " and ".join(f"`{x.callee}`" if x.callee else "the loop" for x in self.events)
+        verb = "compares with" if changed else "computes" if len(self.events) == 1 else "compute"
         says = f"{what} at {self.event.place}, which {verb} the answer"
         return HostReference("\n".join(parts), self.arrays, self.numbers, says, bool(changed))
+
+    def _between(self, memory: Memory) -> list[str]:
+        """An array of the host's alone, which one of its functions fills for the next."""
+        kind, name = _C_TYPES.get(memory.dtype, ""), f"between{len(self.between)}"
+        if memory.count is None or not kind:
+            self.failed = True
+            return []
+        self.between[memory] = name
+        return [
+            f"std::vector<{kind}> {name}_({self._amount(memory.count)});",
+            f"{kind}* {name} = {name}_.data();",
+        ]
 
     def _text(self, node: Node, plain: str, changed: Mapping[tuple[int, int], str]) -> str:
         text, at = "", node.start_byte
@@ -324,6 +376,8 @@ class _Writer:
 
     def _array(self, memory: Memory | None) -> str:
         """The name of the function's own parameter for an array."""
+        if memory in self.between:
+            return self.between[memory]
         if memory is None or memory not in self.known:
             return ""
         narrow = memory.dtype in ("bfloat16", "float16")
@@ -348,7 +402,9 @@ class _Writer:
         return made
 
     def _amount(self, value: Known) -> str:
-        if re.search(r"[A-Za-z]", value.expression) and value.whole is not None:
+        words = re.findall(r"[A-Za-z_]\w*", value.expression)
+        told = value.whole is not None or not set(words) - {*self.sizes, "cdiv"}
+        if words and told:
             if value.expression not in self.numbers:
                 self.numbers.append(value.expression)
             return f"number{self.numbers.index(value.expression)}"
