@@ -230,6 +230,11 @@ class _Kept(Record, frozen=True):
     build: Build
 
 
+#: Made here and not by the first thread that compiles: msgspec ends a process in which two meet a
+#: type for the first time.
+_ENTRIES = msgspec.json.Decoder(_Kept)
+
+
 def effective_flags(version: Version) -> tuple[str, ...]:
     """The flags a version is compiled with: defaults, its own, its defines."""
     if version.kind == "triton":
@@ -424,7 +429,7 @@ def _read(folder: Path) -> _Kept | None:
         checksum, _, record = (folder / _RECORD).read_bytes().partition(b"\n")
         if hashlib.sha256(record).hexdigest().encode() != checksum:
             return None
-        entry = msgspec.json.decode(record, type=_Kept)
+        entry = _ENTRIES.decode(record)
         cubin = (folder / _CUBIN).read_bytes()
     except (OSError, msgspec.DecodeError):
         return None
