@@ -11,8 +11,9 @@ import json
 import re
 import shutil
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from click.testing import CliRunner
@@ -168,6 +169,36 @@ def test_a_ladder_is_a_stack_of_strips_with_its_branches(
     assert (
         open_page(site_of_records / SGEMM / "index.html", anchor="v5").locator("#v5").is_visible()
     )
+
+
+@pytest.mark.parametrize(
+    ("noun", "path", "beside"),
+    [
+        ("step", ["v2..v3", "v3..v4", "v4..v6", "v9..v10"], ["v2..v3", "v3..v5", "v3..v4"]),
+        ("version", ["v2", "v3", "v4", "v6", "v9", "v10", "cublas"], ["v3", "v5", "v4"]),
+    ],
+)
+def test_next_and_previous_follow_the_path_of_the_ladder(
+    site_of_records: Path, open_page: Open, noun: str, path: list[str], beside: list[str]
+) -> None:
+    """From one end to the other and back, past a dead end; from that, to where it left the path."""
+    folder = site_of_records / SGEMM
+    page = open_page(folder / f"{path[0]}.html")
+
+    def go(way: str) -> str | None:
+        link = page.locator(".steps").get_by_role("link", name=f"{way} {noun}: ")
+        if not link.count():
+            return None
+        link.click()
+        return PurePosixPath(unquote(urlsplit(page.url).path)).stem
+
+    assert go("Previous") is None
+    assert [*iter(lambda: go("Next"), None)] == path[1:]
+    assert [*iter(lambda: go("Previous"), None)] == path[-2::-1]
+    before, dead_end, after = beside
+    for way, leads_to in (("Previous", before), ("Next", after)):
+        page = open_page(folder / f"{dead_end}.html")
+        assert go(way) == leads_to
 
 
 def test_a_step_says_what_why_how_much_and_what_now(site_of_records: Path, open_page: Open) -> None:
