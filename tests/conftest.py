@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import hashlib
 import os
@@ -25,6 +26,9 @@ from workbench.disk import limits
 from workbench.project import CEILING_VARIABLE, TRUST_VARIABLE
 
 pytest_plugins = ["tests.engines.stand_ins"]
+
+#: A folder by its name, and what fills it.
+Once = Callable[[str, Callable[[Path], object]], Path]
 
 REPO = Path(__file__).resolve().parent.parent
 
@@ -142,6 +146,30 @@ def report(
             with source.open("rb") as packed, target.open("wb") as plain:
                 zstandard.ZstdDecompressor().copy_stream(packed, plain)
         return target
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """`once("site", fill)` -> a folder that `fill` makes, once for all processes of this run.
+
+    Tests read what lies in it, and change nothing. Who comes while it is made waits for it.
+    """
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def get(name: str, fill: Callable[[Path], object]) -> Path:
+        folder = base / f"once-{name}"
+        with (base / f"once-{name}.lock").open("a+", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock.seek(0)
+            if not lock.read():  # nobody came to the end of it
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                fill(folder)
+                lock.write("made")
+        return folder
 
     return get
 

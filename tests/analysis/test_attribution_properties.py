@@ -395,10 +395,16 @@ def recorded_ladders(repo: Path) -> list[list[Profile]]:
     return [[store.load(path) for path in paths] for paths in groups.values()]
 
 
-@pytest.mark.slow
-def test_every_recorded_step_adds_up(repo: Path) -> None:
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(3, marks=pytest.mark.slow, id="every third"),
+        pytest.param(1, marks=pytest.mark.long, id="all"),
+    ],
+)
+def test_every_recorded_step_adds_up(repo: Path, step: int) -> None:
     for ladder in recorded_ladders(repo):
-        for old, new in pairwise(ladder):
+        for old, new in list(pairwise(ladder))[::step]:
             assert_adds_up(attribute(old, new))
 
 

@@ -290,7 +290,11 @@ def name_of(entry: Entry) -> str:
 
 
 QUICK = [
-    pytest.param(entry, id=name_of(entry), marks=() if n % 12 == 0 else pytest.mark.slow)
+    pytest.param(
+        entry,
+        id=name_of(entry),
+        marks=() if n % 12 == 0 else pytest.mark.slow if n % 3 == 0 else pytest.mark.long,
+    )
     for n, entry in enumerate(RECORDED)
 ]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import Once
 from tests.views import site_data
 from workbench.project import find_project
 from workbench.session.asked import Workspace
@@ -22,55 +23,55 @@ Open = Callable[..., Any]
 COMPLAINTS = ("error", "warning", "trace", "assert")
 
 
-@pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of the hand-made project."""
-    root = site_data.plain(tmp_path_factory.mktemp("site"))
+def _built(root: Path) -> None:
     build_report(root / "reports", project=find_project(root))
-    return root / "reports"
 
 
 @pytest.fixture(scope="session")
-def chinese(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(once: Once) -> Path:
+    """The report of the hand-made project."""
+    return once("site", lambda root: _built(site_data.plain(root))) / "reports"
+
+
+@pytest.fixture(scope="session")
+def chinese(once: Once) -> Path:
     """The report of the hand-made project in two languages: the folder of the Chinese pages."""
-    root = site_data.plain(tmp_path_factory.mktemp("chinese"))
-    SitePlan(Workspace(root), (), root / "reports", languages=("en", "zh")).build()
-    return root / "reports/zh"
+
+    def fill(root: Path) -> None:
+        workspace = Workspace(site_data.plain(root))
+        SitePlan(workspace, (), root / "reports", languages=("en", "zh")).build()
+
+    return once("chinese", fill) / "reports/zh"
 
 
 @pytest.fixture(scope="session")
-def reported(tmp_path_factory: pytest.TempPathFactory, report: Callable[[str], Path]) -> Path:
+def reported(once: Once, report: Callable[[str], Path]) -> Path:
     """The report of a real file: five kernels with source, instructions and rules."""
-    out = tmp_path_factory.mktemp("reported")
-    build_report(out, reports=(ReportFile(report("ladder_full")),))
-    return out
+    path = report("ladder_full")
+    return once("reported", lambda out: build_report(out, reports=(ReportFile(path),)))
 
 
 @pytest.fixture(scope="session")
-def compared(tmp_path_factory: pytest.TempPathFactory, report: Callable[[str], Path]) -> Path:
+def compared(once: Once, report: Callable[[str], Path]) -> Path:
     """The page that compares two kernels of a real report: a padded tile against an unpadded."""
-    out = tmp_path_factory.mktemp("compared")
     path = report("ladder_full")
-    build_report(out, reports=(ReportFile(path, "sgemm_v2"), ReportFile(path, "sgemm_v3")))
+    both = (ReportFile(path, "sgemm_v2"), ReportFile(path, "sgemm_v3"))
+    out = once("compared", lambda out: build_report(out, reports=both))
     (page,) = out.glob("files/*..*/index.html")
     return page
 
 
 @pytest.fixture(scope="session")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def programs(once: Once) -> Path:
     """The folder of two captured programs, before and after; the kernel that changed has a page."""
-    out = tmp_path_factory.mktemp("programs")
     both = tuple(CapturedProgram(CAPTURES, name) for name in ("strided", "coalesced"))
-    build_report(out, programs=both)
-    return out / program_folder(*both)
+    return once("programs", lambda out: build_report(out, programs=both)) / program_folder(*both)
 
 
 @pytest.fixture(scope="session")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def hostile(once: Once) -> Path:
     """The report of a project whose every string is an attack."""
-    root = site_data.hostile(tmp_path_factory.mktemp("hostile"))
-    build_report(root / "reports", project=find_project(root))
-    return root / "reports"
+    return once("hostile", lambda root: _built(site_data.hostile(root))) / "reports"
 
 
 @pytest.fixture

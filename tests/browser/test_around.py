@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.conftest import Once
 from tests.views import site_data
 from workbench.language import using
 from workbench.model import Device
@@ -26,14 +27,16 @@ STEP = "studies/demo/h200/n1024/v0..v2.html"
 
 
 @pytest.fixture(scope="module")
-def devices(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def devices(once: Once) -> Path:
     """The report of the hand-made project, as it would be with all of it on two devices."""
-    root = site_data.plain(tmp_path_factory.mktemp("devices"))
-    store = Store(root / "profiles")
-    for entry in store.find(study="demo"):
-        store.save(msgspec.structs.replace(store.load(entry.path), device=OTHER))
-    build_report(root / "reports", project=find_project(root))
-    return root / "reports"
+
+    def fill(root: Path) -> None:
+        store = Store(site_data.plain(root) / "profiles")
+        for entry in store.find(study="demo"):
+            store.save(msgspec.structs.replace(store.load(entry.path), device=OTHER))
+        build_report(root / "reports", project=find_project(root))
+
+    return once("devices", fill) / "reports"
 
 
 def menu(page: Any) -> list[str]:

@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from click.testing import CliRunner
 
+from tests.conftest import Once
 from workbench import units
 from workbench.cli import app
 from workbench.project import find_project
@@ -57,9 +58,12 @@ HIGH, LONG = 1000, 6000
 
 
 @pytest.fixture(scope="module")
-def site_of_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site_of_records(once: Once) -> Path:
     """A site of the recorded versions, with their studies' words."""
-    root = tmp_path_factory.mktemp("recorded")
+    return once("recorded", _recorded) / "reports"
+
+
+def _recorded(root: Path) -> None:
     (root / "workbench.toml").write_text('default_study = "sgemm"\n', encoding="utf-8")
     (root / "profiles/.studies").mkdir(parents=True)
     for study, problem, versions in RECORDED:
@@ -75,7 +79,6 @@ def site_of_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for problem in ("n1024", "n16384"):
         shutil.copy(ROOT / f"profiles/h200/sgemm/v10/{problem}.time.json.zst", times)
     build_report(root / "reports", project=find_project(root))
-    return root / "reports"
 
 
 def first_screen(page: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import kinds, wait_for_charts
+from tests.conftest import Once
 from tests.views import large_data
 from workbench.project import find_project
 from workbench.views.html.build import build_report
@@ -24,11 +25,14 @@ _SCROLLING = """() => [...document.querySelectorAll(".scroll")]
 
 
 @pytest.fixture(scope="module")
-def long_ladder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def long_ladder(once: Once) -> Path:
     """The page of a ladder of fourteen versions and four libraries."""
-    root = tmp_path_factory.mktemp("long")
-    large_data.ladder(root, problems=("a", "b"), instruction_count=40, lines=20)
-    build_report(root / "reports", project=find_project(root))
+
+    def fill(root: Path) -> None:
+        large_data.ladder(root, problems=("a", "b"), instruction_count=40, lines=20)
+        build_report(root / "reports", project=find_project(root))
+
+    root = once("long", fill)
     (page,) = (root / "reports").glob("studies/*/*/b/index.html")
     return page
 

@@ -23,7 +23,7 @@ def fails(
     with pytest.raises(Fault, match=words):
         execute(
             cuda(text), "k", buffers, ["x", "y", 100],
-            block=block, shared=shared, check=watch, unwritten=["y"] if watch else [],
+            block=block, shared=shared, check=watch, unwritten=["y"] if watch else [], limit=5_000,
         )  # fmt: skip
 
 
@@ -137,7 +137,7 @@ FAULTS = {
     "endless loop": (
         "volatile float* p = y;\ny[threadIdx.x] = 0;\nwhile (p[threadIdx.x] != 3.5f) {\n"
         "p[threadIdx.x] = 1.0f - p[threadIdx.x];\n}\n",
-        r"k\.cu:4: kernel k is still running after 200,000 instructions",
+        r"k\.cu:4: kernel k is still running after 5,000 instructions",
     ),
     "wait for who waits at a barrier": (
         "volatile float* p = y;\ny[threadIdx.x] = 0;\n"

@@ -383,6 +383,7 @@ def judged(
         execute(
             cuda(f"{head}\n{body}\n}}"), "k", buffers, ["x", "y", 100],
             grid=grid, block=block, shared=shared, check=True, unwritten=["y"],
+            limit=5_000,
         )  # fmt: skip
     except ptxemu.Fault as fault:
         return fault

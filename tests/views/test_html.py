@@ -10,6 +10,7 @@ import re
 import shutil
 import threading
 from collections.abc import Callable
+from functools import lru_cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from workbench.views.html.render import environment, escaped, said_once, term, w
 VOID = {"meta", "link", "img", "br", "input"}
 
 
-class Page(HTMLParser):
+class _Read(HTMLParser):
     """What the tests ask of a page: text, ids, links, attributes, embedded JSON."""
 
     def __init__(self, path: Path) -> None:
@@ -65,6 +66,17 @@ class Page(HTMLParser):
             self.text += data
         elif data.strip():
             self.json[self._script] = json.loads(data)
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path, _written: int, _size: int) -> _Read:
+    return _Read(path)
+
+
+def Page(path: Path) -> _Read:
+    """A page, read once for as long as nobody writes it anew."""
+    state = path.stat()
+    return _read(path, state.st_mtime_ns, state.st_size)
 
 
 def build(root: Path, **options: Any) -> BuiltReport:
