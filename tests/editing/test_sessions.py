@@ -119,7 +119,7 @@ def test_a_header_shows_the_last_version_that_has_lines_of_it() -> None:
     profile = Session(REPO).profile(file.version())
     assert file.lines(path.read_text(encoding="utf-8"))
     assert any(each.path == file.path for each in profile.sources)
-    assert file.headline("") is None and file.beside("../outside.cu") is None
+    assert file.heads("") == [] and file.beside("../outside.cu") is None
 
 
 def test_a_broken_file_costs_its_own_hints(project: Path) -> None:

@@ -127,6 +127,7 @@ class Beside(NamedTuple):
         note: How it stands to the ideal, or what the line waits for; "" where there is nothing.
         telling: Whether it is worth a place at the line's end.
         each: The amount of one access of a warp, and the ideal one; "" where that is not known.
+        kernel: Whose it is, where several kernels have the line; "" where one alone has it.
     """
 
     counter: Counter
@@ -135,6 +136,7 @@ class Beside(NamedTuple):
     note: str = ""
     telling: bool = False
     each: str = ""
+    kernel: str = ""
 
     @property
     def timed(self) -> bool:
@@ -144,12 +146,15 @@ class Beside(NamedTuple):
     @property
     def words(self) -> str:
         """The amount and all that is said of it."""
-        return ", ".join(filter(None, (self.text, self.each, self.note)))
+        return self._whose(", ".join(filter(None, (self.text, self.each, self.note))))
 
     @property
     def short(self) -> str:
         """In few words: ``global sectors 32 a request, ideal 4``; ``12% of the time, Wait 45%``."""
-        return f"{self.title.lower()} {self.each}" if self.each else self.words
+        return self._whose(f"{self.title.lower()} {self.each}") if self.each else self.words
+
+    def _whose(self, words: str) -> str:
+        return f"{self.kernel}: {words}" if self.kernel else words
 
 
 def beside(profile: Profile) -> dict[LineKey, list[Beside]]:

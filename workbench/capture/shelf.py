@@ -125,9 +125,13 @@ class Shelf:
             ) from error
         return capture
 
-    def detail_path(self, capture: ProgramCapture) -> Path:
-        """Where the detailed profile of a capture is."""
-        return self.home(capture.name) / _DETAIL
+    def detail_path(self, name: str) -> Path:
+        """Where the detailed profile of a capture is, if it has one.
+
+        Raises:
+            UsageError: no capture can have that name.
+        """
+        return self.home(name) / _DETAIL
 
     def detail(self, capture: ProgramCapture) -> Profile | None:
         """The detailed profile of a capture; None where no kernel was profiled.
@@ -137,7 +141,7 @@ class Shelf:
         """
         if not capture.detail:
             return None
-        path = self.detail_path(capture)
+        path = self.detail_path(capture.name)
         profile = codec.decode(path, Profile)
         if len(profile.launches) != len(capture.detail):
             raise DataError(
@@ -219,6 +223,19 @@ def _check(capture: ProgramCapture) -> None:
         raise ValueError("it details a kernel that is not there")
 
 
+def shelf_above(start: Path | None = None) -> Shelf | None:
+    """The captures of the nearest folder upwards that has ``.workbench``; None: there is none.
+
+    Raises:
+        UsageError: that folder is another user's.
+    """
+    for folder in upwards(start):
+        if os.path.isdir(folder / FOLDER):  # noqa: PTH112 - a folder that may not be entered has none
+            check_owner(folder, folder / FOLDER)
+            return Shelf(folder)
+    return None
+
+
 def find_shelf(start: Path | None = None) -> Shelf:
     """The captures of the folder that we are in.
 
@@ -228,13 +245,9 @@ def find_shelf(start: Path | None = None) -> Shelf:
     Raises:
         UsageError: that folder is another user's.
     """
-    nearest = None
-    for folder in upwards(start):
-        if os.path.isdir(folder / FOLDER):  # noqa: PTH112 - a folder that may not be entered has none
-            check_owner(folder, folder / FOLDER)
-            return Shelf(folder)
-        nearest = nearest or folder
-    assert nearest is not None  # the folder itself is always looked at
+    if found := shelf_above(start):
+        return found
+    nearest = next(upwards(start))
     project = find_project(nearest)
     return Shelf(project.root if project is not None else repository(nearest) or nearest)
 

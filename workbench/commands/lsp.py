@@ -1,4 +1,4 @@
-"""``workbench lsp``: the project for an editor, over standard input and output."""
+"""``workbench lsp``: what is recorded, for an editor, over standard input and output."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from workbench.errors import MissingError
 def command() -> None:
     """Serve the project to an editor that speaks the Language Server Protocol.
 
-    It answers with what is recorded of a version's lines: shares of the time, stalls, sectors and
-    wavefronts beside their ideal. It runs nothing unless the editor's initializationOptions say
-    {"verify": "onSave"}: then each saved version is compiled and run in the emulator, and its
-    study.py with it. The server ends when its standard input does.
+    It answers with what is recorded of the lines of a version, or of any file that a capture names:
+    shares of the time, stalls, sectors and wavefronts beside their ideal. It runs nothing unless
+    the editor's initializationOptions say {"verify": "onSave"}: then each saved version is compiled
+    and run in the emulator, and its study.py with it. The server ends when its standard input does.
     """
     if find_spec("pygls") is None:
         raise MissingError(

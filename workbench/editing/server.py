@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -23,11 +23,13 @@ from pygls.uris import to_fs_path
 from workbench import __version__
 from workbench.analysis.beside import Beside
 from workbench.errors import WorkbenchError
+from workbench.language import _, told
 from workbench.model import Profile, Record
 from workbench.processes.ending import end_group, guarded
 from workbench.session.api import Session
 from workbench.session.asked import Selection
-from workbench.session.opened import SUFFIXES, OpenedFile, Remark, Tried, remarks, trial
+from workbench.session.named import NamedFile, look
+from workbench.session.opened import OpenedFile, Remark, Tried, remarks, trial
 from workbench.views.text.door import block, visible
 
 _T = TypeVar("_T")
@@ -47,12 +49,15 @@ class Wishes(Record, frozen=True, forbid_unknown_fields=True):
         timeout: Seconds after which a trial is given up.
         problem: The problem whose records are shown; None: as `show` chooses.
         device: The device of the same.
+        reports: Reports that are read for the files that they name: names, or patterns of names, in
+            a file's folder and in those above it.
     """
 
     verify: Literal["never", "onSave"] = "never"
     timeout: Annotated[float, Meta(ge=1, le=3600)] = 20.0
     problem: str | None = None
     device: str | None = None
+    reports: tuple[str, ...] = ()
 
 
 class Editing:
@@ -72,6 +77,9 @@ class Editing:
         self._faults: dict[str, list[Remark]] = {}
         self._trials: dict[str, asyncio.Task[None]] = {}
         self._shown: set[str] = set()
+        # Files whose reports are being read, and what the client's log has of each file.
+        self._reading: set[str] = set()
+        self._told: dict[str, set[str]] = defaultdict(set)
 
     def begin(self, given: object) -> None:
         """Take what the client wishes; wishes that cannot be read are none."""
@@ -80,22 +88,24 @@ class Editing:
         except (msgspec.ValidationError, RecursionError) as error:
             self._say(types.MessageType.Error, f"initializationOptions: {error}")
 
-    def opened(self, uri: str) -> None:
+    async def opened(self, uri: str) -> None:
         """Say what is wrong with a file by what is recorded."""
-
-        def found(file: OpenedFile) -> list[Remark]:
-            target = None if (wrong := list(file.broken())) else file.target()
-            return list(file.refuted(target)) if target else wrong
-
         self._faults.pop(uri, None)
-        self._recorded[uri] = self._of(uri, found) or []
+        self._told.pop(uri, None)
+        if self._wishes.reports and self._refreshes():
+            # It takes seconds the first time.
+            self._reading.add(uri)
+            await asyncio.to_thread(self._of, uri, lambda file: file.origin())
+            self._reading.discard(uri)
+            self._refresh()
+        self._recorded[uri] = self._of(uri, lambda file: file.faults()) or []
         self._publish()
 
     def closed(self, uri: str) -> None:
         """Forget a file, and end its trial."""
         if uri in self._trials:
             self._trials.pop(uri).cancel()
-        for kept in (self._tried, self._recorded, self._faults):
+        for kept in (self._tried, self._recorded, self._faults, self._told):
             kept.pop(uri, None)
         self._publish()
 
@@ -103,9 +113,11 @@ class Editing:
         """What stands at the ends of lines."""
         uri, wanted = given.text_document.uri, given.range
         codec, text = self._server.workspace.position_codec, self._text(uri).splitlines()
-        out = []
-        for number, found in sorted(self._lines(uri).items()):
-            said = " · ".join(each.short for each in found if each.telling)
+        out, lines = [], self._lines(uri)
+        mark = (self._of(uri, lambda file: file.mark) or "") if lines else ""
+        for number, found in sorted(lines.items()):
+            words = [each.short for each in found if each.telling]
+            said = visible(" · ".join([*words, *[mark] * bool(mark)])) if words else ""
             if said and wanted.start.line < number <= min(wanted.end.line + 1, len(text)):
                 end = types.Position(number - 1, len(text[number - 1]))
                 at = codec.position_to_client_units(text, end)
@@ -119,32 +131,29 @@ class Editing:
         if not found:
             return None
         parts = [f"**{each.title}** {each.words}  \n{each.counter.meaning}" for each in found]
-        tried, target = self._tried.get(uri), self._of(uri, OpenedFile.target)
-        origin = [f"emulated on {tried.problem} as saved"] if tried else []
-        if target is not None:
-            profile = target.profile
-            origin.append(f"{target.name} on {profile.problem}, {profile.device.name}")
-            origin += ["stale"] * target.stale
+        tried = self._tried.get(uri)
+        saved = _("emulated on {problem} as saved")
+        origin = [saved.format(problem=tried.problem)] if tried else []
+        origin += self._of(uri, lambda file: file.origin()) or []
         text = "\n\n".join([*parts, f"*{visible('; '.join(origin))}*"])
         return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text))
 
     def lenses(self, uri: str) -> list[types.CodeLens]:
         """What is said of a version at its kernel, and what the client may run."""
-        head = self._of(uri, lambda file: file.headline(self._text(uri)))
-        if head is None:
-            return []
-        line, said, commands = head
-        at = types.Range(types.Position(line - 1, 0), types.Position(line - 1, 0))
-        every = [types.Command(visible(said), "")]
-        for title, words in commands:
-            every.append(types.Command(title, RUN, arguments=[["workbench", *words]]))
-        return [types.CodeLens(at, each) for each in every]
+        out = []
+        for head in self._of(uri, lambda file: file.heads(self._text(uri))) or ():
+            at = types.Range(*[types.Position(head.line - 1, 0)] * 2)
+            out.append(types.CodeLens(at, types.Command(visible(head.words), "")))
+            for title, words in head.commands:
+                runs = types.Command(visible(title), RUN, arguments=[["workbench", *words]])
+                out.append(types.CodeLens(at, runs))
+        return out
 
     # --- a trial -----------------------------------------------------------------------------
 
     async def saved(self, uri: str) -> None:
         """Try a version as it is now, where the client asked for that; a trial before it ends."""
-        self.opened(uri)
+        await self.opened(uri)
         if self._wishes.verify != "onSave":
             return
         if uri in self._trials:
@@ -200,26 +209,45 @@ class Editing:
             if piece.faults:
                 self._tried.pop(uri, None)
             self._publish()
+        self._refresh()
+
+    def _refreshes(self) -> bool:
         able = self._server.client_capabilities.workspace
-        if able and able.inlay_hint and able.inlay_hint.refresh_support:
+        return bool(able and able.inlay_hint and able.inlay_hint.refresh_support)
+
+    def _refresh(self) -> None:
+        """Have the client ask for hints again, if it knows how."""
+        if self._refreshes():
             self._server.workspace_inlay_hint_refresh(None)
 
     # --- a file --------------------------------------------------------------------------------
 
-    def _of(self, uri: str, ask: Callable[[OpenedFile], _T]) -> _T | None:
-        """What is asked of a file; None, and a line in the client's log, where it has no answer."""
+    def _of(self, uri: str, ask: Callable[[OpenedFile | NamedFile], _T]) -> _T | None:
+        """What is asked of a file; None where it has no answer.
+
+        What could not be read is said once in the client's log, for as long as a file is open.
+        """
         path = to_fs_path(uri)
-        if path is None or not path.endswith(SUFFIXES):
+        if path is None:
             return None
-        real = Path(path).resolve()
         wish = Selection(problem=self._wishes.problem, device=self._wishes.device)
         try:
-            return ask(OpenedFile(Session(real.parent), real, wish))
+            real = Path(path).resolve()
+            file = look(Session(real.parent), real, wish, self._wishes.reports)
+            found = ask(file)
         except WorkbenchError as error:
-            words = " ".join(filter(None, (f"{error.message}.", error.hint)))
-            kind = types.MessageType.Info
-            self._server.window_log_message(types.LogMessageParams(kind, visible(words)))
+            self._log(uri, [error])
             return None
+        self._log(uri, file.troubles)
+        return found
+
+    def _log(self, uri: str, errors: Iterable[WorkbenchError]) -> None:
+        for error in errors:
+            words = visible(" ".join(map(told, filter(None, (f"{error.message}.", error.hint)))))
+            if words not in self._told[uri]:
+                self._told[uri].add(words)
+                kind = types.MessageType.Info
+                self._server.window_log_message(types.LogMessageParams(kind, words))
 
     def _text(self, uri: str) -> str:
         return str(self._server.workspace.get_text_document(uri).source)
@@ -227,6 +255,8 @@ class Editing:
     def _lines(self, uri: str) -> dict[int, list[Beside]]:
         """What is known of the lines of now: a trial's counts, if there is one, and times."""
         ask, tried = self._text(uri), self._tried.get(uri)
+        if uri in self._reading:
+            return {}
         return self._of(uri, lambda file: file.lines(ask, tried)) or {}
 
     def _publish(self) -> None:
@@ -239,8 +269,8 @@ class Editing:
                     every[uri if place is None else place.as_uri()].append(each)
         for uri in sorted({*every, *self._shown}):
             shown = list(map(_diagnostic, every.get(uri, ())))
-            told = types.PublishDiagnosticsParams(uri, shown)
-            self._server.text_document_publish_diagnostics(told)
+            said = types.PublishDiagnosticsParams(uri, shown)
+            self._server.text_document_publish_diagnostics(said)
         self._shown = {uri for uri, own in every.items() if own}
 
     def _say(self, kind: types.MessageType, words: str) -> None:
@@ -265,12 +295,15 @@ def server_of() -> LanguageServer:
     server = LanguageServer("workbench", __version__)
     desk = Editing(server)
 
+    async def opened(given: types.DidOpenTextDocumentParams) -> None:
+        await desk.opened(given.text_document.uri)
+
     async def saved(given: types.DidSaveTextDocumentParams) -> None:
         await desk.saved(given.text_document.uri)
 
     answers: dict[str, Callable[[Any], Any]] = {
         types.INITIALIZE: lambda given: desk.begin(given.initialization_options),
-        types.TEXT_DOCUMENT_DID_OPEN: lambda given: desk.opened(given.text_document.uri),
+        types.TEXT_DOCUMENT_DID_OPEN: opened,
         types.TEXT_DOCUMENT_DID_SAVE: saved,
         types.TEXT_DOCUMENT_DID_CLOSE: lambda given: desk.closed(given.text_document.uri),
         types.TEXT_DOCUMENT_INLAY_HINT: lambda given: desk.hints(given),

@@ -7,7 +7,7 @@ uses that, has no numbers any more. `trial` names the program that runs a versio
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +22,8 @@ from workbench.analysis.source.lines import scan
 from workbench.analysis.timing import time_change
 from workbench.analysis.wording import limit_stop, title_of
 from workbench.errors import UsageError, WorkbenchError
-from workbench.model import Profile, Record
+from workbench.language import _
+from workbench.model import LineKey, Profile, Record
 from workbench.processes.starting import Start, own_module
 from workbench.session.api import Session
 from workbench.session.asked import VERSION_SUFFIXES, Selection
@@ -32,7 +33,7 @@ from workbench.study.mangling import own_name
 from workbench.study.sources import local_sources
 from workbench.units import faster, quantity
 
-#: Files that have lines of a kernel.
+#: Files of a study that have lines of a kernel.
 SUFFIXES = (*VERSION_SUFFIXES, ".cuh")
 #: What stands above a kernel to choose from, each with the words of its command.
 Commands = list[tuple[str, tuple[str, ...]]]
@@ -46,6 +47,14 @@ class Remark(NamedTuple):
     path: str
     line: int
     words: str
+
+
+class Headline(NamedTuple):
+    """What is said at a line (counted from 1), and what one may run there."""
+
+    line: int
+    words: str
+    commands: Commands
 
 
 class Tried(Record, frozen=True):
@@ -93,7 +102,7 @@ def remarks(words: str, path: str) -> list[Remark]:
 
 
 class OpenedFile:
-    """A file below ``kernels/``, at one moment.
+    """A file of a study, at one moment.
 
     Args:
         session: Of the project that it is of.
@@ -104,20 +113,15 @@ class OpenedFile:
         root: The project's folder.
         path: As the project names it.
         study: The study's name.
-
-    Raises:
-        UsageError: it is no file of a study.
     """
+
+    #: What stands behind each hint, and what of others' records could not be read.
+    mark, troubles = "", ()
 
     def __init__(self, session: Session, path: Path, selection: Selection) -> None:
         self.root = session.project.root.resolve()
-        kernels = session.project.kernels.resolve()
-        parts = path.relative_to(self.root).parts if path.is_relative_to(kernels) else ()
-        if len(parts) < 3 or path.suffix not in SUFFIXES or path.name == "study.py":
-            raise UsageError(
-                f"{path} is no version of a study", "Versions lie in kernels/STUDY/ of a project."
-            )
-        self.path, self.study = "/".join(parts), parts[1]
+        inside = path.relative_to(session.project.kernels.resolve())
+        self.path, self.study = f"kernels/{inside.as_posix()}", inside.parts[0]
         self._session, self._selection = session, selection
 
     @cached_property
@@ -180,30 +184,36 @@ class OpenedFile:
         }
 
     def _placed(self, profile: Profile, text: str) -> dict[int, list[Beside]]:
-        """What stands beside the lines that are unchanged in a text, and use nothing changed."""
-        if (file := self._file(profile)) is None:
-            return {}
-        sources = list(profile.sources)
-        sources[file] = replace(sources[file], text=text)
-        kernels = [each.kernel for each in profile.launches]
-        pairs = [LaunchPair(kernel=each, old=n, new=n) for n, each in enumerate(kernels)]
-        known = _beside(profile)
-        found = compare_sources(profile, replace(profile, sources=tuple(sources)), pairs)
-        return {
-            new[1]: known[old]
-            for old, new in found.twin.items()
-            if old in known and (old[0], new[0]) == (file, file) and new not in found.links_new
-        }
+        file = self._file(profile)
+        return {} if file is None else placed(profile, file, {file: text}, _beside(profile))
 
-    def headline(self, text: str) -> tuple[int, str, Commands] | None:
-        """What is said of the version at its kernel: a line (from 1), words, what one may run.
+    def origin(self) -> list[str]:
+        """Where the numbers are from."""
+        if (target := self.target()) is None:
+            return []
+        words = f"{target.name} on {target.profile.problem}, {target.profile.device.name}"
+        return [words, *[_("stale")] * target.stale]
+
+    def faults(self) -> list[Remark]:
+        """What is wrong by what is recorded: it is no version, or a prediction did not come true.
+
+        Raises:
+            WorkbenchError: the step from its parent cannot be told.
+        """
+        if wrong := list(self._broken()):
+            return wrong
+        target = self.target()
+        return list(self._refuted(target)) if target else []
+
+    def heads(self, text: str) -> list[Headline]:
+        """What is said of the version at its kernel.
 
         Args:
             text: The text of now.
         """
         target = self.target()
         if target is None or target.version is None or target.version.path != self.path:
-            return None
+            return []
         profile, words = target.profile, [target.label]
         if target.timing is not None:
             words.append(quantity(target.timing.time.value, "s"))
@@ -216,25 +226,21 @@ class OpenedFile:
             except UsageError:
                 step = None  # it is not recorded there
             if step is not None:
-                speed = f"{faster(step.speedup)} than" if step.moved else "as fast as"
-                words.append(f"{speed} {parent}")
+                same = _("as fast as {parent}").format(parent=parent)
+                speed = faster(step.speedup)
+                moved = _("{speed} than {parent}").format(speed=speed, parent=parent)
+                words.append(moved if step.moved else same)
         limit = limit_of(profile)
         words += [limit_stop(limit).text] if limit else []
-        words += ["stale"] * target.stale
+        words += [_("stale")] * target.stale
         commands.append(("open its page", ("serve", self.study)))
         longest = main_launch(profile)
         wanted = own_name(longest.kernel) if longest else ""
-        routines = read([scan(text, self.path)]).routines
-        places = {each.name: each.head_place[1] for each in reversed(routines) if each.kernel}
+        places = kernels_in(text, self.path)
         line = places.get(wanted, min(places.values(), default=1))
-        return line, " · ".join(words), commands
+        return [Headline(line, " · ".join(words), commands)]
 
-    def refuted(self, target: Target) -> Iterator[Remark]:
-        """What of a version's predictions did not come true, by what is recorded.
-
-        Raises:
-            WorkbenchError: the step from its parent cannot be told.
-        """
+    def _refuted(self, target: Target) -> Iterator[Remark]:
         version = target.version
         if version is None or not version.parent or version.path != self.path or target.stale:
             return
@@ -242,10 +248,10 @@ class OpenedFile:
         for each in self._session.diff(parent, target.name, _alike(target)).story.expectations:
             if each.verdict == "refuted":
                 words = f"{title_of(each.counter)} {each.expected}, {each.observed}"
-                yield Remark(self.path, each.line, f"refuted: {words}")
+                told = _("refuted: {words}").format(words=words)
+                yield Remark(self.path, each.line, told)
 
-    def broken(self) -> Iterator[Remark]:
-        """What keeps the file from being a version, if anything does."""
+    def _broken(self) -> Iterator[Remark]:
         try:
             faults = [each.message for each in self._seen.broken.values()]
         except WorkbenchError as error:
@@ -263,6 +269,39 @@ class OpenedFile:
 def _alike(target: Target) -> Selection:
     """The records of other versions that are to be held against one."""
     return Selection(problem=target.profile.problem, device=target.profile.device.name)
+
+
+def kernels_in(text: str, path: str) -> dict[str, int]:
+    """The lines at which the kernels of a text begin."""
+    routines = read([scan(text, path)]).routines
+    return {each.name: each.head_place[1] for each in reversed(routines) if each.kernel}
+
+
+def placed(
+    profile: Profile,
+    file: int,
+    texts: Mapping[int, str],
+    known: Mapping[LineKey, list[Beside]],
+) -> dict[int, list[Beside]]:
+    """What stands beside the lines of a file that are unchanged, and use nothing changed.
+
+    Args:
+        profile: With the texts of then.
+        file: Which of its sources.
+        texts: Those of now, by source.
+        known: What is known of the lines of then.
+    """
+    sources = list(profile.sources)
+    for place, text in texts.items():
+        sources[place] = replace(sources[place], text=text)
+    kernels = [each.kernel for each in profile.launches]
+    pairs = [LaunchPair(kernel=each, old=n, new=n) for n, each in enumerate(kernels)]
+    found = compare_sources(profile, replace(profile, sources=tuple(sources)), pairs)
+    return {
+        new[1]: known[old]
+        for old, new in found.twin.items()
+        if old in known and (old[0], new[0]) == (file, file) and new not in found.links_new
+    }
 
 
 #: A file is asked for as often as somebody scrolls or types.

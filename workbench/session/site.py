@@ -148,7 +148,7 @@ def _report_file(place: Workspace, text: str) -> ReportFile:
     found = open_capture(shelf, text)
     assert found.profile is not None  # raises where there is none
     return ReportFile(
-        path=shelf.detail_path(found.capture),
+        path=shelf.detail_path(found.capture.name),
         kernel=found.kernel,
         label=f"@{found.capture.name}",
     )

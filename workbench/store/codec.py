@@ -208,6 +208,28 @@ def decode_totals(
     return decode(path, Profile, data)
 
 
+@lru_cache(maxsize=1)
+def _sources_envelope() -> type[Any]:
+    record = _part(Profile, {"launches", "build", "notices"})
+    return _part(_Envelope, set(), record=record)
+
+
+def decode_sources(path: Path) -> Profile:
+    """A profile without its launches, build and notices: in a fifth of the time.
+
+    Damage of what is passed over is found as by `decode_totals`.
+
+    Raises:
+        MissingError, DataError: as `decode`.
+    """
+    data = read_record(path)
+    with contextlib.suppress(ValueError):  # whatever it is, `decode` says it
+        envelope = msgspec.json.decode(unpack(data, path), type=_sources_envelope())
+        if (envelope.format, envelope.schema_version) == (_format(Profile), SCHEMA_VERSION):
+            return Profile(**{**msgspec.structs.asdict(envelope.record), "launches": ()})
+    return decode(path, Profile, data)
+
+
 def _of_totals(record: Any) -> Profile:
     launches = []
     for launch in record.launches:
