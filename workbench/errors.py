@@ -54,6 +54,10 @@ class KernelError(WorkbenchError):
     exit_code = 4
 
 
+class UnfitError(KernelError):
+    """The kernel declares more than a block has."""
+
+
 class HangError(KernelError):
     """The kernel did not end in the time that it was given."""
 

@@ -5,10 +5,10 @@
 Every choice that compiles is timed as `workbench time` does it, without a library beside it; then
 the version is tuned anew. Both winners then take turns: their ratio is how far the tuning's is
 from the best. Seconds of the GPU are those in which a worker was at a job, check and preparation
-included, of both alike. With ``--kernel-tuner`` that library searches the same space within the
-seconds that the tuning took of the GPU, and its winner takes its turns as well.
+included, of both alike. With ``--kernel-tuner`` that library searches the choices that can run
+within the same budget, and its winner takes its turns as well.
 
-Named studies are looked for here first, then in the repository's own ``kernels``.
+Named studies are looked for in ``--studies``, then here, then in the repository's own ``kernels``.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 
 from workbench.analysis.timing import paired_ratio
 from workbench.engines import RunOptions, Subject, silent
 from workbench.engines.choice import on_gpu
+from workbench.engines.emulated.emulation import built_of
 from workbench.engines.host.job import Result, TimeOptions
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import WorkbenchError
@@ -36,7 +39,14 @@ from workbench.model import Problem
 from workbench.project import Project, require_project
 from workbench.specs import Version
 from workbench.study.folder import Study, load_study, parse_target
-from workbench.study.launches import BufferArg, ResolvedLaunch, ScalarArg, resolve_launches
+from workbench.study.launches import (
+    CTYPES,
+    BufferArg,
+    ScalarArg,
+    resolve_fills,
+    resolve_launches,
+    resolve_scratch,
+)
 from workbench.tune.record import Values, key_of
 from workbench.tune.running import TunePlan, Tuner
 from workbench.tune.space import Space
@@ -90,8 +100,8 @@ class Found(NamedTuple):
     wall_s: float
 
 
-def exhaustive(case: Case) -> Found:
-    """Time every choice as `workbench time` does."""
+def exhaustive(case: Case) -> tuple[Found, dict[str, float]]:
+    """Time every choice as `workbench time` does; with the time of each by its `key_of`."""
     begin, runner = time.perf_counter(), case.runner
     every = list(case.space.every())
     broken = runner.build_all([case.space.candidate(values) for values in every])
@@ -115,7 +125,8 @@ def exhaustive(case: Case) -> Found:
     case.engine.in_turns([(subject, None) for _, subject in tried], TimeOptions(), tell)
     best = min(times, key=times.__getitem__)
     wall = time.perf_counter() - begin
-    return Found(tried[best][0], times[best], seconds, len(tried), wall)
+    found = Found(tried[best][0], times[best], seconds, len(tried), wall)
+    return found, {key_of(tried[place][0]): took for place, took in times.items()}
 
 
 def tuned(case: Case, budget_s: float) -> Found:
@@ -149,82 +160,142 @@ def beside(case: Case, mine: Values, best: Values) -> tuple[float, float, float]
 
 # --- kernel_tuner ----------------------------------------------------------------------------
 
+#: Types of numbers, as NumPy calls them.
+_KINDS = dict(
+    zip(CTYPES, ["i4", "u4", "i8", "u8", "f4", "f8", "i1", "u1", "i2", "u2"], strict=True)
+)
 
-def by_kernel_tuner(case: Case, seconds: float, strategy: str) -> Found:
-    """The same space, searched by kernel_tuner within so many seconds, compiling included."""
+
+def by_kernel_tuner(case: Case, able: Collection[str], seconds: float, strategy: str) -> Found:
+    """The choices that can run, searched by kernel_tuner within so many seconds.
+
+    It is given the machine code that `tune` finds compiled as well, since it compiles one choice
+    after another, and ends at the first that does not compile.
+
+    Args:
+        case: What is tuned.
+        able: `key_of` the choices that can run.
+        seconds: Its time limit.
+        strategy: Its strategy.
+
+    Raises:
+        WorkbenchError: it has no way to start such a version.
+    """
     import kernel_tuner
+    import pycuda.driver as cuda
+    from kernel_tuner.backends.pycuda import PyCudaFunctions
 
-    begin, runner, space = time.perf_counter(), case.runner, case.space
-    every = {key_of(values): values for values in space.every()}
-    default = case.subject(runner, space.default)
-    (launch,), (spec,) = default.launches, case.version.launches
-    arrays: dict[str, Any] = dict(
-        case.study.inputs(case.problem, np.random.default_rng(case.engine.seed))
-    )
-    for name, (shape, dtype) in case.study.outputs(case.problem).items():
-        arrays[name] = np.zeros(shape, dtype)
-    kinds: dict[str, Any] = {"int": np.int32, "long": np.int64, "float": np.float32}
-    arguments: list[Any] = []
-    for each in launch.args:
-        if isinstance(each, BufferArg):
-            arguments.append(arrays[each.name])
-        elif isinstance(each, ScalarArg):
-            arguments.append(kinds[each.ctype](each.value))
-    launches = {key: _launch(case, values) for key, values in every.items()}
+    runner, space = case.runner, case.space
+    arguments, constants = _arguments(case)
+    every = [values for values in space.every() if key_of(values) in able]
+    subjects = {key_of(values): case.subject(runner, values) for values in every}
+    begin = time.perf_counter()
 
-    def grid(config: dict[str, Any]) -> tuple[int, ...]:
-        return launches[key_of({name: config[name] for name in space.parameters})].grid
+    def key(config: Mapping[str, Any]) -> str:
+        return key_of({name: config[name] for name in space.parameters})
 
     parameters = {name: list(values) for name, values in space.parameters.items()}
-    axes = {f"block_size_{'xyz'[axis]}": axis for axis in range(len(spec.block))}
-    for name, axis in axes.items():
-        parameters[name] = sorted({each.block[axis] for each in launches.values()})
+    blocks = {name: subject.launches[0].block for name, subject in subjects.items()}
+    axes = {f"block_size_{axis}": place for place, axis in enumerate("xyz")}
+    for name, place in axes.items():
+        parameters[name] = sorted({block[place] for block in blocks.values()})
 
-    def allowed(config: dict[str, Any]) -> bool:
-        ours = launches.get(key_of({name: config[name] for name in space.parameters}))
-        return ours is not None and all(
-            config[name] == ours.block[axis] for name, axis in axes.items()
+    def allowed(config: Mapping[str, Any]) -> bool:
+        block = blocks.get(key(config))
+        return block == tuple(config[name] for name in axes)
+
+    def compiled(backend: Any, instance: Any) -> Any:
+        """Its own way asks for no more dynamic shared memory than any block has."""
+        subject = subjects[key(instance.params)]
+        (launch,) = subject.launches
+        backend.current_module = cuda.module_from_file(str(built_of(subject).cubin))
+        backend.func = backend.current_module.get_function(launch.kernel)
+        backend.num_regs, backend.smem_size = backend.func.num_regs, launch.dynamic_shared
+        if launch.dynamic_shared:
+            most = cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+            backend.func.set_attribute(most, launch.dynamic_shared)
+        return backend.func
+
+    with mock.patch.object(PyCudaFunctions, "compile", compiled):
+        results, _ = kernel_tuner.tune_kernel(
+            case.version.launches[0].kernel,
+            (case.project.root / case.version.path).read_text(encoding="utf-8"),
+            lambda config: subjects[key(config)].launches[0].grid,
+            arguments,
+            parameters,
+            grid_div_x=[],
+            grid_div_y=[],
+            grid_div_z=[],
+            cmem_args=constants or None,
+            restrictions=allowed,
+            strategy=strategy,
+            strategy_options={"time_limit": seconds, "max_fevals": len(every)},
+            lang="PYCUDA",
+            quiet=True,
         )
-
-    results, _ = kernel_tuner.tune_kernel(
-        launch.kernel,
-        (case.project.root / case.version.path).read_text(encoding="utf-8"),
-        grid,
-        arguments,
-        parameters,
-        grid_div_x=[],
-        grid_div_y=[],
-        grid_div_z=[],
-        restrictions=allowed,
-        strategy=strategy,
-        strategy_options={"time_limit": seconds, "max_fevals": len(every)},
-        compiler_options=["-O3", "-std=c++17"],
-        lang="PYCUDA",  # the one of its ways that compiles with nvcc, as is done here
-        quiet=True,
-    )
     timed = [each for each in results if isinstance(each.get("time"), float | int)]
     best = min(timed, key=lambda each: float(each["time"]))
-    values = every[key_of({name: best[name] for name in space.parameters})]
+    values = next(each for each in every if key_of(each) == key(best))
     wall = time.perf_counter() - begin
     return Found(values, float(best["time"]) * 1e-3, wall, len(timed), wall)
 
 
-def _launch(case: Case, values: Values) -> ResolvedLaunch:
-    version = case.space.candidate(values)
-    return resolve_launches(case.study, version, case.problem)[0]
+def _arguments(case: Case) -> tuple[list[Any], dict[str, Any]]:
+    """What the kernel is called with, as kernel_tuner wants it, and ``__constant__`` variables.
+
+    Raises:
+        WorkbenchError: it has no way to pass that.
+    """
+    study, version, problem = case.study, case.version, case.problem
+    launches = resolve_launches(study, version, problem)
+    if len(launches) > 1 or launches[0].cluster or launches[0].cooperative:
+        raise WorkbenchError("it starts one kernel, and no clusters", "Name another version.")
+    arrays: dict[str, Any] = dict(study.inputs(problem, np.random.default_rng(case.engine.seed)))
+    for name, (shape, dtype) in study.outputs(problem).items():
+        arrays[name] = np.zeros(shape, dtype)
+    for scratch in resolve_scratch(study, version, problem):
+        arrays[scratch.name] = np.zeros(scratch.shape, scratch.dtype)
+    constants: dict[str, Any] = {}
+    for fill in resolve_fills(study, version, problem):
+        if fill.input and fill.symbol:
+            constants[fill.name] = arrays[fill.input]
+        elif fill.input:
+            arrays[fill.name] = arrays[fill.input].reshape(arrays[fill.name].shape).copy()
+        elif fill.symbol:
+            raise WorkbenchError("it fills no variable with a value", "Name another version.")
+    found: list[Any] = []
+    for each in launches[0].args:
+        if isinstance(each, BufferArg) and not each.offset:
+            found.append(arrays[each.name])
+        elif isinstance(each, ScalarArg):
+            found.append(np.dtype(_KINDS[each.ctype]).type(each.value))
+        else:
+            raise WorkbenchError(
+                "it passes arrays and numbers: no tensor maps, textures, or structs",
+                "Name another version.",
+            )
+    return found, constants
 
 
 # --- the table -------------------------------------------------------------------------------
 
 
-def case_of(target: str, folder: Path, seed: int) -> Case:
-    """A target in a copy of its project, so that nothing is kept beside the sources."""
+def case_of(target: str, folder: Path, seed: int, studies: Sequence[Path] = ()) -> Case:
+    """A target in a copy of its project, so that nothing is kept beside the sources.
+
+    Args:
+        target: As it is typed.
+        folder: Where the copy lies.
+        seed: Of inputs and search.
+        studies: Folders of studies that are looked in before our own.
+    """
     name, _, problem = target.partition(":")
     study_name, version_id = parse_target(name, "matmul")
-    source = HERE if (HERE / "kernels" / study_name).is_dir() else REPO
+    places = (*studies, HERE / "kernels", REPO / "kernels")
+    source = next((each for each in places if (each / study_name).is_dir()), places[-1])
     root = folder / study_name
     if not root.exists():
-        shutil.copytree(source / "kernels" / study_name, root / "kernels" / study_name)
+        shutil.copytree(source / study_name, root / "kernels" / study_name)
         (root / "workbench.toml").write_text(f'default_study = "{study_name}"\n')
     project = require_project(root)
     study = load_study(project, study_name)
@@ -243,7 +314,7 @@ def row(case: Case, budget_s: float, strategy: str) -> dict[str, object]:
     """One target, measured and printed."""
     label = f"{case.study.name}/{case.version.id} {case.problem.name}"
     say(f"{label}: {sum(1 for _ in case.space.every())} choices of {case.space.words}")
-    whole = exhaustive(case)
+    whole, times = exhaustive(case)
     _say("exhaustive", whole)
     mine = tuned(case, budget_s)
     _say("tune", mine)
@@ -264,7 +335,7 @@ def row(case: Case, budget_s: float, strategy: str) -> dict[str, object]:
     }
     if strategy:
         try:
-            theirs = by_kernel_tuner(case, budget_s, strategy)
+            theirs = by_kernel_tuner(case, times, budget_s, strategy)
         except Exception as error:  # whatever that library does not take of a study
             say(f"  kernel_tuner: {type(error).__name__}: {error}")
             return found
@@ -288,13 +359,14 @@ def main() -> int:
     parser.add_argument("targets", nargs="*", default=TARGETS)
     parser.add_argument("--budget", type=float, default=60.0, help="seconds of each tuning")
     parser.add_argument("--kernel-tuner", metavar="STRATEGY", nargs="?", const="random_sample")
+    parser.add_argument("--studies", type=Path, action="append", default=[], help="a folder")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, help="a file for the numbers")
     given = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for target in given.targets:
-            case = case_of(target, Path(folder), given.seed)
+            case = case_of(target, Path(folder), given.seed, given.studies)
             rows.append(row(case, given.budget, given.kernel_tuner or ""))
             if given.json:
                 given.json.write_text(json.dumps(rows, indent=1, default=str))

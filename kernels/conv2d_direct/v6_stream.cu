@@ -18,6 +18,12 @@ DEPTH  = 4
 CHUNKS = 64
 LEAST  = 4
 
+[tune]
+WARPS  = [1, 2, 4, 8]
+DEPTH  = [2, 3, 4, 6, 8]
+CHUNKS = [16, 32, 64, 128]
+requires = "4 * C * (WARPS * DEPTH * (128 * U + 8) + 12) <= 96 * 1024"
+
 [[expect]]
 counter = "l2_read_sectors"
 change  = "< 0.9x"

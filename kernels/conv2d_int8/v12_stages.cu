@@ -14,6 +14,16 @@ WN = 32      # filters per warp
 STAGES = 4   # tiles in shared memory
 BLOCKS = 2   # blocks per SM
 
+[tune]
+BM = [64, 128, 256]
+BN = [64, 128]
+BK = [64, 128]
+WM = [32, 64]
+WN = [32, 64]
+STAGES = [3, 4]
+# What all threads load at once divides a tile; and the blocks of an SM fit.
+requires = "block_x <= 512 and BM % (16 * block_x // BK) == 0 and BN % (16 * block_x // BK) == 0 and BLOCKS * (STAGES * (BM + BN) * BK + 1024) <= 228 * 1024"
+
 [[launch]]
 kernel = "conv2d"
 grid   = ["cdiv(N*H*W, BM)", "cdiv(K, BN)"]

@@ -2,7 +2,7 @@
 title  = "Tensor cores, three TF32 products for one float32"
 parent = "v9"
 change = "Each operand is cut into two TF32 terms, its upper eleven bits and what they leave, and big·big + big·small + small·big run on the matrix units. These truncate every sum, so none on them is longer than 16 products: those are added up in float32, rounded. Eleven bits more than TF32 alone, and the study's tolerance holds unchanged."
-requires     = "max((M + 127) * (K + 63), (K + 63) * (N + 255), (M + 127) * (N + 255)) < 2**31"
+requires     = "max((M + BM - 1) * (K + 16 * STAGES - 1), (K + 16 * STAGES - 1) * (N + BN - 1), (M + BM - 1) * (N + BN - 1)) < 2**31"
 requires_why = "its indices are 32-bit integers, up to the end of the last tile that is fetched"
 
 [defines]
@@ -11,6 +11,15 @@ BN = 256     # columns of C a block
 WM = 64      # rows of C a warp
 WN = 64      # columns of C a warp
 STAGES = 4   # tiles in shared memory
+
+[tune]
+BM = [64, 128, 256]
+BN = [64, 128, 256]
+WM = [32, 64]
+WN = [32, 64]
+STAGES = [3, 4, 5]
+# All threads copy, whole rows of B and a part of A's tile that divides it; and tiles fit.
+requires = "block_x <= 512 and block_x % BN == 0 and 4 % (block_x // BN) == 0 and BM % (block_x // 4) == 0 and 4 * STAGES * (BM * 20 + 16 * (BN + 8)) <= 227 * 1024"
 
 [[launch]]
 kernel = "sgemm"

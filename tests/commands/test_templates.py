@@ -70,6 +70,9 @@ def test_each_hint_leads_on_until_it_runs(cli: Cli, project: Project) -> None:
     write(project, "scale<float>", FIRST + SECOND)
     code, _, err = verify(cli)
     assert code == 4 and 'Compiled are "scale<float, 2>", "scale<float, 3>"' in err
+    write(project, "scale<float, N>", FIRST)
+    code, _, err = verify(cli)
+    assert code == 4 and 'kernel = "scale" means it' in " ".join(err.split())
     write(project, "scale", FIRST + SECOND)
     code, _, err = verify(cli)
     assert code == 4 and "2 kernels `scale`" in err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from types import SimpleNamespace
@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workbench.analysis.timing import median_interval, relative_width
 from workbench.engines.gpu import stopwatch
 from workbench.engines.gpu.device import DeviceArray, DeviceContext
 from workbench.engines.gpu.stopwatch import (
@@ -128,12 +129,14 @@ class Clockwork:
     def doing(self, step: str) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def contestant(self, seconds: float) -> tuple[Contestant, list[float]]:
+    def contestant(
+        self, seconds: float, pace: Sequence[float] = (1.0,)
+    ) -> tuple[Contestant, list[float]]:
         begun: list[float] = []
 
         def step() -> None:
             begun.append(self.now)
-            self.now += seconds
+            self.now += seconds * pace[0]
 
         return Contestant("v0", [(("kernel", step),)] * 2, first_launch=0.0), begun
 
@@ -203,6 +206,24 @@ def test_two_states_of_a_kernel_take_turns_so_that_neither_is_always_second(
     assert times.ratio is not None and times.ratio.value == pytest.approx(1 / 1.03)
     order = sorted([*((at, "B") for at in new_begun), *((at, "A") for at in old_begun)])
     assert "".join(name for _, name in order[-40:]) == "BAAB" * 10
+
+
+def test_a_clock_that_wanders_prolongs_no_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It moves all alike: their ratios stand, while the interval of each stays wide."""
+    clock = Clockwork()
+    monkeypatch.setattr(stopwatch, "time", clock)
+    pace = [1.0]
+    same, other, slow = (clock.contestant(seconds, pace)[0] for seconds in (0.01, 0.01003, 0.0103))
+    paces = itertools.cycle([1.0, 1.2, 0.9, 1.1])
+    watch = Stopwatch(cast(DeviceContext, clock), TimeOptions(limit_s=1e9))
+    real = watch._hold_back
+    monkeypatch.setattr(watch, "_hold_back", lambda: (pace.__setitem__(0, next(paces)), real()))
+
+    left = watch.race([same, other, slow])
+
+    assert left == [same]
+    assert relative_width(median_interval(same.samples)) > 0.05
+    assert [len(each.samples) for each in (same, other, slow)] == [20, 20, 20]
 
 
 def test_without_pairs_the_single_times_stay_where_they_were_taken(

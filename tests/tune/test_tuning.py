@@ -5,20 +5,27 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from tests.engines.stand_ins import THERE, VERSION, Cli
+from workbench.compile.build import compile_error
 from workbench.disk.writing import append_file
-from workbench.engines import Subject
-from workbench.errors import MissingError
+from workbench.engines import Subject, Verdict
+from workbench.engines.emulated.engine import EmulatorEngine
+from workbench.errors import HangError, MissingError, WorkbenchError
+from workbench.measure.experiment import Experiment
+from workbench.model import Problem
 from workbench.project import Project
-from workbench.tune import record
+from workbench.specs import Version
+from workbench.tune import record, running
 from workbench.tune.record import Trial, Tuning, load
-from workbench.tune.sieve import Sifted
+from workbench.tune.sieve import Sieve, Sifted
 from workbench.tune.space import Space
 
 pytestmark = pytest.mark.usefixtures("stand_in")
@@ -76,6 +83,23 @@ def test_the_fastest_choice_wins_and_every_trial_is_kept(
     assert len(tuning.trials) == 6 and tuning.gpu == "stand-in-1"
     assert all(each.samples_s for each in tuning.trials if each.fate in ("timed", "dropped"))
     assert all("does not compile" in x.why for x in tuning.trials if x.fate == "not compiled")
+
+
+def test_too_much_shared_memory_is_told_from_wrong_code(
+    tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = "ptxas error : Entry function 'k' uses too much shared data (0x10000 bytes, 0xc000 max)"
+    real = Experiment.build_all
+
+    def built(runner: Experiment, versions: Sequence[Version]) -> dict[str, WorkbenchError]:
+        error = compile_error("v1.cu", log, (), "nvcc", "sm_90")
+        large = {each.id: error for each in versions if each.id == "v1@2-plain"}
+        return real(runner, versions) | large
+
+    monkeypatch.setattr(Experiment, "build_all", built)
+    code, found, err = tuned()
+    assert code == 0, err
+    assert found["fates"] == {"timed": 1, "dropped": 1, "does not fit": 1, "not compiled": 3}
 
 
 def test_a_wrong_choice_is_a_fate_and_the_search_goes_on(
@@ -188,6 +212,42 @@ def test_the_estimates_of_another_problem_end_no_search(
     assert code == 0, err
     tried = [each["problem"] for each in found["trials"]]
     assert (tried.count("n7"), tried.count("n1000")) == (6, 6)
+
+
+@pytest.mark.parametrize(("choices", "together"), [(12, 4), (80, 8), (100_000, 16)])
+def test_of_a_smaller_space_a_search_learns_earlier(choices: int, together: int) -> None:
+    space = SimpleNamespace(size=choices, every=lambda: iter(range(choices)))
+    assert running._a_round(cast(Space, space)) == together
+
+
+def test_a_problem_that_takes_the_emulator_too_long_is_not_tried_with_every_choice(
+    project: Project, tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def too_long(
+        _engine: object,
+        subjects: Sequence[Subject],
+        tell: Callable[[int, Verdict], None],
+        _: object,
+    ) -> None:
+        asked.append(subjects[0].version.id)
+        tell(0, Verdict(subjects[0].problem, None, HangError("it takes too long", "Wait.")))
+
+    monkeypatch.setattr(EmulatorEngine, "verify", too_long)
+    monkeypatch.setattr(Sieve, "_counted", lambda _sieve, trial, *_: trial)
+    real = Experiment.subject
+
+    def with_ptx(runner: Experiment, version: Version, problem: Problem) -> Subject:
+        subject = real(runner, version, problem)
+        assert subject.built is not None
+        build = replace(subject.built.build, ptx=".version 9.0")
+        return replace(subject, built=replace(subject.built, build=build))
+
+    monkeypatch.setattr(Experiment, "subject", with_ptx)
+    code, found, err = tuned()
+    assert code == 0, err
+    assert len(asked) == 1 and found["fates"]["timed"] == 1
 
 
 def test_a_space_too_large_is_sampled(

@@ -27,7 +27,7 @@ import msgspec
 from workbench.compile import compilers
 from workbench.compile.compilers import Triton
 from workbench.compile.image import load_image
-from workbench.errors import KernelError, MissingError, UsageError, did_you_mean
+from workbench.errors import KernelError, MissingError, UnfitError, UsageError, did_you_mean
 from workbench.gpus import shared_per_block
 from workbench.model import Build, KernelResources, Record, SourceFile
 from workbench.processes.bounds import Deadline
@@ -162,7 +162,7 @@ _TOO_MUCH = re.compile(
 )
 
 
-def _too_much(path: str, over: re.Match[str], lines: list[str], arch: str) -> KernelError:
+def _too_much(path: str, over: re.Match[str], lines: list[str], arch: str) -> UnfitError:
     """More shared memory than a block may declare: how much, of which array, at which line."""
     declared, most = int(over[2], 16), int(over[3], 16)
     arrays = shared_arrays("\n".join(lines), {})
@@ -177,7 +177,7 @@ def _too_much(path: str, over: re.Match[str], lines: list[str], arch: str) -> Ke
             f"; up to {dynamic:,} are allowed as dynamic shared memory: `extern __shared__ "
             f"float {name or 'tile'}[];` in the kernel, and `dynamic_shared` bytes in [[launch]]"
         )
-    return KernelError(
+    return UnfitError(
         f"{path}{f':{number}' * bool(number)}: {declared:,} bytes of shared memory are declared"
         f"{f' ({name}: {size:,})' * bool(size)}, and {most:,} are allowed",
         f"{hint}.",
@@ -414,7 +414,10 @@ def _check_kernels(version: Version, made: Build) -> None:
                 f"`template __global__ void {example}(...);` with the types of its parameters, "
                 f'and write kernel = "{example}".'
             )
-            hint += f" Compiled are {', '.join(kinds)}." if kinds else ""
+            if len(kinds) == 1:  # arguments may be defines, which have other values in a tuning
+                hint += f' One alone is compiled, {kinds[0]}: kernel = "{base}" means it.'
+            elif kinds:
+                hint += f" Compiled are {', '.join(kinds)}."
         else:
             hint = did_you_mean(launch.kernel, names, "kernels")
         raise KernelError(f"{where} no kernel `{launch.kernel}`", hint)

@@ -54,23 +54,27 @@ from workbench.units import quantity, several
 
 #: A space of so many choices is tried whole: of fewer than that a sampler saves nothing.
 _SMALL = 32
+#: Of so many it is counted how many there are, which takes a while.
+_COUNTED = 64 * _SMALL
 #: Parts of the budget after which the CPU counts no further choice, and the GPU tries none.
 _COUNTING, _SCREENING = 0.4, 0.85
 #: Seconds that a GPU has for one choice: more is taken for a hang.
 HANG_S = 60.0
-#: Choices that are handed to the GPU together, and that a search proposes together.
-_TOGETHER = 16
+#: Choices that are handed to the GPU together; a search proposes as many, or of a space in which
+#: that would be much a tenth, and a few at least: what it learns of them is what it saves.
+_TOGETHER, _TENTH, _FEW = 16, 10, 4
 #: Rounds of a search in a row that find nothing better by this part, until it is over.
 _PATIENCE, _BETTER = 4, 0.005
 #: Most that race in turns.
 _MOST_RACING = 12
 #: A bound rests on an estimate of machine instructions, and on the clock of a data sheet.
 _BOUND_SURE = 0.9
-#: A choice alone: as few samples as have an interval, and a graph where a launch is short.
-_ALONE = TimeOptions(min_samples=8, max_samples=8, limit_s=2.0, graph_below_s=50e-6)
+#: A choice alone: as few samples as have an interval, and a graph where a launch is short. The
+#: clock is not waited for long: those whose times lie near each other take turns afterwards.
+_ALONE = TimeOptions(min_samples=8, max_samples=8, limit_s=2.0, settle_s=1.0, graph_below_s=50e-6)
 _ALONE_WHY = "slower than the best, timed alone"
-#: Of those that may be the best; the width is that of `workbench time`.
-_IN_TURNS = TimeOptions(limit_s=10.0, graph_below_s=50e-6)
+#: Of those that may be the best, until none can be faster than the first by more than the width.
+_IN_TURNS = replace(_ALONE, min_samples=20, max_samples=2560, limit_s=10.0)
 
 
 class TunePlan(NamedTuple):
@@ -125,7 +129,7 @@ class Tuner:
         first, engine = spaces[0], runner.engine
         end = time.monotonic() + plan.budget_s
         whole = (
-            first.size <= 64 * _SMALL
+            first.size <= _COUNTED
             and sum(1 for _ in itertools.islice(first.every(), _SMALL + 1)) <= _SMALL
         )
         begun = TuningBegun(
@@ -240,8 +244,9 @@ class Tuner:
         """Try choices on the GPU, each alone, until none is left, or time is over."""
         patience = _Patience(self._best(space))
         whole = isinstance(search, Everything)
+        together = 10**9 if whole else _a_round(space)
         while time.monotonic() < until:
-            asked = self._asked(space, search, 10**9 if whole else _TOGETHER)
+            asked = self._asked(space, search, together)
             if not asked:
                 return "space"
             sifted = self._sift(space, sieve, asked)
@@ -372,9 +377,9 @@ class Tuner:
 
     def _only_counted(self, space: Space, search: Search, sieve: Sieve, until: float) -> Reason:
         """Without a GPU: the sieve alone, as long as time is left."""
-        patience = _Patience(None)
+        patience, together = _Patience(None), _a_round(space)
         while time.monotonic() < until:
-            asked = self._asked(space, search, _TOGETHER)
+            asked = self._asked(space, search, together)
             if not asked:
                 return "space"
             for each in self._sift(space, sieve, asked):
@@ -425,6 +430,14 @@ class Tuner:
         except WorkbenchError as error:
             self._fault = self._fault or error
             raise
+
+
+def _a_round(space: Space) -> int:
+    """How many choices a search proposes before it is told of any."""
+    if space.size > _COUNTED:
+        return _TOGETHER
+    many = sum(1 for _ in itertools.islice(space.every(), _TENTH * _TOGETHER))
+    return min(_TOGETHER, max(_FEW, many // _TENTH))
 
 
 class _Patience:

@@ -25,6 +25,7 @@ from workbench.errors import (
     InconclusiveError,
     KernelError,
     MissingError,
+    UnfitError,
     UsageError,
     WorkbenchError,
 )
@@ -77,6 +78,7 @@ class Sieve:
         short = replace(options, arch=arch, seed=runner.engine.seed, limit=Deadline(EMULATOR_S))
         self._emulator = EmulatorEngine(runner.project, short)
         self._smaller: Problem | None = None  # that choices are counted on, if not their own
+        self._slow = False  # the smallest problem takes the emulator too long
         self._device = device_of(arch)
         self._chip = chip_for(self._device)
 
@@ -100,7 +102,7 @@ class Sieve:
         if error is not None:
             if isinstance(error, MissingError):
                 raise error
-            unfit = "uses too much shared data" in error.message
+            unfit = isinstance(error, UnfitError)
             return gone("does not fit" if unfit else "not compiled", error)
         study, problem = self._runner.study, self._space.problem
         try:
@@ -113,7 +115,7 @@ class Sieve:
         if why:
             return Sifted(values, None, replace(trial, fate="does not fit", why=why))
         if subject.built and subject.built.build.ptx and time.monotonic() < self._until:
-            wrong = self._verified(version)
+            wrong = None if self._slow else self._verified(version)
             if wrong is not None:
                 return gone(*wrong)
             trial = self._counted(trial, subject, version)
@@ -172,6 +174,7 @@ class Sieve:
             verdicts: list[Verdict] = []
             self._emulator.verify([small], verdicts.insert, lambda _: None)
             check, error = verdicts[0].check, verdicts[0].error
+            self._slow = isinstance(error, HangError)
             if error is None or isinstance(error, HangError | InconclusiveError | UsageError):
                 return None  # that the emulator is too slow says nothing of the kernel
             return ("wrong" if check is not None else "failed"), error

@@ -350,8 +350,9 @@ class Stopwatch:
     ) -> list[Contestant]:
         """Time many in turns, round by round, and drop whoever is slower than the best for certain.
 
-        That is where the interval of the median lies above that of the fastest one. Single times
-        stand in `Contestant.samples` afterwards.
+        A round is a pair of each with the fastest one, so that a clock that moves all alike hides
+        nothing and prolongs nothing. It is over when nobody can be faster than that by more than
+        `TimeOptions.width`. Single times stand in `Contestant.samples` afterwards.
 
         Args:
             every: Who takes part; each was run once.
@@ -387,7 +388,7 @@ class Stopwatch:
     def _rounds(
         self, every: Sequence[Contestant], method: str, estimates: Sequence[float]
     ) -> list[Contestant]:
-        """Sample those that are left until their intervals are narrow enough, or time is over."""
+        """Sample those that are left until it makes no difference, or time is over."""
         options, live = self._options, list(every)
         begin, goal, late = time.perf_counter(), options.min_samples, False
         per_round = sum(
@@ -401,14 +402,10 @@ class Stopwatch:
                 late = self._turns(live, method, turns, begin)
                 if late and len(live[0].samples) >= minimum_samples():
                     break
-            intervals = [median_interval(each.samples) for each in live]
-            best = min(intervals, key=lambda each: each.value)
-            kept = [each.low <= best.high for each in intervals]
-            live = [each for each, stays in zip(live, kept, strict=True) if stays]
-            wide = max(
-                relative_width(each) for each, stays in zip(intervals, kept, strict=True) if stays
-            )
-            if wide <= options.width or late or goal >= options.max_samples:
+            best = min(live, key=lambda each: median(each.samples))
+            least = [paired_ratio(each.samples, best.samples).low for each in live]
+            live = [each for each, low in zip(live, least, strict=True) if low <= 1]
+            if 1 - min(least) <= options.width or late or goal >= options.max_samples:
                 return live
             goal = min(2 * goal, options.max_samples)
 
