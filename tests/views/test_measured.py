@@ -15,10 +15,11 @@ from workbench.language import using
 from workbench.measure.sanitizer import Finding, Place
 from workbench.model import DeviceState, Estimate, Notice, Timing
 from workbench.views.shapes.listed import EquipmentFacts as Row
+from workbench.views.shapes.measured import VerifiedProblem
 from workbench.views.sheets import Sheet
 from workbench.views.sheets.machine import doctor_sheet
 from workbench.views.sheets.time import time_sheet
-from workbench.views.sheets.verify import VerifyRow, verify_sheet
+from workbench.views.sheets.verify import verify_sheet
 from workbench.views.terminal.console import render as to_text
 from workbench.views.terminal.tables import sheet_view
 from workbench.views.text.tables import sheet_text
@@ -66,12 +67,14 @@ def timings() -> list[Timing]:
     ]
 
 
-def row(version: str, problem: str, error: float | None, **more: Any) -> VerifyRow:
+def row(version: str, problem: str, error: float | None, **more: Any) -> VerifiedProblem:
     ok = error is not None and error <= 1e-5
-    return VerifyRow(version=version, problem=problem, ok=ok, error=error, tolerance=1e-5, **more)
+    return VerifiedProblem(
+        version=version, problem=problem, ok=ok, error=error, tolerance=1e-5, **more
+    )
 
 
-def rows() -> list[VerifyRow]:
+def rows() -> list[VerifiedProblem]:
     wrong = "v3 gives a wrong result on m127_n129_k131: ‖out − ref‖ / ‖ref‖ = 0.25"
     return [
         row("v0", "one", 3.83e-8, compared=1),

@@ -36,6 +36,7 @@ from tests.factories import (
     with_metrics,
 )
 from workbench.analysis.compare import compare
+from workbench.analysis.story import Step
 from workbench.errors import DataError
 from workbench.ladder.listing import StudyList, study_list
 from workbench.model import Device, Estimate, InstructionTable, Notice, Profile, SourceFile
@@ -55,11 +56,12 @@ from workbench.views.terminal.console import (
     section,
     tied,
 )
-from workbench.views.terminal.diff import Around, diff_view
+from workbench.views.terminal.diff import diff_view
 from workbench.views.terminal.list import list_view
 from workbench.views.terminal.show import show_view
 
 WIDTHS = (80, 120)
+HUNKS = "What changed"
 
 
 # --- list --------------------------------------------------------------------------
@@ -236,20 +238,19 @@ def test_diff(width: int) -> None:
 
 
 def test_long_words_of_an_author_and_long_warnings_leave_the_screen_to_the_hunks() -> None:
-    comparison = compare(make_profile(), padded(make_profile(version="v3")))
+    step = Step(make_profile(), padded(make_profile(version="v3")), ("v2", "v3"))
     change, notes = "a word of the author " * 20, ["what was found out about this " * 8]
 
     def lines(**more: Any) -> list[str]:
-        around = Around(hunks=lambda _: [Text("HUNKS")])
-        view = diff_view(comparison, change=change, around=around, **more)
-        return render(view).splitlines()
+        view = diff_view(step.comparison, change=change, step=step, **more)
+        return [HUNKS if row.startswith(HUNKS) else row for row in render(view).splitlines()]
 
     text = lines(notes=notes)
     assert text[3].endswith(" …") and sum("author" in line for line in text) == 2
-    assert text.index("HUNKS") < next(n for n, row in enumerate(text) if "found out" in row)
-    assert any("1 warning, below the hunks" in row for row in text[: text.index("HUNKS")])
+    assert text.index(HUNKS) < next(n for n, row in enumerate(text) if "found out" in row)
+    assert any("1 warning, below the hunks" in row for row in text[: text.index(HUNKS)])
     short = lines(notes=["stale"])
-    assert short.index("! stale") < short.index("HUNKS")
+    assert short.index("! stale") < short.index(HUNKS)
     assert sum("author" in row for row in lines(everything=True)) > 3
 
 

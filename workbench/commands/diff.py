@@ -98,9 +98,12 @@ def _print(step: Diff, format_: str, everything: bool, sass: bool) -> None:
         write(step_markdown(*sides, *words))
     else:
         from workbench.views.terminal.console import print_view, width
-        from workbench.views.terminal.diff import step_view
+        from workbench.views.terminal.diff import diff_view
 
-        print_view(step_view(step, *words, codes=codes, everything=everything, width=width()))
+        view = diff_view(
+            step.comparison, *words, step=step, codes=codes, everything=everything, width=width()
+        )
+        print_view(view)
 
 
 def _print_programs(programs: ProgramDiff, format_: str, everything: bool) -> None:

@@ -16,7 +16,8 @@ from workbench.commands.options import (
 from workbench.errors import InconclusiveError
 from workbench.measure.sanitizer import TOOLS
 from workbench.session.measuring import Verified, verify
-from workbench.views.sheets.verify import VerifyRow, verify_sheet
+from workbench.views.shapes.measured import VerifiedProblem
+from workbench.views.sheets.verify import verify_sheet
 from workbench.views.terminal.progress import Progress
 
 if TYPE_CHECKING:
@@ -68,14 +69,14 @@ def command(
     verify(named, engine, run, progress, show, sanitize=sanitize)
 
 
-def _row(subject: Subject, verdict: Verdict) -> VerifyRow:
+def _row(subject: Subject, verdict: Verdict) -> VerifiedProblem:
     """One line of the table."""
     check = verdict.check
     worst = ""
     if check is not None and check.worst is not None:
         index = ", ".join(str(i) for i in check.worst.index)
         worst = f"{check.worst.output}[{index}] = {check.worst.got}, expected {check.worst.want}"
-    return VerifyRow(
+    return VerifiedProblem(
         version=subject.version.id,
         problem=verdict.problem.name,
         ok=verdict.error is None,

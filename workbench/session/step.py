@@ -170,10 +170,10 @@ class Diff(Step):
     def _repr_html_(self) -> str:
         """The first screen of `workbench diff`, for notebooks: one element, no scripts."""
         from workbench.views.terminal.console import fragment
-        from workbench.views.terminal.diff import step_view
+        from workbench.views.terminal.diff import diff_view
 
         words = self.title, self.change, self.notes
-        return fragment(step_view(self, *words, width=100), 100)
+        return fragment(diff_view(self.comparison, *words, step=self, width=100), 100)
 
 
 def _frame(rows: Sequence[Sequence[object]], columns: list[str]) -> pd.DataFrame:

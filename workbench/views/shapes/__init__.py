@@ -16,8 +16,11 @@ from workbench.views.text.door import escaped, whole
 Json = dict[str, Any]
 
 
-class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """A JSON object: every field is a key of it, also where the value is null."""
+class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """A JSON object: every field is a key of it, also where the value is null.
+
+    What says all of a record is a class of both, the document first: its keys are the record's.
+    """
 
     def plain(self) -> Json:
         """As dictionaries and lists, keys in their documented order."""

@@ -6,6 +6,9 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
+from workbench.cluster import Standing
+from workbench.measure.sanitizer import Place
+from workbench.model import Estimate
 from workbench.views.shapes import Document
 from workbench.views.shapes.program import NoticeFacts
 
@@ -21,21 +24,16 @@ class VerifiedProblem(Document, frozen=True):
     ok: bool
     error: float | None
     tolerance: float
-    worst: str
-    compared: int
-    unwritten: int
-    sampled: int
-    judged: bool
-    message: str
+    worst: str = ""
+    compared: int = 0
+    unwritten: int = 0
+    sampled: int = 0
+    judged: bool = True
+    message: str = ""
 
 
-class FindingPlace(Document, frozen=True):
+class FindingPlace(Document, Place, frozen=True):
     """A line that a finding names; 0 where the build has no line information."""
-
-    kernel: str
-    file: str
-    line: int
-    access: str
 
 
 class SanitizerFinding(Document, frozen=True):
@@ -61,13 +59,8 @@ class VerifyDocument(Document, frozen=True):
     findings: list[SanitizerFinding]
 
 
-class MedianFacts(Document, frozen=True):
+class MedianFacts(Document, Estimate, frozen=True):
     """A median (seconds, or a ratio) with its 95% interval over `n` samples."""
-
-    value: float
-    low: float
-    high: float
-    n: int
 
 
 class ClockState(Document, frozen=True):
@@ -124,9 +117,9 @@ class SweptProblem(Document, frozen=True):
     """A size; null where no version has a time."""
 
     name: str
-    parameters: dict[str, int] | None
-    flops: int | None
-    bytes: int | None
+    parameters: dict[str, int] | None = None
+    flops: int | None = None
+    bytes: int | None = None
 
 
 class SweptVersion(Document, frozen=True):
@@ -193,134 +186,14 @@ class CheckDocument(Document, frozen=True):
     measured: list[MeasuredTurns] | UnsetType = UNSET
 
 
-class SentJobs(Document, frozen=True):
+class SentJobs(Document, Standing, frozen=True):
     """A command whose work went to a cluster, with its pieces counted.
 
     `jobs` are the queue's names of its arrays; `lost` pieces are in no job and have no result.
     """
-
-    name: str
-    words: str
-    submitted: str
-    jobs: list[str]
-    queued: int
-    running: int
-    done: int
-    failed: int
-    lost: int
 
 
 class JobsDocument(Document, frozen=True):
     """What was sent to a cluster from this project."""
 
     jobs: list[SentJobs]
-
-
-class TuneTrial(Document, frozen=True):
-    """A choice of values on one problem, and what became of it; see docs/json.md."""
-
-    values: dict[str, int | float | str | bool]
-    problem: str
-    fate: str
-    why: str
-    registers: int | None
-    shared: int | None
-    occupancy: float | None
-    bound_s: float | None
-    estimate: float | None
-    samples: int
-    low_s: float | None
-    median_s: float | None
-    high_s: float | None
-    gpu_s: float | None
-
-
-class TuneWinner(Document, frozen=True):
-    """The best choice on a problem; `times_default`: how many times faster than without tuning."""
-
-    problem: str
-    best: TuneTrial
-    default: TuneTrial | None
-    times_default: float | None
-    runner_up: TuneTrial | None
-
-
-class TuneValue(Document, frozen=True):
-    """A value of a parameter: choices with a time, and its time over that of the best value."""
-
-    value: int | float | str | bool
-    tried: int
-    factor: float | None
-
-
-class TuneEffect(Document, frozen=True):
-    """A share (0-1) of the variance, of one parameter or two; null for what `why` says."""
-
-    parameters: list[str]
-    share: float | None
-    why: str
-    levels: list[TuneValue]
-
-
-class TuneEffects(Document, frozen=True):
-    """What matters on a problem; `complete`: every combination of values that were tried was."""
-
-    problem: str
-    tried: int
-    complete: bool
-    mains: list[TuneEffect]
-    pairs: list[TuneEffect]
-
-
-class TuneCliff(Document, frozen=True):
-    """One step of one parameter that costs much; `limiter` is empty where nothing is known to."""
-
-    problem: str
-    parameter: str
-    limiter: str
-    factor: float
-    cases: int
-    fast: dict[str, int | float | str | bool]
-    slow: dict[str, int | float | str | bool]
-    moved: list[str]
-
-
-class TuneWrongChoice(Document, frozen=True):
-    """What a problem's winner costs on each problem; null where it was not timed."""
-
-    problem: str
-    values: dict[str, int | float | str | bool]
-    costs: dict[str, float | None]
-
-
-class TunedVersion(Document, frozen=True):
-    """A version's tuning: all of its trials, and the best of each problem."""
-
-    version: str
-    device: str
-    engine: str
-    source_hash: str
-    parameters: dict[str, list[int | float | str | bool]]
-    default: dict[str, int | float | str | bool]
-    requires: str
-    strategy: str
-    seed: int
-    budget_s: float | None
-    started: str
-    stopped: str
-    ended: str
-    gpu_s: float | None
-    saved: int
-    fates: dict[str, int]
-    winners: list[TuneWinner]
-    trials: list[TuneTrial]
-    effects: list[TuneEffects]
-    cliffs: list[TuneCliff]
-    wrong_choices: list[TuneWrongChoice]
-
-
-class TuneDocument(Document, frozen=True):
-    """Versions that were tuned."""
-
-    study: str
-    tunings: list[TunedVersion]

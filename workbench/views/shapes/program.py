@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from workbench.model import Number
+from workbench.model import Notice, Number
 from workbench.views.shapes import Document
 from workbench.views.shapes.step import StepDocument
 
@@ -107,11 +107,8 @@ class KernelRow(Document, frozen=True):
     ranges: list[RangeRow]
 
 
-class NoticeFacts(Document, frozen=True):
+class NoticeFacts(Document, Notice, frozen=True):
     """A warning that travels with a record."""
-
-    code: str
-    message: str
 
 
 class ProgramDocument(ProgramSide, frozen=True):

@@ -14,12 +14,12 @@ from workbench.views.shapes.measured import (
     JobsDocument,
     SweepDocument,
     TimeDocument,
-    TuneDocument,
     VerifyDocument,
 )
 from workbench.views.shapes.program import ProgramDocument, ProgramsDocument
 from workbench.views.shapes.show import MemoryDocument, MemoryStepDocument, ShowDocument
 from workbench.views.shapes.step import StepDocument
+from workbench.views.shapes.tuned import TuneDocument
 
 #: Command -> what ``--format json`` prints: one of these. ``error``: what ``--json-errors`` does.
 SHAPES: Mapping[str, tuple[type[Document], ...]] = {
@@ -68,6 +68,10 @@ def schemas() -> Json:
 
 def _components(shapes: tuple[type[Document], ...]) -> tuple[list[Json], Json]:
     refs, parts = msgspec.json.schema_components(shapes, ref_template="#/$defs/{name}")
+    for part in parts.values():  # a key that a record may leave out is there in a document
+        named = part.get("properties", {})
+        always = {name for name, one in named.items() if one.pop("default", ...) is not ...}
+        part["required"] = [name for name in named if name in {*part["required"], *always}]
     return list(refs), dict(parts)
 
 

@@ -7,7 +7,8 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from workbench.model import Number
+from workbench.analysis.opinion import Opinion
+from workbench.model import KernelResources, Number
 from workbench.views.shapes import Document
 
 
@@ -56,13 +57,8 @@ class RuleFinding(Document, frozen=True):
     focus: list[FocusMetric]
 
 
-class SecondOpinion(Document, frozen=True):
+class SecondOpinion(Document, Opinion, frozen=True):
     """A counter that misleads, what is exact (null: not known), and why the two differ."""
-
-    counter: str
-    reported: Number
-    exact: Number | None
-    why: str
 
 
 class ShownLaunch(Document, frozen=True):
@@ -82,18 +78,8 @@ class ShownLaunch(Document, frozen=True):
     opinions: list[SecondOpinion]
 
 
-class BuiltKernel(Document, frozen=True):
+class BuiltKernel(Document, KernelResources, frozen=True):
     """What the compiler gave one kernel; sizes in bytes."""
-
-    name: str
-    registers: int
-    static_shared: int
-    constant: int
-    stack: int
-    spill_stores: int
-    spill_loads: int
-    implied_shared: int
-    implied_args: int
 
 
 class BuildFacts(Document, frozen=True):

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from workbench.model import Number
+from workbench.analysis.attribution import LineShare
+from workbench.analysis.duration import CodeLine, WaitPath
+from workbench.analysis.expectations import Score
+from workbench.analysis.launches import KernelValue
+from workbench.analysis.listing import CodeSide, StandIn
+from workbench.analysis.timing import TimeChange
+from workbench.analysis.wording import LeftOut, Stop
+from workbench.model import Number, Spread
 from workbench.views.shapes import Document
 from workbench.views.shapes.show import LimitFacts
 
@@ -25,14 +32,8 @@ class StepSide(Document, frozen=True):
     stale: bool
 
 
-class TimeRatio(Document, frozen=True):
+class TimeRatio(Document, TimeChange, frozen=True):
     """Median times in seconds, and old over new with its interval."""
-
-    old_s: float
-    new_s: float
-    speedup: float
-    low: float
-    high: float
 
 
 class CounterMove(Document, frozen=True):
@@ -62,15 +63,8 @@ class EditedHunk(Document, frozen=True):
     new_file: str
 
 
-class LineDelta(Document, frozen=True):
+class LineDelta(Document, LineShare, frozen=True):
     """A line's share of a part; null on the side that lacks it."""
-
-    old: int | None
-    new: int | None
-    old_file: str
-    new_file: str
-    delta: Number
-    via: list[str]
 
 
 class CounterPart(Document, frozen=True):
@@ -114,13 +108,8 @@ class JudgedExpectation(Document, frozen=True):
     learned: str
 
 
-class StripStop(Document, frozen=True):
+class StripStop(Document, Stop, frozen=True):
     """One word of the causal strip: its proof is a hunk, or a counter, or named by `kind`."""
-
-    text: str
-    hunk: int | None
-    counter: str
-    kind: Literal["edit", "counter", "stall", "time", "limit", "doubt"]
 
 
 class CauseProof(Document, frozen=True):
@@ -171,22 +160,15 @@ class StallTime(Document, frozen=True):
     high_s: float
 
 
-class PathLine(Document, frozen=True):
+class PathLine(Document, CodeLine, frozen=True):
     """A line on either side; null: not there, 0: not known."""
 
-    old: int | None
-    new: int | None
-    file: str
 
-
-class BlamePath(Document, frozen=True):
+class BlamePath(Document, WaitPath, frozen=True):
     """Time that warps waited on one line because of another."""
 
-    stall: str
     waited: PathLine
     blamed: PathLine
-    via: str
-    delta_s: float
 
 
 class TimeShare(Document, frozen=True):
@@ -236,16 +218,8 @@ class MatchedLaunch(Document, frozen=True):
     changes: list[str]
 
 
-class RuleScore(Document, frozen=True):
+class RuleScore(Document, Score, frozen=True):
     """What a rule of ncu promised, and what the step gained; parts of the old duration."""
-
-    rule: str
-    title: str
-    kernel: str
-    promised: float
-    gained: float
-    still: float | None
-    verdict: Literal["kept", "partly", "not kept", "open"]
 
 
 class TriedWay(Document, frozen=True):
@@ -281,12 +255,8 @@ class ToldLink(Document, frozen=True):
     symbols: list[str]
 
 
-class Untold(Document, frozen=True):
+class Untold(Document, LeftOut, frozen=True):
     """How much is too small to be told."""
-
-    symbols: int
-    numbers: int
-    share: float
 
 
 class ToldRest(Document, frozen=True):
@@ -312,21 +282,12 @@ class StoryTold(Document, frozen=True):
     rest: ToldRest
 
 
-class ValueSpread(Document, frozen=True):
+class ValueSpread(Document, Spread, frozen=True):
     """How a value varied over launches."""
 
-    n: int
-    low: Number
-    median: Number
-    high: Number
 
-
-class FixedValue(Document, frozen=True):
+class FixedValue(Document, KernelValue, frozen=True):
     """What compiler and launch fix, where the two sides differ."""
-
-    id: str
-    old: Number
-    new: Number
 
 
 class KernelMove(Document, frozen=True):
@@ -349,13 +310,8 @@ class KernelMove(Document, frozen=True):
 # --- ``diff``, the whole: one step with the machine code of its hunks where that was asked for ---
 
 
-class CodeAmount(Document, frozen=True):
+class CodeAmount(Document, CodeSide, frozen=True):
     """One side of a hunk: its instructions, how often they ran, and seconds of blame."""
-
-    instructions: int
-    executed: Number
-    seconds: float
-    live: int
 
 
 class OpcodeAmount(Document, frozen=True):
@@ -375,12 +331,8 @@ class OpcodeMove(Document, frozen=True):
     new: OpcodeAmount
 
 
-class ReplacedOpcode(Document, frozen=True):
+class ReplacedOpcode(Document, StandIn, frozen=True):
     """Instructions of one class where the old side had another of the same role."""
-
-    old: str
-    new: str
-    rows: int
 
 
 class HunkMachineCode(Document, frozen=True):

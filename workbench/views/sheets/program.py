@@ -33,23 +33,8 @@ from workbench.units import (
     span,
     when,
 )
+from workbench.views.shapes import program as shapes
 from workbench.views.shapes import shaped
-from workbench.views.shapes.program import (
-    ClassFate,
-    KernelFate,
-    KernelRow,
-    LaunchClassFacts,
-    NoticeFacts,
-    PartTime,
-    ProgramDocument,
-    ProgramsDocument,
-    ProgramSide,
-    ProgramStep,
-    ProgramTime,
-    RangeRow,
-    RankFacts,
-    RunFacts,
-)
 from workbench.views.sheets import Sheet, noted
 
 #: Rows that people are shown unless they ask for all; programs get every row.
@@ -57,12 +42,7 @@ ROWS = 20
 
 
 def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet:
-    """One capture: every kernel with its time.
-
-    Args:
-        capture: The record.
-        everything: Show people all rows.
-    """
+    """One capture: every kernel with its time; of `everything` people are shown all rows."""
     survey, whole = capture.survey, total(capture.survey)
     runs = len(survey.runs)
     profiled = Counter(capture.detail)
@@ -106,16 +86,19 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
             *("grid", "block", *(["NVTX range"] if ranged else []), "profiled"),
         ),
         shown=tuple(shown),
-        raw=tuple(map(_raw, rows)),
-        document=ProgramDocument(
+        raw=tuple(
+            _flat(row, grid=row.grid and tuple(row.grid), block=row.block and tuple(row.block))
+            for row in rows
+        ),
+        document=shapes.ProgramDocument(
             **side_fields(capture, whole),
             said=list(survey_words(survey)),
             runs=[
-                shaped(run, RunFacts, busy_s=1e-9 * run.busy_ns, span_s=1e-9 * run.span_ns)
+                shaped(run, shapes.RunFacts, busy_s=1e-9 * run.busy_ns, span_s=1e-9 * run.span_ns)
                 for run in survey.runs
             ],
             kernels=rows,
-            notices=[shaped(notice, NoticeFacts) for notice in capture.notices],
+            notices=[shaped(notice, shapes.NoticeFacts) for notice in capture.notices],
         ).plain(),
         title=_title(capture),
         notes=tuple(notes),
@@ -123,10 +106,10 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
     )
 
 
-def _raw(row: KernelRow) -> dict[str, Any]:
-    plain = asdict(row)
-    del plain["ranges"], plain["configurations"]
-    return plain | {name: plain[name] and tuple(plain[name]) for name in ("grid", "block")}
+def _flat(row: shapes.KernelRow | shapes.KernelFate, **other: Any) -> dict[str, Any]:
+    """A row of ``--format csv``: what is no list of its own."""
+    nested = ("ranges", "configurations")
+    return {name: value for name, value in asdict(row).items() if name not in nested} | other
 
 
 def report_sheet(report: ProgramCapture) -> Sheet:
@@ -152,10 +135,10 @@ def report_sheet(report: ProgramCapture) -> Sheet:
     )
 
 
-def _row(work: Work, name: str, runs: int, whole: Estimate, profiled: int) -> KernelRow:
+def _row(work: Work, name: str, runs: int, whole: Estimate, profiled: int) -> shapes.KernelRow:
     seconds, launches = 1e-9 * sum(work.total_ns) / runs, sum(work.launches)
     shape = work.shapes[0] if work.shapes else None
-    return KernelRow(
+    return shapes.KernelRow(
         kernel=name,
         kind=work.kind,
         symbol=work.symbol,
@@ -174,16 +157,18 @@ def _row(work: Work, name: str, runs: int, whole: Estimate, profiled: int) -> Ke
         range_count=work.range_count,
         profiled=profiled,
         ranges=[
-            RangeRow(range=x.path, launches=x.launches / runs, seconds=1e-9 * x.total_ns / runs)
+            shapes.RangeRow(
+                range=x.path, launches=x.launches / runs, seconds=1e-9 * x.total_ns / runs
+            )
             for x in work.ranges
         ],
     )
 
 
-def class_facts(one: LaunchClass, runs: int) -> LaunchClassFacts:
+def class_facts(one: LaunchClass, runs: int) -> shapes.LaunchClassFacts:
     """A class of launches as documents have it, of one run."""
     shape = one.shapes[0]
-    return LaunchClassFacts(
+    return shapes.LaunchClassFacts(
         grids=[list(each.grid) for each in one.shapes],
         block=list(shape.block),
         dynamic_shared=shape.dynamic_shared,
@@ -192,14 +177,14 @@ def class_facts(one: LaunchClass, runs: int) -> LaunchClassFacts:
     )
 
 
-def _configuration(row: KernelRow) -> tuple[str, str]:
+def _configuration(row: shapes.KernelRow) -> tuple[str, str]:
     """Grid and block of most of its time, and how many other configurations it has."""
     others = row.configuration_count - 1
     more = _(" +{n} more").format(n=others) if others > 0 else ""
     return extent(row.grid or ()) + more, extent(row.block or ())
 
 
-def _range(row: KernelRow) -> str:
+def _range(row: shapes.KernelRow) -> str:
     """The range with most of a kernel's time, and how many others there are."""
     others = f" + {row.range_count - 1}" if row.range_count > 1 else ""
     return shortened(row.range) + others if row.range else ""
@@ -218,22 +203,17 @@ def side_fields(capture: ProgramCapture, whole: Estimate) -> dict[str, Any]:
         "nvtx": capture.survey.nvtx or None,
         "time": program_time(whole),
         "ranks": [
-            shaped(rank, RankFacts, rank=rank.rank if rank.rank >= 0 else None)
+            shaped(rank, shapes.RankFacts, rank=rank.rank if rank.rank >= 0 else None)
             for rank in rank_times(capture.survey)
         ],
         "tools": capture.tools,
     }
 
 
-def program_time(estimate: Estimate) -> ProgramTime:
+def program_time(estimate: Estimate) -> shapes.ProgramTime:
     """Seconds with their interval; null where one run gives none."""
-    known = estimate.n > 1
-    return ProgramTime(
-        seconds=estimate.value,
-        low=estimate.low if known else None,
-        high=estimate.high if known else None,
-        runs=estimate.n,
-    )
+    low, high = (estimate.low, estimate.high) if estimate.n > 1 else (None, None)
+    return shapes.ProgramTime(seconds=estimate.value, low=low, high=high, runs=estimate.n)
 
 
 def _title(capture: ProgramCapture) -> tuple[str, ...]:
@@ -287,24 +267,22 @@ def difference_sheet(
 ) -> Sheet:
     """Two captures: what became of every kernel, and a line that all rows add up to.
 
-    Args:
-        difference: Of the two.
-        everything: Show people all rows.
-        rest: Where they find the others.
+    People are shown all rows of `everything`, else some; `rest`: where they find the others.
     """
     rows = difference.rows
     kept, left = ([*range(len(rows))], {}) if everything else fold(difference)
-    names, told = row_names(difference), told_names(difference)
-    shown = [_fate_cells(difference, rows[n], told[n]) for n in kept]
+    document, told = difference_document(difference), told_names(difference)
+    shown = [(_(_FATES[rows[n].fate]), told[n], *_cells(difference, [rows[n]])) for n in kept]
     shown += [
-        _line(f"{_number_of(own, word)} ({rest})", difference, own) for word, own in left.items()
+        ("", f"{_number_of(own, word)} ({rest})", *_cells(difference, own))
+        for word, own in left.items()
     ]
-    shown.append(_line(_("all of them"), difference, rows))
+    shown.append(("", _("all of them"), *_cells(difference, rows)))
     return Sheet(
         header=("", "kernel", "before", "after", "change", "share of change", "launches"),
         shown=tuple(shown),
-        raw=tuple(_raw_fate(_fate_row(difference, row, names[n])) for n, row in enumerate(rows)),
-        document=difference_document(difference).plain(),
+        raw=tuple(map(_flat, document.kernels)),
+        document=document.plain(),
         title=headline(difference),
         notes=tuple(map(noted, difference.warnings)),
         extra=("share of change", "launches"),
@@ -326,24 +304,15 @@ def fold(difference: ProgramDifference) -> tuple[list[int], dict[str, list[WorkC
 
 def _number_of(rows: Sequence[WorkChange], word: str) -> str:
     """``3 unchanged kernels``, ``2 more copies``."""
-    copies = [row.name.startswith("[copy") for row in rows]
+    copies = sum(row.name.startswith("[copy") for row in rows)
     n, more = len(rows), word == "more"
-    if all(copies):
-        return (
-            several(n, "more copy", "more copies")
-            if more
-            else several(n, "unchanged copy", "unchanged copies")
-        )
-    if any(copies):
+    if 0 < copies < n:
         words = _("{n} more kernels and copies") if more else _("{n} unchanged kernels and copies")
         return words.format(n=count(n))
-    return several(n, "more kernel") if more else several(n, "unchanged kernel")
-
-
-def _raw_fate(row: KernelFate) -> dict[str, Any]:
-    plain = asdict(row)
-    del plain["configurations"]
-    return plain
+    if more:
+        return several(n, "more copy", "more copies") if copies else several(n, "more kernel")
+    unchanged = several(n, "unchanged copy", "unchanged copies")
+    return unchanged if copies else several(n, "unchanged kernel")
 
 
 def headline(difference: ProgramDifference) -> tuple[str, ...]:
@@ -354,24 +323,18 @@ def headline(difference: ProgramDifference) -> tuple[str, ...]:
     return (*lines, *program_words(difference), "")
 
 
-def _sides(difference: ProgramDifference) -> tuple[ProgramCapture, ProgramCapture]:
-    return difference.old, difference.new
-
-
 def row_names(difference: ProgramDifference) -> list[str]:
     """What rows are called: as in the tables of either side, arguments only where needed."""
     sides = [names_of(side.survey.works) for side in (difference.old, difference.new)]
-    out = []
-    for row in difference.rows:
+
+    def name(row: WorkChange) -> str:
         if row.fate == "same":
-            out.append(sides[1][row.new[0]])
-            continue
-        parts = [
-            " + ".join(dict.fromkeys(names[place] for place in places))
-            for names, places in zip(sides, (row.old, row.new), strict=True)
-        ]
-        out.append(" → ".join(filter(None, parts)))
-    return out
+            return sides[1][row.new[0]]
+        own = zip(sides, (row.old, row.new), strict=True)
+        parts = [" + ".join(dict.fromkeys(names[n] for n in places)) for names, places in own]
+        return " → ".join(filter(None, parts))
+
+    return [name(row) for row in difference.rows]
 
 
 def group_words(difference: ProgramDifference, row: WorkChange) -> str:
@@ -381,7 +344,7 @@ def group_words(difference: ProgramDifference, row: WorkChange) -> str:
     `fate_words` counts, where several have one name.
     """
     sides = []
-    for capture, places in zip(_sides(difference), (row.old, row.new), strict=True):
+    for capture, places in ((difference.old, row.old), (difference.new, row.new)):
         works = sorted((capture.survey.works[x] for x in places), key=lambda x: -sum(x.total_ns))
         often = Counter(work.name for work in works if work.kind == "kernel")
         others = dict.fromkeys(work.name for work in works if work.kind != "kernel")
@@ -428,14 +391,6 @@ _FATES = {
 }
 
 
-def _fate_cells(difference: ProgramDifference, row: WorkChange, name: str) -> tuple[str, ...]:
-    return (_(_FATES[row.fate]), name, *_cells(difference, [row]))
-
-
-def _line(title: str, difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[str, ...]:
-    return ("", title, *_cells(difference, rows))
-
-
 def _cells(difference: ProgramDifference, rows: Sequence[Change]) -> tuple[str, ...]:
     before, after = (sum(difference.seconds(row)[side] for row in rows) for side in (0, 1))
     launches = [sum(difference.launches(row)[side] for row in rows) for side in (0, 1)]
@@ -450,11 +405,11 @@ def _cells(difference: ProgramDifference, rows: Sequence[Change]) -> tuple[str, 
     )
 
 
-def _fate_row(difference: ProgramDifference, row: WorkChange, name: str) -> KernelFate:
+def _fate_row(difference: ProgramDifference, row: WorkChange, name: str) -> shapes.KernelFate:
     old_s, new_s = difference.seconds(row)
     launches = difference.launches(row)
     runs = len(difference.old.survey.runs), len(difference.new.survey.runs)
-    return KernelFate(
+    return shapes.KernelFate(
         kernel=name,
         fate=row.fate,
         old_s=old_s if row.old else None,
@@ -464,7 +419,7 @@ def _fate_row(difference: ProgramDifference, row: WorkChange, name: str) -> Kern
         old_launches=launches[0] if row.old else None,
         new_launches=launches[1] if row.new else None,
         configurations=[
-            ClassFate(
+            shapes.ClassFate(
                 old=class_facts(one.old, runs[0]) if one.old else None,
                 new=class_facts(one.new, runs[1]) if one.new else None,
             )
@@ -473,25 +428,21 @@ def _fate_row(difference: ProgramDifference, row: WorkChange, name: str) -> Kern
     )
 
 
-def _part_time(part: KindTime) -> PartTime:
-    return PartTime(
-        old=program_time(part.old),
-        new=program_time(part.new),
-        change=program_time(part.change_s),
-        moved=part.moved,
-    )
+def _part_time(part: KindTime) -> shapes.PartTime:
+    old, new, change = map(program_time, (part.old, part.new, part.change_s))
+    return shapes.PartTime(old=old, new=new, change=change, moved=part.moved)
 
 
 def difference_document(
-    difference: ProgramDifference, steps: Sequence[ProgramStep] = ()
-) -> ProgramsDocument:
+    difference: ProgramDifference, steps: Sequence[shapes.ProgramStep] = ()
+) -> shapes.ProgramsDocument:
     """The JSON document, with the steps of kernels where these are told."""
     old, new = difference.totals
     names = row_names(difference)
     rows = [_fate_row(difference, row, names[n]) for n, row in enumerate(difference.rows)]
-    return ProgramsDocument(
-        old=ProgramSide(**side_fields(difference.old, old)),
-        new=ProgramSide(**side_fields(difference.new, new)),
+    return shapes.ProgramsDocument(
+        old=shapes.ProgramSide(**side_fields(difference.old, old)),
+        new=shapes.ProgramSide(**side_fields(difference.new, new)),
         said=list(program_words(difference)),
         comparable=not difference.reasons,
         warnings=[

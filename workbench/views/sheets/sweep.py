@@ -197,8 +197,5 @@ def document(sweep: Sweep) -> Json:
 
 
 def _problem(name: str, timing: Timing | None) -> SweptProblem:
-    if timing is None:
-        return SweptProblem(name=name, parameters=None, flops=None, bytes=None)
-    return SweptProblem(
-        name=name, parameters=timing.parameters, flops=timing.flops, bytes=timing.bytes
-    )
+    known = SweptProblem(name=name)
+    return known if timing is None else shaped(timing, SweptProblem, name=name)

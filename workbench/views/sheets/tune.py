@@ -8,7 +8,7 @@ from workbench.analysis.tuned import cliffs, effects, score, wrong_choices
 from workbench.tune.record import Trial, Tuning
 from workbench.units import count, factor, quantity, several
 from workbench.views.shapes import shaped
-from workbench.views.shapes.measured import TuneDocument, TunedVersion, TuneTrial, TuneWinner
+from workbench.views.shapes.tuned import TuneDocument, TunedVersion, TuneTrial, TuneWinner
 from workbench.views.sheets import Sheet
 from workbench.views.sheets.tuned import choice
 

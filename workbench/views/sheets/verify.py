@@ -9,7 +9,6 @@ from msgspec.structs import asdict
 
 from workbench.language import _, told
 from workbench.measure.sanitizer import Finding, describe
-from workbench.model import Record
 from workbench.units import count, digits3, factor, quantity
 from workbench.views.shapes import shaped
 from workbench.views.shapes.measured import (
@@ -26,29 +25,10 @@ _COLUMNS = (
 )
 
 
-class VerifyRow(Record, frozen=True):
-    """One version on one problem. `error` is None where it could not be computed.
-
-    `judged` is False where the version could not be run to its end for no fault of its own.
-    """
-
-    version: str
-    problem: str
-    ok: bool
-    error: float | None
-    tolerance: float
-    worst: str = ""
-    compared: int = 0
-    unwritten: int = 0
-    sampled: int = 0
-    judged: bool = True
-    message: str = ""
-
-
 def verify_sheet(
     study: str,
     seed: int,
-    rows: Sequence[VerifyRow],
+    rows: Sequence[VerifiedProblem],
     findings: Sequence[tuple[str, Finding]],
     sanitized: Sequence[str],
     texts: dict[str, str],
@@ -84,7 +64,7 @@ def verify_sheet(
         document=VerifyDocument(
             study=study,
             seed=seed,
-            results=[shaped(row, VerifiedProblem) for row in rows],
+            results=list(rows),
             sanitized=list(sanitized),
             findings=[
                 shaped(finding, SanitizerFinding, version=version) for version, finding in findings
@@ -98,9 +78,9 @@ def verify_sheet(
 _KIND = re.compile(r"\S+:\d+: [^:]+:")
 
 
-def _once(rows: Sequence[VerifyRow]) -> list[str]:
+def _once(rows: Sequence[VerifiedProblem]) -> list[str]:
     """What went wrong, once for all problems of a version on which it is the same."""
-    same: dict[tuple[str, str], list[VerifyRow]] = {}
+    same: dict[tuple[str, str], list[VerifiedProblem]] = {}
     for row in rows:
         if row.message:
             kind = _KIND.match(row.message)
@@ -113,13 +93,13 @@ def _once(rows: Sequence[VerifyRow]) -> list[str]:
     return notes
 
 
-def _result(row: VerifyRow) -> str:
+def _result(row: VerifiedProblem) -> str:
     if row.ok or not row.judged:
         return _("ok") if row.ok else _("not judged")
     return _("WRONG") if row.compared else _("FAILED")
 
 
-def _cells(row: VerifyRow) -> tuple[str, ...]:
+def _cells(row: VerifiedProblem) -> tuple[str, ...]:
     # An error of none and no comparison at all are different things.
     share = "—"
     if row.error is not None and not row.tolerance:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -95,96 +95,35 @@ _ROOMY = 76
 _KERNEL_NOTE = N_("a launch of each, under the profiler")
 
 
-class Around(NamedTuple):
-    """What stands around the counters of a step.
-
-    `words` come first; `hunks` makes sections for the rows that are left of the screen; `extras`
-    follow the counters. `telling` gives at most so many counters; None: all that moved are shown,
-    by group, and there is no screen to be kept to.
-    """
-
-    words: Sequence[RenderableType] = ()
-    hunks: Callable[[int], Sequence[RenderableType]] = lambda _: ()
-    extras: Sequence[RenderableType] = ()
-    telling: Callable[[int], Sequence[Delta]] | None = None
-
-
-_NOTHING = Around()
 #: Counters in the table, at most.
 _COUNTERS = 12
 
 
-def step_view(
-    step: Step,
+def diff_view(
+    comparison: Comparison,
     title: str = "",
     change: str = "",
     notes: Sequence[str] = (),
     *,
+    step: Step | None = None,
     codes: Sequence[HunkCode] | None = None,
     everything: bool = False,
     width: int = 80,
 ) -> RenderableType:
-    """A step: what was edited, what that did and where on one screen, then its counters.
-
-    Args:
-        step: The step.
-        title: The new version's title.
-        change: What its author says was changed.
-        notes: Warnings beside those of the comparison (a stale source).
-        codes: What the compiler made of the hunks, where that was asked for: all hunks are shown.
-        everything: All hunks, and all counters.
-        width: Columns of the terminal.
-    """
-    story, sides = step.story, (step.old, step.new)
-    whole = everything or codes is not None
-
-    def hunks(rows: int) -> Sequence[RenderableType]:
-        if whole:
-            return hunks_view(*sides, story, width=width, codes=codes or ())
-        return brief_view(*sides, story, width=width, rows=rows)
-
-    def heaviest(most: int) -> Sequence[Delta]:
-        weighed = (telling(step.comparison, story, step.scale, n) for n in range(most, -1, -1))
-        found = next((one for one in weighed if len(one) <= most), ())
-        return found or telling(step.comparison, story, step.scale, 0)[:most]
-
-    return diff_view(
-        step.comparison,
-        title=title,
-        change=change,
-        notes=notes,
-        around=Around(
-            words=words_view(story),
-            hunks=hunks,
-            extras=verdicts_view(story) if whole else _verdicts(story),
-            telling=None if whole else heaviest,
-        ),
-        everything=everything,
-        width=width,
-    )
-
-
-def diff_view(
-    comparison: Comparison,
-    *,
-    title: str = "",
-    change: str = "",
-    notes: Sequence[str] = (),
-    around: Around = _NOTHING,
-    everything: bool = False,
-    width: int = 80,
-) -> RenderableType:
-    """Two profiles: what moved between them.
+    """Two profiles: what was edited, what that did and where on one screen, then counters.
 
     Args:
         comparison: The result of `analysis.compare.compare`.
         title: The new version's title.
         change: What its author says was changed.
         notes: Warnings beside those of the comparison (a stale source).
-        around: What stands around the counters.
-        everything: All counters, those that did not move too, and the missing ones.
+        step: The step that it is of; without it there are no hunks, and no screen to be kept to:
+            all counters that moved are shown, by group.
+        codes: What the compiler made of the hunks, where that was asked for: all hunks are shown.
+        everything: All hunks, and all counters, those that did not move and the missing ones too.
         width: Columns of the terminal.
     """
+    brief = step is not None and codes is None and not everything
     old, new = comparison.old, comparison.new
     study = new.study or old.study
     head = Text(f"{study}  " if study else "", style=DIM)
@@ -208,30 +147,39 @@ def diff_view(
         parts += notes_block([words.format(n=count(n))])
     else:
         parts += block
-    parts += [Text(), _time(comparison), *around.words]
+    parts += [Text(), _time(comparison), *(words_view(step.story) if step else ())]
     moved = [delta for delta in comparison.counters if delta.moved]
-    shown = moved
+    shown: Sequence[Delta] = moved
     if everything:
         shown = [delta for delta in comparison.counters if delta.verdict != "missing"]
-    brief = around.telling is not None and not everything
     kernels = _kernels(comparison, width, _FEW_KERNELS if brief else _KERNELS)
+    extras = (_verdicts if brief else verdicts_view)(step.story) if step else []
     parts, late_notes = Drawn.all(parts, width), Drawn.all(block if late else [], width)
-    kernels, extras = Drawn.all(kernels, width), Drawn.all(around.extras, width)
+    kernels, extras = Drawn.all(kernels, width), Drawn.all(extras, width)
     below = _uncounted(comparison, len(moved), everything, brief=brief)
     # Above the rows of the table: a blank, heads, and what became of several launches.
     top = 2 + any(delta.rule for delta in moved)
     left = SCREEN - Drawn.height([*parts, *late_notes, *kernels, *extras, *below], width) - top
-    room = left - min(_COUNTER_ROWS, len(moved))
-    hunks = Drawn.all(around.hunks(max(room, _HUNK_ROWS)), width)
-    if around.telling is not None and not everything:
-        rows = left - Drawn.height(hunks, width)
-        shown = list(around.telling(min(max(rows, 1), _COUNTERS)))
+    hunks: list[RenderableType] = []
+    if step and brief:
+        room = left - min(_COUNTER_ROWS, len(moved))
+        hunks = Drawn.all(_brief(step, width, max(room, _HUNK_ROWS)), width)
+        shown = _heaviest(step, min(max(left - Drawn.height(hunks, width), 1), _COUNTERS))
+    elif step:
+        hunks = hunks_view(step.old, step.new, step.story, width=width, codes=codes or ())
     parts += [*hunks, *late_notes, *kernels]
     if shown:
         parts.append(_counters(comparison, shown, width, grouped=not brief))
     parts += extras
     parts += _uncounted(comparison, len(moved) - len(shown), everything, brief=brief)
     return Group(*parts)
+
+
+def _heaviest(step: Step, most: int) -> Sequence[Delta]:
+    """At most so many counters, those that tell most of the step."""
+    weighed = (telling(step.comparison, step.story, step.scale, n) for n in range(most, -1, -1))
+    found = next((one for one in weighed if len(one) <= most), ())
+    return found or telling(step.comparison, step.story, step.scale, 0)[:most]
 
 
 def _cut_rows(text: Text, width: int, most: int) -> RenderableType:
@@ -368,38 +316,37 @@ def _uncounted(
     comparison: Comparison, hidden: int, everything: bool, *, brief: bool
 ) -> list[RenderableType]:
     """What is not in the table: counted, and named where it is missing."""
-    same = [delta for delta in comparison.counters if delta.verdict == "same"]
+    counters = comparison.counters
     gone = [
         delta
-        for delta in comparison.counters
+        for delta in counters
         if delta.verdict == "missing" and (delta.old is None) != (delta.new is None)
     ]
-    lone = sum(delta.reason == NO_PAIR for delta in comparison.counters)
-    nowhere = sum(delta.old is None and delta.new is None for delta in comparison.counters) - lone
+    lone = sum(delta.reason == NO_PAIR for delta in counters)
+    nowhere = sum(delta.old is None and delta.new is None for delta in counters) - lone
+    same = sum(delta.verdict == "same" for delta in counters)
+    moved = ngettext("{n} more counter moved", "{n} more counters moved", hidden)
+    words = [moved.format(n=count(hidden))] if hidden > 0 and not everything else []
+    if brief:
+        text = _("; ").join([*words, _("--all shows all hunks, counters and predictions.")])
+        return [Text(text, style=DIM)]
     parts: list[RenderableType] = []
-    if gone and not brief:
+    if gone:
         table = grid("l", "f")
         for delta in gone:
             known = f"{with_unit(delta.old, delta.unit)} → {with_unit(delta.new, delta.unit)}"
             table.add_row(_(delta.title), Text(f"{known}  {told(delta.reason)}", style=DIM))
         parts.append(section(_("Known on one side only"), table))
-    words: list[str] = []
-    if hidden > 0 and not everything:
-        moved = ngettext("{n} more counter moved", "{n} more counters moved", hidden)
-        words.append(moved.format(n=count(hidden)))
-    if not everything and not brief:
-        still = ngettext("{n} counter did not move", "{n} counters did not move", len(same))
-        words.append(still.format(n=count(len(same))))
-    if lone and not brief:
+    if not everything:
+        still = ngettext("{n} counter did not move", "{n} counters did not move", same)
+        words.append(still.format(n=count(same)))
+    if lone:
         alone = _("{n} are of one kernel, and no kernel is on both sides")
         words.append(alone.format(n=count(lone)))
-    if nowhere and not brief:
+    if nowhere:
         neither = ngettext("{n} is in neither profile", "{n} are in neither profile", nowhere)
         words.append(neither.format(n=count(nowhere)))
-    if brief:
-        text = _("; ").join([*words, _("--all shows all hunks, counters and predictions.")])
-        parts.append(Text(text, style=DIM))
-    elif words:
+    if words:
         text = _("; ").join(words)
         text += _(".") if everything else _("; --all shows all that is there.")
         parts += [Text(), Text(text, style=DIM)]
@@ -426,18 +373,9 @@ class _Room(NamedTuple):
 _ROOMS = (_Room(2, 2, 2), _Room(1, 2, 2), _Room(1, 1, 1), _Room(1, 0, 0))
 
 
-def brief_view(
-    old: Profile, new: Profile, story: Story, *, width: int = 80, rows: int = 24
-) -> list[RenderableType]:
-    """The hunks that matter, in as few as `rows` rows where that can be done.
-
-    Args:
-        old: The old profile, for its source text.
-        new: The new profile.
-        story: The step, explained.
-        width: Columns of the terminal.
-        rows: What is left of the screen.
-    """
+def _brief(step: Step, width: int, rows: int) -> list[RenderableType]:
+    """The hunks that matter, in as few as `rows` rows where that can be done."""
+    old, new, story = step.old, step.new, step.story
     inner = width - 2
     # As many hunks as there is room for, and then words as rich.
     for most, detail in itertools.product(range(_BRIEF_HUNKS, 0, -1), _ROOMS):
@@ -477,17 +415,15 @@ def _below(story: Story, hidden: int, detail: _Room) -> list[RenderableType]:
     out: list[RenderableType] = [
         _link(capital(_what(tie)), tie, detail.counters) for tie in beyond(story, detail.others)
     ]
-    words = []
     if hidden:
         more = ngettext(
             "{n} more hunk: --all shows every hunk with all its links.",
             "{n} more hunks: --all shows every hunk with all its links.",
             hidden,
         )
-        words.append(more.format(n=count(hidden)))
-    if not story.chapters:
-        words += filter(None, [story.quiet_words])
-    out += [Text(word, style=DIM) for word in words]
+        out.append(Text(more.format(n=count(hidden)), style=DIM))
+    if not story.chapters and story.quiet_words:
+        out.append(Text(story.quiet_words, style=DIM))
     return [*out, *(Text(word, style=WARN) for word in story.attribution.words)]
 
 
@@ -561,32 +497,18 @@ def hunks_view(
 ) -> list[RenderableType]:
     """Every hunk with what it is linked to, and what no hunk explains: a section, or nothing.
 
-    Args:
-        old: The old profile, for its source text.
-        new: The new profile.
-        story: The step, explained.
-        width: Columns of the terminal.
-        codes: What the compiler made of the hunks, where that is to be shown.
+    With `codes`, where these are to be shown: what the compiler made of each.
     """
     blocks: list[RenderableType] = []
-    hidden = 0
-    for place, chapter in enumerate(story.chapters):
-        if place < _HUNKS or chapter.ties:
-            code = machine_lines(codes, chapter.hunk.id)
-            blocks += [_hunk(old, new, story, chapter, width), *code, Text()]
-        else:
-            hidden += 1
-    if hidden:
-        silent = silence(story.attribution, hidden)
-        blocks.append(
-            Text(
-                _("{hunks}: {silent}; --format json has all.").format(
-                    hunks=several(hidden, "more hunk"), silent=silent
-                ),
-                style=DIM,
-            )
-        )
+    shown = [each for n, each in enumerate(story.chapters) if n < _HUNKS or each.ties]
+    for chapter in shown:
+        blocks += [_hunk(old, new, story, chapter, width), *machine_lines(codes, chapter.hunk.id)]
         blocks.append(Text())
+    if hidden := len(story.chapters) - len(shown):
+        words = _("{hunks}: {silent}; --format json has all.").format(
+            hunks=several(hidden, "more hunk"), silent=silence(story.attribution, hidden)
+        )
+        blocks += [Text(words, style=DIM), Text()]
     blocks += _rest(story)
     if story.quiet:
         blocks.append(Text(story.quiet_words, style=DIM))
@@ -615,15 +537,17 @@ def _verdicts(story: Story) -> list[RenderableType]:
 def verdicts_view(story: Story) -> list[RenderableType]:
     """Sections of what is judged: occupancy's causes, predictions, what was learned of them."""
     out: list[RenderableType] = []
-    if story.occupancy:
-        lines = [_occupancy(split.kernel, split.causes) for split in story.occupancy if split.delta]
-        if lines:
-            out.append(section(_("Theoretical occupancy, by cause"), Group(*lines)))
+    lines = [_occupancy(split.kernel, split.causes) for split in story.occupancy if split.delta]
+    if lines:
+        out.append(section(_("Theoretical occupancy, by cause"), Group(*lines)))
     if story.expectations:
         out.append(section(_("Predicted and measured"), _expectations(story)))
-    if any(judgement.learned for judgement in story.expectations):
-        out.append(section(_("Learned"), _learned(story)))
-    return out
+    learned = [
+        Text(f"{title_of(judgement.counter)}: {judgement.learned}")
+        for judgement in story.expectations
+        if judgement.learned
+    ]
+    return [*out, section(_("Learned"), Group(*learned))] if learned else out
 
 
 def _hunk(old: Profile, new: Profile, story: Story, chapter: Chapter, width: int) -> RenderableType:
@@ -710,9 +634,8 @@ def _linked(chapter: Chapter, silent: str) -> RenderableType:
     """What one hunk is linked to: its own lines first, then symbol by symbol."""
     lines: list[RenderableType] = []
     for tie in chapter.ties:
-        title = tie.title
-        said = Text(f"  {title.sentence()}", style="magenta" if title.names else "")
-        lines += [said, *_numbers(tie)]
+        style = "magenta" if tie.title.names else ""
+        lines += [Text(f"  {tie.title.sentence()}", style=style), *_numbers(tie)]
     return Group(*(lines or [Text(f"  {silent}", style=DIM)]))
 
 
@@ -722,14 +645,11 @@ def _left_out(left: LeftOut) -> list[Text]:
 
 def _rest(story: Story) -> list[RenderableType]:
     """Links of no hunk: launches, and what nothing explains."""
-    lines: list[RenderableType] = []
-    for launch in story.launches:
-        said = launch.words(lambda name: cut(name, 60))
-        lines.append(Text(capital(said)))
+    told = [launch.words(lambda name: cut(name, 60)) for launch in story.launches]
+    lines: list[RenderableType] = [Text(capital(each)) for each in told]
     for tie in story.rest.ties:
-        title = tie.title
-        head = Text(capital(title.head), style="bold")
-        head.append(f"  {title.tail}", style="not bold dim")
+        head = Text(capital(tie.title.head), style="bold")
+        head.append(f"  {tie.title.tail}", style="not bold dim")
         lines += [head, *_numbers(tie), Text()]
     small = _left_out(story.rest.left_out)
     return [*lines, *small, Text()] if story.rest.ties and small else lines
@@ -746,22 +666,10 @@ def _expectations(story: Story) -> RenderableType:
     for __ in range(3):
         table.add_column(overflow="fold")
     for judgement in story.expectations:
-        title = title_of(judgement.counter)
+        words = title_of(judgement.counter), judgement.expected, judgement.observed
         verdict = Text(_(judgement.verdict), style=_VERDICT[judgement.verdict])
-        observed = Text(judgement.observed)
-        table.add_row(Text(title), Text(judgement.expected), observed, verdict)
+        table.add_row(*map(Text, words), verdict)
     return table
-
-
-def _learned(story: Story) -> RenderableType:
-    """What the author wrote of a prediction after it was measured."""
-    return Group(
-        *(
-            Text(f"{title_of(judgement.counter)}: {judgement.learned}")
-            for judgement in story.expectations
-            if judgement.learned
-        )
-    )
 
 
 # --- machine code -----------------------------------------------------------------------------
@@ -775,11 +683,8 @@ _LEAST_TIME = 0.01
 def machine_lines(codes: Sequence[HunkCode], hunk: int) -> list[Text]:
     """Lines for one hunk; none where it has no machine code."""
     many = len({one.code.kernel for one in codes}) > 1
-    out: list[Text] = []
-    for one in codes:
-        if one.hunk == hunk:
-            out += _machine(one.code, one.code.kernel if many else "")
-    return out
+    own = [one.code for one in codes if one.hunk == hunk]
+    return [line for code in own for line in _machine(code, code.kernel if many else "")]
 
 
 def _machine(code: CodeDiff, kernel: str) -> list[Text]:
@@ -811,11 +716,8 @@ def _class(one: CodeClass, least: float) -> Text:
 
 
 def _side(side: tuple[int, Number, float]) -> str:
-    return f"{side[0]:>4,} × {_count(side[1]):>7}" if side[0] else f"{'—':>14}"
-
-
-def _count(value: Number) -> str:
-    return quantity(value, "inst").split(" inst")[0]
+    issued = quantity(side[1], "inst").split(" inst")[0]
+    return f"{side[0]:>4,} × {issued:>7}" if side[0] else f"{'—':>14}"
 
 
 def _seconds(value: float) -> str:
@@ -831,13 +733,7 @@ _KERNEL_COUNTERS = 6
 def kernel_step_view(
     step: KernelStep, difference: ProgramDifference, *, width: int
 ) -> RenderableType:
-    """What became of a kernel: its time in the program, the sentence, counters, lines.
-
-    Args:
-        step: As `analysis.program` gives it.
-        difference: Of the two programs.
-        width: Columns of the terminal.
-    """
+    """What became of a kernel: its time in the program, the sentence, counters, lines."""
     name = told_names(difference)[difference.rows.index(step.row)]
     words = step_words(step, difference)
     head = Text(name, style=HEAD).append(f"  {words.program}", style="not bold")

@@ -64,10 +64,9 @@ def headroom_of(profile: Profile, panel: Panel | None) -> show.Headroom | None:
         shaped(way, show.WayToTry, line=_line_of(profile, way.line) if way.line else None)
         for way in panel.ways
     ]
-    hot = panel.hot
-    stall = waited_most(hot) if hot is not None else None
     hottest = None
-    if hot is not None:
+    if (hot := panel.hot) is not None:
+        stall = waited_most(hot)
         share, state = 100.0 * hot.share, stall[0].id if stall is not None else None
         hottest = show.HottestLine(**_place(profile, hot.key), share=share, stall=state)
     return show.Headroom(limit=limit_of(panel.limit), hottest=hottest, ways=ways)
@@ -198,10 +197,12 @@ def step_of(
         stale: Whether each side's source was edited after its capture.
         codes: What the compiler made of the hunks, where that was asked for.
     """
-    old, new, time = comparison.old, comparison.new, comparison.time
+    old, new = comparison.old, comparison.new
     warnings = [f"not comparable: {reason}" for reason in comparison.reasons]
     warnings += [*comparison.warnings, *notes, *story.attribution.words]
-    return step.StepDocument(
+    return shaped(
+        story,
+        step.StepDocument,
         study=new.study or old.study,
         problem=new.problem or old.problem,
         engine=new.engine,
@@ -210,9 +211,9 @@ def step_of(
         new=_side(new, stale[1]),
         comparable=comparison.comparable,
         warnings=[*warnings, *([story.time_missing] if story.time_missing else [])],
-        time=shaped(time, step.TimeRatio) if time is not None else None,
-        counters=[shaped(delta, step.CounterMove) for delta in comparison.counters],
-        hunks=[shaped(hunk, step.EditedHunk) for hunk in story.attribution.hunks],
+        time=comparison.time,
+        counters=comparison.counters,
+        hunks=story.attribution.hunks,
         attribution=[
             shaped(each, step.AttributedCounter, counter=each.id or each.counter, ncu=each.counter)
             for each in story.attribution.counters
@@ -221,17 +222,14 @@ def step_of(
             shaped(judgement, step.JudgedExpectation, line=judgement.line or None)
             for judgement in story.expectations
         ],
-        sentence=story.sentence,
-        strip=[shaped(stop, step.StripStop) for stop in story.strip],
         cause=_cause(story.cause),
         side_effects=[delta.id for delta in story.side_effects],
         time_split=_time_split(story.time) if story.time is not None else None,
-        occupancy=[shaped(split, step.OccupancyChange) for split in story.occupancy],
         launches=[
             shaped(match, step.MatchedLaunch, old=match.old or None, new=match.new or None)
             for match in story.attribution.launches
         ],
-        rules=[shaped(score, step.RuleScore) for score in story.scores],
+        rules=story.scores,
         story=step.StoryTold(
             threshold=TELLING,
             hunks=[
@@ -241,8 +239,7 @@ def step_of(
             rest=shaped(story.rest, step.ToldRest, links=_links(story.rest)),
         ),
         kernels=[_kernel(kernel) for kernel in comparison.kernels],
-        launch_words=list(comparison.launch_words),
-        tried=[shaped(one, step.TriedWay) for one in story.tried],
+        launch_words=comparison.launch_words,
         machine_code=[_machine(one) for one in codes] if codes is not None else None,
     )
 

@@ -1,0 +1,94 @@
+"""``tune``: every choice of a version's parameters, and what it says besides the best."""
+
+from __future__ import annotations
+
+from workbench.analysis.tuned import Cliff, Effect, Effects, ValueCost, WrongChoice
+from workbench.tune.record import Value, Values
+from workbench.views.shapes import Document
+
+
+class TuneTrial(Document, frozen=True):
+    """A choice of values on one problem, and what became of it; see docs/json.md."""
+
+    values: Values
+    problem: str
+    fate: str
+    why: str
+    registers: int | None
+    shared: int | None
+    occupancy: float | None
+    bound_s: float | None
+    estimate: float | None
+    samples: int
+    low_s: float | None
+    median_s: float | None
+    high_s: float | None
+    gpu_s: float | None
+
+
+class TuneWinner(Document, frozen=True):
+    """The best choice on a problem; `times_default`: how many times faster than without tuning."""
+
+    problem: str
+    best: TuneTrial
+    default: TuneTrial | None
+    times_default: float | None
+    runner_up: TuneTrial | None
+
+
+class TuneValue(Document, ValueCost, frozen=True):
+    """A value of a parameter: choices with a time, and its time over that of the best value."""
+
+
+class TuneEffect(Document, Effect, frozen=True):
+    """A share (0-1) of the variance, of one parameter or two; null for what `why` says."""
+
+    levels: tuple[TuneValue, ...] = ()
+
+
+class TuneEffects(Document, Effects, frozen=True):
+    """What matters on a problem; `complete`: every combination of values that were tried was."""
+
+    mains: tuple[TuneEffect, ...]
+    pairs: tuple[TuneEffect, ...]
+
+
+class TuneCliff(Document, Cliff, frozen=True):
+    """One step of one parameter that costs much; `limiter` is empty where nothing is known to."""
+
+
+class TuneWrongChoice(Document, WrongChoice, frozen=True):
+    """What a problem's winner costs on each problem; null where it was not timed."""
+
+
+class TunedVersion(Document, frozen=True):
+    """A version's tuning: all of its trials, and the best of each problem."""
+
+    version: str
+    device: str
+    engine: str
+    source_hash: str
+    parameters: dict[str, list[Value]]
+    default: Values
+    requires: str
+    strategy: str
+    seed: int
+    budget_s: float | None
+    started: str
+    stopped: str
+    ended: str
+    gpu_s: float | None
+    saved: int
+    fates: dict[str, int]
+    winners: list[TuneWinner]
+    trials: list[TuneTrial]
+    effects: list[TuneEffects]
+    cliffs: list[TuneCliff]
+    wrong_choices: list[TuneWrongChoice]
+
+
+class TuneDocument(Document, frozen=True):
+    """Versions that were tuned."""
+
+    study: str
+    tunings: list[TunedVersion]
