@@ -163,6 +163,10 @@ class Catalog:
         """Group id -> title, in display order."""
         return {group: _(title) for group, title in self._groups.items()}
 
+    def group_title(self, group: str) -> str:
+        """The title of a group; "" for none."""
+        return _(self._groups.get(group, ""))
+
     def __iter__(self) -> Iterator[Counter]:
         return iter(self._by_id.values())
 

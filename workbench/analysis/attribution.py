@@ -26,7 +26,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from workbench.analysis.aggregate import LaunchPair, pair_launches
+from workbench.analysis.aggregate import LaunchPair, Recent, pair_launches
 from workbench.analysis.code import code_of
 from workbench.analysis.source.files import SourceState, compare_sources
 from workbench.analysis.source.hunks import Hunk
@@ -303,11 +303,12 @@ class Placing:
                         out[place] += int(amount)
                 return out
         for number, launch in enumerate((self.new if side else self.old).launches):
-            columns, texts = launch.instructions.columns, launch.instructions.text
+            columns = launch.instructions.columns
+            wanted = {row for row, op in enumerate(_opcodes(launch)) if op in only} if only else ()
             for column in [columns[metric] for metric in names if metric in columns]:
                 places = self.rows(side, number)
                 for row, value in zip(column.rows, column.values, strict=True):
-                    if only and parse(texts[row]).opcode not in only:
+                    if only and row not in wanted:
                         continue
                     out[places[row]] += value if type(value) is int else Fraction(value)
         return out
@@ -560,6 +561,12 @@ class Attribution(Record, frozen=True):
 _ORDER = {"hunk": 0, "symbol": 1, "launch": 2, "unknown": 3, "elsewhere": 4}
 
 
+#: Nine kinds of instructions are told apart, on both sides of a step.
+_opcodes: Recent[Launch, list[str]] = Recent(
+    lambda launch: [parse(text).opcode for text in launch.instructions.text]
+)
+
+
 def attribute(old: Profile, new: Profile, placing: Placing | None = None) -> Attribution:
     """Split the change of every line counter over the changes of the source.
 
@@ -703,11 +710,14 @@ def _callers(
     placing: Placing, key: PartKey, pieces: Iterable[tuple[Exact, Placed]]
 ) -> tuple[int, ...]:
     """The other hunks that call what most of a hunk's own amount is in the body of."""
-    diff, whole = placing.diff, Fraction(0)
-    calls: dict[int, Fraction] = defaultdict(Fraction)
-    for amount, placed in pieces if key.link == "hunk" else ():
+    diff = placing.diff
+    if key.link != "hunk" or not (diff.callers_old or diff.callers_new):
+        return ()
+    whole: Exact = 0
+    calls: dict[int, Exact] = defaultdict(int)
+    for amount, placed in pieces:
         a, b = placed.twins
-        size = abs(Fraction(amount))
+        size = amount if amount > 0 else -amount
         whole += size
         one = diff.callers_old.get(a, frozenset()) if a is not None else frozenset()
         other = diff.callers_new.get(b, frozenset()) if b is not None else frozenset()

@@ -32,7 +32,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from workbench.analysis.aggregate import value_of
+from workbench.analysis.aggregate import Recent, value_of
 from workbench.counters import catalog, line_metric
 from workbench.language import _
 from workbench.model import Launch, Number, Profile, Record
@@ -145,7 +145,7 @@ def _of_kind(name: str, kind: str, counted: Number, passes: _Passes) -> Iterator
     yield Opinion(counter=name, reported=counted, exact=exact, why=why)
 
 
-def _passes(launch: Launch) -> Mapping[str, _Passes] | None:
+def _count_passes(launch: Launch) -> Mapping[str, _Passes] | None:
     """Shared-memory passes by what makes them; None where not all of the launch's are on lines."""
     table = launch.instructions
     names = [line_metric(launch, catalog()[f"shared_wavefronts{end}"]) for end in ("", "_ideal")]
@@ -162,7 +162,7 @@ def _passes(launch: Launch) -> Mapping[str, _Passes] | None:
     out: dict[str, _Passes] = {}
     for row, often in ran.items():
         kind = _kind(table.text[row])
-        if is_misread(table.text[row]) or not (kind or taken.get(row)):
+        if not (kind or taken.get(row)) or is_misread(table.text[row]):
             continue
         old, passes = out.get(kind, _Passes()), taken.get(row, 0)
         wide = often if kind == "load" and ideal.get(row, 0) > often else 0
@@ -173,6 +173,10 @@ def _passes(launch: Launch) -> Mapping[str, _Passes] | None:
             old.wide + wide,
         )
     return out
+
+
+#: Both sides of a step ask, and its neighbours again.
+_passes = Recent(_count_passes)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -263,16 +267,18 @@ def is_misread(text: str) -> bool:
 
 def misread_copies(profile: Profile) -> int:
     """How many machine instructions of a profile ncu misread, of those that ran."""
-    if profile.engine != "ncu":
+    return sum(map(_misread, profile.launches)) if profile.engine == "ncu" else 0
+
+
+def _count_misread(launch: Launch) -> int:
+    table, ran = launch.instructions, launch.instructions.columns.get("inst_executed")
+    if not launch.profiled or ran is None:
         return 0
-    count = 0
-    for launch in profile.launches:
-        table = launch.instructions
-        ran = table.columns.get("inst_executed")
-        if launch.profiled and ran is not None:
-            often = zip(ran.rows, ran.values, strict=True)
-            count += sum(is_misread(table.text[row]) for row, value in often if value)
-    return count
+    often = zip(ran.rows, ran.values, strict=True)
+    return sum(is_misread(table.text[row]) for row, value in often if value)
+
+
+_misread = Recent(_count_misread)
 
 
 def misread_words(profile: Profile) -> list[str]:

@@ -36,6 +36,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from workbench.analysis.absent import over, plus
@@ -57,7 +58,7 @@ from workbench.counters import Missing
 from workbench.gpus import WARP_SIZE
 from workbench.language import N_, _
 from workbench.model import DEBUG_BUILD, Launch, Profile, Record
-from workbench.sass import OPCODES, matrix_product, product_operations
+from workbench.sass import OPCODES, matrix_product, opcode_of, product_operations
 from workbench.units import joined, listed, quantity, several
 
 Kind = Literal[
@@ -680,34 +681,40 @@ def _count_formats(launch: Launch) -> dict[str, float]:
     """Operations by format, two a multiply-add; formats of a few lanes are left out."""
     lanes: dict[str, float] = defaultdict(float)
     operations: dict[str, float] = defaultdict(float)
-    for text, opcode, modifiers, count in executed(launch):
-        row = OPCODES.get(opcode)
+    for text, *__, count in executed(launch):
         lanes[""] += count
-        if row is None:
-            continue
-        if row.role == "conversion" and "F64" in modifiers:
-            operations[_CONVERTED] += count
-            continue
-        name = next((_INPUTS[each] for each in sorted(modifiers) if each in _INPUTS), "half")
-        each = 2.0 if row.role == "product" else 1.0
-        if matrix_product(opcode):
-            name = "float64" if opcode == "DMMA" else name
-            each = product_operations(modifiers) / WARP_SIZE
-            lanes[name] = math.inf
-        elif row.role not in ("floating point", "product"):
-            continue
-        elif row.packed:
-            # Constants are made by adding to a product of zeros; HADD2.F32 converts.
-            each = 0.0 if "RZ, RZ" in text or "F32" in modifiers else float(row.packed)
-        elif opcode == "IDP":
-            name, each = "int8", 8.0 if "4A" in modifiers else 4.0
-        else:
-            name = "float64" if row.pipe == "FP64" else "float32"
-        operations[name] += each * count
-        lanes[name] += count
+        if found := _format(text):
+            name, each, weight = found
+            operations[name] += each * count
+            if weight:
+                lanes[name] += weight * count
     few = _OF_LANES * lanes[""]
     kept = {name: n for name, n in operations.items() if lanes.get(name, few) >= few}
     return {_CONVERTED: 0.0, **kept} if few else {}
+
+
+@lru_cache(maxsize=1 << 14)
+def _format(text: str) -> tuple[str, float, float] | None:
+    """What a machine instruction computes in: a format, operations of a lane, and its weight."""
+    opcode, modifiers = opcode_of(text)
+    row = OPCODES.get(opcode)
+    if row is None:
+        return None
+    if row.role == "conversion" and "F64" in modifiers:
+        return _CONVERTED, 1.0, 0.0
+    name = next((_INPUTS[each] for each in sorted(modifiers) if each in _INPUTS), "half")
+    if matrix_product(opcode):
+        each = product_operations(modifiers) / WARP_SIZE
+        return "float64" if opcode == "DMMA" else name, each, math.inf
+    if row.role not in ("floating point", "product"):
+        return None
+    if row.packed:
+        # Constants are made by adding to a product of zeros; HADD2.F32 converts.
+        return name, 0.0 if "RZ, RZ" in text or "F32" in modifiers else float(row.packed), 1.0
+    if opcode == "IDP":
+        return "int8", 8.0 if "4A" in modifiers else 4.0, 1.0
+    each = 2.0 if row.role == "product" else 1.0
+    return "float64" if row.pipe == "FP64" else "float32", each, 1.0
 
 
 _formats: Recent[Launch, dict[str, float]] = Recent(_count_formats)

@@ -185,7 +185,10 @@ _stored: Recent[Launch, float | None] = Recent(lambda launch: _lane_bytes(launch
 
 def loaded_bytes(launch: Launch) -> float | None:
     """Bytes that the lanes of load instructions read from global memory; None as above."""
-    return _lane_bytes(launch, GLOBAL_LOADS)
+    return _loaded(launch)
+
+
+_loaded: Recent[Launch, float | None] = Recent(lambda launch: _lane_bytes(launch, GLOBAL_LOADS))
 
 
 def _lane_bytes(launch: Launch, opcodes: frozenset[str]) -> float | None:

@@ -9,6 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 
 import jinja2
+from jinja2 import nodes
+from jinja2.compiler import CodeGenerator, Frame
 from markupsafe import Markup
 
 from workbench import __version__, units
@@ -47,9 +49,26 @@ _ROW_END = re.compile(r"</t[dhr]>(?=\s*</?(?:td|th|tr|tbody|thead|table)\b)")
 _BODY_END = re.compile(r"</t(?:body|head)>\s*(?=</?(?:tbody|table)\b)")
 
 
+class _Generator(CodeGenerator):
+    """Jinja's, which asks of every function that it calls what it wants of the context."""
+
+    def visit_Call(  # noqa: N802 - Jinja's name
+        self, node: nodes.Call, frame: Frame, forward_caller: bool = False
+    ) -> None:
+        """`_` wants a text alone."""
+        if not (isinstance(node.node, nodes.Name) and node.node.name == "_"):
+            super().visit_Call(node, frame, forward_caller=forward_caller)
+            return
+        self.visit(node.node, frame)
+        self.write("(")
+        self.visit(node.args[0], frame)
+        self.write(")")
+
+
 class _Environment(jinja2.Environment):
     """Jinja's, quicker at what a page does some ten thousand times."""
 
+    code_generator_class = _Generator
     #: View models are records: what is not an attribute of one is a mistake.
     getattr = staticmethod(getattr)  # type: ignore[assignment]
 
@@ -90,7 +109,7 @@ def explained(counter: str, root: str) -> Markup:
 
 def group(identity: str) -> str:
     """The title of a group of counters."""
-    return catalog().groups.get(identity, "")
+    return catalog().group_title(identity)
 
 
 def tone(verdict: str) -> str:

@@ -53,6 +53,8 @@ def _shown(match: re.Match[str]) -> str:
 
 def block(text: str) -> str:
     """`text` in lines that are meant as such, each of them visible."""
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text
     return "\n".join(map(visible, text.split("\n")))
 
 

@@ -160,9 +160,10 @@ def _worst(launch: Launch) -> dict[int, str]:
     most: dict[int, tuple[Number, str]] = {}
     for state in catalog().group(GROUP):
         if state.id not in WELL:
+            title = state.title
             for row, value in _by_row(launch, line_metric(launch, state)).items():
-                if value and (row not in most or (value, state.title) > most[row]):
-                    most[row] = (value, state.title)
+                if value and (row not in most or (value, title) > most[row]):
+                    most[row] = (value, title)
     return {row: title for row, (__, title) in most.items()}
 
 
