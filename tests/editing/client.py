@@ -61,6 +61,10 @@ class Client:
         document = {"uri": self.uri(path), "languageId": "cuda-cpp", "version": 1, "text": shown}
         self.tell("textDocument/didOpen", {"textDocument": document})
 
+    def close(self, path: str) -> None:
+        """Close a file."""
+        self.tell("textDocument/didClose", {"textDocument": {"uri": self.uri(path)}})
+
     def save(self, path: str, text: str) -> None:
         """Write a file and say so."""
         (self._root / path).write_text(text, encoding="utf-8")

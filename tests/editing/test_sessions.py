@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Awaitable, Callable
@@ -135,6 +136,76 @@ def test_a_broken_file_costs_its_own_hints(project: Path) -> None:
         client.open("pyproject.toml")
         assert await client.hints("pyproject.toml") == {}
         assert await client.lenses("kernels/sgemm/study.py") == []
+
+    talk(project, job)
+
+
+BROKEN: dict[str, Callable[[Path], object]] = {
+    "TOML that is none": lambda path: path.write_text("/* ---\ntitle = \n--- */\n"),
+    "front matter without an end": lambda path: path.write_text("/* ---\ntitle = 'x'\n"),
+    "no UTF-8": lambda path: path.write_bytes(b"/* ---\ntitle = '\xff\xfe'\n--- */\n"),
+    "zeros": lambda path: path.write_bytes(bytes(4096)),
+    "nothing": lambda path: path.write_text(""),
+    "braces without an end": lambda path: path.write_text(text_of(V4) + "{(" * 20_000),
+    "a line without an end": lambda path: path.write_text(text_of(V4) + "a+" * 500_000),
+    "more than is read": lambda path: path.write_bytes(b"//\n" * (8 << 20)),
+    "a folder": lambda path: path.mkdir(),
+    "a link to nowhere": lambda path: path.symlink_to("nowhere.cu"),
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a link to outside": lambda path: path.symlink_to(REPO / V4),
+    "a pipe": lambda path: os.mkfifo(path),
+    "another file of the version": lambda path: (
+        path.write_text(text_of(V4)),
+        path.with_name("v4_again.cu").write_text(text_of(V4)),
+    ),
+    "its own parent": lambda path: path.write_text(
+        text_of(V4, ("title  =", 'parent = "v4"\ntitle  ='))
+    ),
+    "a header that includes itself": lambda path: (
+        path.with_name("round.cuh").write_text('#include "round.cuh"\n'),
+        path.write_text(text_of(V4) + '#include "round.cuh"\n#include "gone.cuh"\n'),
+    ),
+    "a name of another code": lambda path: path.with_name("v4_\udcff.cu").write_text(text_of(V4)),
+    "a record that is cut": lambda path: (
+        path.write_text(text_of(V4)),
+        _cut(path.parents[2] / "profiles/h200/sgemm/v4/n1024.ncu.json.zst"),
+        _cut(path.parents[2] / "profiles/h200/sgemm/v4/n1024.time.json.zst"),
+    ),
+}
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-50])
+
+
+def test_whatever_is_broken_costs_its_own_hints(project: Path) -> None:
+    async def job(client: Client) -> None:
+        client.open(V3)
+        whole = await client.hints(V3)
+        records = project / "profiles"
+        shutil.copytree(records, project / "kept")
+        for kind, make in BROKEN.items():
+            path = project / V4
+            path.unlink()
+            make(path)
+            client.open(V4, "x")
+            assert await client.hints(V4) == {}, kind
+            assert await client.at(V4, 1) == "", kind
+            await client.lenses(V4)
+            assert await client.hints(V3) == whole, kind
+            assert len(await client.lenses(V3)) == 5, kind
+            client.close(V4)
+            for each in path.parent.glob("v4_*"):
+                shutil.rmtree(each) if each.is_dir() else each.unlink()
+            shutil.rmtree(records)
+            shutil.copytree(project / "kept", records)
+            path.write_text(text_of(V4), encoding="utf-8")
+        for uri in ("untitled:Untitled-1", "git:/v4.cu", "file:///%00.cu", "file:///" + "x" * 5000):
+            client.tell(
+                "textDocument/didOpen",
+                {"textDocument": {"uri": uri, "languageId": "c", "version": 1, "text": "x"}},
+            )
+        assert await client.hints(V3) == whole
 
     talk(project, job)
 

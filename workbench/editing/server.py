@@ -228,11 +228,11 @@ class Editing:
         What could not be read is said once in the client's log, for as long as a file is open.
         """
         path = to_fs_path(uri)
-        if path is None:
+        if path is None or "\0" in path:
             return None
         wish = Selection(problem=self._wishes.problem, device=self._wishes.device)
         try:
-            real = Path(path).resolve()
+            real = Path(os.path.realpath(path))
             file = look(Session(real.parent), real, wish, self._wishes.reports)
             found = ask(file)
         except WorkbenchError as error:
