@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import pty
+import re
+import select
 import shutil
 import subprocess
+import sys
+import termios
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -174,8 +180,8 @@ BROKEN: dict[str, Callable[[Path], object]] = {
 }
 
 
-def _cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-50])
+def _cut(path: Path) -> int:
+    return path.write_bytes(path.read_bytes()[:-50])
 
 
 def test_whatever_is_broken_costs_its_own_hints(project: Path) -> None:
@@ -232,8 +238,33 @@ def test_the_words_of_an_error_stand_where_they_point() -> None:
     assert remarks("it is late", "v.cu") == [Remark("v.cu", 1, "it is late")]
 
 
+# --- in editors --------------------------------------------------------------------------------
+
+
+def version_of(editor: str) -> tuple[int, ...]:
+    """Its major and minor version; () where there is none."""
+    if (path := shutil.which(editor)) is None:
+        return ()
+    words = subprocess.run([path, "--version"], capture_output=True, check=True, text=True).stdout
+    found = re.search(r"(\d+)\.(\d+)", words)
+    return tuple(map(int, found.groups())) if found else ()
+
+
+def documented(title: str, language: str) -> list[str]:
+    """The settings that the documentation names for an editor."""
+    page = (REPO / "docs" / "how-to" / "editors.md").read_text(encoding="utf-8")
+    (section,) = re.findall(rf"^## {title}$(.*?)(?=^## |\Z)", page, re.M | re.S)
+    return re.findall(rf"^```{language}$(.*?)^```$", section, re.M | re.S)
+
+
+def with_workbench() -> dict[str, str]:
+    """Variables with which `workbench` is found, as it is installed here."""
+    here = Path(sys.executable).parent
+    return {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}"}
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("nvim") is None, reason="there is no Neovim on this machine")
+@pytest.mark.skipif(version_of("nvim") < (0, 7), reason="there is no Neovim on this machine")
 def test_neovim_is_told(project: Path) -> None:
     start = own_module("workbench.cli", "lsp")
     script, out = REPO / "tests" / "data" / "editing" / "look.lua", project / "out"
@@ -243,6 +274,50 @@ def test_neovim_is_told(project: Path) -> None:
     hints, hover, lenses, wrong = out.read_text(encoding="utf-8").splitlines()
     assert "77.6% of the time" in hints and "MIO throttle" in hover and "than v2" in lenses
     assert "refuted" in wrong
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(version_of("nvim") < (0, 11), reason="there is no Neovim 0.11 on this machine")
+def test_neovim_shows_it_with_the_documented_settings(project: Path) -> None:
+    (settings,) = documented("Neovim", "lua")
+    (project / "init.lua").write_text(settings, encoding="utf-8")
+    script, out = REPO / "tests" / "data" / "editing" / "documented.lua", project / "out"
+    words = ["nvim", "--headless", "-u", "init.lua", "-c", f"luafile {script}"]
+    env = {**with_workbench(), "OUT": str(out)}
+    subprocess.run(words, cwd=project, env=env, check=True, timeout=200)
+    said = out.read_text(encoding="utf-8")
+    assert "51: 77.6% of the time" in said and "than v2" in said and "refuted" in said
+    assert Path(f"{out}.ran").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(version_of("hx") < (25, 1), reason="there is no Helix 25.01 on this machine")
+def test_helix_shows_it_with_the_documented_settings(project: Path) -> None:
+    folder = project / "settings" / "helix"
+    folder.mkdir(parents=True)
+    for name, text in zip(("config", "languages"), documented("Helix", "toml"), strict=True):
+        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (60, 250))
+    env = {**with_workbench(), "XDG_CONFIG_HOME": str(folder.parent), "TERM": "xterm-256color"}
+    words = ["hx", V3, "--log", str(project / "log")]
+    seen = b""
+    with subprocess.Popen(
+        words, cwd=project, env=env, stdin=theirs, stdout=theirs, stderr=theirs
+    ) as hx:
+        os.close(theirs)
+        for place in (b"51G", b"45G") * 30:
+            os.write(ours, place)
+            while select.select([ours], [], [], 1.0)[0]:
+                seen += os.read(ours, 1 << 16)
+            if b"MIO throttle" in seen:
+                break
+        os.write(ours, b":q!\r")
+        with contextlib.suppress(OSError):  # its end
+            while os.read(ours, 1 << 16):
+                pass
+        assert hx.wait() == 0
+    assert b"77.6% of the time, MIO throttle" in seen
 
 
 # --- what is tried ---------------------------------------------------------------------------
