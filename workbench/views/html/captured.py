@@ -102,7 +102,7 @@ class _Report:
         from workbench.views.html.pages.version import report_view
         from workbench.views.html.render import render
 
-        view = report_view(self.detail, self.name, launch_page)
+        view = report_view(self.detail, self.name)
         summary = summarize_files((self.detail,), self.name, self.home)
         html = render("report.html", self.home, view=view)
         return Rendered(html, msgspec.to_builtins(summary))
@@ -160,9 +160,7 @@ def _launch(one: _Report | _Surveyed, place: int, path: str) -> Rendered:
     from workbench.views.html.pages.version import launch_page_view, render_version
 
     assert one.detail is not None  # a launch of it is shown
-    return render_version(
-        path, launch_page_view(one.detail, place, one.name, one.home, launch_page)
-    )
+    return render_version(path, launch_page_view(one.detail, place, one.name, one.home))
 
 
 def kernels_of(old: Profile, new: Profile) -> str:
@@ -254,10 +252,10 @@ class _Surveyed:
         speaker = main_launch(own) if own is not None else None
         if speaker is not None and detail is not None:
             at = self.launches.index(speaker)
-            view = launch_page_view(detail, at, self.name, self.home, launch_page)
+            view = launch_page_view(detail, at, self.name, self.home)
             panel = replace(view.panel, page=launch_page(speaker.index)) if view.panel else None
             kernel = shortened(speaker.kernel)
-        page = program_view(capture, detail, launch_page, (kernel, panel))
+        page = program_view(capture, detail, (kernel, panel))
         html = render("program.html", self.home, view=page)
         return Rendered(html, msgspec.to_builtins(summarize_program(capture, self.home)))
 

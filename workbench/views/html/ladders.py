@@ -400,7 +400,8 @@ def _render_ladder(
     from workbench.views.html.pages.ladder import ladder_view
     from workbench.views.html.render import render
 
-    view = ladder_view(ladder, pairs, strips(), tuned_links(ladder), _untold(ladder))
+    notices = (*_unread(ladder), *_untold(ladder))
+    view = ladder_view(ladder, pairs, strips(), tuned_links(ladder), notices)
     return Rendered(
         html=render("ladder.html", path, view=view),
         summary=msgspec.to_builtins(summarize(ladder, (link.href for link in pairs))),

@@ -12,7 +12,7 @@ from workbench import units
 from workbench.analysis.aggregate import readings_of
 from workbench.analysis.expectations import Score
 from workbench.analysis.limits.headroom import Panel, Way, line_at, statement_at
-from workbench.analysis.limits.limit import GROUP, RESOURCES, Limit
+from workbench.analysis.limits.limit import GROUP, RESOURCES
 from workbench.analysis.wording import Stop
 from workbench.counters import IMPLAUSIBLE, Counter, Missing, Reading, bound_broken, catalog
 from workbench.language import _, ngettext
@@ -245,7 +245,6 @@ class PanelView(Record, frozen=True):
     """
 
     panel: Panel
-    limit: Limit | None
     profile: Profile
     anchor: Anchor
     scored: Scored = ()
@@ -254,7 +253,7 @@ class PanelView(Record, frozen=True):
     @property
     def counter(self) -> str:
         """The catalog's counter that shows the limit; "" for a wait."""
-        limit = self.limit.id if self.limit is not None else ""
+        limit = self.panel.limit.id if self.panel.limit is not None else ""
         return next((one.counter for one in RESOURCES if one.id == limit), "")
 
     def place(self, key: LineKey) -> Link:
@@ -295,4 +294,4 @@ def panel_view(
     counted = profile.engine == "emulator"
     if panel is None or not (panel.limit or (counted and panel.ways)):
         return None
-    return PanelView(panel, panel.limit, profile, anchor, scored)
+    return PanelView(panel, profile, anchor, scored)

@@ -183,12 +183,8 @@ def dots(place: Position, label: str) -> dict[Level, Dot]:
     return out
 
 
-def _roof_lines(roof: Roof, levels: Sequence[Level], low: float, high: float) -> list[Json]:
-    """The ceiling of a unit over each level that has points and a known bandwidth."""
-    return [_roof_line(roof, level, low, high) for level in levels if roof.slope(level)]
-
-
 def _roof_line(roof: Roof, level: Level, low: float, high: float) -> Json:
+    """The ceiling of a unit over a level whose bandwidth is known."""
     slope = roof.slope(level)
     xs = [low, max(low, min(roof.flops / slope, high)), high]
     return {
@@ -256,11 +252,6 @@ class _Window(NamedTuple):
             y=self.height * (high - math.log10(dot.rate)) / (high - low),
             label=dot.label,
         )
-
-
-def _gaps(dots: list[Dot]) -> list[int]:
-    """Where a path must not go on: places before which it is broken."""
-    return [n for n in range(1, len(dots)) if dots[n].alone or dots[n - 1].alone]
 
 
 def _broken(values: list[Any], gaps: list[int], nothing: object) -> list[Any]:
@@ -391,10 +382,13 @@ def roofline(
     (wide, beside), (small, below) = (
         _labels(points, view, width, texts) for width in (_WIDE if path else _HALF, _NARROW)
     )
-    data = [line for roof in known for line in _roof_lines(roof, levels, low_x, high_x)]
+    ceilings = [(roof, level) for roof in known for level in levels if roof.slope(level)]
+    data = [_roof_line(roof, level, low_x, high_x) for roof, level in ceilings]
     narrow: list[Json] = [{} for __ in data]
     for index, (name, found) in enumerate(series):
-        gaps = _gaps(found) if path else []
+        alone = [dot.alone for dot in found]
+        # Places before which a path is broken.
+        gaps = [n for n in range(1, len(found)) if path and (alone[n] or alone[n - 1])]
         named = _texts(wide[index], gaps)
         data.append(_trace(name, index, found, gaps, named, "lines+" if path else ""))
         narrow.append(_texts(small[index], gaps))

@@ -98,7 +98,8 @@ def waterfall(
         yaxis=_rows(places, [_short(name, _WIDE) for name in names], 12),
         template=_shared(12, {"x": 1, "xanchor": "left", "xshift": 6}),
         annotations=_values(places, every),
-        shapes=_joints(ends),
+        # Thin lines from where one bar ends to where the next one starts.
+        shapes=[{"x0": x, "x1": x, "y0": y, "y1": y + 1} for y, x in enumerate(ends)],
         margin={"l": 8, "r": 16 + 7 * max(len(fall.text) for fall in every), "t": 8, "b": 36},
         bargap=0.34,
     )
@@ -179,11 +180,6 @@ def _cut_ticks(start: float, end: float, unit: str, wanted: int = 4) -> Json:
     first = int(start / size) + (start > 0)
     values = [size * place for place in range(first, int(end / size) + 1)]
     return {"tickvals": values, "ticktext": units.tick_row(values, unit)}
-
-
-def _joints(ends: list[float]) -> list[Json]:
-    """Thin lines from where one bar ends to where the next one starts."""
-    return [{"x0": at, "x1": at, "y0": place, "y1": place + 1} for place, at in enumerate(ends)]
 
 
 #: A step must be this part of the larger total; the others are added up.

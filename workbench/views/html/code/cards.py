@@ -205,10 +205,8 @@ class Machine:
 
     def _rows(self, one: HunkCode, rows: Sequence[Pair], anchor: Anchor) -> list[object]:
         times = [listing.seconds for listing in one.listings]
-        top = max(
-            (own.get(row, 0.0) for n, own in enumerate(times) for row in _of_side(rows, n)),
-            default=0.0,
-        )
+        every = ((own, row) for pair in rows for own, row in zip(times, pair, strict=True))
+        top = max((own.get(row, 0.0) for own, row in every if row is not None), default=0.0)
         sides = [self._cells(one, n, [pair[n] for pair in rows], top, anchor) for n in (0, 1)]
         return [list(pair) for pair in zip(*sides, strict=True)]
 
@@ -240,10 +238,6 @@ class Machine:
                 anchor(side, sources[file].path, line) if known else "",
                 f"{file}:{line}" if known else "",
             ]
-
-
-def _of_side(rows: Sequence[Pair], side: int) -> Iterator[int]:
-    return (row for pair in rows if (row := pair[side]) is not None)
 
 
 def chosen(one: HunkCode, most: int) -> list[Pair]:

@@ -163,7 +163,6 @@ class DiffCode:
         ]
         self._diff = diff
         self._gutters = gutters
-        self._coloured: dict[tuple[int, int], list[Markup]] = {}
         self._hunks = story.attribution.hunks
         self._counted = tuple(
             {key for gutter in gutters for key in (gutter.new if side else gutter.old)}
@@ -306,15 +305,9 @@ class DiffCode:
                 rows = enumerate(file.rows)
                 wanted.update(n for n, row in rows if (row.old, row.new)[side] == first)
         for place, row in enumerate(file.rows):
-            counted = (file.old, row.old) in self._counted[0] or (
-                file.new,
-                row.new,
-            ) in self._counted[1]
-            hunk = (file.old, row.old) in self._diff.hunk_old or (
-                file.new,
-                row.new,
-            ) in self._diff.hunk_new
-            if counted or hunk:
+            old, new = (file.old, row.old), (file.new, row.new)
+            counted = old in self._counted[0] or new in self._counted[1]
+            if counted or old in self._diff.hunk_old or new in self._diff.hunk_new:
                 first, last = max(0, place - most), min(len(file.rows), place + most + 1)
                 wanted.update(range(first, last))
         return sorted(wanted)
@@ -375,25 +368,18 @@ class DiffCode:
             self._shown[side].add(key)
         first = self._gutters[0] if self._gutters else None
         cells = (first.new if side else first.old) if first else {}
+        source = self.profiles[side].sources[key[0]]
+        text = source.text or ""
         return LineSide(
             number=key[1],
             anchor=anchor,
             id=identity,
             key=f"{key[0]}:{key[1]}" if counted else "",
-            code=self._marked(side, key, marks) if marks else self._plain(side, key),
+            code=_marked_line(text, source.path, key[1], tuple(marks))
+            if marks
+            else coloured(text, source.path)[key[1] - 1],
             cell=cells.get(key),
         )
-
-    def _plain(self, side: int, key: LineKey) -> Markup:
-        place = (side, key[0])
-        if place not in self._coloured:
-            source = self.profiles[side].sources[key[0]]
-            self._coloured[place] = coloured(source.text or "", source.path)
-        return self._coloured[place][key[1] - 1]
-
-    def _marked(self, side: int, key: LineKey, marks: list[Span]) -> Markup:
-        source = self.profiles[side].sources[key[0]]
-        return _marked_line(source.text or "", source.path, key[1], tuple(marks))
 
     def anchor(self, side: int, path: str, line: int | None) -> str:
         """Address of a line on this page, "" where it is not shown (ask after the cards)."""

@@ -22,7 +22,7 @@ from workbench.analysis.weight import WELL
 from workbench.callers import following, kernel_bodies
 from workbench.counters import catalog, line_metric
 from workbench.language import _, ngettext
-from workbench.model import Launch, LineKey, Number, Profile, Record, SourceFile, line_counters
+from workbench.model import Launch, LineKey, Number, Profile, Record, line_counters
 from workbench.views.html.code.lines import Cell, Gutter, coloured, gutters
 from workbench.views.html.page import View
 from workbench.views.html.parts import percent, width
@@ -375,16 +375,20 @@ def code_view(profile: Profile, launch: Launch, position: int, near: int | None 
         file: "L" if position == 0 and rank == 0 else f"{prefix}f{file}-L"
         for rank, file in enumerate(order)
     }
-    codes = {file: _coloured(profile.sources[file]) for file in order}
+    sources = {file: profile.sources[file] for file in order}
+    codes = {
+        file: coloured(source.text, source.path) if source.text is not None else None
+        for file, source in sources.items()
+    }
     lines = {file: _file_lines(codes[file], file, first, tally, near) for file in order}
     files = [
         View(
             id=f"{prefix}f{file}",
-            path=profile.sources[file].path,
+            path=source.path,
             rows=Markup("\n".join(_source_row(line, anchors[file]) for line in lines[file])),
             missing_text=codes[file] is None,
         )
-        for file in order
+        for file, source in sources.items()
     ]
     shown = {(file, line.number) for file in order for line in lines[file]}
 
@@ -441,10 +445,6 @@ def _order(profile: Profile, tally: Tally[LineKey], first: Gutter | None) -> lis
         key=lambda file: profile.sources[file].path.endswith(_HEADERS),
     )
     return order or [n for n, source in enumerate(profile.sources) if source.text is not None]
-
-
-def _coloured(source: SourceFile) -> list[Markup] | None:
-    return coloured(source.text, source.path) if source.text is not None else None
 
 
 def _hot_row(

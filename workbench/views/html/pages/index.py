@@ -20,7 +20,7 @@ from workbench.capture.records import ProgramCapture
 from workbench.counters import catalog
 from workbench.ladder import Ladder, Rung
 from workbench.language import _
-from workbench.model import Profile, Record, Timing
+from workbench.model import Profile, Record
 from workbench.store import means_device, natural_key
 from workbench.views.html.page import (
     Badge,
@@ -136,6 +136,8 @@ def summarize(ladder: Ladder, pairs: Iterable[str] = ()) -> LadderSummary:
     limit = limit_of(best.profile) if best and best.profile else None
     steps = {new: step_page(old, new, engine) for old, new, engine in ladder.steps[::-1]}
     first = own[0] if own and own[0] is not best else None
+    gain = best.speedup_over(first) if first and best else None
+    timed = [rung.timing for rung in ladder.order if rung.timing]
     return LadderSummary(
         study=ladder.name,
         title=ladder.study.title,
@@ -146,10 +148,10 @@ def summarize(ladder: Ladder, pairs: Iterable[str] = ()) -> LadderSummary:
         href=f"{folder}/index.html",
         folder=folder,
         profiled=sum(bool(rung.entries) for rung in ladder.order),
-        work=max((_work(rung.timing) for rung in ladder.order if rung.timing), default=0.0),
+        work=float(max((timing.flops or timing.bytes or 0.0 for timing in timed), default=0.0)),
         first=first.id if first else "",
         first_time=units.quantity(first.seconds, "s") if first else "",
-        gain=_gain(first, best) if first and best else "",
+        gain=units.factor(gain.value) if gain else "",
         limit=limit.words if limit else "",
         limit_href=f"{page}#now" if limit and page else "",
         baseline=ladder.baseline.id if ladder.baseline else "",
@@ -183,15 +185,6 @@ def _rung(rung: Rung, step: str) -> RungSummary:
     )
 
 
-def _work(timing: Timing) -> float:
-    return float(timing.flops or timing.bytes or 0.0)
-
-
-def _gain(first: Rung, best: Rung) -> str:
-    found = best.speedup_over(first)
-    return units.factor(found.value) if found is not None else ""
-
-
 def summarize_files(profiles: Sequence[Profile], name: str, href: str) -> ReportSummary:
     """The index's words on a report file, or on two that were compared."""
     return ReportSummary(
@@ -220,21 +213,14 @@ def summarize_program(capture: ProgramCapture, href: str) -> ProgramSummary:
 def summarize_programs(difference: ProgramDifference, href: str) -> ProgramSummary:
     """The index's words on two programs that were compared."""
     sides = [summarize_program(side, href) for side in (difference.old, difference.new)]
+    told = ("command", "device", "captured", "launches", "time")
     old, new = difference.totals
-
-    def said(field: str) -> str:
-        return once(getattr(side, field) for side in sides)
-
     change = units.signed(difference.change_s.value, "s")
     ratio = units.factor(old.value / new.value) if new.value else ""
     return ProgramSummary(
         name=" → ".join(side.name for side in sides),
-        command=said("command"),
-        device=said("device"),
-        captured=said("captured"),
         href=href,
-        launches=said("launches"),
-        time=said("time"),
+        **{field: once(getattr(side, field) for side in sides) for field in told},
         change=f"{ratio}, {change}".strip(", ") if difference.moved else _("no measurable change"),
     )
 

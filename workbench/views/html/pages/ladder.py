@@ -246,26 +246,21 @@ def _axis(sizes: _Sizes, shown: list[str]) -> Axis:
 
 
 def _point(timing: Timing, x: float, unit: str) -> Point | None:
-    time = timing.time
-    head = f"{timing.version}, {timing.problem}"
+    time, ratio = timing.time, timing.ratio
+    work = timing.bytes if unit == "byte/s" else timing.flops
     if unit == "s":
-        hover = f"{head}: {units.quantity(time.value, 's')}"
-        below, above = time.value - time.low, time.high - time.value
-        return Point(x=x, y=time.value, hover=hover, below=below, above=above)
-    if unit != "%":
-        work = timing.bytes if unit == "byte/s" else timing.flops
-        if not work:
-            return None
-        rate, low, high = work / time.value, work / time.high, work / time.low
-        hover = f"{head}: {units.quantity(rate, unit)}"
-        return Point(x=x, y=rate, hover=hover, below=rate - low, above=high - rate)
-    if timing.ratio is None:
+        middle, low, high = time.value, time.low, time.high
+        said = units.quantity(middle, unit)
+    elif unit != "%" and work:
+        middle, low, high = work / time.value, work / time.high, work / time.low
+        said = units.quantity(middle, unit)
+    elif unit == "%" and ratio is not None:
+        middle, low, high = (100 * v for v in (ratio.value, ratio.low, ratio.high))
+        library = timing.baseline or _("the baseline")
+        said = _("{share} of {library}").format(share=percent(ratio.value), library=library)
+    else:
         return None
-    middle, low, high = (100 * v for v in (timing.ratio.value, timing.ratio.low, timing.ratio.high))
-    of = _("{share} of {library}").format(
-        share=percent(timing.ratio.value), library=timing.baseline or _("the baseline")
-    )
-    hover = f"{head}: {of}"
+    hover = f"{timing.version}, {timing.problem}: {said}"
     return Point(x=x, y=middle, hover=hover, below=middle - low, above=high - middle)
 
 
@@ -405,7 +400,7 @@ def ladder_view(
     pairs: Sequence[Link] = (),
     strips: Mapping[tuple[str, str, str], tuple[Phrase, ...]] = {},
     tuned: tuple[Link, ...] = (),
-    untold: Sequence[str] = (),
+    notices: Sequence[str] = (),
 ) -> View:
     """The page of one ladder.
 
@@ -414,7 +409,7 @@ def ladder_view(
         pairs: Comparisons that were asked for besides its steps.
         strips: Of steps that were told before.
         tuned: To the pages of tuned versions.
-        untold: Why tunings cannot be read.
+        notices: What of the study could not be read.
     """
     profiles = [(rung.id, rung.profile) for rung in ladder.order if rung.profile]
     launches = [
@@ -423,13 +418,9 @@ def ladder_view(
         if rung.profile and (launch := main_launch(rung.profile)) is not None
     ]
     linked = [(Link(rung.id, rung_page(rung)), launch) for rung, launch in launches]
-    notices = (
-        [_("The study could not be read: {why}").format(why=ladder.study.problem)]
-        if ladder.study.problem
-        else []
-    )
     if not ladder.study.versions and not ladder.study.problem:
-        notices.append(_("The study itself is not here; this page stands on what was recorded."))
+        here = _("The study itself is not here; this page stands on what was recorded.")
+        notices = (here, *notices)
     chips = [Badge(text=ladder.device_name)]
     chips.append(Badge(text=parameters(ladder.parameters) or ladder.problem))
     chips.append(Badge(text=_("captured {date}").format(date=dates(ladder))))
@@ -441,7 +432,7 @@ def ladder_view(
             crumbs=ladder_crumbs(ladder),
             pages=tuned,
             chips=tuple(chips),
-            notices=(*notices, *untold),
+            notices=tuple(notices),
         ),
         rows=[
             _row(above, rung, tried, strips)

@@ -5,7 +5,7 @@ The table is that of `views.sheets.programs`; what is told of a kernel is told b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -24,7 +24,7 @@ from workbench.analysis.programs.words import program_words, step_words, survey_
 from workbench.capture.records import ProgramCapture
 from workbench.language import _, ngettext
 from workbench.model import Profile
-from workbench.views.html.page import Badge, Head, Link, Tone, View
+from workbench.views.html.page import Badge, Head, Link, Tone, View, launch_page
 from workbench.views.html.pages.version import report_view
 from workbench.views.html.parts import PanelView, Tile, day, once, percent, profiled, strip_links
 from workbench.views.sheets.program import (
@@ -61,7 +61,6 @@ def program_chips(captures: Sequence[ProgramCapture]) -> tuple[Badge, ...]:
 def program_view(
     capture: ProgramCapture,
     detail: Profile | None,
-    page: Callable[[int], str],
     panel: tuple[str, PanelView | None],
 ) -> View:
     """The page of a capture.
@@ -69,12 +68,11 @@ def program_view(
     Args:
         capture: The record.
         detail: What was profiled of it.
-        page: A launch's file name.
         panel: The kernel that takes most of the time of those profiled, and its page's panel.
     """
     survey = capture.survey
     sheet = program_sheet(capture, everything=True)
-    launches = _launches(capture, detail, page)
+    launches = _launches(capture, detail)
     rows = [
         View(
             name=raw["kernel"],  # whole: names of libraries differ at their end
@@ -109,7 +107,7 @@ def program_view(
     notices = [notice.message for notice in capture.notices]
     looked = None
     if detail is not None and profiled(detail):
-        looked = report_view(_longest(capture, detail), f"@{capture.name}", page)
+        looked = report_view(_longest(capture, detail), f"@{capture.name}")
         notices += [text for text in looked.head.notices if text not in notices]
     return View(
         head=Head(
@@ -170,14 +168,12 @@ def _runs(capture: ProgramCapture) -> list[tuple[str, ...]]:
     ]
 
 
-def _launches(
-    capture: ProgramCapture, detail: Profile | None, page: Callable[[int], str]
-) -> dict[int, tuple[Link, ...]]:
+def _launches(capture: ProgramCapture, detail: Profile | None) -> dict[int, tuple[Link, ...]]:
     """The pages of the launches that were profiled, by the place of their kernel."""
     found: dict[int, tuple[Link, ...]] = {}
     for launch, place in zip(detail.launches if detail else (), capture.detail, strict=True):
         if launch.profiled:
-            link = Link(f"#{launch.index}", page(launch.index))
+            link = Link(f"#{launch.index}", launch_page(launch.index))
             found[place] = (*found.get(place, ()), link)
     return found
 

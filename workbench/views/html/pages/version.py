@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -37,6 +37,7 @@ from workbench.views.html.page import (
     beside,
     code_name,
     code_script,
+    launch_page,
     neighbours,
     step_page,
     version_page,
@@ -343,16 +344,11 @@ def version_view(
     return _view(profile, profiled(profile), head, rung, strip)
 
 
-def launch_page_view(
-    profile: Profile, place: int, name: str, home: str, page: Callable[[int], str]
-) -> View:
-    """The page of a measured launch, by its place among those of what is called `name`.
-
-    `home` is the page of all of them, `page` gives a launch's file name.
-    """
+def launch_page_view(profile: Profile, place: int, name: str, home: str) -> View:
+    """The page of a measured launch, by its place among those of `name`, whose page is `home`."""
     launches = profiled(profile)
     launch = launches[place]
-    links = [(each.kernel, page(each.index)) for each in launches]
+    links = [(each.kernel, launch_page(each.index)) for each in launches]
     head = Head(
         heading=launch.kernel,
         name=f"#{launch.index}",
@@ -398,8 +394,8 @@ def _names(launches: tuple[Launch, ...]) -> list[str]:
     ]
 
 
-def report_view(profile: Profile, name: str, page: Callable[[int], str]) -> View:
-    """The overview of the report file `name`; `page` gives a launch's file name."""
+def report_view(profile: Profile, name: str) -> View:
+    """The overview of the report file `name`."""
     launches = profiled(profile)
     # The longest ones are what a reader of a long report looks for; order stays the file's.
     longest = sorted(launches, key=lambda item: -(value_of(item, "duration") or 0.0))[
@@ -417,8 +413,8 @@ def report_view(profile: Profile, name: str, page: Callable[[int], str]) -> View
             [*remarks(profile), *said], [*provenance(profile), cut]
         ),
         launches=profile.launches,
-        page=page,
+        page=launch_page,
         stalls=stack_stalls("stalls", alone, "Launch"),
         roof=roof_path("roofline", named, profile, joined=False, noun="Launch"),
-        counters=key_counters([(Link(label, page(item.index)), item) for label, item in named]),
+        counters=key_counters([(Link(name, launch_page(one.index)), one) for name, one in named]),
     )
