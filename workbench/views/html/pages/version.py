@@ -205,7 +205,7 @@ def _devices(rung: Rung, profile: Profile) -> View | None:
         time = files.get((rung.id, "time"))
         timing = decode(time, Timing) if time else None
         page = beside(ladder, slug, version_page(rung.id, "ncu"))
-        other = ladder.store.load(files[rung.id, "ncu"])
+        other = ladder.store.unfolded(files[rung.id, "ncu"])  # no line of it is shown
         rows.append(_row(profile, other, rung.timing, timing, page))
     sides = " ".join(
         f"{ladder.name}/{rung.id}@{slug}" for slug in (next(iter(there)), ladder.device)
