@@ -112,10 +112,10 @@ def command(
 
 def _print(tables: Sequence[Sweep], format_: str) -> None:
     # Only where it prints: to import it takes a fifth of the time before the first worker.
-    from workbench.views.terminal.tables import print_sweep
+    from workbench.views.terminal.tables import print_sheet
 
     for table in tables:
-        print_sweep(table, format_)
+        print_sheet(table, format_)
 
 
 def _command_line(

@@ -8,9 +8,12 @@ from msgspec import UNSET, UnsetType
 
 from workbench.cluster import Standing
 from workbench.measure.sanitizer import Place
-from workbench.model import Estimate
+from workbench.model import Estimate, Notice
 from workbench.views.shapes import Document
-from workbench.views.shapes.program import NoticeFacts
+
+
+class NoticeFacts(Document, Notice, frozen=True):
+    """A warning that travels with a record."""
 
 
 class VerifiedProblem(Document, frozen=True):

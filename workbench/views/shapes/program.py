@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from workbench.model import Notice, Number
+from workbench.model import Number
 from workbench.views.shapes import Document
+from workbench.views.shapes.measured import NoticeFacts
 from workbench.views.shapes.step import StepDocument
 
 FateName = Literal["same", "fused", "split", "replaced", "came", "went"]
@@ -105,10 +106,6 @@ class KernelRow(Document, frozen=True):
     range_count: int
     profiled: int
     ranges: list[RangeRow]
-
-
-class NoticeFacts(Document, Notice, frozen=True):
-    """A warning that travels with a record."""
 
 
 class ProgramDocument(ProgramSide, frozen=True):

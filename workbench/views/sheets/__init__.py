@@ -5,11 +5,12 @@ In come records; out go sheets for the terminal and for `workbench.views.text`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
+from msgspec import field
+
 from workbench.language import _, told
-from workbench.model import Notice, Record
+from workbench.model import Record
 
 
 class Sheet(Record, frozen=True):
@@ -23,17 +24,12 @@ class Sheet(Record, frozen=True):
 
     header: tuple[str, ...]
     shown: tuple[tuple[str, ...], ...]
-    raw: tuple[dict[str, Any], ...]
-    document: dict[str, Any]
+    raw: tuple[dict[str, Any], ...] = ()
+    document: dict[str, Any] = field(default_factory=dict)
     title: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
-
-
-def notices_text(notices: Sequence[Notice], label: str = "") -> list[str]:
-    """Notices as lines under a table."""
-    return [noted(notice.message, label) for notice in notices]
 
 
 def noted(text: str, label: str = "") -> str:

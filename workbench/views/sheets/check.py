@@ -97,15 +97,11 @@ def github(gates: Sequence[Gate], below: str = "") -> str:
         below: Where the project lies in the repository, with a slash at its end.
     """
     lines = []
-    for gate in gates:
-        level = _LEVEL.get(gate.status)
-        if level is None:
-            continue
-        place = (
-            f"file={_property(below + gate.file)},line={max(1, gate.line)}," if gate.file else ""
-        )
-        title = _property(f"{gate.version}: {gate.name}")
-        lines.append(f"::{level} {place}title={title}::{_data(gate.message)}")
+    for gate in (gate for gate in gates if gate.status in _LEVEL):
+        place = f"file={_property(below + gate.file)},line={max(1, gate.line)},"
+        title = f"title={_property(f'{gate.version}: {gate.name}')}"
+        where = f"{place}{title}" if gate.file else title
+        lines.append(f"::{_LEVEL[gate.status]} {where}::{_data(gate.message)}")
     return "\n".join([*lines, summary(gates)]) + "\n"
 
 

@@ -68,9 +68,9 @@ def list_document(lists: list[StudyList], default_study: str) -> Json:
     return ListDocument(
         default_study=default_study,
         studies=[
-            ListedStudy(
-                name=each.study.name,
-                title=each.study.title,
+            shaped(
+                each.study,
+                ListedStudy,
                 problems=list(each.study.problems),
                 versions=[_version(each, rung) for rung in each.rungs],
             )
@@ -86,12 +86,12 @@ def _version(of: StudyList, rung: Rung) -> ListedVersion:
         ListedVersion,
         profiles=[_profile(record) for record in of.profiles(rung.id)],
         times=[
-            ListedTime(
+            shaped(
+                timing.time,
+                ListedTime,
                 problem=timing.problem,
                 device=timing.device.name,
                 seconds=timing.time.value,
-                low=timing.time.low,
-                high=timing.time.high,
                 implausible=implausible_time(timing),
             )
             for timing in of.timings(rung.id)

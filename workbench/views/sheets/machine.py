@@ -25,9 +25,7 @@ _LEGEND = N_(
 def doctor_sheet(rows: Sequence[EquipmentFacts], *, everything: bool = True) -> Sheet:
     """The table of ``workbench doctor``, and below it how to get what is not here.
 
-    Args:
-        rows: What was looked at.
-        everything: How to get all of it, and what works without it; else of the first alone.
+    That is told of `everything`, with what works without it, or else of the first alone.
     """
     lacking = [row for row in rows if row.state != "ok"]
     notes = []

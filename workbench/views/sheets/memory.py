@@ -110,12 +110,7 @@ def _change(old: Transfer, new: Transfer) -> str:
 
 
 def memory_sheet(title: str, profiles: Sequence[Profile], labels: Sequence[str]) -> Sheet:
-    """The chart as one table: every flow, then every place.
-
-    Args:
-        title: What stands above it.
-        profiles: One, or the old and the new one.
-        labels: What to call them.
+    """The chart of one profile, or of an old and a new one, as one table: flows, then places.
 
     Raises:
         UsageError: nothing of a profile's memory was counted.

@@ -35,6 +35,7 @@ from workbench.units import (
 )
 from workbench.views.shapes import program as shapes
 from workbench.views.shapes import shaped
+from workbench.views.shapes.measured import NoticeFacts
 from workbench.views.sheets import Sheet, noted
 
 #: Rows that people are shown unless they ask for all; programs get every row.
@@ -98,7 +99,7 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
                 for run in survey.runs
             ],
             kernels=rows,
-            notices=[shaped(notice, shapes.NoticeFacts) for notice in capture.notices],
+            notices=[shaped(notice, NoticeFacts) for notice in capture.notices],
         ).plain(),
         title=_title(capture),
         notes=tuple(notes),
@@ -138,23 +139,21 @@ def report_sheet(report: ProgramCapture) -> Sheet:
 def _row(work: Work, name: str, runs: int, whole: Estimate, profiled: int) -> shapes.KernelRow:
     seconds, launches = 1e-9 * sum(work.total_ns) / runs, sum(work.launches)
     shape = work.shapes[0] if work.shapes else None
-    return shapes.KernelRow(
+    return shaped(
+        work,
+        shapes.KernelRow,
         kernel=name,
-        kind=work.kind,
-        symbol=work.symbol,
         seconds=seconds,
         share=seconds / whole.value if whole.value else 0.0,
         launches=launches / runs,
         mean_s=1e-9 * sum(work.total_ns) / launches if launches else 0.0,
         shortest_s=1e-9 * min(work.quantiles_ns, default=0),
         longest_s=1e-9 * max(work.quantiles_ns, default=0),
-        grid=list(shape.grid) if shape else None,
-        block=list(shape.block) if shape else None,
+        grid=shape.grid if shape else None,
+        block=shape.block if shape else None,
         configurations=[class_facts(one, runs) for one in classes_of(work.shapes)],
         configuration_count=max(work.shape_count, len(work.shapes)),
-        graph=work.graph,
         range=work.ranges[0].path if work.ranges else None,
-        range_count=work.range_count,
         profiled=profiled,
         ranges=[
             shapes.RangeRow(
@@ -167,11 +166,10 @@ def _row(work: Work, name: str, runs: int, whole: Estimate, profiled: int) -> sh
 
 def class_facts(one: LaunchClass, runs: int) -> shapes.LaunchClassFacts:
     """A class of launches as documents have it, of one run."""
-    shape = one.shapes[0]
-    return shapes.LaunchClassFacts(
-        grids=[list(each.grid) for each in one.shapes],
-        block=list(shape.block),
-        dynamic_shared=shape.dynamic_shared,
+    return shaped(
+        one.shapes[0],
+        shapes.LaunchClassFacts,
+        grids=[each.grid for each in one.shapes],
         launches=one.launches / runs,
         seconds=1e-9 * one.total_ns / runs,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -114,16 +115,12 @@ def _fastest(sweep: Sweep) -> str:
 
 def _gap_lines(sweep: Sweep) -> list[str]:
     """A line for each version and reason: which problems have no time, and why."""
+    every_one = itertools.product(sweep.versions, sweep.problems)
+    holes = [(key, sweep.gaps[key]) for key in every_one if key in sweep.gaps]
+    missing = sum(gap.kind == "missing" for __, gap in holes)
     grouped: dict[tuple[str, Gap], list[str]] = {}
-    missing = 0
-    for version in sweep.versions:
-        for problem in sweep.problems:
-            gap = sweep.gaps.get((version, problem))
-            if gap is None:
-                continue
-            if gap.kind == "missing":
-                missing += 1
-                continue
+    for (version, problem), gap in holes:
+        if gap.kind != "missing":
             grouped.setdefault((version, gap), []).append(problem)
     lines = []
     for (version, gap), problems in grouped.items():
@@ -162,25 +159,21 @@ def warnings(sweep: Sweep) -> list[str]:
 
 def raw(sweep: Sweep) -> Iterator[dict[str, Any]]:
     """A row of ``--format csv`` for every version and problem, timed or not."""
-    for version in sweep.versions:
-        for problem in sweep.problems:
-            key = (version, problem)
-            if key in sweep.timings:
-                status = "stale" if key in sweep.stale else "ok"
-                yield {"status": status, "reason": None, **flat(sweep.timings[key])}
-            else:
-                gap = sweep.gaps[key]
-                where = {"study": sweep.study, "version": version, "problem": problem}
-                yield {"status": gap.kind, "reason": gap.why, **where}
+    for key in itertools.product(sweep.versions, sweep.problems):
+        if key in sweep.timings:
+            status = "stale" if key in sweep.stale else "ok"
+            yield {"status": status, "reason": None, **flat(sweep.timings[key])}
+        else:
+            gap, where = sweep.gaps[key], {"study": sweep.study, "version": key[0]}
+            yield {"status": gap.kind, "reason": gap.why, **where, "problem": key[1]}
 
 
 def document(sweep: Sweep) -> Json:
     """``workbench sweep --format json``."""
     problems = {timing.problem: timing for timing in sweep.ordered}
-    return SweepDocument(
-        study=sweep.study,
-        device=sweep.device,
-        cache=sweep.cache,
+    return shaped(
+        sweep,
+        SweepDocument,
         problems=[_problem(name, problems.get(name)) for name in sweep.problems],
         versions=[SweptVersion(id=v, baseline=v in sweep.baselines) for v in sweep.versions],
         times=[
@@ -191,7 +184,6 @@ def document(sweep: Sweep) -> Json:
             shaped(gap, SweptGap, version=version, problem=problem)
             for (version, problem), gap in sweep.gaps.items()
         ],
-        best=sweep.best,
         warnings=warnings(sweep),
     ).plain()
 

@@ -14,7 +14,7 @@ from workbench.views.shapes.measured import (
     TimeDocument,
     TimedVersion,
 )
-from workbench.views.sheets import Sheet, notices_text
+from workbench.views.sheets import Sheet, noted
 
 _Timed = TypeVar("_Timed", bound=TimedVersion)
 
@@ -102,9 +102,7 @@ def flat(timing: Timing) -> dict[str, Any]:
 def time_sheet(timings: Sequence[Timing], work: Literal["flop", "op"] = "flop") -> Sheet:
     """The table of ``workbench time``; what all rows share stands in its title.
 
-    Args:
-        timings: At least one, of one study and device.
-        work: What `Timing.flops` counts.
+    Of at least one timing, all of one study and device; `work` is what `Timing.flops` counts.
     """
     first = timings[0]
     notes: list[str] = []
@@ -113,7 +111,7 @@ def time_sheet(timings: Sequence[Timing], work: Literal["flop", "op"] = "flop") 
         if timing.launches:
             parts = _(", ").join(f"{k} {quantity(s, 's')}" for k, s in timing.launches.items())
             notes.append(_("{where}: {parts}").format(where=where, parts=parts))
-        notes += notices_text(timing.notices, where)
+        notes += [noted(notice.message, where) for notice in timing.notices]
     if any(timing.first_launch for timing in timings):
         notes.append(
             _("first launch: loading the code and running it once; no part of the median.")

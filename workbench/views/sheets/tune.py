@@ -36,24 +36,26 @@ def _times(tuning: Tuning, other: Trial | None, best: Trial) -> float | None:
     return above / below if above and below else None
 
 
-def _winner(tuning: Tuning, problem: str) -> TuneWinner:
+def _podium(tuning: Tuning, problem: str) -> tuple[Trial, Trial | None, Trial | None]:
+    """The best choice, the next best, and the version's own values, as far as there are any.
+
+    The next best is of those that were not dropped, or else the fastest of the dropped ones.
+    """
     best, *rest = tuning.ranked(problem)
-    default = tuning.default_trial(problem)
+    dropped = [each for each in tuning.of(problem) if each.fate == "dropped" and each.median_s]
+    rest += sorted(dropped, key=lambda each: each.median_s or 0.0)
+    return best, rest[0] if rest else None, tuning.default_trial(problem)
+
+
+def _winner(tuning: Tuning, problem: str) -> TuneWinner:
+    best, second, default = _podium(tuning, problem)
     return TuneWinner(
         problem=problem,
         best=_trial(best),
         default=_trial(default) if default else None,
         times_default=_times(tuning, default, best),
-        runner_up=_trial(runner_up) if (runner_up := _second(tuning, problem, rest)) else None,
+        runner_up=_trial(second) if second else None,
     )
-
-
-def _second(tuning: Tuning, problem: str, rest: Sequence[Trial]) -> Trial | None:
-    """The next best: of those that were not dropped, or else the fastest of the dropped ones."""
-    if rest:
-        return rest[0]
-    dropped = [each for each in tuning.of(problem) if each.fate == "dropped" and each.median_s]
-    return min(dropped, key=lambda each: each.median_s or 0.0, default=None)
 
 
 def _trial(trial: Trial) -> TuneTrial:
@@ -61,15 +63,11 @@ def _trial(trial: Trial) -> TuneTrial:
 
 
 def _cells(tuning: Tuning, winner: TuneWinner) -> dict[str, str]:
-    (best, *rest) = tuning.ranked(winner.problem)
-    second = _second(tuning, winner.problem, rest)
+    best, second, __ = _podium(tuning, winner.problem)
     slower = _times(tuning, second, best)
-    gpu = tuning.engine == "gpu"
-    half = (
-        ""
-        if best.low_s is None or best.high_s is None or not best.median_s
-        else f"±{quantity(round(50 * (best.high_s - best.low_s) / best.median_s, 2), '%')}"
-    )
+    gpu, half = tuning.engine == "gpu", ""
+    if best.low_s is not None and best.high_s is not None and best.median_s:
+        half = f"±{quantity(round(50 * (best.high_s - best.low_s) / best.median_s, 2), '%')}"
     return {
         "version": tuning.version,
         "problem": winner.problem,
@@ -89,7 +87,7 @@ def _flat(tuning: Tuning, trial: Trial) -> dict[str, object]:
         "device": tuning.gpu,
         "engine": tuning.engine,
         "problem": trial.problem,
-        **{f"{name}": trial.values.get(name) for name in tuning.parameters},
+        **{name: trial.values.get(name) for name in tuning.parameters},
         "fate": trial.fate,
         "seconds": trial.median_s,
         "low": trial.low_s,
@@ -124,12 +122,7 @@ def _notes(tuning: Tuning) -> list[str]:
 
 
 def tune_sheet(study: str, tunings: Sequence[Tuning]) -> Sheet:
-    """The table of ``workbench tune``.
-
-    Args:
-        study: The study's name.
-        tunings: At least one, of one study and engine.
-    """
+    """The table of ``workbench tune``: of at least one tuning, all of one study and engine."""
     rows, raw, documents, notes = [], [], [], list[str]()
     for tuning in tunings:
         winners = [_winner(tuning, name) for name in tuning.problems if name in tuning.winners]

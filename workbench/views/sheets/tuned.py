@@ -57,8 +57,6 @@ def effects_sheet(tuning: Tuning, problem: str) -> Sheet:
         title=(title.format(problem=problem),),
         header=(_("parameter"), _("share"), _("time by value, over that of the best value")),
         shown=tuple(_effect(each) for each in (*found.mains, *found.pairs)),
-        raw=(),
-        document={},
         notes=tuple(notes),
     )
 
@@ -83,8 +81,6 @@ def cliffs_sheet(tuning: Tuning, problem: str) -> Sheet | None:
         title=(_("cliffs on {problem}: one step of one parameter").format(problem=problem),),
         header=(_("step"), _("slower"), _("choices"), _("what moved"), _("from where to where")),
         shown=tuple(_cliff(each) for each in found[:_CLIFFS]),
-        raw=(),
-        document={},
         extra=(_("choices"),),
         notes=(more,) * (left > 0),
     )
@@ -118,8 +114,6 @@ def sizes_sheet(tuning: Tuning) -> Sheet:
             )
             for row in rows
         ),
-        raw=(),
-        document={},
         notes=(_("— that choice was not timed there"),)
         * any(cost is None for row in rows for cost in row.costs.values()),
     )
@@ -135,8 +129,6 @@ def best_sheet(tuning: Tuning, problem: str) -> Sheet:
     return Sheet(
         header=("", _("choice"), _("time"), _("over the best"), _("registers"), _("occupancy")),
         shown=tuple(_row(tuning, name, trial, best) for name, trial in named),
-        raw=(),
-        document={},
     )
 
 

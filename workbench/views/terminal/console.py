@@ -168,12 +168,7 @@ def _paper(width: int) -> Console:
 
 
 class Drawn:
-    """A view whose rows are counted before it is printed: in that width it is drawn only once.
-
-    Args:
-        view: What to print.
-        width: In so many columns.
-    """
+    """A view whose rows are counted before it is printed: in that width it is drawn only once."""
 
     def __init__(self, view: RenderableType, width: int) -> None:
         self._view, self._width = view, width

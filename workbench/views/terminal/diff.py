@@ -279,12 +279,7 @@ def _counters(
     labels = [side.label for side in (comparison.old, comparison.new)]
     kernels = [label.rpartition("::")[2] for label in labels]
     labels = kernels if len(set(kernels)) > 1 else labels
-    heading = [
-        "",
-        *heads((labels[0], labels[1]), _HEAD),
-        _("change"),
-        *(["", "", ""] if wide else [""]),
-    ]
+    heading = ["", *heads((labels[0], labels[1]), _HEAD), _("change")]
     table.head(*(Text(each, style=DIM) for each in heading))
     group = ""
     for delta in shown:

@@ -29,14 +29,9 @@ def list_view(
     *,
     brief: bool = False,
 ) -> RenderableType:
-    """All studies of a page, one ladder each.
+    """All studies of a page, one ladder each; without a `page` all there is.
 
-    Args:
-        lists: What is recorded.
-        default_study: Marked as such.
-        width: Columns of the terminal.
-        page: Which of how many it is; None: all there is.
-        brief: Seven lines a study: where a ladder began, its fastest version, the baseline.
+    `brief`: seven lines a study: where a ladder began, its fastest version, the baseline.
     """
     parts: list[RenderableType] = []
     for each in lists:
@@ -94,15 +89,11 @@ def _study(found: StudyList, default_study: str, width: int, *, brief: bool) -> 
     rows = [[Text(_(each), style=DIM) for each in header]]
     for rung, date in zip(rungs, dates, strict=True):
         time = rung.time
-        title = Text(rung.title)
-        if rung.is_baseline:
-            title.append(f" {_('(baseline)')}", style=DIM)
         shown = Text(quantity(time.time.value if time else None, "s"))
         if time and time.profiled:
             shown.append("*", style=DIM)
         shown.append(MARK_TIME if doubted([rung]) else "", style=BAD)
-        row = [*_name(rung), title, shown]
-        row.append(_step(found, rung))
+        row = [*_name(rung, brief=brief), shown, _step(found, rung)]
         share = rung.of_baseline if time else None
         row.append(Text(quantity(100.0 * share if share is not None else None, "%")))
         # The longest bar is the fastest version's; the slowest one still has one to be seen.
@@ -111,11 +102,13 @@ def _study(found: StudyList, default_study: str, width: int, *, brief: bool) -> 
     return Group(*parts, _table(rows, width, brief=brief), *notes)
 
 
-def _name(rung: Rung) -> list[Text]:
-    """A version, and the one that it was made from."""
+def _name(rung: Rung, *, brief: bool) -> list[Text]:
+    """A version, the one that it was made from, and its title; that in one row if `brief`."""
     parent = rung.declared.parent if rung.declared else None
+    title = Text(rung.title, no_wrap=brief or None, overflow="ellipsis" if brief else None)
+    title.append(f" {_('(baseline)')}" if rung.is_baseline else "", style=DIM)
     style = "cyan" if rung.is_baseline else HEAD
-    return [Text(rung.id, style=style), Text(parent or "", style=DIM)]
+    return [Text(rung.id, style=style), Text(parent or "", style=DIM), title]
 
 
 def _notes(found: StudyList, width: int | None) -> list[Text]:
@@ -156,8 +149,6 @@ def _table(rows: list[list[Text]], width: int, *, brief: bool) -> RenderableType
     table = grid(*"".join(kinds))
     table.expand = True
     for row in rows:
-        if brief:
-            row[2].no_wrap, row[2].overflow = True, "ellipsis"
         table.add_row(*row[:6], *(row[6:7] if bars else []), *row[7:])
     return table
 
@@ -177,13 +168,8 @@ def _counts(found: StudyList, rungs: list[Rung], *, brief: bool) -> list[Rendera
     table.add_row(*(Text(_(each), style=DIM) for each in header))
     for rung in rungs:
         counts = rung.record.counts if rung.record else {}
-        title = Text(rung.title)
-        if rung.is_baseline:
-            title.append(f" {_('(baseline)')}", style=DIM)
         cells = [Text(quantity(counts.get(name), "inst")) for name in COUNTED]
-        if brief:
-            title.no_wrap, title.overflow = True, "ellipsis"
-        table.add_row(*_name(rung), title, *cells, _profiled(found, rung))
+        table.add_row(*_name(rung, brief=brief), *cells, _profiled(found, rung))
     note = _("counted by the emulator, which knows no time")
     return [table] if brief else [table, Text(note, style=DIM)]
 
@@ -201,9 +187,10 @@ def _step(found: StudyList, rung: Rung) -> Text:
 
 
 def _profiled(found: StudyList, rung: Rung) -> Text:
-    profile, time = rung.record, rung.time
-    if profile is None and time is not None and time.stale:
-        return Text(_("time stale"), style=f"bold {WARN}")
+    profile = rung.record
+    old = _("time stale") if rung.time is not None and rung.time.stale else ""
+    if profile is None and old:
+        return Text(old, style=f"bold {WARN}")
     if profile is None:
         others = {each.problem for each in found.profiles(rung.id)}
         here = _("other device") if found.problem in others else _("other problem")
@@ -211,8 +198,5 @@ def _profiled(found: StudyList, rung: Rung) -> Text:
     text = Text(profile.captured[:10] or _("no date"))
     if profile.engine != "ncu":
         text.append(f" {_(profile.engine)}", style=DIM)
-    if profile.stale:
-        text.append(f" {_('stale')}", style=f"bold {WARN}")
-    elif time is not None and time.stale:
-        text.append(f" {_('time stale')}", style=f"bold {WARN}")
-    return text
+    old = _("stale") if profile.stale else old
+    return text.append(f" {old}" * bool(old), style=f"bold {WARN}")

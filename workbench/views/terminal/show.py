@@ -578,16 +578,9 @@ def hot_lines(
     header = [N_("line"), N_("time"), N_("largest stall"), N_("source")]
     table.add_row(*(Text(_(each), style=DIM) for each in header))
     for line in hot:
-        note = _line_note(launch, counters[line.key]) if counts else ""
-        code = _code(profile, line.key)
-        cells: list[RenderableType] = [
-            _place(profile, line.key, many),
-            quantity(100.0 * line.share, "%"),
-            _largest_stall(line),
-        ]
-        code.no_wrap, code.overflow = True, "ellipsis"
-        below = Text(note, style=DIM, no_wrap=True, overflow="ellipsis")
-        table.add_row(*cells, Group(code, below) if note else code)
+        share = quantity(100.0 * line.share, "%")
+        code = _code(profile, launch, line.key, counters)
+        table.add_row(_place(profile, line.key, many), share, _largest_stall(line), code)
     index = hot[0].key[0]
     name = profile.sources[index].path if index >= 0 and not many else ""
     return [section(_("Hot lines"), table, name)]
@@ -605,15 +598,12 @@ def _without_samples(
     order = sorted(counters, key=lambda key: -counters[key].get(name, 0))
     table = grid("r", "r", "f")
     for key in order[:limit]:
-        code = _code(profile, key)
-        code.no_wrap, code.overflow = True, "ellipsis"
-        note = [Text(_line_note(launch, counters[key]), style=DIM)] if counts else []
-        place = _place(profile, key, many)
-        table.add_row(place, quantity(counters[key].get(name, 0)), Group(code, *note))
+        code = _code(profile, launch, key, counters if counts else {})
+        table.add_row(_place(profile, key, many), quantity(counters[key].get(name, 0)), code)
     return [section(_("Lines"), table, _("by instructions executed"))] if order else []
 
 
-def _place(profile: Profile, key: tuple[int, int], many: bool) -> str:
+def _place(profile: Profile, key: LineKey, many: bool) -> str:
     """``44``, or ``kernel.cuh:44`` where the launch has code from several files."""
     index, line = key
     if not many or index < 0:
@@ -621,13 +611,20 @@ def _place(profile: Profile, key: tuple[int, int], many: bool) -> str:
     return f"{cut(profile.sources[index].path.rpartition('/')[2], 18)}:{line}"
 
 
-def _code(profile: Profile, key: tuple[int, int]) -> Text:
-    index, line = key
+def _code(
+    profile: Profile, launch: Launch, key: LineKey, counters: Mapping[LineKey, dict[str, Number]]
+) -> RenderableType:
+    """A line, in one row, and below it its counters where there are any."""
+    index, number = key
     text = profile.sources[index].text if 0 <= index < len(profile.sources) else None
+    rows = (text or "").splitlines()
+    code = Text(cut(rows[number - 1], 400).strip() if 0 < number <= len(rows) else "")
     if text is None:
-        return Text(_("(the report holds no source)"), style=DIM)
-    rows = text.splitlines()
-    return Text(cut(rows[line - 1], 400).strip() if 0 < line <= len(rows) else "")
+        code = Text(_("(the report holds no source)"), style=DIM)
+    note = Text(_line_note(launch, counters.get(key, {})), style=DIM)
+    for row in (code, note):
+        row.no_wrap, row.overflow = True, "ellipsis"
+    return Group(code, note) if note else code
 
 
 def _largest_stall(line: HotLine) -> Text:
@@ -702,14 +699,7 @@ def _first_sentences(text: str, limit: int = 240) -> str:
 def headroom(
     profile: Profile, panel: Panel | None, most: int, because: bool
 ) -> list[RenderableType]:
-    """The panel; [] where nothing is known.
-
-    Args:
-        profile: Holds the lines' text.
-        panel: What was found of it.
-        most: Ways that are told.
-        because: Whether with their reasons.
-    """
+    """The panel with at most so many ways, `because`: and their reasons; [] if nothing is known."""
     counted = profile.engine == "emulator"
     if panel is None or not (panel.limit or (counted and panel.ways)):
         return []
@@ -749,6 +739,5 @@ def _line_place(profile: Profile, key: LineKey) -> str:
 
 
 def _hot_code(profile: Profile, key: LineKey) -> list[RenderableType]:
-    text = statement_at(profile, key)
-    code = Text(text, no_wrap=True, overflow="ellipsis")
-    return [Padding(code, (0, 0, 0, 2))] if text else []
+    code = Text(statement_at(profile, key), no_wrap=True, overflow="ellipsis")
+    return [Padding(code, (0, 0, 0, 2))] if code else []

@@ -44,20 +44,15 @@ _NUMERIC = frozenset(
 _STYLE = {"pass": GOOD, "fail": BAD, "inconclusive": WARN}
 
 
-def print_sheet(sheet: Sheet, format_: str) -> None:
+def print_sheet(sheet: Sheet | Sweep, format_: str) -> None:
     """Print on standard output, as a ``table`` or in one of the forms of `sheet_text`."""
     if format_ == "table":
-        print_view(sheet_view(sheet), whole=True)
+        view = sweep_view(sheet) if isinstance(sheet, Sweep) else sheet_view(sheet)
+        print_view(view, whole=True)
+    elif isinstance(sheet, Sweep):
+        write(sweep_text(sheet, format_))
     else:
         write(sheet_text(sheet, format_))
-
-
-def print_sweep(table: Sweep, format_: str) -> None:
-    """Print on standard output, as a ``table`` or in one of the forms of `sweep_text`."""
-    if format_ == "table":
-        print_view(sweep_view(table), whole=True)
-    else:
-        write(sweep_text(table, format_))
 
 
 def _plain_table() -> Table:
@@ -183,12 +178,7 @@ _WORST_FIRST = (N_("fail"), N_("inconclusive"), N_("pass"))
 
 
 def check_view(gates: Sequence[Gate], *, passed: bool = False) -> RenderableType:
-    """How many passed and failed, then what failed, by version, and what passed last.
-
-    Args:
-        gates: What was checked.
-        passed: List what passed, however much that is.
-    """
+    """How many passed and failed, what failed, by version, and what passed, if `passed` or few."""
     listed = passed or len(gates) <= _GATES
     parts: list[RenderableType] = [Text(check.summary(gates), style=_STYLE[overall(gates)])]
     for status in _WORST_FIRST:

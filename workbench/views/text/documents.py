@@ -61,7 +61,7 @@ def headroom_of(profile: Profile, panel: Panel | None) -> show.Headroom | None:
     if panel is None:
         return None
     ways = [
-        shaped(way, show.WayToTry, line=_line_of(profile, way.line) if way.line else None)
+        shaped(way, show.WayToTry, line=_place(profile, way.line) if way.line else None)
         for way in panel.ways
     ]
     hottest = None
@@ -117,10 +117,6 @@ def _hot_line(
         sectors=sectors,
         sectors_excess=None if sectors is None or ideal is None else sectors - ideal,
     )
-
-
-def _line_of(profile: Profile, key: LineKey) -> show.SourcePlace:
-    return show.SourcePlace(**_place(profile, key))
 
 
 def _place(profile: Profile, key: LineKey) -> dict[str, Any]:
@@ -188,14 +184,10 @@ def step_of(
     stale: tuple[bool, bool] = (False, False),
     codes: Sequence[HunkCode] | None = None,
 ) -> step.StepDocument:
-    """One step.
+    """One step, as `compare` and `explain` have it.
 
-    Args:
-        comparison: `compare` of the two profiles.
-        story: `explain` of the two.
-        notes: Sentences that must stand beside any number, such as that a side is stale.
-        stale: Whether each side's source was edited after its capture.
-        codes: What the compiler made of the hunks, where that was asked for.
+    `notes` must stand beside any number, such as that a side is `stale`: edited after its capture.
+    `codes` is what the compiler made of the hunks, where that was asked for.
     """
     old, new = comparison.old, comparison.new
     warnings = [f"not comparable: {reason}" for reason in comparison.reasons]

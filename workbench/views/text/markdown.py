@@ -8,7 +8,7 @@ ends the block that it stands in. The whole stays below what GitHub takes in one
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from workbench import __version__
 from workbench.analysis.compare import Comparison, Delta, Side
@@ -42,18 +42,12 @@ def step_markdown(
     change: str = "",
     notes: Sequence[str] = (),
 ) -> str:
-    """The comment.
+    """The comment on two profiles, as `compare` and `explain` have them.
 
-    Args:
-        old: The old profile, for its source text.
-        new: The new profile.
-        comparison: `compare` of the two.
-        story: `explain` of the two.
-        title: The new version's title, if it has one.
-        change: What its author says was changed.
-        notes: Sentences that must stand beside any number, such as that a side is stale.
+    `title` is the new version's, `change` what its author says was changed; `notes` must stand
+    beside any number, such as that a side is stale.
     """
-    head = [
+    blocks = [
         f"**{inline(line(story.strip))}**",
         sentence(story.sentence),
         _time(comparison),
@@ -63,12 +57,10 @@ def step_markdown(
         _counters(comparison),
         _expectations(story),
     ]
-    tail = [_rest(story), _provenance(comparison)]
-    blocks = [block for block in head if block]
-    last = [block for block in tail if block]
-    room = LIMIT - sum(len(block) + 2 for block in (*blocks, *last))
+    last = [_rest(story), _provenance(comparison)]
+    room = LIMIT - sum(len(block) + 2 for block in (*blocks, *last) if block)
     blocks += _hunks(old, new, story, room)
-    return "\n\n".join([*blocks, *last]) + "\n"
+    return "\n\n".join(filter(None, [*blocks, *last])) + "\n"
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -109,7 +101,7 @@ def _kernels(comparison: Comparison) -> str:
     rows = [tuple(map(inline, row)) for row in kernel_rows(comparison.kernels)]
     table = _table(tuple(map(_, KERNELS_HEAD)), rows[:_ROWS]) if rows else ""
     rest = several(len(rows) - _ROWS, "more kernel") if len(rows) > _ROWS else ""
-    return "\n\n".join(part for part in (words, table, rest) if part)
+    return "\n\n".join(filter(None, (words, table, rest)))
 
 
 def _counters(comparison: Comparison) -> str:
@@ -124,16 +116,14 @@ def _counters(comparison: Comparison) -> str:
     table = _table(header, map(_row, judged)) if judged else ""
     if not folded:
         return table
-    rest = _table(header, map(_row, folded))
     summary = several(len(folded), "more counter")
     if judged:
         summary = ngettext(
             "{n} more counter that moved", "{n} more counters that moved", len(folded)
         )
         summary = summary.format(n=count(len(folded)))
-    # The blank lines let Markdown begin again inside the element.
-    details = f"<details><summary>{summary}</summary>\n\n{rest}\n\n</details>"
-    return "\n\n".join(part for part in (table, details) if part)
+    details = _folded(summary, _table(header, map(_row, folded)) + "\n").rstrip()
+    return "\n\n".join(filter(None, (table, details)))
 
 
 def _row(delta: Delta) -> tuple[str, ...]:
@@ -189,8 +179,7 @@ def _captured(side: Side) -> str:
 
 def _hunks(old: Profile, new: Profile, story: Story, room: int) -> list[str]:
     """The hunks with as much of their code as there is room for; numbers go before code."""
-    silent = silence(story.attribution)
-    silent = capital(silent)
+    silent = capital(silence(story.attribution))
     told = [f"{_head(chapter)}\n\n{_linked(chapter, silent)}" for chapter in story.chapters]
     room -= sum(len(block) + 2 for block in told)
     while room < 0 and told:
@@ -198,11 +187,9 @@ def _hunks(old: Profile, new: Profile, story: Story, room: int) -> list[str]:
     out: list[str] = []
     for chapter, brief in zip(story.chapters, told, strict=False):
         block = "\n\n".join([_head(chapter), _code(old, new, chapter), _linked(chapter, silent)])
-        room -= len(block) - len(brief)
-        if room < 0:
-            room += len(block) - len(brief)
-            block = brief
-        out.append(block)
+        fits = len(block) - len(brief) <= room
+        room -= len(block) - len(brief) if fits else 0
+        out.append(block if fits else brief)
     left = len(story.chapters) - len(told)
     words = ngettext(
         "{n} more hunk: too long for a comment.", "{n} more hunks: too long for a comment.", left
@@ -237,10 +224,8 @@ def _side(profile: Profile, path: str, lines: tuple[int, int], mark: str) -> lis
     every = source_lines(profile, path)
     first, last = lines
     shown = range(first, min(last, first + _LINES - 1, len(every)) + 1)
-    out = []
-    for number in shown:
-        line = every[number - 1]
-        out.append(mark + (line if len(line) <= _WIDTH else f"{line[:_WIDTH]} …"))
+    texts = [every[number - 1] for number in shown]
+    out = [mark + (line if len(line) <= _WIDTH else f"{line[:_WIDTH]} …") for line in texts]
     hidden = last - first + 1 - len(shown)
     if hidden > 0 and shown:
         out.append(f"{mark} … {several(hidden, 'more line')}")
@@ -249,10 +234,10 @@ def _side(profile: Profile, path: str, lines: tuple[int, int], mark: str) -> lis
 
 def _linked(chapter: Chapter, silent: str) -> str:
     """A list: the hunk's own lines first, then symbol by symbol."""
-    items = [_link(tie) for tie in chapter.ties]
-    if not items:
-        return _("; ").join(filter(None, (silent, chapter.left_out.words))) + _(".")
-    return "\n".join([*items, *(f"- {words}" for words in (chapter.left_out.words,) if words)])
+    left = chapter.left_out.words
+    if not chapter.ties:
+        return _("; ").join(filter(None, (silent, left))) + _(".")
+    return "\n".join([*map(_link, chapter.ties), *([f"- {left}"] if left else [])])
 
 
 def _link(tie: Tie) -> str:
@@ -304,12 +289,9 @@ _VERDICTS = {
 
 
 def gates_markdown(gates: Sequence[Gate], steps: Sequence[str] = ()) -> str:
-    """The comment, below what GitHub takes in one.
+    """The comment on gates that passed or failed, below what GitHub takes in one.
 
-    Args:
-        gates: All of them, passed ones included.
-        steps: Differences as `workbench.views.text.markdown` tells them; those that find no room
-            are counted.
+    `steps` are differences as `step_markdown` tells them; those that find no room are counted.
     """
     loud = [gate for gate in gates if gate.status != "pass"]
     quiet = [gate for gate in gates if gate.status == "pass"]
@@ -331,6 +313,7 @@ def gates_markdown(gates: Sequence[Gate], steps: Sequence[str] = ()) -> str:
 
 
 def _folded(title: str, text: str) -> str:
+    # The blank lines let Markdown begin again inside of the element.
     return f"<details><summary>{title}</summary>\n\n{text}\n</details>\n"
 
 
@@ -338,17 +321,13 @@ def _gate_table(gates: Sequence[Gate], room: int) -> str:
     """The rows that fit into so many characters, and how many are left out."""
     lines = [f"| {_('version')} | {_('gate')} | | |", "| --- | --- | --- | --- |"]
     size = sum(map(len, lines))
-    for place, row in enumerate(_gate_rows(gates)):
+    for place, gate in enumerate(gates):
+        at = f" ({inline(gate.file)}:{gate.line})" if gate.line else ""
+        cells = map(inline, (gate.version, gate.name, _(gate.status)))
+        row = f"| {' | '.join(cells)} | {inline(told(gate.message))}{at} |"
         size += len(row) + 1
         if size > room:
             lines.append(f"| … | {several(len(gates) - place, 'more gate')} | | |")
             break
         lines.append(row)
     return "\n".join(lines) + "\n"
-
-
-def _gate_rows(gates: Sequence[Gate]) -> Iterator[str]:
-    for gate in gates:
-        place = f" ({inline(gate.file)}:{gate.line})" if gate.line else ""
-        cells = (gate.version, gate.name, _(gate.status))
-        yield f"| {' | '.join(map(inline, cells))} | {inline(told(gate.message))}{place} |"

@@ -19,13 +19,7 @@ def markers(study: str) -> tuple[str, str]:
 
 
 def placed(text: str, study: str, block: str, name: str) -> str:
-    """The text with its block of a study replaced.
-
-    Args:
-        text: The file's.
-        study: Whose block.
-        block: The new one.
-        name: The file's, for the error.
+    """The text of a file of that name with its block of a study replaced.
 
     Raises:
         UsageError: the two markers are not there, once each and in order.
@@ -41,12 +35,9 @@ def placed(text: str, study: str, block: str, name: str) -> str:
 
 
 def ladder_block(found: StudyList, chart: str, where: Callable[[str], str]) -> str:
-    """What is measured, a table of all versions, and a chart.
+    """What is measured, a table of all versions, and a chart, relative to the file; "" for none.
 
-    Args:
-        found: The study, and what is recorded of it.
-        chart: Where the picture is, relative to the file; "" for none.
-        where: What a version's path, relative to the project, is relative to the file.
+    `where` tells what a version's path, relative to the project, is relative to the file.
     """
     timings = [rung.timing for rung in found.rungs if rung.timing]
     unit = rate_unit(timings, found.study.work)

@@ -17,7 +17,7 @@ from workbench.errors import MissingError
 from workbench.ladder.listing import StudyList
 from workbench.language import N_, _
 from workbench.measure.plan import Sweep
-from workbench.model import Profile
+from workbench.model import Estimate, Profile
 from workbench.units import quantity
 from workbench.views.shapes import dumps
 from workbench.views.sheets import Sheet, sweep
@@ -86,21 +86,16 @@ def list_csv(lists: list[StudyList]) -> str:
     for each in lists:
         for version in each.study.versions.values():
             head = (each.study.name, version.id, version.title, version.baseline, version.parent)
-            times = {
-                (timing.problem, timing.device.name): timing.time
-                for timing in each.timings(version.id)
-            }
-            profiles = each.profiles(version.id)
-            for profile in profiles:
-                time = times.pop((profile.problem, profile.device), None)
-                seconds = (time.value, time.low, time.high) if time else (None, None, None)
-                where = (profile.problem, profile.device, profile.engine)
-                rows.append((*head, *where, profile.captured, profile.stale, *seconds))
-            for (problem, device), time in times.items():
-                seconds = (time.value, time.low, time.high)
-                rows.append((*head, problem, device, None, None, None, *seconds))
-            if not profiles and not times:
-                rows.append((*head, *(None,) * 8))
+            times = {(t.problem, t.device.name): t.time for t in each.timings(version.id)}
+            found: list[tuple[Cells, Estimate | None]] = [
+                ((*where, profile.engine, profile.captured, profile.stale), times.pop(where, None))
+                for profile in each.profiles(version.id)
+                for where in [(profile.problem, profile.device)]
+            ]
+            found += [((*where, *(None,) * 3), time) for where, time in times.items()]
+            for facts, time in found or [((None,) * 5, None)]:
+                seconds = (time.value, time.low, time.high) if time else (None,) * 3
+                rows.append((*head, *facts, *seconds))
     return to_csv(_LIST + _LIST_TAIL, rows)
 
 
@@ -227,19 +222,16 @@ def _sweep_rows(table: Sweep) -> Iterator[list[str]]:
         row = [inline(version)]
         for problem in table.problems:
             key = (version, problem)
-            cells = [quantity.cells[key] for quantity in every]
+            cells = [(each.title, each.cells[key]) for each in every]
             if key not in table.timings:
-                row.append(inline(cells[0]))
-                continue
-            words = [
-                f"{cell} {quantity.title}"
-                if quantity.title.endswith("/s") and cell != "—"
-                else cell
-                for quantity, cell in zip(every, cells, strict=True)
-            ]
-            text = inline(" · ".join(words))
+                cells = [("", cells[0][1])]
+            text = inline(" · ".join(f"{cell}{_rate_unit(title, cell)}" for title, cell in cells))
             row.append(f"**{text}**" if best.get(problem) == version else text)
         yield row
+
+
+def _rate_unit(title: str, cell: str) -> str:
+    return f" {title}" if title.endswith("/s") and cell != "—" else ""
 
 
 # --- frames -----------------------------------------------------------------------------------
