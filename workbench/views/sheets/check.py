@@ -16,11 +16,7 @@ from workbench.analysis.regression import Turns
 from workbench.language import N_, _
 from workbench.units import count
 from workbench.views.shapes import Json, shaped
-from workbench.views.shapes.measured import (
-    CheckDocument,
-    GateFacts,
-    MeasuredTurns,
-)
+from workbench.views.shapes.measured import CheckDocument, GateFacts, MeasuredTurns
 from workbench.views.text.door import block, quoted
 
 _TALLY = {

@@ -23,16 +23,7 @@ from workbench.analysis.programs.words import inside_words, program_words, surve
 from workbench.capture.records import ProgramCapture, Work
 from workbench.language import N_, _, told
 from workbench.model import Estimate, Launch
-from workbench.units import (
-    count,
-    extent,
-    quantity,
-    relative,
-    several,
-    signed,
-    span,
-    when,
-)
+from workbench.units import count, extent, quantity, relative, several, signed, span, when
 from workbench.views.shapes import program as shapes
 from workbench.views.shapes import shaped
 from workbench.views.shapes.measured import NoticeFacts

@@ -10,10 +10,7 @@ from workbench.language import N_, _
 from workbench.model import Estimate, Timing
 from workbench.units import count, factor, quantity, span, symbol, when
 from workbench.views.shapes import shaped
-from workbench.views.shapes.measured import (
-    TimeDocument,
-    TimedVersion,
-)
+from workbench.views.shapes.measured import TimeDocument, TimedVersion
 from workbench.views.sheets import Sheet, noted
 
 _Timed = TypeVar("_Timed", bound=TimedVersion)

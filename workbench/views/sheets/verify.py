@@ -11,11 +11,7 @@ from workbench.language import _, told
 from workbench.measure.sanitizer import Finding, describe
 from workbench.units import count, digits3, factor, quantity
 from workbench.views.shapes import shaped
-from workbench.views.shapes.measured import (
-    SanitizerFinding,
-    VerifiedProblem,
-    VerifyDocument,
-)
+from workbench.views.shapes.measured import SanitizerFinding, VerifiedProblem, VerifyDocument
 from workbench.views.sheets import Sheet
 
 #: Of ``--format csv``.

@@ -19,24 +19,11 @@ from rich.table import Table
 
 from workbench.analysis.aggregate import main_launch
 from workbench.analysis.compare import Comparison, Delta
-from workbench.analysis.launches import (
-    NO_PAIR,
-    KernelChange,
-    tells,
-    values_words,
-)
+from workbench.analysis.launches import NO_PAIR, KernelChange, tells, values_words
 from workbench.analysis.listing import CodeClass, CodeDiff, HunkCode
 from workbench.analysis.programs.program import KernelStep, ProgramDifference
 from workbench.analysis.programs.words import ClassRow, step_words
-from workbench.analysis.story import (
-    Step,
-    Story,
-    beyond,
-    excerpt,
-    leading,
-    source_lines,
-    telling,
-)
+from workbench.analysis.story import Step, Story, beyond, excerpt, leading, source_lines, telling
 from workbench.analysis.weight import TELLING, Scale
 from workbench.analysis.wording import Chapter, LeftOut, Row, Tie, silence, title_of
 from workbench.counters import catalog

@@ -18,13 +18,7 @@ from workbench.analysis.absent import over, plus, times, total
 from workbench.analysis.aggregate import seconds_of, weights_of
 from workbench.analysis.compare import remarks
 from workbench.analysis.launches import classes_of_launches
-from workbench.analysis.limits.headroom import (
-    Panel,
-    Way,
-    line_at,
-    panel_of_launch,
-    statement_at,
-)
+from workbench.analysis.limits.headroom import Panel, Way, line_at, panel_of_launch, statement_at
 from workbench.analysis.limits.limit import HotLine, breakdown, sampled_lines
 from workbench.analysis.naming import titles
 from workbench.analysis.opinion import Opinion, opinions

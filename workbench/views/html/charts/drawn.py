@@ -19,13 +19,7 @@ from workbench.language import N_, _
 from workbench.model import Launch, LineKey
 from workbench.views.html.page import Link, View
 from workbench.views.html.parts import CounterCell, cell, percent
-from workbench.views.sheets.memory import (
-    amount,
-    arrow,
-    flow_rows,
-    level_rows,
-    share,
-)
+from workbench.views.sheets.memory import amount, arrow, flow_rows, level_rows, share
 
 #: Side (0 is the first profile) and line of a source -> "#L39", or "" where it is not shown.
 Anchor = Callable[[int, LineKey], str]

@@ -27,13 +27,7 @@ from workbench.model import Profile
 from workbench.views.html.page import Badge, Head, Link, Tone, View, launch_page
 from workbench.views.html.pages.version import report_view
 from workbench.views.html.parts import PanelView, Tile, day, once, percent, profiled, strip_links
-from workbench.views.sheets.program import (
-    ROWS,
-    difference_sheet,
-    fold,
-    program_sheet,
-    row_names,
-)
+from workbench.views.sheets.program import ROWS, difference_sheet, fold, program_sheet, row_names
 
 # --- one program ----------------------------------------------------------------------
 
