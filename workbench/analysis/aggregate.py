@@ -450,6 +450,9 @@ def _mix(launch: Launch) -> Bag[str]:
 
 _Of = TypeVar("_Of", bound=Record)
 _Found = TypeVar("_Found")
+#: Large results are kept of as many launches as a ladder has: its own page asks for all of its
+#: steps, and their pages for each again.
+LADDER = 32
 
 
 class Recent(Generic[_Of, _Found]):

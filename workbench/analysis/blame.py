@@ -27,7 +27,7 @@ from weakref import WeakKeyDictionary
 
 from workbench import sass
 from workbench.analysis import code
-from workbench.analysis.aggregate import Recent
+from workbench.analysis.aggregate import LADDER, Recent
 from workbench.analysis.code import Producer, Slices, code_of, issues
 from workbench.counters import catalog
 from workbench.model import InstructionTable, Launch, Number, Record
@@ -172,7 +172,7 @@ def _blame(launch: Launch) -> Account:
     return _Ledger(launch, states).close()
 
 
-_recent = Recent(_blame, most=16)
+_recent = Recent(_blame, most=LADDER)
 
 
 def _costs(table: InstructionTable, operations: Sequence[SassOp]) -> list[Number]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from workbench.analysis.aggregate import Recent
+from workbench.analysis.aggregate import LADDER, Recent
 from workbench.model import InstructionTable, Launch, Number
 from workbench.sass import SassOp, parse
 
@@ -493,7 +493,7 @@ class KernelCode:
         return _slices(self, issued)
 
 
-@lru_cache(maxsize=24)
+@lru_cache(maxsize=LADDER)
 def _slices(code: KernelCode, issued: frozenset[int]) -> Slices:
     return code.slices.among(issued)
 
@@ -507,7 +507,7 @@ class _CodeText:
     operations: tuple[SassOp, ...] = field(compare=False)
 
 
-@lru_cache(maxsize=24)
+@lru_cache(maxsize=LADDER)
 def _known(named: _CodeText) -> KernelCode:
     leads = dict(named.leads)
     return KernelCode(named.operations, named.texts, leads, _labels(leads))
@@ -532,7 +532,7 @@ def _of_launch(launch: Launch) -> KernelCode:
 
 
 #: A launch's machine code; a page asks for it several times.
-code_of = Recent(_of_launch, most=16)
+code_of = Recent(_of_launch, most=LADDER)
 
 
 def forget() -> None:

@@ -15,7 +15,7 @@ from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from weakref import WeakKeyDictionary
 
-from workbench.analysis.aggregate import Recent
+from workbench.analysis.aggregate import LADDER, Recent
 from workbench.analysis.attribution import Placing
 from workbench.analysis.blame import UNITS, Account, blame_launch
 from workbench.analysis.code import Flow, KernelCode, code_of, issues
@@ -51,7 +51,7 @@ class Listing:
 listing_of = Recent(Listing, most=4)
 
 
-@lru_cache(maxsize=24)
+@lru_cache(maxsize=LADDER)
 def _live(code: KernelCode) -> list[int]:
     return live_registers(code.operations, code.flow)
 
@@ -167,7 +167,7 @@ class HunkCode(Record, frozen=True):
     launches: tuple[int, int]
 
 
-@lru_cache(maxsize=24)
+@lru_cache(maxsize=LADDER)
 def _kinds(code: KernelCode) -> tuple[list[str], list[str]]:
     """The shape of every instruction, and its role."""
     return [shape(one) for one in code.operations], [role(one) for one in code.operations]

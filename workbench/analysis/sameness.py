@@ -40,7 +40,7 @@ from functools import lru_cache
 from typing import Literal
 
 from workbench.analysis.absent import over, plus
-from workbench.analysis.aggregate import Recent, main_launch, value_of
+from workbench.analysis.aggregate import LADDER, Recent, main_launch, value_of
 from workbench.analysis.launches import side_by_side
 from workbench.analysis.limits.roofline import (
     Amounts,
@@ -332,7 +332,7 @@ def _relative(launch: Launch) -> tuple[str, ...]:
     return tuple(_ADDRESS.sub(shorten, text) for text in launch.instructions.text)
 
 
-_code = Recent(_relative, most=24)
+_code = Recent(_relative, most=LADDER)
 
 
 def _launched(launch: Launch) -> tuple[object, ...]:
