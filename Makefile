@@ -154,8 +154,9 @@ bench: $(VENV)/.demo ## Start-up, reading and report times, as ratios taken in o
 	$(BIN)/python benchmarks/many.py --profiles 100 1000
 
 vscode: ## The extension for VS Code as build/vscode/*.vsix (needs npm)
-	rm -rf build/vscode && mkdir -p build && cp -r editors/vscode build/vscode
+	rm -rf build/vscode && mkdir -p build && cp -r editors/vscode build/vscode && cp LICENSE build/vscode
 	cd build/vscode && npm install --silent --no-audit --no-fund && npx vsce package --allow-missing-repository
+	! unzip -p build/vscode/*.vsix | grep -aF -e '$(CURDIR)' -e '$(HOME)/'
 
 clean: ## Remove the virtual environment, caches and generated pages
 	rm -rf $(VENV) artifacts build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -22,8 +22,10 @@ exports.activate = async (context) => {
     "workbench",
     { command, args: ["lsp"] },
     {
-      documentSelector: [{ scheme: "file", pattern: "**/kernels/*/*.{cu,cuh,py}" }],
-      initializationOptions: { verify: settings.get("verify"), timeout: settings.get("timeout") },
+      documentSelector: [{ scheme: "file", pattern: "**/*.{cu,cuh,h,hh,hpp,inl,c,cc,cpp,cxx,py}" }],
+      initializationOptions: Object.fromEntries(
+        ["verify", "timeout", "reports"].map((name) => [name, settings.get(name)]),
+      ),
     },
   );
   await client.start();
