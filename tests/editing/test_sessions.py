@@ -17,15 +17,17 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import click
 import pytest
 
 from tests.editing.client import Client, connected
 from tests.goldens import same
 from tests.ladders import needs_compiler
+from workbench.cli import app
 from workbench.processes.starting import own_module
 from workbench.session.api import Session
 from workbench.session.asked import Selection
-from workbench.session.opened import OpenedFile, Remark, remarks
+from workbench.session.opened import Headline, OpenedFile, Remark, remarks
 
 REPO = Path(__file__).resolve().parents[2]
 V3, V4 = "kernels/sgemm/v3_padded.cu", "kernels/sgemm/v4_thread_tile.cu"
@@ -236,6 +238,33 @@ def test_the_words_of_an_error_stand_where_they_point() -> None:
         Remark("h.cuh", 5, "error: b"),
     ]
     assert remarks("it is late", "v.cu") == [Remark("v.cu", 1, "it is late")]
+
+
+def headline(root: Path, path: str, problem: str | None = None) -> Headline:
+    """What stands above the kernel of a version."""
+    file = OpenedFile(Session(root), root / path, Selection(problem=problem))
+    (found,) = file.heads(text_of(path))
+    return found
+
+
+def test_what_one_may_choose_above_a_kernel(project: Path) -> None:
+    # A version that is not recorded yet can be verified and profiled all the same.
+    (found,) = (project / "kernels" / "sgemm").glob("v1_*")
+    v1 = found.relative_to(project).as_posix()
+    new = headline(project, v1)
+    assert new.words == "v1 · nothing is recorded of it"
+    assert [words for _, words in new.commands] == [("verify", "sgemm/v1"), ("profile", "sgemm/v1")]
+    # A record of its parent that cannot be read costs the step alone.
+    parent = "profiles/h200/sgemm/v2/n1024.ncu.json.zst"
+    _cut(project / parent)
+    assert headline(project, V3).words == "v3 · 318 µs · now the L1 data stage, 91%"
+    # All is of the problem that the editor's settings name.
+    commands = dict(headline(project, V3, "n1024").commands)
+    assert commands["diff to v2"] == ("diff", "sgemm/v2", "sgemm/v3", "--problem", "n1024")
+    assert commands["verify"] == ("verify", "sgemm/v3")
+    for words in commands.values():
+        command = app.get_command(click.Context(app), words[0])
+        assert command is not None and command.make_context(words[0], list(words[1:]))
 
 
 # --- in editors --------------------------------------------------------------------------------

@@ -212,6 +212,12 @@ class OpenedFile:
             text: The text of now.
         """
         target = self.target()
+        places = kernels_in(text, self.path)
+        first = min(places.values(), default=1)
+        if target is None and self.path.endswith(VERSION_SUFFIXES) and (name := self.version()):
+            nothing = _("{version} · nothing is recorded of it")
+            said = nothing.format(version=name.rpartition("/")[2])
+            return [Headline(first, said, [(verb, (verb, name)) for verb in ("verify", "profile")])]
         if target is None or target.version is None or target.version.path != self.path:
             return []
         profile, words = target.profile, [target.label]
@@ -220,11 +226,14 @@ class OpenedFile:
         commands: Commands = [(verb, (verb, target.name)) for verb in ("verify", "profile")]
         if parent := target.version.parent:
             before = f"{self.study}/{parent}"
-            commands.append((f"diff to {parent}", ("diff", before, target.name)))
+            wish = self._selection
+            given = {"--problem": wish.problem, "--device": wish.device}
+            options = [word for pair in given.items() if pair[1] for word in pair if word]
+            commands.append((f"diff to {parent}", ("diff", before, target.name, *options)))
             try:
                 step = time_change(self._session.show(before, _alike(target)).timing, target.timing)
-            except UsageError:
-                step = None  # it is not recorded there
+            except WorkbenchError:
+                step = None  # it is not recorded there, or cannot be read
             if step is not None:
                 same = _("as fast as {parent}").format(parent=parent)
                 speed = faster(step.speedup)
@@ -236,9 +245,7 @@ class OpenedFile:
         commands.append(("open its page", ("serve", self.study)))
         longest = main_launch(profile)
         wanted = own_name(longest.kernel) if longest else ""
-        places = kernels_in(text, self.path)
-        line = places.get(wanted, min(places.values(), default=1))
-        return [Headline(line, " · ".join(words), commands)]
+        return [Headline(places.get(wanted, first), " · ".join(words), commands)]
 
     def _refuted(self, target: Target) -> Iterator[Remark]:
         version = target.version
