@@ -840,3 +840,95 @@ def test_a_size_that_is_rounded_down_in_the_file_is_not_halved_to_nothing(
     assert problem.parameters["most"] == 512
     (launch,) = resolve_launches(study, study.version("v0"), problem)
     assert launch.grid == (32, 32, 1)
+
+
+@pytest.mark.parametrize("power", ["pow(2, n)", "pow(10, 1 << 30)", "sqrt(-n)"])
+def test_powers_that_no_number_holds_are_sizes_that_cannot_be_read(
+    project: Project, power: str
+) -> None:
+    made, _ = brought(
+        project,
+        """#include <stdlib.h>
+__global__ void one(float *out) { out[blockIdx.x * 256 + threadIdx.x] = 1; }
+int main(int argc, char **argv) {
+    int n = atoi(argv[1]), size = POWER;
+    float *out;
+    cudaMalloc(&out, size * sizeof(float));
+    one<<<size / 256, 256>>>(out);
+}
+""".replace("POWER", power),
+    )
+    assert "`size` could not be read, and 1024 was put in its place" in made.notes
+
+
+STREAMS = """#include <stdlib.h>
+#define STREAMS 4
+__global__ void more(int *out, const int *in, int n, int by) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = in[i] + by;
+}
+int *h_in[STREAMS], *h_out[STREAMS], *d_in[STREAMS], *d_out[STREAMS];
+cudaStream_t stream[STREAMS];
+int n = 1 << 16;
+bool check() {
+    bool passed = true;
+    for (int j = 0; j < STREAMS; ++j)
+        for (int i = 0; i < n; ++i) passed &= (h_out[j][i] == h_in[j][i] + 5);
+    return passed;
+}
+int main() {
+    int bytes = n * sizeof(int);
+    for (int i = 0; i < STREAMS; ++i) {
+        cudaHostAlloc(&h_in[i], bytes, cudaHostAllocDefault);
+        h_out[i] = (int *)malloc(bytes);
+        cudaMalloc(&d_in[i], bytes);
+        cudaMalloc((void **)&d_out[i], bytes);
+        for (int k = 0; k < n; k++) h_in[i][k] = rand() % 50;
+    }
+    int current = 0;
+    for (int i = 0; i < 10; ++i) {
+        int next = (current + 1) % STREAMS;
+        cudaMemcpyAsync(d_in[current], h_in[current], bytes, cudaMemcpyHostToDevice, stream[next]);
+        more<<<(n + 255) / 256, 256, 0, stream[current]>>>(d_out[current], d_in[current], n, 5);
+        cudaMemcpyAsync(h_out[current], d_out[current], bytes, cudaMemcpyDeviceToHost);
+        current = next;
+    }
+    exit(check() ? 0 : 1);
+}
+"""
+
+
+def test_one_of_an_array_of_pointers_stands_for_all(project: Project) -> None:
+    made, study = brought(project, STREAMS)
+    assert not any("could not be read" in note for note in made.notes)
+    problem = study.problem("whole")
+    assert study.input_names == ("in_",)
+    assert study.outputs(problem) == {"out": ((1 << 16,), "int32")}
+    assert study.inputs(problem, np.random.default_rng(1))["in_"].max() == 49
+    (launch,) = resolve_launches(study, study.version("v0"), problem)
+    assert [each.name for each in launch.args if isinstance(each, BufferArg)] == ["out", "in_"]
+
+
+def test_a_pointer_that_cannot_be_read_is_an_array_of_an_element_a_thread(
+    project: Project,
+) -> None:
+    made, study = brought(
+        project,
+        """#include <stdlib.h>
+__global__ void scale(float *out, const float *in, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = 2 * in[i];
+}
+int main() {
+    int n = 4096;
+    Buffers made = fromAnotherFile(n);
+    scale<<<(n + 255) / 256, 256>>>(made.out(), made.in(), n);
+}
+""",
+    )
+    assert (
+        "`in` of scale could not be read: an array with an element for each thread is a guess"
+        in made.notes
+    )
+    assert study.outputs(study.problem("whole")) == {"out": ((4096,), "float32")}
+    assert study.input_names == ("in_",)

@@ -11,9 +11,9 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, zip_longest
 
-from workbench.analysis.source.amounts import Known, element, number
+from workbench.analysis.source.amounts import Known, element, number, operated
 from workbench.analysis.source.hostcode import (
     ClearSeen,
     CopySeen,
@@ -24,11 +24,7 @@ from workbench.analysis.source.hostcode import (
     Memory,
     follow,
 )
-from workbench.analysis.source.kernels import (
-    Access,
-    accesses,
-    parameters,
-)
+from workbench.analysis.source.kernels import Access, accesses, parameters
 from workbench.analysis.source.pieces import FilePiece, Pieces
 from workbench.errors import UsageError
 from workbench.study.expressions import FUNCTIONS, evaluate
@@ -96,6 +92,10 @@ def rungs_of(pieces: Pieces, kernel: str) -> list[NewVersion]:
         for named, does in _BESIDE.items():
             wanted = _kept(wanted, [_all_are(named, rung, does) for rung in wanted])
         wanted = _of_one_answer(wanted, pieces)
+    guessed: dict[str, Memory] = {}
+    for rung in wanted:
+        for launch in rung.launches:
+            _guess_arrays(launch, rung, pieces.kernels()[launch.kernel], guessed)
     wanted = _kept(wanted, [_unlike(wanted[0], rung, pieces) for rung in wanted])
     if not wanted:
         names = [kernel] if kernel else list(pieces.kernels())
@@ -108,19 +108,16 @@ def _kept(rungs: list[NewVersion], whys: list[str]) -> list[NewVersion]:
     kept = [rung for rung, why in zip(rungs, whys, strict=True) if not why]
     for rung, why in zip(rungs, whys, strict=True):
         if why and kept:
-            name = rung.launches[0].kernel
-            kept[0].notes.append(f"{why}: it is left out (`--kernel {name}` brings it alone)")
+            alone = f"`--kernel {rung.launches[0].kernel}` brings it alone"
+            kept[0].notes.append(f"{why}: it is left out ({alone})")
     return kept or rungs
 
 
 def _all_are(named: re.Pattern[str], rung: NewVersion, does: str) -> str:
     """Whether a version's kernels by their names only wake the device, or copy."""
     name = rung.launches[0].kernel
-    return f"{name} by its name only {does}" if all(map(named.match, _names(rung))) else ""
-
-
-def _names(rung: NewVersion) -> list[str]:
-    return [each.kernel for each in rung.launches]
+    all_are = all(named.match(each.kernel) for each in rung.launches)
+    return f"{name} by its name only {does}" if all_are else ""
 
 
 def _of_one_answer(rungs: list[NewVersion], pieces: Pieces) -> list[NewVersion]:
@@ -251,6 +248,28 @@ def _accessed(launch: LaunchSeen, pieces: Pieces) -> list[tuple[Memory, Access]]
     piece = pieces.kernels()[launch.kernel]
     pairs = zip(launch.arguments, accesses(piece, pieces), strict=False)
     return [(memory, access) for memory, access in pairs if isinstance(memory, Memory)]
+
+
+def _guess_arrays(
+    launch: LaunchSeen, rung: NewVersion, piece: FilePiece, guessed: dict[str, Memory]
+) -> None:
+    """Arrays in place of pointers that could not be read, of one element for each thread."""
+    for at, (value, parameter) in enumerate(zip(launch.arguments, parameters(piece), strict=False)):
+        kind = element(parameter.kind)
+        if isinstance(value, Memory) or parameter.stars != 1 or kind is None:
+            continue
+        count = number(kind[1])
+        for blocks, threads in zip_longest(launch.grid, launch.block, fillvalue=number(1)):
+            rounded = re.fullmatch(r"cdiv\((.+), (.+)\)", blocks.text)
+            whole = operated("*", blocks, threads)
+            if rounded is not None and rounded[2] == threads.text and whole is not None:
+                whole = Known(f"({rounded[1]})" if " " in rounded[1] else rounded[1], whole.value)
+            count = (whole and operated("*", count, whole)) or count
+        launch.arguments[at] = guessed.setdefault(
+            parameter.name, Memory(parameter.name, kind[0], count, device=True)
+        )
+        said = f"`{parameter.name}` of {launch.kernel} could not be read: "
+        rung.notes.append(f"{said}an array with an element for each thread is a guess")
 
 
 def _guessed(piece: FilePiece) -> NewVersion:

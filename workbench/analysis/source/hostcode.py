@@ -86,13 +86,26 @@ class Memory:
 
 @dataclass(slots=True, eq=False)
 class Variable:
-    """A pointer, an array or a vector by its name; `moved` elements behind its beginning."""
+    """A pointer, an array or a vector by its name; `moved` elements behind its beginning.
+
+    `pointers` are those of an array of pointers, by their index.
+    """
 
     name: str
     kind: str
     memory: Memory | None = None
     items: list[Value] | None = None
     moved: Known | None = None
+    pointers: dict[int, Variable] | None = None
+
+    def pointer(self, index: Value, *, new: bool) -> Variable | None:
+        """One of an array of pointers; where it is not `new`, one that is there for another."""
+        if self.pointers is None:
+            return None
+        at = index.whole if isinstance(index, Known) and index.whole is not None else 0
+        if at not in self.pointers and self.pointers and not new:
+            at = min(self.pointers)
+        return self.pointers.setdefault(at, Variable(f"{self.name}{at or ''}", self.kind))
 
 
 @dataclass(slots=True, eq=False)
@@ -761,7 +774,7 @@ class _HostWalk:
         if count is None and listed:
             count = number(len(listed))
         if "*" in self.text(shape).partition("[")[0]:  # an array of pointers
-            self.declare(name, Variable(name, kind))
+            self.declare(name, Variable(name, kind, pointers={}))
             return
         made = self._named(name, kind, _Fresh(count, counted=True))
         made.items = listed
@@ -863,7 +876,10 @@ class _HostWalk:
             pointer, index = self._pointer(argument), argument.child_by_field_name("indices")
             if isinstance(pointer, Variable) and index is not None:
                 first = index.named_children[0] if index.named_children else index
-                return self._moved(pointer, "+", self.value(first))
+                place = self.value(first)
+                if one := pointer.pointer(place, new=True):
+                    return Reference(one)
+                return self._moved(pointer, "+", place)
             return pointer
         if isinstance(found, Reference):
             return found.target
@@ -877,7 +893,11 @@ class _HostWalk:
     def _pointer(self, node: Node) -> Value:
         """The array that ``a[i]`` is an element of, at whatever place."""
         while node.type in ("subscript_expression", "parenthesized_expression"):
-            node = node.child_by_field_name("argument") or node.named_children[0]
+            above, node = node, node.child_by_field_name("argument") or node.named_children[0]
+            found = self.value(node) if node.type == "identifier" else None
+            if isinstance(found, Variable) and found.pointers is not None and above.parent:
+                inside = above.parent.type == "subscript_expression"
+                return self.value(above) if inside else found
         found = self.value(node)
         return found if isinstance(found, Variable) else None
 
@@ -927,6 +947,8 @@ class _HostWalk:
         indices = node.child_by_field_name("indices")
         index = [self.value(each) for each in indices.named_children] if indices else []
         if isinstance(base, Variable):
+            if one := base.pointer(index[0] if index else None, new=False):
+                return one
             if base.memory is not None:
                 self._read(base.memory)
             at = index[0].whole if index and isinstance(index[0], Known) else None
@@ -1015,6 +1037,13 @@ class _HostWalk:
         for each in indices.named_children if indices is not None else ():
             self.value(each)
         target = self._pointer(left) if left.type == "subscript_expression" else None
+        if isinstance(target, Variable) and target.pointers is not None and indices is not None:
+            one = target.pointer(self.value(indices.named_children[0]), new=True)
+            if isinstance(value, _Fresh) and one is not None:
+                one.memory = self._named(one.name, one.kind, value).memory
+            elif isinstance(value, Variable) and one is not None:
+                one.memory = value.memory
+            return
         if left.type == "pointer_expression":
             held = self.value(left.child_by_field_name("argument"))
             if isinstance(held, Reference):
@@ -1246,14 +1275,14 @@ class _HostWalk:
         try:
             operations: dict[str, Callable[[], float]] = {
                 "sqrt": lambda: values[0] ** 0.5,
-                "pow": lambda: values[0] ** values[1],
+                "pow": lambda: float(values[0]) ** float(values[1]),
                 "abs": lambda: abs(values[0]),
                 "floor": lambda: float(values[0] // 1),
             }
-            found = operations[name.removesuffix("f")]()
+            found = float(operations[name.removesuffix("f")]())
         except (KeyError, IndexError, OverflowError, ZeroDivisionError, TypeError):
             return None
-        return number(int(found) if float(found).is_integer() else float(found))
+        return number(int(found) if found.is_integer() else found)
 
     # --- the device --------------------------------------------------------------------
 

@@ -136,7 +136,7 @@ def _in_turn(
             known.update(event.writes)
     fresh = [m for m in dict.fromkeys(m for e in chain for m in e.writes) if m not in inputs]
     paired = _paired(fresh, events, outputs, names)
-    if paired is None or not set(names) <= set(paired.values()):
+    if not paired or not set(names) <= set(paired.values()):
         return None
     needed, kept = set(paired), list[HostWork]()
     for event in reversed(chain):
