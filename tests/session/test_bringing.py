@@ -932,3 +932,49 @@ int main() {
     )
     assert study.outputs(study.problem("whole")) == {"out": ((4096,), "float32")}
     assert study.input_names == ("in_",)
+
+
+RETURNED = """#include <vector>
+__global__ void count(const unsigned char *data, unsigned *bins, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) atomicAdd(&bins[data[i]], 1u);
+}
+std::vector<unsigned> counted(const std::vector<unsigned char> &data, int bins) {
+    std::vector<unsigned> found(bins);
+    for (size_t i = 0; i < data.size(); i++) found[data[i]]++;
+    return found;
+}
+int main() {
+    const int n = 1 << 20, BINS = 256;
+    std::vector<unsigned char> data(n);
+    for (auto &each : data) each = rand() % 256;
+    std::vector<unsigned> got(BINS);
+    unsigned char *d_data;
+    unsigned *d_bins;
+    cudaMalloc(&d_data, n);
+    cudaMalloc(&d_bins, BINS * sizeof(unsigned));
+    cudaMemset(d_bins, 0, BINS * sizeof(unsigned));
+    cudaMemcpy(d_data, data.data(), n, cudaMemcpyHostToDevice);
+    count<<<(n + 255) / 256, 256>>>(d_data, d_bins, n);
+    cudaMemcpy(got.data(), d_bins, BINS * sizeof(unsigned), cudaMemcpyDeviceToHost);
+    auto want = counted(data, BINS);
+    for (int b = 0; b < BINS; b++) if (got[b] != want[b]) return 1;
+}
+"""
+
+
+@needs_host
+def test_a_function_may_return_the_answer(project: Project) -> None:
+    made, study = brought(project, RETURNED)
+    assert "`counted`" in made.reference
+    problem = study.problem("small")
+    inputs = study.inputs(problem, np.random.default_rng(1))
+    (found,) = study.reference(problem, inputs).values()
+    np.testing.assert_array_equal(found, np.bincount(inputs["data"], minlength=256))
+
+
+def test_a_size_that_no_launch_tells_its_kernel_stays(project: Project) -> None:
+    """The bins of a histogram are as many as its data has values, whoever asks for fewer."""
+    _, study = brought(project, RETURNED)
+    assert {each.parameters["BINS"] for each in study.problems.values()} == {256}
+    assert min(each.parameters["n"] for each in study.problems.values()) < 1 << 17

@@ -302,9 +302,7 @@ class _Files(StudyPlan):
         """Sizes that no block divides, where grids are rounded up and every store has its guard."""
         sizes = " ".join(self.plain(each.count) for each in self.buffers)
         free = [
-            n
-            for n in small
-            if n not in self.fixed and re.search(rf"\b{n}\b", sizes) and small[n] > 16
+            n for n in small if self.free(n) and re.search(rf"\b{n}\b", sizes) and small[n] > 16
         ]
         launches = [launch for rung in self.rungs for launch in rung.launches]
         up = all(
@@ -313,7 +311,7 @@ class _Files(StudyPlan):
             for each in launch.grid
         )
         kernels = self.pieces.kernels()
-        others = any(n not in self.fixed and n not in free for n in small)
+        others = any(self.free(n) and n not in free for n in small)
         vector = any(re.search(r"float[24]|int[24]|128", kernels[x.kernel].text) for x in launches)
         safe = all(guarded(kernels[each.kernel]) for each in launches)
         if not free or not up or not safe or others or vector:

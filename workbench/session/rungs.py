@@ -2,6 +2,9 @@
 
 A file that chooses between kernels, or runs several on the same data, holds a ladder; kernels that
 work one after the other on each other's results are one version.
+
+It is one module because launches decide which versions there are, versions which buffers, and these
+which sizes a problem may have.
 """
 
 from __future__ import annotations
@@ -628,11 +631,18 @@ class StudyPlan:
         free = [n for n in values if n not in self.fixed and values[n] > 1 and n in sizes]
         return {n: values[n] for n in self.fixed if values[n] != self.parameters[n] and not free}
 
+    def free(self, name: str) -> bool:
+        """Whether a size may be another: kernels are told it, or inputs are drawn below it."""
+        told = [x for r in self.rungs for y in r.launches for x in (*y.grid, *y.arguments)]
+        texts = [each.expression for each in told if isinstance(each, Known)]
+        texts += [written for each in self.buffers for written in each.filled if "%" in written]
+        return name not in self.fixed and re.search(rf"\b{name}\b", " ".join(texts)) is not None
+
     def small(self) -> dict[str, int]:
         """Sizes that the emulator is quick with, each a half or a quarter … of the file's."""
         values = dict(self.parameters)
         sizes = " ".join(self.plain(each.count) for each in self.buffers)
-        free = [n for n in values if n not in self.fixed and re.search(rf"\b{n}\b", sizes)]
+        free = [n for n in values if self.free(n) and re.search(rf"\b{n}\b", sizes)]
         if any(n not in self.fixed and n not in free for n in values):
             given = [n for n in values if n not in self.fixed and n not in free]
             if any(values[n] > 1 for n in given) and self._together(given):

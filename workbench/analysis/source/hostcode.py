@@ -195,6 +195,7 @@ class HostWork:
         outside: Of a loop, the variables around it that it mentions.
         place: ``file:line``.
         result: The variable that a call's result was kept in.
+        returned: The array that a call gives.
     """
 
     node: Node
@@ -206,6 +207,7 @@ class HostWork:
     outside: dict[str, Value] = field(default_factory=dict)
     place: str = ""
     result: str = ""
+    returned: Memory | None = None
 
 
 Event = LaunchSeen | CopySeen | ClearSeen | HostWork
@@ -1164,7 +1166,8 @@ class _HostWalk:
             self.unit = self._new_unit(node, piece.names[0], given)
         result = self.enter(piece, given, types)
         self._given_back(node, piece)
-        if alone:
+        if alone and self.unit is not None:
+            self.unit.returned = result.memory if isinstance(result, Variable) else None
             self._end_unit()
         if isinstance(result, Variable) and result.memory is not None and result not in given:
             return Variable("return", result.kind, result.memory, result.items)

@@ -353,7 +353,15 @@ class _Writer:
             self._given(value, parameter)
             for parameter, value in zip(listed, self.event.arguments, strict=False)
         ]
-        return [f"{self.event.callee}({', '.join(given)});"]
+        call, returned = f"{self.event.callee}({', '.join(given)});", self.event.returned
+        if returned is None or returned not in self.filled:
+            return [call]
+        first, last = "returned.begin()", "returned.end()"
+        if not returned.vector:
+            size = self._amount(returned.count) if returned.count is not None else ""
+            self.failed = self.failed or not size
+            first, last = "returned", f"returned + {size}"
+        return [f"auto returned = {call}", f"std::copy({first}, {last}, {self._array(returned)});"]
 
     def _given(self, value: Value, parameter: Formal) -> str:
         if isinstance(value, Variable):
