@@ -59,7 +59,7 @@ class UnfitError(KernelError):
 
 
 class HangError(KernelError):
-    """The kernel did not end in the time that it was given."""
+    """The kernel did not end in the time, or with the memory, that it was given."""
 
 
 class DataError(WorkbenchError):

@@ -13,12 +13,14 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
+import ptxemu
 from tests.engines.stand_ins import THERE, VERSION, Cli
 from workbench.compile.build import compile_error
 from workbench.disk.writing import append_file
 from workbench.engines import Subject, Verdict
+from workbench.engines.emulated.emulation import in_our_words
 from workbench.engines.emulated.engine import EmulatorEngine
-from workbench.errors import HangError, MissingError, WorkbenchError
+from workbench.errors import MissingError, WorkbenchError
 from workbench.measure.experiment import Experiment
 from workbench.model import Problem
 from workbench.project import Project
@@ -232,7 +234,9 @@ def test_a_problem_that_takes_the_emulator_too_long_is_not_tried_with_every_choi
         _: object,
     ) -> None:
         asked.append(subjects[0].version.id)
-        tell(0, Verdict(subjects[0].problem, None, HangError("it takes too long", "Wait.")))
+        with pytest.raises(WorkbenchError) as given_up, in_our_words():
+            raise ptxemu.ResourceError("it did not end within 20 s", "Wait.")
+        tell(0, Verdict(subjects[0].problem, None, given_up.value))
 
     monkeypatch.setattr(EmulatorEngine, "verify", too_long)
     monkeypatch.setattr(Sieve, "_counted", lambda _sieve, trial, *_: trial)

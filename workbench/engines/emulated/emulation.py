@@ -38,7 +38,13 @@ from workbench.engines.host.buffers import (
 )
 from workbench.engines.host.failures import describe_check
 from workbench.engines.host.job import Check
-from workbench.errors import DataError, InconclusiveError, KernelError, UsageError
+from workbench.errors import (
+    DataError,
+    HangError,
+    InconclusiveError,
+    KernelError,
+    UsageError,
+)
 from workbench.model import Build
 from workbench.processes.bounds import Deadline, sharing
 from workbench.study.launches import (
@@ -86,6 +92,7 @@ def in_our_words() -> Iterator[None]:
     Raises:
         UsageError: the launch does not fit the kernel.
         InconclusiveError: the kernel needs what the emulator does not have, and may be right.
+        HangError: time or memory was over, which says nothing of the kernel.
         KernelError: everything else that a kernel does or needs.
     """
     try:
@@ -94,7 +101,11 @@ def in_our_words() -> Iterator[None]:
         hint = error.hint
         for theirs, ours in _OURS.items():
             hint = hint.replace(theirs, ours)
-        kinds = ((ptxemu.LaunchError, UsageError), (ptxemu.Unsupported, InconclusiveError))
+        kinds = (
+            (ptxemu.LaunchError, UsageError),
+            (ptxemu.Unsupported, InconclusiveError),
+            (ptxemu.ResourceError, HangError),
+        )
         kind = next((ours for theirs, ours in kinds if isinstance(error, theirs)), KernelError)
         raise kind(error.message, hint) from error
 
