@@ -188,7 +188,7 @@ class Tuner:
         sieve = Sieve(self._runner, space, self._options, self._arch, counting)
         search = self._search(space, whole)
         say = self._display.say
-        many = sum(1 for _ in space.every()) if whole else space.size
+        many = sum(1 for _ in space.every()) if space.size <= _COUNTED else space.size
         what = f"{several(many, 'choice')} of {space.words}"
         how = "all of them" if whole else "as Optuna's TPE proposes them"
         say(f"tune {self._version.id} on {space.problem.name}: {what}; {how}")

@@ -75,7 +75,8 @@ class Sieve:
         self, runner: Experiment, space: Space, options: RunOptions, arch: str, until: float
     ) -> None:
         self._runner, self._space, self._until = runner, space, until
-        short = replace(options, arch=arch, seed=runner.engine.seed, limit=Deadline(EMULATOR_S))
+        part = max(1.0, min(EMULATOR_S, (until - time.monotonic()) / 4))
+        short = replace(options, arch=arch, seed=runner.engine.seed, limit=Deadline(part))
         self._emulator = EmulatorEngine(runner.project, short)
         self._smaller: Problem | None = None  # that choices are counted on, if not their own
         self._slow = False  # the smallest problem takes the emulator too long
