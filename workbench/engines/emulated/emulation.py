@@ -38,13 +38,7 @@ from workbench.engines.host.buffers import (
 )
 from workbench.engines.host.failures import describe_check
 from workbench.engines.host.job import Check
-from workbench.errors import (
-    DataError,
-    HangError,
-    InconclusiveError,
-    KernelError,
-    UsageError,
-)
+from workbench.errors import DataError, HangError, InconclusiveError, KernelError, UsageError
 from workbench.model import Build
 from workbench.processes.bounds import Deadline, sharing
 from workbench.study.launches import (
@@ -101,12 +95,9 @@ def in_our_words() -> Iterator[None]:
         hint = error.hint
         for theirs, ours in _OURS.items():
             hint = hint.replace(theirs, ours)
-        kinds = (
-            (ptxemu.LaunchError, UsageError),
-            (ptxemu.Unsupported, InconclusiveError),
-            (ptxemu.ResourceError, HangError),
-        )
-        kind = next((ours for theirs, ours in kinds if isinstance(error, theirs)), KernelError)
+        other = HangError if isinstance(error, ptxemu.ResourceError) else KernelError
+        kinds = ((ptxemu.LaunchError, UsageError), (ptxemu.Unsupported, InconclusiveError))
+        kind = next((ours for theirs, ours in kinds if isinstance(error, theirs)), other)
         raise kind(error.message, hint) from error
 
 
