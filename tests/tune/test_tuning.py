@@ -58,7 +58,9 @@ def tuned(project: Project, cli: Cli) -> Callable[..., tuple[int, dict[str, Any]
     (project.kernels / "double" / "v1_tuned.cu").write_text(text)
 
     def run(*words: str) -> tuple[int, dict[str, Any], str]:
-        code, out, err = cli("tune", "v1", "--seed", "1", *THERE, *words, "--format", "json")
+        manner = () if "--profile" in words else ("--no-profile",)
+        asked = ("tune", "v1", "--seed", "1", *THERE, *manner, *words)
+        code, out, err = cli(*asked, "--format", "json")
         return code, json.loads(out)["tunings"][0] if out else {}, err
 
     return run
@@ -304,3 +306,84 @@ def test_what_is_killed_in_the_middle_goes_on(
     before = kept(project)
     assert before.ended == "interrupted"
     assert before.fates == {"timed": 1, "not compiled": 3}
+
+
+# --- winner and runner-up, profiled --------------------------------------------------------------
+
+
+@pytest.fixture
+def h200(monkeypatch: pytest.MonkeyPatch, ncu_on_path: None) -> None:
+    """The stand-in for the GPU is called as in the report that the one for ncu writes."""
+    monkeypatch.setenv("FAKE_NAMES", '{"": "NVIDIA H200"}')
+
+
+def profiles(project: Project) -> dict[str, float]:
+    """Choice -> when its profile was written."""
+    found = project.profiles.glob("h200/double/tuned/v1/*/n1000.ncu.json.zst")
+    return {path.parent.name: path.stat().st_mtime_ns for path in found}
+
+
+@pytest.mark.usefixtures("h200")
+def test_winner_and_runner_up_are_profiled_and_their_step_is_told(
+    project: Project, tuned: Callable[..., Any], cli: Cli
+) -> None:
+    code, found, err = tuned("--profile")
+    assert code == 0 and "note:" not in err, err
+    (step,) = found["steps"]
+    sides = step["old"], step["new"]
+    assert [each["label"] for each in sides] == ["WORK=2", "WORK=1"]
+    assert [each["version"] for each in sides] == ["v1@2-plain", "v1@1-plain"]
+    assert 1.8 < step["time"]["speedup"] < 2.2 and step["sentence"]
+    assert step["comparable"] and step["warnings"] == ["the sources are the same"]
+    before = profiles(project)
+    assert set(before) == {"1-plain", "2-plain"}
+    code, out, err = cli("tune", "v1", "--seed", "1", *THERE)
+    assert code == 0 and "from the runner-up to the winner on n1000" in out, err
+    assert step["sentence"].split()[0] in out
+    assert profiles(project) == before  # of the same sources: not taken again
+
+
+@pytest.mark.usefixtures("h200")
+def test_profiles_of_other_choices_and_other_sources_are_not_kept(
+    project: Project, tuned: Callable[..., Any]
+) -> None:
+    tuned("--profile")
+    (project.profiles / "h200/double/tuned/v1/7-plain").mkdir()
+    for each in project.profiles.glob("h200/double/tuned/v1/1-plain/*.zst"):
+        other = each.parent.with_name("7-plain") / each.name
+        other.write_bytes(each.read_bytes())
+    before = profiles(project)
+    tuned("--profile")
+    assert profiles(project) == {name: before[name] for name in ("1-plain", "2-plain")}
+    version = project.kernels / "double" / "v1_tuned.cu"
+    version.write_text(version.read_text().replace("// WORK MODE", "// WORK MODE, changed"))
+    code, found, err = tuned()
+    assert code == 0 and not profiles(project) and found["steps"] == [], err
+
+
+@pytest.mark.usefixtures("h200")
+@pytest.mark.parametrize(
+    ("manner", "says"), [("perm", "counters"), ("silent", "report"), ("wrapper", "ncu")]
+)
+def test_where_ncu_refuses_the_tuning_stands(
+    project: Project,
+    tuned: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    manner: str,
+    says: str,
+) -> None:
+    monkeypatch.setenv("FAKE_NCU", manner)
+    code, found, err = tuned("--profile")
+    assert code == 0 and found["winners"] and found["steps"] == []
+    note = err[err.index("note: winner and runner-up of v1 are not profiled") :]
+    assert says in note and "the tuning, which stands" in note
+    assert not profiles(project)
+
+
+def test_a_profile_of_another_device_is_not_kept(
+    project: Project, tuned: Callable[..., Any], ncu_on_path: None
+) -> None:
+    code, found, err = tuned("--profile")
+    assert code == 0 and found["steps"] == []
+    assert "v1 was tuned on stand-in-1; the profiler's is h200" in err
+    assert not list(project.profiles.glob("*/double/tuned/v1/*/*"))

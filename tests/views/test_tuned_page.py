@@ -176,6 +176,28 @@ def test_only_what_a_tuning_changes_is_written_again_and_its_end_is_the_pages(
     assert not list((root / "reports").rglob("*.tuned.html"))
 
 
+def test_the_step_from_the_runner_up_is_told_where_both_were_profiled(tmp_path: Path) -> None:
+    root = site(tmp_path)
+    store = Store(root / "profiles")
+    profile = next(iter(store.profiles(version="v2")))
+    begun = replace(BEGUN, gpu=profile.device.slug, problems=(profile.problem,))
+    kept = [replace(each, problem=profile.problem) for each in trials() if each.problem == "n1024"]
+    keep(root / "profiles", begun, kept)
+    build(root)
+    (path,) = (root / "reports").rglob("v2.tuned.html")
+    assert "Why it wins" not in Page(path).text
+    for choice in ("v2@32-4", "v2@16-4"):
+        at = store.save(replace(profile, version=choice))
+        assert at.parent.parent.name == "v2" and at.parent.parent.parent.name == "tuned"
+    assert build(root).pages.written == 1
+    text = Page(path).text
+    assert "Why it wins" in text and "TILE=16" in text and "1.10×" in text
+    assert [each.version for each in store.find(study="demo")] == ["v0", "v2"]  # no versions
+    at.write_bytes(b"no profile")
+    assert build(root).pages.written == 1
+    assert "Why it wins" not in Page(path).text and "damaged" in Page(path).text
+
+
 def test_a_damaged_tuning_is_told_on_the_ladders_page(tmp_path: Path) -> None:
     root = site(tmp_path)
     profile = next(iter(Store(root / "profiles").profiles(version="v2")))

@@ -22,6 +22,7 @@ from workbench.views.text.door import say
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
+    from workbench.ladder.tuned import Steps
     from workbench.tune.record import Tuning
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -71,6 +72,13 @@ class Seconds(click.ParamType[float]):
     help="Time for a version, compiling included.",
 )
 @click.option("--restart", is_flag=True, help="Begin anew, whatever is kept of earlier runs.")
+@click.option(
+    "--profile/--no-profile",
+    "profiled",
+    default=True,
+    show_default=True,
+    help="Profile the winner and the runner-up, and tell by counters what lies between them.",
+)
 @local_run_options
 @format_option
 def command(
@@ -80,6 +88,7 @@ def command(
     engine: str,
     budget_s: float,
     restart: bool,
+    profiled: bool,
     run: RunOptions,
     format_: str,
 ) -> None:
@@ -92,13 +101,14 @@ def command(
     """
     progress = Progress()
 
-    def show(name: str, found: list[Tuning]) -> None:
+    def show(name: str, found: list[Tuning], steps: list[Steps]) -> None:
         progress.clear()
-        print_sheet(tune_sheet(name, found), format_)
+        print_sheet(tune_sheet(name, found, steps), format_)
         if format_ in ("table", "markdown"):
-            for sheet in (sheet for tuning in found for sheet in told_sheets(tuning)):
-                say("")
-                print_sheet(sheet, format_)
+            for tuning, own in zip(found, steps, strict=True):
+                for sheet in told_sheets(tuning, own):
+                    say("")
+                    print_sheet(sheet, format_)
 
     named = Named(versions=versions, study=study)
-    tune(named, problems, engine, run, progress, TuneManner(budget_s, restart), show)
+    tune(named, problems, engine, run, progress, TuneManner(budget_s, restart, profiled), show)

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from workbench.engines import Engine, RunOptions, silent
 from workbench.engines.choice import choose, on_gpus
-from workbench.errors import KernelError, UsageError
+from workbench.errors import KernelError, UsageError, WorkbenchError
+from workbench.ladder.tuned import Steps, tuned_steps
 from workbench.measure.experiment import Display
 from workbench.measure.plan import chosen
 from workbench.processes.bounds import Deadline
@@ -17,16 +18,21 @@ from workbench.project import Project
 from workbench.session.measuring import VersionRuns
 from workbench.session.targets import Named
 from workbench.specs import Version
+from workbench.store import Store
 from workbench.tune.record import Tuning
-from workbench.tune.running import HANG_S, TunePlan, Tuner
+from workbench.tune.running import HANG_S, TunePlan, Tuner, profile_sides
 from workbench.tune.space import Space
 
 
 class TuneManner(NamedTuple):
-    """How long each version is tuned, in seconds, and whether what is kept is thrown away."""
+    """How long each version is tuned, in seconds, and whether what is kept is thrown away.
+
+    `profile`: winner and runner-up are profiled afterwards.
+    """
 
     budget_s: float
     restart: bool = False
+    profile: bool = True
 
 
 def tune(
@@ -36,7 +42,7 @@ def tune(
     run: RunOptions,
     display: Display,
     manner: TuneManner,
-    show: Callable[[str, list[Tuning]], None],
+    show: Callable[[str, list[Tuning], list[Steps]], None],
 ) -> None:
     """Tune versions one after another, and keep every trial as it ends.
 
@@ -47,7 +53,8 @@ def tune(
         run: Where and how.
         display: Who is told how far it is.
         manner: How long, and on what of earlier runs.
-        show: Called with the study's name and what was found.
+        show: Called with the study's name and what was found: tunings, and the steps of each from
+            runner-up to winner.
 
     Raises:
         UsageError: a version without ``[tune]``, an unknown problem.
@@ -75,8 +82,11 @@ def tune(
             done = Tuner(runs.runner(taken), version, run, display).tune(plan)
             found.append(done)
             _need_winner(version, done)
+            if manner.profile:
+                _profile(runs, taken, version, done)
     if found:
-        show(study.name, found)
+        store = Store.of(project)
+        show(study.name, found, [tuned_steps(store, each, display.say) for each in found])
     runs.failures.finish()
 
 
@@ -95,6 +105,21 @@ def _engine(project: Project, wanted: str, run: RunOptions, display: Display) ->
     name = "emulator, which ranks by counts and knows no times" if not taken.times else "gpu"
     display.say(f"engine: {name}")
     return taken
+
+
+def _profile(runs: VersionRuns, taken: Engine, version: Version, done: Tuning) -> None:
+    """Profile winner and runner-up; a tuning stands where that cannot be."""
+    say, options = runs.display.say, replace(runs.options, seed=taken.seed, gpus="")
+    wanted = "gpu" if done.engine == "gpu" else "emulator"
+    say(f"profile winner and runner-up of {version.id}")
+    try:
+        profiler = choose(wanted, runs.project, options, silent, profiling=True)
+        profile_sides(runs.runner(profiler), version, done)
+    except WorkbenchError as error:
+        say(
+            f"note: winner and runner-up of {version.id} are not profiled, so no counters explain "
+            f"the tuning, which stands: {error.message}. {error.hint}"
+        )
 
 
 def _need_winner(version: Version, done: Tuning) -> None:

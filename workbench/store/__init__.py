@@ -6,6 +6,10 @@ Layout below the root (``profiles/`` of a project)::
     <device>/<study>/<version>/<problem>.<engine>.ncu-rep.zst   the raw report beside it
     <device>/<study>/<version>/<problem>.time.json.zst          the timing
 
+The choices of a tuned version (``v3@32-4``) lie beside its tuning, and are no versions of a study::
+
+    <device>/<study>/tuned/v3/32-4/<problem>.<engine>.json.zst
+
 What is in a file is the matter of `workbench.store.codec`; that nothing is lost while
 it is written, of `workbench.disk`.
 """
@@ -30,6 +34,8 @@ from workbench.store.codec import decode, decode_totals, encode, pack_raw
 _SUFFIX, _RAW_SUFFIX = ".json.zst", ".ncu-rep.zst"
 _ENGINES: tuple[EngineName, ...] = ("ncu", "emulator")
 _TIME: Literal["time"] = "time"
+#: The folder of a study's tunings, beside those of its versions.
+TUNED = "tuned"
 #: What a file's name says of it.
 _KINDS: dict[str, EngineName | Literal["time"]] = {kind: kind for kind in (*_ENGINES, _TIME)}
 #: Longest file name that every common file system takes, less room for our suffixes.
@@ -151,12 +157,11 @@ class Store:
     # --- paths ----------------------------------------------------------------
 
     def _folder(self, device: str, study: str, version: str) -> Path:
-        return (
-            self.root
-            / component(device, "device")
-            / component(study, "study")
-            / component(version, "version")
-        )
+        home = self.root / component(device, "device") / component(study, "study")
+        version, tuned, choice = version.partition("@")
+        if tuned:
+            return home / TUNED / component(version, "version") / component(choice, "choice")
+        return home / component(version, "version")
 
     def profile_path(self, profile: Profile) -> Path:
         """Where `profile` is (to be) kept.
@@ -164,8 +169,19 @@ class Store:
         Raises:
             UsageError: study, version or problem is empty or too long.
         """
-        folder = self._folder(profile.device.slug, profile.study, profile.version)
-        return folder / f"{component(profile.problem, 'problem')}.{profile.engine}{_SUFFIX}"
+        names = profile.device.slug, profile.study, profile.version, profile.problem
+        return self.path_of(*names, profile.engine)
+
+    def path_of(
+        self, device: str, study: str, version: str, problem: str, engine: EngineName
+    ) -> Path:
+        """Where a profile is (to be) kept, of a version or of a choice of a tuned one.
+
+        Raises:
+            UsageError: a name is empty or too long.
+        """
+        folder = self._folder(device, study, version)
+        return folder / f"{component(problem, 'problem')}.{engine}{_SUFFIX}"
 
     def raw_report(self, entry: Entry) -> Path | None:
         """The raw ``.ncu-rep.zst`` kept beside a profile, or None."""

@@ -3,6 +3,7 @@
 Layout below the root (``profiles/`` of a project)::
 
     <device>/<study>/tuned/<version>/<engine>.jsonl
+    <device>/<study>/tuned/<version>/<values>/      profiles of a winner or a runner-up
 
 A file is lines of JSON that are only ever added to: what a run began with (`TuningBegun`), a
 `Trial` each as it ends, and how the run ended (`TuningEnded`). So whatever kills the program costs
@@ -15,7 +16,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+import re
+import zlib
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -24,10 +27,11 @@ import msgspec
 
 from workbench.disk.limits import RECORD, read_regular
 from workbench.disk.lock import locked
-from workbench.disk.writing import append_file, replace_file
+from workbench.disk.writing import append_file, remove_file, replace_file
 from workbench.errors import DataError, MissingError
-from workbench.model import Record
-from workbench.store import component
+from workbench.model import EngineName, Record
+from workbench.store import TUNED, Store, component
+from workbench.study.frontmatter import define_text
 
 #: A parameter's value: of a define, or a block's shape as ``32x8``.
 Value = int | float | str | bool
@@ -55,9 +59,9 @@ TuningEngine = Literal["gpu", "emulator"]
 Reason = Literal["space", "converged", "budget", "interrupted", "failed"]
 
 FORMAT, SCHEMA = "workbench-tuning", 1
-#: The folder of a study's tunings, beside those of its versions.
-TUNED = "tuned"
 _LOCK_S = 1.0
+#: What a choice is called behind its version's name, unless it is too long or odd for a file.
+_PLAIN = re.compile(r"[\w+-][\w.+-]{0,59}\Z", re.ASCII)
 
 
 class Trial(Record, frozen=True):
@@ -175,6 +179,34 @@ class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
         key = key_of(self.default), problem
         return next((each for each in self.trials if each.key == key), None)
 
+    def runner_up(self, problem: str) -> Trial | None:
+        """The next best on a problem: timed to the end, or else the fastest that was dropped."""
+        if rest := self.ranked(problem)[1:]:
+            return rest[0]
+        dropped = [each for each in self.of(problem) if each.fate == "dropped" and each.median_s]
+        return min(dropped, key=_rank, default=None)
+
+    def choice(self, values: Values) -> str:
+        """What a choice is called: ``v3@32-4``."""
+        return choice_name(self.version, self.parameters, values)
+
+    def sides(self, store: Store, problem: str) -> list[tuple[Trial, Path]]:
+        """A problem's winner and runner-up, each with where its profile is (to be) kept.
+
+        None where there are not both: there is nothing to compare.
+        """
+        both = self.winners.get(problem), self.runner_up(problem)
+        engine: EngineName = "ncu" if self.engine == "gpu" else "emulator"
+        found = [
+            (
+                each,
+                store.path_of(self.gpu, self.study, self.choice(each.values), problem, engine),
+            )
+            for each in both
+            if each is not None
+        ]
+        return found if len(found) == len(both) else []
+
     @property
     def winners(self) -> dict[str, Trial]:
         """Problem -> its best trial; a problem without any is not there."""
@@ -197,6 +229,14 @@ class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
 def key_of(values: Values) -> str:
     """Values as one word, the same whatever order they are in: ``TILE=32,UNROLL=4``."""
     return ",".join(f"{name}={values[name]}" for name in sorted(values))
+
+
+def choice_name(version: str, parameters: Iterable[str], values: Values) -> str:
+    """What a choice of a version's values is called, short and fit for a file: ``v3@32-4``."""
+    shown = "-".join(define_text(values[name]) for name in parameters)
+    if not _PLAIN.match(shown):
+        shown = f"{zlib.crc32(key_of(values).encode()):08x}"
+    return f"{version}@{shown}"
 
 
 def _rank(trial: Trial) -> tuple[float, float, str]:
@@ -282,9 +322,22 @@ def writing(
             append_file(root, name, line)
             lines.append(_TuningLine(begun=begun))
         else:
+            forget_profiles(root, begun)
             replace_file(root, name, line, durable=True)
             lines, torn = [_TuningLine(begun=begun)], False
         yield TuningLog(root, name), _tuning(lines, torn, root / name)
+
+
+def forget_profiles(root: Path, begun: TuningBegun, but: Collection[Path] = ()) -> None:
+    """Remove the profiles that are kept beside a tuning, and raw reports, but those at `but`.
+
+    Raises:
+        DataError: a link stands on the way.
+    """
+    keep = {path.with_name(path.name.partition(".")[0]) for path in but}
+    for path in (root / _folder(begun.gpu, begun.study, begun.version)).glob("*/*.zst"):
+        if path.with_name(path.name.partition(".")[0]) not in keep:
+            remove_file(root, path.relative_to(root).as_posix())
 
 
 def load(path: Path) -> Tuning:

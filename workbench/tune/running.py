@@ -13,22 +13,20 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from workbench.analysis.timing import median_interval, minimum_samples
-from workbench.engines import RunOptions, now
+from workbench.engines import ProfileOptions, RunOptions, now
 from workbench.engines.emulated.engine import DEFAULT_ARCH
 from workbench.engines.emulated.record import device_of
 from workbench.engines.gpu.race import DRIFT
 from workbench.engines.host.crew import Ending
 from workbench.engines.host.job import TimeOptions
 from workbench.engines.ncu.engine import GpuEngine
-from workbench.errors import (
-    HangError,
-    WorkbenchError,
-)
+from workbench.errors import DataError, HangError, MissingError, WorkbenchError
 from workbench.measure.experiment import Display, Experiment
 from workbench.measure.plan import Combination
 from workbench.model import Problem
@@ -42,6 +40,7 @@ from workbench.tune.record import (
     TuningBegun,
     TuningEnded,
     Values,
+    forget_profiles,
     key_of,
     load,
     path_of,
@@ -438,6 +437,50 @@ def _a_round(space: Space) -> int:
         return _TOGETHER
     many = sum(1 for _ in itertools.islice(space.every(), _TENTH * _TOGETHER))
     return min(_TOGETHER, max(_FEW, many // _TENTH))
+
+
+def profile_sides(runner: Experiment, version: Version, tuning: Tuning) -> None:
+    """Profile winner and runner-up of each problem, so that counters tell the step between them.
+
+    What is kept of the same two choices and sources stays; that of others is removed.
+
+    Args:
+        runner: Runs versions of the study under an engine that profiles.
+        version: What was tuned.
+        tuning: How; its sources are the version's.
+
+    Raises:
+        KernelError, MissingError, UsageError, DataError: the first that cannot be profiled.
+    """
+    store, kept = runner.store, list[Path]()
+    for name in tuning.winners:
+        space = Space(runner.study, version, runner.study.problem(name))
+        sides = [(space.candidate(each.values), path) for each, path in tuning.sides(store, name)]
+        kept += [path for _, path in sides]
+        if all(_profiled(runner, *each) for each in sides):
+            continue
+        for each, _ in sides:  # both of them, on the same inputs
+            subject = runner.subject(*Combination.of(runner.study, each, space.problem))
+            profile, raw = runner.engine.profile(subject, ProfileOptions())
+            if profile.device.slug != tuning.gpu:
+                raise MissingError(
+                    f"{version.id} was tuned on {tuning.gpu}; the profiler's is "
+                    f"{profile.device.slug}",
+                    "Profile on the same device.",
+                )
+            store.save(profile, raw)
+    forget_profiles(store.root, tuning, kept)
+
+
+def _profiled(runner: Experiment, candidate: Version, path: Path) -> bool:
+    """Whether a profile of a choice, as its sources are now, is kept."""
+    if not path.is_file():
+        return False
+    try:
+        known = runner.store.totals(path).source_hash
+    except DataError:
+        return False  # it is taken anew
+    return known == source_hash(runner.project, candidate)
 
 
 class _Patience:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
-import zlib
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
@@ -18,10 +16,7 @@ from workbench.study.expressions import Key
 from workbench.study.folder import Study
 from workbench.study.frontmatter import define_text
 from workbench.study.launches import BLOCK_NAMES
-from workbench.tune.record import Value, Values, key_of
-
-#: What a candidate is called behind its version's name, unless it is too long or odd for a file.
-_PLAIN = re.compile(r"[\w.+-]{1,60}\Z", re.ASCII)
+from workbench.tune.record import Value, Values, choice_name
 
 
 class Space:
@@ -85,10 +80,8 @@ class Space:
 
     def candidate(self, values: Values) -> Version:
         """The version that a choice makes; the default makes one as any other does."""
-        shown = "-".join(define_text(values[name]) for name in self.parameters)
-        if not _PLAIN.match(shown):
-            shown = f"{zlib.crc32(key_of(values).encode()):08x}"
-        return replace(with_values(self.version, values), id=f"{self.version.id}@{shown}")
+        name = choice_name(self.version.id, self.parameters, values)
+        return replace(with_values(self.version, values), id=name)
 
 
 def with_values(version: Version, values: Values) -> Version:

@@ -208,7 +208,14 @@ class LadderKeys:
             for (version, kind), path in sorted(files.items())
             if kind in ("ncu", "time")
         ]
-        self._tuned = {path: site.content(path) for path in ladder.tunings}
+        self._tuned = {
+            path: [
+                site.content(each)
+                for each in (path, *(at for _, at in tuning.sides(ladder.store, ladder.problem)))
+                if each.is_file()
+            ]
+            for path, tuning in ladder.tunings.items()
+        }
         pages, folder = site.pages(f"{LADDERS}:{ladder.name}"), ladder_folder(ladder)
         kept = {
             (rung.id, engine): pages.get(f"{folder}/{version_page(rung.id, engine)}")
@@ -256,7 +263,7 @@ class LadderKeys:
         return self._key(whole, list(self._files.items()), self._times, pairs, tuned)
 
     def of_tuned(self, path: Path) -> str:
-        """Over the head, and the tuning."""
+        """Over the head, the tuning, and what was profiled of it."""
         ladder = self._ladder
         return self._key(tuned_head(ladder, ladder.tunings[path]), self._tuned[path])
 
@@ -411,7 +418,7 @@ def _render_ladder(
 def _render_tuned(ladder: Ladder, tuning: Tuning, path: str) -> Rendered:
     from workbench.views.html.pages.tuned import render_tuned
 
-    return render_tuned(path, tuning, ladder.problem, tuned_head(ladder, tuning))
+    return render_tuned(path, ladder, tuning, tuned_head(ladder, tuning))
 
 
 def _render_version(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from workbench.analysis.tuned import Cliff, Effect, Effects, ValueCost, WrongChoice
 from workbench.tune.record import Value, Values
 from workbench.views.shapes import Document
+from workbench.views.shapes.step import StepDocument
 
 
 class TuneTrial(Document, frozen=True):
@@ -62,7 +63,10 @@ class TuneWrongChoice(Document, WrongChoice, frozen=True):
 
 
 class TunedVersion(Document, frozen=True):
-    """A version's tuning: all of its trials, and the best of each problem."""
+    """A version's tuning: all of its trials, and the best of each problem.
+
+    `steps` are from the runner-up to the winner, where both were profiled.
+    """
 
     version: str
     device: str
@@ -85,6 +89,7 @@ class TunedVersion(Document, frozen=True):
     effects: list[TuneEffects]
     cliffs: list[TuneCliff]
     wrong_choices: list[TuneWrongChoice]
+    steps: list[StepDocument]
 
 
 class TuneDocument(Document, frozen=True):

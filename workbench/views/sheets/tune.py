@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from workbench.analysis.story import Step
 from workbench.analysis.tuned import cliffs, effects, score, wrong_choices
 from workbench.tune.record import Trial, Tuning
 from workbench.units import count, factor, quantity, several
@@ -11,6 +12,7 @@ from workbench.views.shapes import shaped
 from workbench.views.shapes.tuned import TuneDocument, TunedVersion, TuneTrial, TuneWinner
 from workbench.views.sheets import Sheet
 from workbench.views.sheets.tuned import choice
+from workbench.views.text.documents import step_of
 
 _ENDED = {
     "space": "all of the space was tried",
@@ -36,25 +38,15 @@ def _times(tuning: Tuning, other: Trial | None, best: Trial) -> float | None:
     return above / below if above and below else None
 
 
-def _podium(tuning: Tuning, problem: str) -> tuple[Trial, Trial | None, Trial | None]:
-    """The best choice, the next best, and the version's own values, as far as there are any.
-
-    The next best is of those that were not dropped, or else the fastest of the dropped ones.
-    """
-    best, *rest = tuning.ranked(problem)
-    dropped = [each for each in tuning.of(problem) if each.fate == "dropped" and each.median_s]
-    rest += sorted(dropped, key=lambda each: each.median_s or 0.0)
-    return best, rest[0] if rest else None, tuning.default_trial(problem)
-
-
 def _winner(tuning: Tuning, problem: str) -> TuneWinner:
-    best, second, default = _podium(tuning, problem)
+    best, runner_up = tuning.ranked(problem)[0], tuning.runner_up(problem)
+    default = tuning.default_trial(problem)
     return TuneWinner(
         problem=problem,
         best=_trial(best),
         default=_trial(default) if default else None,
         times_default=_times(tuning, default, best),
-        runner_up=_trial(second) if second else None,
+        runner_up=_trial(runner_up) if runner_up else None,
     )
 
 
@@ -63,7 +55,7 @@ def _trial(trial: Trial) -> TuneTrial:
 
 
 def _cells(tuning: Tuning, winner: TuneWinner) -> dict[str, str]:
-    best, second, __ = _podium(tuning, winner.problem)
+    best, second = tuning.ranked(winner.problem)[0], tuning.runner_up(winner.problem)
     slower = _times(tuning, second, best)
     gpu, half = tuning.engine == "gpu", ""
     if best.low_s is not None and best.high_s is not None and best.median_s:
@@ -121,10 +113,16 @@ def _notes(tuning: Tuning) -> list[str]:
     return notes
 
 
-def tune_sheet(study: str, tunings: Sequence[Tuning]) -> Sheet:
-    """The table of ``workbench tune``: of at least one tuning, all of one study and engine."""
+def tune_sheet(study: str, tunings: Sequence[Tuning], steps: Sequence[Mapping[str, Step]]) -> Sheet:
+    """The table of ``workbench tune``.
+
+    Args:
+        study: The study's name.
+        tunings: At least one, of one study and engine.
+        steps: Of each, from the runner-up to the winner, by problem.
+    """
     rows, raw, documents, notes = [], [], [], list[str]()
-    for tuning in tunings:
+    for tuning, own in zip(tunings, steps, strict=True):
         winners = [_winner(tuning, name) for name in tuning.problems if name in tuning.winners]
         rows += [_cells(tuning, each) for each in winners]
         raw += [_flat(tuning, trial) for trial in tuning.trials]
@@ -139,6 +137,7 @@ def tune_sheet(study: str, tunings: Sequence[Tuning]) -> Sheet:
                 effects=[effects(tuning, problem) for problem in tuning.winners],
                 cliffs=[each for problem in tuning.winners for each in cliffs(tuning, problem)],
                 wrong_choices=wrong_choices(tuning),
+                steps=[step_of(each.comparison, each.story) for each in own.values()],
             )
         )
         notes += _notes(tuning)

@@ -5,16 +5,19 @@ A page and a terminal print the same rows, and decide nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
+from workbench.analysis.story import Step, telling
 from workbench.analysis.tuned import Cliff, Effect, cliffs, effects, score, wrong_choices
 from workbench.language import _
 from workbench.tune.record import Trial, Tuning, Values
 from workbench.units import factor, quantity, several
 from workbench.views.sheets import Sheet
 
-#: Cliffs that a table lists.
-_CLIFFS = 12
+#: Cliffs that a table lists, and counters of a step besides those that its sentence names.
+_CLIFFS, _COUNTERS = 12, 6
+_NO_STEPS: Mapping[str, Step] = MappingProxyType({})
 
 
 def choice(values: Values) -> str:
@@ -27,9 +30,16 @@ def percent(share: float | None) -> str:
     return "—" if share is None else quantity(round(100 * share, 1), "%")
 
 
-def told_sheets(tuning: Tuning) -> Iterator[Sheet]:
-    """All tables of a tuning, those that say something: of each problem, then over problems."""
+def told_sheets(tuning: Tuning, steps: Mapping[str, Step] = _NO_STEPS) -> Iterator[Sheet]:
+    """All tables of a tuning, those that say something: of each problem, then over problems.
+
+    Args:
+        tuning: The tuning.
+        steps: From the runner-up to the winner, by problem.
+    """
     for problem in tuning.winners:
+        if problem in steps:
+            yield step_sheet(steps[problem])
         yield effects_sheet(tuning, problem)
         if found := cliffs_sheet(tuning, problem):
             yield found
@@ -119,12 +129,36 @@ def sizes_sheet(tuning: Tuning) -> Sheet:
     )
 
 
+def step_sheet(step: Step) -> Sheet:
+    """What moved from the runner-up to the winner, as `diff` has it: the sentence, and counters."""
+    comparison, story = step.comparison, step.story
+    title = _("from the runner-up to the winner on {problem}")
+    told = (story.sentence, *comparison.refusals, *comparison.warnings)
+    return Sheet(
+        title=(title.format(problem=comparison.new.problem),),
+        header=(_("counter"), *step.labels, _("change")),
+        shown=tuple(
+            (
+                _(delta.title),
+                quantity(delta.old, delta.unit),
+                quantity(delta.new, delta.unit),
+                f"{delta.difference} {delta.ratio}".rstrip(),
+            )
+            for delta in telling(comparison, story, step.scale, _COUNTERS)
+        ),
+        raw=(),
+        document={},
+        notes=tuple(each for each in told if each),
+    )
+
+
 def best_sheet(tuning: Tuning, problem: str) -> Sheet:
     """The best choices on a problem beside the version's own values."""
     ranked, default = tuning.ranked(problem), tuning.default_trial(problem)
     best = score(tuning, ranked[0])
     named: list[tuple[str, Trial | None]] = [(_("winner"), ranked[0])]
-    named += [(_("runner-up"), each) for each in ranked[1:2]]
+    if runner_up := tuning.runner_up(problem):
+        named.append((_("runner-up"), runner_up))
     named.append((_("without tuning"), default))
     return Sheet(
         header=("", _("choice"), _("time"), _("over the best"), _("registers"), _("occupancy")),

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from workbench import units
 from workbench.analysis.tuned import Effects, effects, score
+from workbench.ladder import Ladder
+from workbench.ladder.tuned import tuned_steps
 from workbench.language import _
 from workbench.tune.record import FATES, Tuning, Value
 from workbench.views.html.charts.figure import IntervalBar, Mark, Plot, intervals
@@ -18,16 +22,20 @@ from workbench.views.sheets.tuned import (
     effects_sheet,
     percent,
     sizes_sheet,
+    step_sheet,
 )
 
 
-def render_tuned(path: str, tuning: Tuning, problem: str, head: Head) -> Rendered:
+def render_tuned(path: str, ladder: Ladder, tuning: Tuning, head: Head) -> Rendered:
     """The page of a tuning on one of its problems, which has a winner."""
+    problem, unread = ladder.problem, list[str]()
+    step = tuned_steps(ladder.store, tuning, unread.append, (problem,)).get(problem)
     found = effects(tuning, problem)
     became = [each.fate for each in tuning.of(problem)]
     view = View(
-        head=head,
+        head=replace(head, notices=(*head.notices, *unread)),
         best=best_sheet(tuning, problem),
+        step=step_sheet(step) if step else None,
         chart=_chart(found),
         effects=effects_sheet(tuning, problem),
         heat=_heat(tuning, problem, found),

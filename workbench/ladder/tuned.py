@@ -1,0 +1,63 @@
+"""The step from a tuning's runner-up to its winner, of the profiles that were kept beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from workbench.analysis.story import Step
+from workbench.errors import DataError
+from workbench.model import Estimate, Profile, Timing
+from workbench.store import Store
+from workbench.tune.record import Trial, Tuning
+
+#: Problem -> the step from its runner-up to its winner.
+Steps = dict[str, Step]
+
+
+def tuned_steps(
+    store: Store, tuning: Tuning, say: Callable[[str], None], problems: Iterable[str] = ()
+) -> Steps:
+    """The steps of problems, or of all; `say` is told why one of them cannot be read."""
+    found: Steps = {}
+    for problem in problems or tuning.winners:
+        try:
+            step = _tuned_step(store, tuning, problem)
+        except DataError as error:
+            say(error.message)
+            continue
+        if step is not None:
+            found[problem] = step
+    return found
+
+
+def _tuned_step(store: Store, tuning: Tuning, problem: str) -> Step | None:
+    """What moved on a problem: a side is called by the values that the other one has not.
+
+    None: there is no runner-up, or not both were profiled.
+    """
+    sides = tuning.sides(store, problem)
+    if not sides or not all(path.is_file() for _, path in sides):
+        return None
+    (winner, new), (runner_up, old) = ((each, store.load(path)) for each, path in sides)
+    differ = [name for name in tuning.parameters if runner_up.values[name] != winner.values[name]]
+    labels = [
+        " ".join(f"{name}={each.values[name]}" for name in differ) for each in (runner_up, winner)
+    ]
+    times = _timing(tuning, runner_up, old), _timing(tuning, winner, new)
+    return Step(old, new, (labels[0], labels[1]), times)
+
+
+def _timing(tuning: Tuning, trial: Trial, profile: Profile) -> Timing | None:
+    """A trial's times as those of a version are recorded."""
+    if trial.median_s is None or trial.low_s is None or trial.high_s is None:
+        return None
+    many = len(trial.samples_s)
+    return Timing(
+        study=tuning.study,
+        version=profile.version,
+        problem=trial.problem,
+        device=profile.device,
+        captured=tuning.stopped or tuning.started,
+        time=Estimate(value=trial.median_s, low=trial.low_s, high=trial.high_s, n=many),
+        source_hash=profile.source_hash,
+    )
