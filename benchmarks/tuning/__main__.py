@@ -21,14 +21,14 @@ import tempfile
 import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from unittest import mock
 
 import numpy as np
 
 from workbench.analysis.timing import paired_ratio
 from workbench.engines import RunOptions, Subject, silent
-from workbench.engines.choice import on_gpu
+from workbench.engines.choice import choose
 from workbench.engines.emulated.emulation import built_of
 from workbench.engines.host.job import Result, TimeOptions
 from workbench.engines.ncu.engine import GpuEngine
@@ -280,7 +280,9 @@ def _arguments(case: Case) -> tuple[list[Any], dict[str, Any]]:
 # --- the table -------------------------------------------------------------------------------
 
 
-def case_of(target: str, folder: Path, seed: int, studies: Sequence[Path] = ()) -> Case:
+def case_of(
+    target: str, folder: Path, seed: int, studies: Sequence[Path] = (), engine: str = "gpu"
+) -> Case:
     """A target in a copy of its project, so that nothing is kept beside the sources.
 
     Args:
@@ -288,6 +290,7 @@ def case_of(target: str, folder: Path, seed: int, studies: Sequence[Path] = ()) 
         folder: Where the copy lies.
         seed: Of inputs and search.
         studies: Folders of studies that are looked in before our own.
+        engine: ``gpu``, or ``emulator``.
     """
     name, _, problem = target.partition(":")
     study_name, version_id = parse_target(name, "matmul")
@@ -306,7 +309,7 @@ def case_of(target: str, folder: Path, seed: int, studies: Sequence[Path] = ()) 
         study,
         version,
         chosen_problem,
-        on_gpu(project, RunOptions(seed=seed), silent),
+        cast(GpuEngine, choose(engine, project, RunOptions(seed=seed), silent)),
     )
 
 

@@ -31,20 +31,23 @@ def tuned_steps(
 
 
 def _tuned_step(store: Store, tuning: Tuning, problem: str) -> Step | None:
-    """What moved on a problem: a side is called by the values that the other one has not.
-
-    None: there is no runner-up, or not both were profiled.
-    """
+    """What moved on a problem; None: there is no runner-up, or not both were profiled."""
     sides = tuning.sides(store, problem)
     if not sides or not all(path.is_file() for _, path in sides):
         return None
     (winner, new), (runner_up, old) = ((each, store.load(path)) for each, path in sides)
-    differ = [name for name in tuning.parameters if runner_up.values[name] != winner.values[name]]
-    labels = [
-        " ".join(f"{name}={each.values[name]}" for name in differ) for each in (runner_up, winner)
-    ]
-    times = _timing(tuning, runner_up, old), _timing(tuning, winner, new)
-    return Step(old, new, (labels[0], labels[1]), times)
+    return step_between(tuning, (runner_up, winner), (old, new))
+
+
+def step_between(
+    tuning: Tuning, trials: tuple[Trial, Trial], profiles: tuple[Profile, Profile]
+) -> Step:
+    """What moved from one choice to another: each is called by values that the other has not."""
+    old, new = trials
+    differ = [name for name in tuning.parameters if old.values[name] != new.values[name]]
+    labels = [" ".join(f"{name}={each.values[name]}" for name in differ) for each in trials]
+    times = _timing(tuning, old, profiles[0]), _timing(tuning, new, profiles[1])
+    return Step(*profiles, (labels[0], labels[1]), times)
 
 
 def _timing(tuning: Tuning, trial: Trial, profile: Profile) -> Timing | None:
