@@ -365,8 +365,8 @@ def run(
     if any(site.instr.op == "printf" for site in compiled.sites) or _matters(once, again, kept):
         raise undefined
     if not isinstance(undefined, Unset):  # which is the compiler's doing: it leaves bytes of words
-        words = f"{undefined.message}; whatever lies there changes no result"
-        outcome.warnings = (*outcome.warnings, words)
+        harmless = Fault(f"{undefined.message}; whatever lies there changes no result")
+        outcome.warnings = (*outcome.warnings, harmless.message)
     return outcome
 
 

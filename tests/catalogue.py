@@ -22,11 +22,13 @@ from babel.messages.pofile import read_po, write_po
 from jinja2.ext import babel_extract
 
 from tests.told import Templates, name_of, nodes_of
+from workbench.engines.emulated.emulation import in_our_words
 from workbench.language import LOCALE, TOLD
 from workbench.units import beside, plural
 from workbench.views.html.site import script_texts
 
 PACKAGE = Path(__file__).resolve().parent.parent / "workbench"
+EMULATOR = PACKAGE.parent / "ptxemu"
 FOLDER = LOCALE / "zh_CN"
 COMPILED = FOLDER / "LC_MESSAGES" / "texts.mo"
 #: Part -> where its strings are, the first that fits: so that two can translate at a time.
@@ -35,6 +37,7 @@ PARTS = {
     "data": ("data",),
     "terminal": ("views/terminal", "views/sheets", "views/text", "views/shapes", "commands", "cli"),
     "html": ("views/html",),
+    "emulator": ("ptxemu",),
     "errors": ("",),
 }
 #: File of `data/` -> its tables (or lists of tables) -> the keys whose texts people read; a table
@@ -74,9 +77,9 @@ def part_of(place: Place) -> str:
 
 
 def home_of(text: Marked, places: Iterable[Place]) -> str:
-    """The part that a new text belongs to; templates are all in one."""
+    """The part that a new text belongs to; templates are all in one, but for the emulator's."""
     if isinstance(text, str) and (text.startswith(TOLD) or "faults" in next(iter(places)).file):
-        return "errors"
+        return "emulator" if all(each.file.startswith("ptxemu/") for each in places) else "errors"
     return min(map(part_of, places), key=list(PARTS).index)
 
 
@@ -139,6 +142,18 @@ def _of_python() -> Iterator[tuple[Marked, Place]]:
         if file.startswith("agents/"):  # programs are answered in English
             continue
         yield f"{TOLD}{template}", Place(file, line)
+    for template, file, line in emulators().all():
+        yield f"{TOLD}{in_our_words(template)}", Place(file, line)
+
+
+@cache
+def emulators() -> Templates:
+    """What the emulator says: a package that knows of no other language."""
+    paths = sorted(EMULATOR.rglob("*.py"))
+    return Templates({
+        f"ptxemu/{path.relative_to(EMULATOR).as_posix()}": nodes_of(path.read_text("utf-8"))
+        for path in paths
+    })  # fmt: skip
 
 
 def _of_helpers(nodes: Iterable[ast.AST]) -> Iterator[Marked]:

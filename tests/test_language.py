@@ -287,11 +287,29 @@ def test_json_is_the_same_in_every_language(
             "kernels/a/v1.cu 无法为 sm_90 编译（nvcc 13.0）\nv1.cu(3): error: expected",
         ),
         # What stands before it is a place.
-        ("kernels/a/v1.cu:3: unknown key `gird`", "kernels/a/v1.cu:3: 未知的键 `gird`"),
+        ("kernels/a/v1.cu:3: unknown key `gird`", "kernels/a/v1.cu:3：未知的键 `gird`"),
         ("No such command 'lsit'. Did you mean `list`?", "没有命令 'lsit'。是不是指 `list`？"),
         # Names are nobody's sentence, also where one is a word of ours.
         ("study memory has no version `stale`", "研究 memory 没有版本 `stale`"),
         ("a sentence that is somebody else's", "a sentence that is somebody else's"),
+        # The emulator's: who does what is one of a few words, and what it is done to any.
+        (
+            "a.cu:3: shared-memory race: thread (0, 0, 0) of block (1, 0, 0) writes Bs[0][0], "
+            "which was read by several warps at a.cu:5 without a barrier between",
+            "a.cu:3：共享内存竞争：线程块 (1, 0, 0) 的线程 (0, 0, 0) 写入 Bs[0][0]，"
+            "而多个线程束在 a.cu:5 读过该位置，两者之间没有屏障",
+        ),
+        # Several lines and several sentences of ours are told each.
+        (
+            "a.cu:3: v5 gives a wrong result on n64: 2 of 4,096 elements are NaN\n"
+            "  2 elements were never written\nout is the reference transposed",
+            "a.cu:3：v5 在 n64 上结果错误：4,096 个元素中有 2 个是 NaN\n"
+            "  有 2 个元素从未被写入\nout 等于参考结果的转置",
+        ),
+        (
+            "Use blockIdx.x in the index. Turn the sign of what is stored.",
+            "请在下标中使用 blockIdx.x。请把写入的值取相反数。",
+        ),
         ("", ""),
     ],
 )
@@ -310,7 +328,14 @@ def test_every_template_knows_its_own_sentences() -> None:
     }
     strange = []
     with using("zh"):
-        for template, said in templates.items():
+        spelled = [
+            pair
+            for template, said in templates.items()
+            for pair in language._spelled(
+                template, said, {TOLD + t: s for t, s in templates.items()}
+            )
+        ]
+        for template, said in spelled:
             names = {name: f"Name{place}" for place, name in enumerate(sorted(fields(template)))}
             heard = told(template.format(**names))
             if heard != language._Chinese(said).format(**names):

@@ -3,7 +3,8 @@
 `workbench.language.told` knows a sentence again by the template that it was made of, so nothing is
 marked where one is made: what an error, a notice or a line of progress is made of is found here,
 in the calls that take one. A name stands for what it is assigned in its function, a constant for
-its text, a call for what the functions of that name return.
+its text, a call for what the functions of that name return, and what is joined for each of its
+parts. Each line is a template of its own.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
     "Notice": (1, "message"),
     "Missing": (0, "reason"),
     "Gap": ("why",),
+    "warnings": (0,),
+    "doubts": (0,),
+    "Suspect": (0, 1, "hint", "words"),
+    "Blame": (1, 2, "words", "hint"),
     "Equipment": (2, "what", "detail", "remedy", "without"),
     "EquipmentFacts": ("what", "detail", "remedy", "without"),
 }
@@ -32,6 +37,8 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
 _ERROR = (0, 1, "message", "hint")
 #: Variants of one text, at most: what depends on more conditions is left as it is.
 _MOST = 24
+#: Words that are spelled out in place of one field, at most.
+_CHOICES = 6
 #: Letters of a template that are its own, at least: others know nothing again.
 _LETTERS = 5
 #: Functions that are looked into from a text, one within the other.
@@ -42,7 +49,12 @@ _Piece = str | ast.expr
 
 
 def name_of(call: ast.Call) -> str:
-    """What a call calls, without the object before it."""
+    """What a call calls; of the object before it its last name where it is what words go into."""
+    match call.func:
+        case ast.Attribute(value=ast.Attribute(attr="warnings" | "doubts" as kind), attr="add"):
+            return kind
+        case ast.Call(func=ast.Name(id="type")):  # another one of its kind
+            return "WorkbenchError"
     return getattr(call.func, "id", "") or getattr(call.func, "attr", "")
 
 
@@ -79,6 +91,8 @@ class Templates:
         self._callers: dict[str, list[tuple[ast.FunctionDef | None, ast.Call]]] = defaultdict(list)
         #: What a function assigns to a name; to none: what it returns.
         self._values: dict[tuple[ast.FunctionDef, str], list[ast.expr]] = defaultdict(list)
+        #: What a function puts into a list.
+        self._parts: dict[tuple[ast.FunctionDef, str], list[ast.expr]] = defaultdict(list)
         #: What objects and classes are given of a name, and where.
         self._attributes: dict[str, list[tuple[ast.expr, ast.FunctionDef | None]]] = defaultdict(
             list
@@ -106,11 +120,18 @@ class Templates:
                     | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
                 ) if function is not None:
                     self._values[function, name].append(value)
+                    if isinstance(value, ast.List):
+                        self._parts[function, name] += value.elts
                 case ast.Return(value=ast.expr() as value) if function is not None:
                     self._values[function, ""].append(value)
                 case ast.Call():
                     self._callers[name_of(node)].append((function, node))
-        errors = {"WorkbenchError"}
+                    match node:
+                        case ast.Call(
+                            func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[each]
+                        ) if function is not None:
+                            self._parts[function, name].append(each)
+        errors = {"WorkbenchError", "EmulatorError"}
         for _again in range(3):
             errors |= {name for name, parents in bases.items() if errors & {*parents}}
         self._calls = _CALLS | dict.fromkeys(errors, _ERROR)
@@ -139,10 +160,10 @@ class Templates:
     ) -> Iterator[str]:
         """Those of a text, and those of what its fields are filled with."""
         for pieces in self._variants(node, function, depth):
-            template = _template(pieces)
             # What fills a field is told where it is more than a name.
-            if template and (depth == _DEPTH or " " in template.strip()):
-                yield template
+            for template in _template(pieces).split("\n"):
+                if _own(template) and (depth == _DEPTH or " " in template.strip()):
+                    yield template
             for field in pieces if depth else ():
                 if isinstance(field, ast.Name | ast.Call) and field is not node:
                     yield from self._templates(field, function, depth - 1)
@@ -181,6 +202,12 @@ class Templates:
             case ast.Name(id=name) if function is not None and depth:
                 found = self._assigned(name, function, depth - 1)
                 return found or self._passed(name, function, depth - 1) or [[node]]
+            case ast.Call(
+                func=ast.Attribute(value=ast.Constant(value=str(between)), attr="join"),
+                args=[ast.Name(id=name)],
+            ) if "\n" in between and function is not None and depth:
+                parts = self._parts[function, name]
+                return [each for one in parts for each in self._variants(one, function, depth)]
             case ast.Call() if depth and name_of(node) not in self._calls:
                 return [*self._returned(name_of(node), depth - 1), [node]]
             case ast.Attribute(attr=name) if depth:
@@ -191,7 +218,7 @@ class Templates:
     def _part(
         self, node: ast.expr, function: ast.FunctionDef | None, depth: int
     ) -> list[list[_Piece]]:
-        """A piece of an f-string: a field stays one, but for choices and constants."""
+        """A piece of an f-string: a field stays one, but for choices, constants and options."""
         if not isinstance(node, ast.FormattedValue):
             return self._variants(node, function, depth)
         value = node.value
@@ -199,6 +226,14 @@ class Templates:
         constant = len(self._constants.get(name, ())) == 1
         if isinstance(value, ast.IfExp) or constant:
             return self._variants(value, function, 0)
+        if isinstance(value, ast.Name | ast.Call | ast.Attribute) and depth:
+            # A word alone is told by nobody, and what may be nothing is found by nobody.
+            found = [each for each in self._variants(value, function, depth) if each != [value]]
+            said = [each for each in found if each != [""]]
+            words = all(isinstance(piece, str) for each in found for piece in each)
+            option = len(said) < len(found) and all(_own(_template(each)) for each in said)
+            if said and (words or option) and len(found) <= _CHOICES:
+                return found
         return [[value]]
 
     def _product(self, parts: list[list[list[_Piece]]], node: ast.expr) -> list[list[_Piece]]:
@@ -237,7 +272,7 @@ class Templates:
 
 
 def _template(pieces: list[_Piece]) -> str:
-    """The pieces as one template with named fields; "" where none would know a sentence by it."""
+    """The pieces as a template with named fields, in each of its lines."""
     text, used = "", set[str]()
     for piece in pieces:
         if isinstance(piece, str):
@@ -251,9 +286,13 @@ def _template(pieces: list[_Piece]) -> str:
         )
         used.add(name)
         text += f"{{{name}}}"
-    text = text.partition("\n")[0]
-    own = "".join(each[0] for each in Formatter().parse(text))
-    return text if sum(map(str.isalpha, own)) >= _LETTERS and "#include" not in own else ""
+    return "" if "#include" in text else text
+
+
+def _own(template: str) -> bool:
+    """Whether a sentence can be known again by it."""
+    own = "".join(each[0] for each in Formatter().parse(template))
+    return sum(map(str.isalpha, own)) >= _LETTERS
 
 
 def _field(node: ast.expr) -> str:

@@ -10,6 +10,7 @@ English. Translations are `data/locale/zh_CN/*.po`; `make catalogue` collects an
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from functools import cache
@@ -28,6 +29,17 @@ VARIABLE = "WORKBENCH_LANG"
 TOLD = "told\x04"
 #: Sentences within a sentence, and places before it; a text that goes deeper is a stranger's.
 _DEPTH = 6
+#: Lines and sentences that are told; what is longer is a compiler's or a stranger's.
+_MOST = 16
+#: Fields that hold one of a few words: of these each template is one of its own.
+_WORDS = {
+    "verb": ("reads", "writes", "changes", "copies to", "copies from"),
+    "was": ("read", "written"),
+    "space": ("global", "shared", "local"),
+}
+#: In a field: the place of another sentence; in one that nobody knows a full stop, too.
+_PLACE = r"\S:\d+: "
+_ANOTHER = rf"{_PLACE}|\. [`A-Z]|\.$"
 LOCALE = Path(__file__).parent / "data" / "locale"
 
 _chosen = "en"
@@ -131,7 +143,8 @@ def told(text: str) -> str:
     An error, a notice or a line of progress is kept, compared and sent to programs as it was
     made, so only who shows it translates it: by the template that it was made of, which the
     catalogue has under `TOLD`. What it was filled with is told in turn. Of several lines the first
-    is ours, and of a line that no template makes what stands behind its place (``study.py:3: …``).
+    is ours, others may be. Of a line that no template makes, its sentences are told each, or what
+    stands behind its place (``study.py:3: …``).
     """
     lang = current()
     return text if lang == "en" else _told(text, lang, _DEPTH)
@@ -144,16 +157,59 @@ def _told(text: str, lang: str, depth: int) -> str:
         return whole
     first, end, rest = text.partition("\n")
     if end:
-        return _told(first, lang, depth) + end + rest
+        lines = rest.split("\n")
+        others = [_further(line, lang, depth) for line in lines[:_MOST]] + lines[_MOST:]
+        return "\n".join((_told(first, lang, depth), *others))
+    if (said := _sentences(text, lang, depth)) is not None:
+        return said
+    place, end, what = text.partition(": ")
+    if (rest := _told(what, lang, depth - 1)) != what:
+        return f"{place}：{rest}"
+    return _filled_in(text, lang, depth, strict=False) or text
+
+
+def _further(line: str, lang: str, depth: int) -> str:
+    """A line behind the first one, which keeps its indent; it may be a compiler's."""
+    bare = line.lstrip(" ")
+    theirs = not bare or re.match(r"\S+\(\d+\): ", bare)
+    said = None if theirs else _sentences(bare, lang, depth)
+    return line if said is None else line[: len(line) - len(bare)] + said
+
+
+def _sentences(text: str, lang: str, depth: int) -> str | None:
+    """A text of one sentence of ours or several; None where it begins with none."""
+    if (said := _sentence(text, lang, depth)) is not None:
+        return said
+    out, begin, end = "", 0, text.find(". ") + 1
+    for _again in range(_MOST):
+        if not end:
+            break
+        if (said := _sentence(text[begin:end], lang, depth)) is not None:
+            out, begin = out + said, end + 1
+        end = text.find(". ", end) + 1
+    return out + _told(text[begin:], lang, depth - 1) if out else None
+
+
+def _sentence(text: str, lang: str, depth: int) -> str | None:
+    """What a template makes of a sentence, with its full stop or without; None: there is none."""
+    if (said := _filled_in(text, lang, depth)) is None and text.endswith("."):
+        said = _filled_in(text[:-1], lang, depth)
+        return None if said is None else f"{said}。"
+    return said
+
+
+def _filled_in(text: str, lang: str, depth: int, *, strict: bool = True) -> str | None:
     for own, longest, form, said in _templates(lang):
         # What a short template only ends with may be anybody's sentence.
         fits = longest in text and (form[0] != "{" or len(text) <= own**2)
         if fits and (filled := _filled(form, text)) is not None:
             # A word alone may be a name.
             inner = {n: _told(x, lang, depth - 1) if " " in x else x for n, x in filled.items()}
+            took = (re.search(_PLACE if x != inner[n] else _ANOTHER, x) for n, x in filled.items())
+            if strict and any(took):
+                continue
             return _Chinese(said).format(**inner)
-    place, end, what = text.partition(": ")
-    return place + end + _told(what, lang, depth - 1)
+    return None
 
 
 @cache
@@ -161,8 +217,13 @@ def _templates(lang: str) -> list[tuple[int, str, str, str]]:
     """Letters of each template's own, its longest piece, itself, its translation; fullest first."""
     # No method lists what a catalogue holds; Django reads this one as well.
     held: dict[str, str] = vars(_catalogue(lang))["_catalog"]
-    templates = [(key.removeprefix(TOLD), said) for key, said in held.items() if TOLD in key]
-    pieces = {each: [text for text, *__ in Formatter().parse(each)] for each, __ in templates}
+    templates = [
+        each
+        for key, said in held.items()
+        if TOLD in key
+        for each in _spelled(key.removeprefix(TOLD), said, held)
+    ]
+    pieces = {each: [text for text, __ in _pieces(each)] for each, __ in templates}
     found = [
         (sum(map(len, pieces[each])), max(pieces[each], key=len), each, said)
         for each, said in templates
@@ -170,10 +231,32 @@ def _templates(lang: str) -> list[tuple[int, str, str, str]]:
     return sorted(found, reverse=True)
 
 
+def _spelled(form: str, said: str, held: Mapping[str, str]) -> list[tuple[str, str]]:
+    """A template and its translation, with each of the words that a field of it stands for."""
+    for name, words in _WORDS.items():
+        if (field := f"{{{name}}}") in form:
+            return [
+                pair
+                for word in words
+                for pair in _spelled(
+                    form.replace(field, word),
+                    said.replace(field, held[TOLD + word]),
+                    held,
+                )
+            ]
+    return [(form, said)]
+
+
 @cache
 def _pieces(form: str) -> tuple[tuple[str, str], ...]:
     """What stands before each field of a template, and its name; "" of the end, which has none."""
-    return tuple((text, name or "") for text, name, *__ in Formatter().parse(form))
+    found, text = [], ""
+    for literal, name, *__ in Formatter().parse(form):
+        text += literal  # a brace that is meant as one ends a literal, and no piece
+        if name is not None:
+            found.append((text, name))
+            text = ""
+    return (*found, (text, "")) if text or not found else tuple(found)
 
 
 def _filled(form: str, text: str) -> dict[str, str] | None:

@@ -321,24 +321,29 @@ class OrderWatcher:
         place = self._of(who_, at)
         other = self.sites[int((self._by if written else self._reader)[place])]
         agent = int(self._writer[place]) if written else agent
-        does = f"{self._where(site)}: shared-memory race: {self._who(who_, at)} {verb} "
-        does += self._place(who_, at)
+        lane, what = self._who(who_, at), self._place(who_, at)
+        here = self._where(site)
         line = self.ctx.where(other.instr)
         offset = agent % self.clocks.each
         if written and self._how[place] == _COPY:
-            what = f"{self._where(site)} then {verb} what the copy at {line} may still be writing"
+            then = f"{self._where(site)} then {verb} what the copy at {line} may still be writing"
             row, warp = self._actor(who_, at)
-            self._blame_wait(row, warp, writer=agent, step=int(self._step[place]), what=what)
+            self._blame_wait(row, warp, writer=agent, step=int(self._step[place]), what=then)
             raise Fault(
-                f"{does}, which the copy at {line} may still be writing: its mbarrier has not "
-                "been waited for",
+                f"{here}: shared-memory race: {lane} {verb} {what}, which the copy at {line} may "
+                "still be writing: its mbarrier has not been waited for",
                 _HINTS["copy"],
             )
         if not written and offset >= self.lanes.W:
-            raise Fault(f"{does}, which {line} may still be reading", _HINTS["reading"])
+            raise Fault(
+                f"{here}: shared-memory race: {lane} {verb} {what}, which {line} may still be "
+                "reading",
+                _HINTS["reading"],
+            )
         done = "written" if written else "read"
         raise Fault(
-            f"{does}, which was {done} by warp {offset} at {line} without a barrier between",
+            f"{here}: shared-memory race: {lane} {verb} {what}, which was {done} by warp {offset} "
+            f"at {line} without a barrier between",
             _HINTS["order"],
         )
 

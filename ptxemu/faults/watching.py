@@ -216,10 +216,10 @@ def _of(fault: Callable[[int], Fault], where: Array, index: int) -> Fault:
 class _Marks:
     """The warp that last did something to each granule, and where in the code."""
 
-    def __init__(self, shape: tuple[int, int], done: str) -> None:
+    def __init__(self, shape: tuple[int, int], was: str) -> None:
         self.warp: Array = np.zeros(shape, np.uint8)
         self.site: Array = np.zeros(shape, np.int32)
-        self.done = done
+        self.was = was
 
     def spread(self, rows: int) -> None:
         """Follow so many blocks, of which one stood for all."""
@@ -406,8 +406,9 @@ class SharedWatcher:
         if found is not None:
             index = int(np.argmax(found))
             place = int(granules.rows[index]), int(granules.at[index])
+            where, lane, what = self._found_at(granules, index)
             raise Fault(
-                f"{self._told(granules, index, verb)}, "
+                f"{where}: shared-memory race: {lane} {verb} {what}, "
                 f"{self.flights.words(place, self.ctx, self.sites)}",
                 WAIT,
             )
@@ -452,11 +453,11 @@ class SharedWatcher:
         elif (target.warp[rows, at] != me).any():
             target.warp[rows, at] = _SEVERAL
 
-    def _told(self, granules: _Granules, index: int, verb: str) -> str:
-        """Who does what to which variable where, as a fault begins."""
+    def _found_at(self, granules: _Granules, index: int) -> tuple[str, str, str]:
+        """Where an access is, who makes it, and to what."""
         lane = who(self.lanes, int(granules.rows[index]), int(granules.threads[index]))
         place = self.ctx.variable_at("shared", int(granules.at[index]) * self.grain)
-        return f"{self.ctx.where(granules.site.instr)}: shared-memory race: {lane} {verb} {place}"
+        return self.ctx.where(granules.site.instr), lane, place
 
     def _meet(
         self, granules: _Granules, marks: _Marks, verb: str, *, at_once: bool = False
@@ -472,9 +473,10 @@ class SharedWatcher:
 
         def fault(index: int) -> Fault:
             other, warp = self.sites[int(sites[index])], int(known[index])
-            by = "several warps" if warp == _SEVERAL else f"warp {warp - 1}"
+            where, lane, what = self._found_at(granules, index)
             return Fault(
-                f"{self._told(granules, index, verb)}, which was {marks.done} by {by} at "
+                f"{where}: shared-memory race: {lane} {verb} {what}, which was {marks.was} by "
+                f"{'several warps' if warp == _SEVERAL else f'warp {warp - 1}'} at "
                 f"{self.ctx.where(other.instr)} without a barrier between",
                 "Put a __syncthreads() between the two accesses, or use an atomic.",
             )
@@ -526,22 +528,21 @@ class SharedWatcher:
             return
         index = int(np.argmax(unset))
         row, where = int(rows[index]), self.ctx.where(site.instr)
-        reads = (
-            f"{who(self.lanes, row, int(threads[index]))} reads "
-            f"{self.ctx.variable_at('shared', int(at[index]) * self.grain)}"
-        )
-        unwritten = "which no thread of its block has written"
+        lane = who(self.lanes, row, int(threads[index]))
+        place = self.ctx.variable_at("shared", int(at[index]) * self.grain)
         for branch, mask in rt.left:
             if count := int(self.lanes.full(mask)[row].sum()):
                 rt.undefined.append(Fault(
                     f"{self.ctx.where(branch)}: uninitialized shared memory: {count} threads of "
-                    f"the block have returned here, and at {where} {reads}, {unwritten}",
+                    f"the block have returned here, and at {where} {lane} reads {place}, which no "
+                    "thread of its block has written",
                     "Let all threads of a block load their part of the tile and come to its "
                     "barriers: guard the last store in place of the early return.",
                 ))  # fmt: skip
                 return
         rt.undefined.append(Fault(
-            f"{where}: uninitialized shared memory: {reads}, {unwritten}",
+            f"{where}: uninitialized shared memory: {lane} reads {place}, which no thread of its "
+            "block has written",
             "Shared memory is undefined when a block starts: write it before it is read.",
         ))  # fmt: skip
 

@@ -64,29 +64,32 @@ def check_access(ctx: Context, instr: Instr, reach: Reach, width: int, space: st
         return
     row, thread = first_lane(lanes, bad)
     address = int(addresses[row, thread])
-    does = f"{who(lanes, row, thread)} {_verb(instr)} "
+    lane, verb = who(lanes, row, thread), _verb(instr)
     if crooked[row, thread]:
         place = ctx.variable_at(space, address)
         if space == "global":
             array = rt.arena.allocation_of(address)
             place = array.at(address) if array else hex(address)
         raise Fault(
-            f"{ctx.where(instr)}: misaligned access: {does}{_bytes(width)} at {place}, whose "
-            f"address is no multiple of {width}",
+            f"{ctx.where(instr)}: misaligned access: {lane} {verb} {_bytes(width)} at {place}, "
+            f"whose address is no multiple of {width}",
             f"Use the wide access only where the address is a multiple of {width} (of the index "
             "and of the length of a row, too), and single elements elsewhere.",
         )
     if space == "global":
         count = int(out.sum())
         place = _missed(rt.arena, address, width)
-        if count > 1:
-            more = "1 more thread" if count == 2 else f"{count - 1:,} more threads"
-            place += f"; {more} of the same batch of blocks {'does' if count == 2 else 'do'} so too"
-    else:
-        sign = "" if address >= 0 else "−"
-        place = f"{_bytes(width)} at {space} address {sign}{abs(address)} ("
-        place += f"{ctx.variable_at(space, address)}); the block has {_bytes(max(size - begin, 0))}"
-    raise Fault(f"{ctx.where(instr)}: out of bounds: {does}{place}", _GUARD)
+        many = f"; {count - 1:,} more threads of the same batch of blocks do so too"
+        one = "; 1 more thread of the same batch of blocks does so too"
+        more = "" if count == 1 else one if count == 2 else many
+        raise Fault(f"{ctx.where(instr)}: out of bounds: {lane} {verb} {place}{more}", _GUARD)
+    shown = f"{'' if address >= 0 else '−'}{abs(address)}"
+    raise Fault(
+        f"{ctx.where(instr)}: out of bounds: {lane} {verb} {_bytes(width)} at {space} address "
+        f"{shown} ({ctx.variable_at(space, address)}); the block has "
+        f"{_bytes(max(size - begin, 0))}",
+        _GUARD,
+    )
 
 
 #: What to do about an index that leaves its array.
@@ -110,23 +113,23 @@ def check_home(ctx: Context, instr: Instr, reach: Reach, width: int, home: Named
         return
     row, thread = first_lane(lanes, out)
     address = int(addresses[row, thread])
-    does = f"{who(lanes, row, thread)} {_verb(instr)} {_what(home.at(address), width, home.width)}"
+    lane, verb, what = who(lanes, row, thread), _verb(instr), home.at(address)
+    what = _what(what, width, home.width)
     if home.dynamic and not home.size:
         need = int(addresses[out].max()) + width - start
         raise Fault(
-            f"{ctx.where(instr)}: out of bounds: {does}, and the launch gives no dynamic shared "
-            "memory",
+            f"{ctx.where(instr)}: out of bounds: {lane} {verb} {what}, and the launch gives no "
+            "dynamic shared memory",
             f"Launch with the bytes that {home.name}[] needs: here at least {need:,}.",
         )
     side = "before" if address < start else "past the end of"
-    if start <= address < end:
-        side = f"the last {address + width - end} of them past the end of"
+    part = f"the last {address + width - end} of them " if start <= address < end else ""
     other = ctx.variable_at("shared", max(address, end) if address >= start else address)
-    lies = f": there lies {other}"
-    if other.endswith("its end") or address < RESERVED or address + width > ctx.rt.shared_limit:
-        lies = ", where the block has no memory"
+    nothing = address < RESERVED or address + width > ctx.rt.shared_limit
+    nothing = nothing or other.endswith("its end")
     raise Fault(
-        f"{ctx.where(instr)}: out of bounds: {does} of shared memory, {side} {home.extent}{lies}",
+        f"{ctx.where(instr)}: out of bounds: {lane} {verb} {what} of shared memory, {part}{side} "
+        f"{home.extent}{', where the block has no memory' if nothing else f': there lies {other}'}",
         _GUARD,
     )
 
@@ -179,10 +182,10 @@ def _missed(arena: GlobalMemory, address: int, width: int) -> str:
         return f"{_bytes(width)} at address {hex(address)}, which lies in no array"
     array, _ = near
     side = "before" if address < array.start else "past the end of"
-    if (last := address + width - array.start - array.size) and 0 < last < width:
-        side = f"the last {last} of them {side}"
+    last = address + width - array.start - array.size
+    part = f"the last {last} of them " if 0 < last < width else ""
     what = _what(array.at(address), width, array.width)
-    return f"{what}, {side} {array.name} ({array.extent})"
+    return f"{what}, {part}{side} {array.name} ({array.extent})"
 
 
 def endless(kernel: str, where: str, limit: int) -> Fault:

@@ -105,14 +105,15 @@ def check_spots(
         return
     at = int(np.argmax(bad))
     place = ctx.variable_at("shared", int(address[at]))
-    does = f"{who(ctx.rt.lanes, int(spots.row[at]), int(spots.thread[at]))} points to {place}"
+    lane = who(ctx.rt.lanes, int(spots.row[at]), int(spots.thread[at]))
     if crooked[at]:
         raise Fault(
-            f"{ctx.where(instr)}: misaligned access: {does}, which is not a multiple of {align}",
+            f"{ctx.where(instr)}: misaligned access: {lane} points to {place}, which is "
+            f"not a multiple of {align}",
             f"`{instr.op}` needs an address aligned to {align} bytes: use __align__.",
         )
     raise Fault(
-        f"{ctx.where(instr)}: out of bounds: {does}, outside of the block's "
+        f"{ctx.where(instr)}: out of bounds: {lane} points to {place}, outside of the block's "
         f"{max(ctx.rt.shared_limit - RESERVED, 0)} bytes of shared memory",
         "Check the index against the array's size, and that the address is of shared memory.",
     )

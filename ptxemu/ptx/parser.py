@@ -272,9 +272,9 @@ class _Parser(Cursor):
         out: list[Variable] = []
         self.expect("(")
         while not self.accept(")"):
-            space = self.next()
-            if space not in (".param", ".reg"):
-                raise self.error(f"expected a parameter, found {space!r}")
+            word = self.next()
+            if word not in (".param", ".reg"):
+                raise self.error(f"expected a parameter, found {word!r}")
             out += self.variable("param")
             self.accept(",")
         return out

@@ -18,7 +18,7 @@ from tests.engines.stand_ins import THERE, VERSION, Cli
 from workbench.compile.build import compile_error
 from workbench.disk.writing import append_file
 from workbench.engines import Subject, Verdict
-from workbench.engines.emulated.emulation import in_our_words
+from workbench.engines.emulated.emulation import as_ours
 from workbench.engines.emulated.engine import EmulatorEngine
 from workbench.errors import MissingError, WorkbenchError
 from workbench.measure.experiment import Experiment
@@ -236,7 +236,7 @@ def test_a_problem_that_takes_the_emulator_too_long_is_not_tried_with_every_choi
         _: object,
     ) -> None:
         asked.append(subjects[0].version.id)
-        with pytest.raises(WorkbenchError) as given_up, in_our_words():
+        with pytest.raises(WorkbenchError) as given_up, as_ours():
             raise ptxemu.ResourceError("it did not end within 20 s", "Wait.")
         tell(0, Verdict(subjects[0].problem, None, given_up.value))
 

@@ -171,16 +171,17 @@ def _too_much(path: str, over: re.Match[str], lines: list[str], arch: str) -> Un
     array = re.compile(rf"__shared__.*\b{name}\b")
     number = next((at for at, text in enumerate(lines, 1) if size and array.search(text)), 0)
     dynamic = shared_per_block(arch)
-    hint = "Declare a smaller array"
+    hint = "Declare a smaller array."
     if dynamic:
-        hint += (
-            f"; up to {dynamic:,} are allowed as dynamic shared memory: `extern __shared__ "
-            f"float {name or 'tile'}[];` in the kernel, and `dynamic_shared` bytes in [[launch]]"
+        hint = (
+            f"Declare a smaller array; up to {dynamic:,} are allowed as dynamic shared memory: "
+            f"`extern __shared__ float {name or 'tile'}[];` in the kernel, and `dynamic_shared` "
+            "bytes in [[launch]]."
         )
     return UnfitError(
         f"{path}{f':{number}' * bool(number)}: {declared:,} bytes of shared memory are declared"
         f"{f' ({name}: {size:,})' * bool(size)}, and {most:,} are allowed",
-        f"{hint}.",
+        hint,
     )
 
 

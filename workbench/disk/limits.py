@@ -288,13 +288,13 @@ def _at_once(data: bytes) -> bytes | None:
         return None
 
 
-def _check(size: int, packed: int, path: Path | str, limit: ByteLimit, verb: str) -> None:
+def _check(size: int, packed: int, path: Path | str, limit: ByteLimit, does: str) -> None:
     """Refuse content of `size` bytes; -1 where a frame does not tell it."""
     most = limit.bytes
     if size > most:
-        raise limit.exceeded(path, f"{verb} {_mib(size)}")
+        raise limit.exceeded(path, f"{does} {_mib(size)}")
     if size > max(RATIO_FROM, RATIO * packed) and most == limit.default:
-        how = f"{verb} {_mib(size)} in {packed:,} bytes"
+        how = f"{does} {_mib(size)} in {packed:,} bytes"
         raise limit.exceeded(path, how, f"{RATIO} times its compressed size")
 
 

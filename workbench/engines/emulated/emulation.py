@@ -1,4 +1,7 @@
-"""One version on one problem on the CPU: its launches run, its result checked and explained."""
+"""One version on one problem on the CPU: its launches run, its result checked and explained.
+
+It is one module because what explains a wrong result is the same run once more, followed.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,7 @@ from workbench.engines.host.buffers import (
 from workbench.engines.host.failures import describe_check
 from workbench.engines.host.job import Check
 from workbench.errors import DataError, HangError, InconclusiveError, KernelError, UsageError
+from workbench.language import template
 from workbench.model import Build
 from workbench.processes.bounds import Deadline, sharing
 from workbench.study.launches import (
@@ -66,6 +70,14 @@ Array = NDArray[Any]
 Defined = tuple[tuple[str, int], ...]
 
 
+#: Words in the emulator's sentences: what a thread does, was done, or did it to.
+_WORDS = (
+    *(template("reads"), template("writes"), template("changes")),
+    *(template("copies to"), template("copies from"), template("read"), template("written")),
+    *(template("global"), template("shared"), template("local")),
+    *(template("{count} elements"), template("{name} ({size} bytes)"), template("1 byte")),
+    *(template("threads of several blocks"), template("several threads of block {block}")),
+)
 #: How the emulator's hints name what has an option or a page of ours.
 _OURS = {
     "`Limits.within`": "--timeout SECONDS",
@@ -79,8 +91,15 @@ _OURS = {
 }
 
 
+def in_our_words(hint: str) -> str:
+    """A hint of the emulator's, with what it names by our options and pages."""
+    for theirs, ours in _OURS.items():
+        hint = hint.replace(theirs, ours)
+    return hint
+
+
 @contextlib.contextmanager
-def in_our_words() -> Iterator[None]:
+def as_ours() -> Iterator[None]:
     """The emulator's errors as those of the program, which have an exit code.
 
     Raises:
@@ -92,13 +111,10 @@ def in_our_words() -> Iterator[None]:
     try:
         yield
     except ptxemu.EmulatorError as error:
-        hint = error.hint
-        for theirs, ours in _OURS.items():
-            hint = hint.replace(theirs, ours)
         other = HangError if isinstance(error, ptxemu.ResourceError) else KernelError
         kinds = ((ptxemu.LaunchError, UsageError), (ptxemu.Unsupported, InconclusiveError))
         kind = next((ours for theirs, ours in kinds if isinstance(error, theirs)), other)
-        raise kind(error.message, hint) from error
+        raise kind(error.message, in_our_words(error.hint)) from error
 
 
 class Suspect(NamedTuple):
@@ -207,7 +223,7 @@ def launched(
         "resident": resident(resolved, build),
         **options,
     }
-    with in_our_words():
+    with as_ours():
         ran = ptxemu.Kernel(module, resolved.kernel).run(
             resolved.grid,
             resolved.block,
@@ -245,7 +261,7 @@ def memory_of(
         UsageError: a name that the build lacks, or an input that does not fit.
         KernelError: there is no memory for the arrays and the variables of the code.
     """
-    with in_our_words():
+    with as_ours():
         memory, own = module.memory(arrays.all, unwritten), module.variables
     pointers = subject.study.pointers(subject.problem, arrays.inputs)
     for name, values in linked(arrays.inputs, pointers, memory.address):
@@ -317,7 +333,7 @@ def emulate(
     defined = tuple(defined_integers(version).items())
     module = _parsed(built.build.ptx, built.cubin, built.build.arch, version.text, defined)
     arrays = arrays_of(subject, seed)
-    with in_our_words():
+    with as_ours():
         unwritten_ = {*arrays.outputs, *arrays.scratch} if watch else set()
         memory = memory_of(subject, arrays, module, unwritten_)
     begin = time.perf_counter()
@@ -446,11 +462,13 @@ def verified(emulation: Emulation, subject: Subject) -> Check:
     assert check is not None
     if not check.ok:
         found = emulation.explain()
-        place = f"{found.place}: " if found and found.place else ""
         words = f"\n{found.words}" if found else ""
+        message = (
+            f"{subject.version.id} gives a wrong result on {subject.problem.name}: "
+            f"{describe_check(check)}{words}"
+        )
         error = KernelError(
-            f"{place}{subject.version.id} gives a wrong result on {subject.problem.name}: "
-            f"{describe_check(check)}{words}",
+            f"{found.place}: {message}" if found and found.place else message,
             " ".join((found.hint, _REPEATABLE)) if found and found.hint else _REPEATABLE,
         )
         raise suspected(error, emulation.suspects)
@@ -525,26 +543,19 @@ def _never_written(
         writer = None if left.all() else origins.writer(name, beside, got.dtype.itemsize)
         place = stores[0] if writer is None else module.where(writer.instr)
         others = [each for each in stores if each != place]
-        where = ", ".join(["this line", *others[: _NAMED - 1]])
-        where += f" and {len(others) - _NAMED + 1} more" if len(others) >= _NAMED else ""
-        grid, line = _too_small(subject, name, left.reshape(got.shape))
-        if grid:
-            where = where.replace("this line", place, 1)
-            place = line
-        return Blame(
-            place,
-            f"{first}{more} {verb} never written; {name} is stored to by {where}{grid}",
-            f"Round the grid up, cdiv(size, block), so that it covers all of {name}." * bool(grid),
+        named = "".join(f", {each}" for each in others[: _NAMED - 1])
+        unnamed = f" and {len(others) - _NAMED + 1} more" if len(others) >= _NAMED else ""
+        grid = _too_small(subject, name, left.reshape(got.shape))
+        said = (
+            f"{first}{more} {verb} never written; {name} is stored to by "
+            f"{place if grid else 'this line'}{named}{unnamed}"
         )
+        return Blame(grid.place, f"{said}. {grid.words}", grid.hint) if grid else Blame(place, said)
     return None
 
 
-def _too_small(subject: Subject, name: str, left: NDArray[np.bool_]) -> tuple[str, str]:
-    """Whether a grid ends before an output does: every thread wrote, and as many elements.
-
-    Returns:
-        The question, and the line of the grid; empty where it is no such case.
-    """
+def _too_small(subject: Subject, name: str, left: NDArray[np.bool_]) -> Suspect | None:
+    """A grid that ends before an output does: every thread wrote, and as many elements."""
     launches = [
         each
         for each in subject.launches
@@ -552,19 +563,22 @@ def _too_small(subject: Subject, name: str, left: NDArray[np.bool_]) -> tuple[st
     ]
     places = np.argwhere(~left)
     if len(launches) != 1 or not len(places):
-        return "", ""
+        return None
     blocks, threads = math.prod(launches[0].grid), math.prod(launches[0].block)
     each, rest = divmod(len(places), blocks * threads)
     ends, whole = tuple(places.max(axis=0) + 1), left.shape
     if len(places) != math.prod(ends) and not left.reshape(-1)[: len(places)].any():
         ends, whole = (len(places),), (left.size,)  # not rows and columns, but one after the other
     if rest or len(places) != math.prod(ends):  # it is no corner of the output that was written
-        return "", ""
+        return None
     reached, all_ = (", ".join(f":{int(end)}" for end in at) for at in (ends, whole))
-    return (
-        f". Is the grid too small? {blocks:,} block{'s' * (blocks > 1)} of {threads:,} threads "
-        f"wrote {each:,} element{'s' * (each > 1)} each: {name}[{reached}] of {name}[{all_}]"
-    ), launch_key(subject.version, launches[0], "grid").where
+    return Suspect(
+        f"Round the grid up, cdiv(size, block), so that it covers all of {name}.",
+        f"Is the grid too small? {blocks:,} {'blocks' if blocks > 1 else 'block'} of {threads:,} "
+        f"threads wrote {each:,} {'elements' if each > 1 else 'element'} each: {name}[{reached}] "
+        f"of {name}[{all_}]",
+        launch_key(subject.version, launches[0], "grid").where,
+    )
 
 
 def _standing_out(
@@ -608,26 +622,29 @@ def _wrong_elements(
             continue
         flat, size = int(np.argmax(off)), got.dtype.itemsize
         value, want = got.reshape(-1)[flat], np.asarray(reference[name]).reshape(-1)[flat]
-        words = (
-            f"{_off(got, reference[name], tolerance, name)}; the first is "
-            f"{_shown(name, got.shape, flat)}: {value:.9g}, not {want:.9g}"
-        )
         place = ""
+        written = ""
+        part = ""
         writer = origins.writer(name, flat, size)
         if writer is not None:
             place = module.where(writer.instr)
-            words += f", last written at {place} by {writer.who}"
+            written = f", last written at {place} by {writer.who}"
         found = _standing_out(origins, name, off, size)
         if found is not None:
             line, bad, all_bad, good, all_good = found
             file, number = origins.lines[line]
             place = f"{module.files.get(file, '?')}:{number}"
-            words += (
+            part = (
                 f"; {place} takes part in {bad:,} of {all_bad:,} such elements and in {good:,} "
                 f"of {all_good:,} right ones"
             )
-        like, hint = _likeness(got, np.asarray(reference[name], np.float64), tolerance)
-        return Blame(place, f"{words}\n{name} is {like}" if like else words, hint)
+        words = (
+            f"{_off(got, reference[name], tolerance, name)}; the first is "
+            f"{_shown(name, got.shape, flat)}: {value:.9g}, not {want:.9g}"
+            f"{written}{part}"
+        )
+        like = _likeness(got, np.asarray(reference[name], np.float64), tolerance, name)
+        return Blame(place, f"{words}\n{like.words}", like.hint) if like else Blame(place, words)
     return None
 
 
@@ -653,7 +670,7 @@ _NARROW = ("float16", "bfloat16")
 _ROUNDED = 0.95
 
 
-def _likeness(got: Array, want: NDArray[np.float64], tolerance: float) -> tuple[str, str]:
+def _likeness(got: Array, want: NDArray[np.float64], tolerance: float, name: str) -> Suspect | None:
     """What a wrong output is after all: the reference in another form; and what to do then."""
     exact = got.astype(np.float64)
     rms = max(float(np.sqrt(np.mean(want**2))), np.finfo(np.float64).tiny)
@@ -664,35 +681,40 @@ def _likeness(got: Array, want: NDArray[np.float64], tolerance: float) -> tuple[
             return one.size > 1 and bool(np.all(np.abs(one - other) <= near))
 
     if same(exact, -want):
-        return "the reference with its sign turned", "Turn the sign of what is stored."
+        words = f"{name} is the reference with its sign turned"
+        return Suspect("Turn the sign of what is stored.", words)
     if want.ndim > 1:
         *_, rows, columns = want.shape
         turned = np.swapaxes(want, -1, -2).reshape(want.shape)
         back = np.swapaxes(want.reshape(*want.shape[:-2], columns, rows), -1, -2)
         if same(exact, turned) or same(exact, back):
-            words = "Exchange row and column in the index of the load or of the store."
-            return "the reference transposed", words
+            hint = "Exchange row and column in the index of the load or of the store."
+            return Suspect(hint, f"{name} is the reference transposed")
     flat, right = exact.reshape(-1), want.reshape(-1)
-    for one, other, which, load, store in (
-        (flat[:-1], right[1:], "after", "Take one from", "add it to"),
-        (flat[1:], right[:-1], "before", "Add one to", "take it from"),
-    ):
-        if same(one, other):
-            return f"the reference shifted by one: each element is the one {which} it", (
-                f"{load} the index of the load, or {store} that of the store."
-            )
+    if same(flat[:-1], right[1:]):
+        return Suspect(
+            "Take one from the index of the load, or add it to that of the store.",
+            f"{name} is the reference shifted by one: each element is the one after it",
+        )
+    if same(flat[1:], right[:-1]):
+        return Suspect(
+            "Add one to the index of the load, or take it from that of the store.",
+            f"{name} is the reference shifted by one: each element is the one before it",
+        )
     large = np.abs(right) > near
     if large.sum() > 1:
         factor = float(np.median(flat[large] / right[large]))
         if np.isfinite(factor) and factor and same(flat, factor * right):
-            return f"{factor:.6g} times the reference", (
-                f"Look for a factor of {factor:.6g} (a sum that is added twice, a missing scale)."
+            return Suspect(
+                f"Look for a factor of {factor:.6g} (a sum that is added twice, a missing scale).",
+                f"{name} is {factor:.6g} times the reference",
             )
     for narrow in _NARROW:
         rounded = right.astype(dtype_of(narrow)).astype(np.float64)
         if got.dtype.itemsize > dtype_of(narrow).itemsize and np.mean(flat == rounded) > _ROUNDED:
-            return f"the reference rounded to {narrow}", (
+            return Suspect(
                 f"Keep the value in {got.dtype.name} up to the store, or allow for {narrow} in "
-                "`tolerance`."
+                "`tolerance`.",
+                f"{name} is the reference rounded to {narrow}",
             )
-    return "", ""
+    return None
