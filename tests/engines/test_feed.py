@@ -31,7 +31,7 @@ def test_whoever_watches_a_feed_looks_at_once_and_when_the_rest_comes() -> None:
     with feed.watched(look):
         pass
     with feed.watched(look):
-        feed.complete([job("v1"), job("v2")])
+        feed.add([job("v1"), job("v2")])
     with feed.watched(look):
         pass
     assert seen == [(["v0"], False)] * 2 + [(["v0", "v1", "v2"], True)] * 2
@@ -49,7 +49,7 @@ def test_the_time_limit_does_not_run_while_a_worker_waits(
         assert read_orders(orders).more
         now = time.monotonic()
         waiting.append(moved() >= now)
-        feed.complete([job("v0")])
+        feed.add([job("v0")])
         assert not read_orders(orders).more and len(read_orders(orders).jobs) == 1
         now = time.monotonic()
         waiting.append(moved() >= now)

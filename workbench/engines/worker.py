@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 _FATAL = frozenset(("internal", "no-device", "no-pycuda"))
 #: Seconds between two looks for further jobs.
 _LOOK_S = 0.01
+#: Seconds without a job after which a race waits for steady clocks again.
+_RESTED_S = 0.5
 
 
 def _wrong(executable: Executable) -> Failure:
@@ -210,6 +212,7 @@ def work(jobs: Iterator[Job], answers: Answers) -> None:
     session = DeviceContext()
     benches = Benches()
     races = Races()
+    ended = time.perf_counter()
     first = list(itertools.islice(jobs, 1))
     loading = _prepare(benches, first[0]) if first and first[0].task == "prepare" else None
     jobs = itertools.chain(first, jobs)
@@ -221,9 +224,11 @@ def work(jobs: Iterator[Job], answers: Answers) -> None:
                     continue
                 answers.keep()  # so that whoever reads them knows which job is at work
                 begin = time.perf_counter()
+                if begin - ended > _RESTED_S:
+                    races.rest()
                 result = _one(session, benches, job, loading, races)
-                seconds = time.perf_counter() - begin
-                answers.add(msgspec.structs.replace(result, seconds=seconds))
+                ended = time.perf_counter()
+                answers.add(msgspec.structs.replace(result, seconds=ended - begin))
                 answers.keep()
                 failure = result.failure
                 if failure and (failure.kind in _FATAL or not session.alive()):
@@ -340,6 +345,11 @@ class Races:
 
     def __init__(self) -> None:
         self._field: Field | None = None
+
+    def rest(self) -> None:
+        """The device had nothing to do for a while, and its clocks may have gone down."""
+        if self._field is not None:
+            self._field.settled = False
 
     def leave(self, session: DeviceContext) -> None:
         """Free what stayed."""

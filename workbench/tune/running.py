@@ -13,6 +13,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -147,7 +148,10 @@ class Tuner:
             started=now(),
         )
         root = runner.store.root
-        with writing(root, begun, anew=plan.restart) as (log, earlier):
+        workers = (
+            engine.staying(runner.study.name) if isinstance(engine, GpuEngine) else nullcontext()
+        )
+        with workers, writing(root, begun, anew=plan.restart) as (log, earlier):
             self._log = log
             self._trials = {each.key: each for each in earlier.trials}
             self._say_earlier(earlier)

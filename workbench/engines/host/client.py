@@ -119,7 +119,7 @@ class Feed:
 
     Args:
         jobs: Those that are known.
-        more: The rest will follow, with `complete`.
+        more: Others will follow, with `add`.
 
     Attributes:
         closed: All are there.
@@ -142,18 +142,18 @@ class Feed:
     def __getitem__(self, place: int) -> Job:
         return self._jobs[place]
 
-    def complete(self, jobs: Sequence[Job]) -> None:
-        """Put the rest behind those that are there."""
+    def add(self, jobs: Sequence[Job], *, more: bool = False) -> None:
+        """Put jobs behind those that are there; the last ones, unless `more` will follow."""
         with self._lock:
             self._jobs.extend(jobs)
-            self.closed = True
+            self.closed = not more
             self.grew = time.monotonic()
             if self._watcher is not None:
                 self._watcher()
 
     @contextlib.contextmanager
     def watched(self, look: Callable[[], None]) -> Iterator[None]:
-        """Call `look` now, and again when the rest comes: by whoever brings it."""
+        """Call `look` now, and again when others come: by whoever brings them."""
         with self._lock:
             self._watcher = look
             look()

@@ -144,13 +144,14 @@ class _Remaining:
         return True
 
     def completed(self) -> None:
-        """The worker at work is told of the rest, if the feed has it by now."""
-        if self.part.closed or not self._feed.closed:
+        """The worker at work is told of what the feed has by now, and whether that is all."""
+        new = self._new()
+        if self.part.closed or not (new or self._feed.closed):
             return
         idle = self._count == len(self.places)
-        places = self._untried(self._new())
+        places = self._untried(new)
         self.places += places
-        self.part.complete([self._feed[place] for place in places])
+        self.part.add([self._feed[place] for place in places], more=not self._feed.closed)
         if idle and places:
             self._begin(places[0])
 
@@ -209,6 +210,7 @@ class Crew:
         self._jobs: list[Job] = []
         self._ended: set[int] = set()
         self._errors: list[BaseException] = []
+        self._turn = threading.Event()  # all jobs so far have an ending, or a worker is over
         # Place in a worker's feed -> place among all jobs; -1: only to make ready.
         self._orders: list[list[int]] = [[-1] for _ in where.gpus or ("",)]
         ready = Job(
@@ -231,14 +233,26 @@ class Crew:
             over.clear()
             threading.Thread(target=self._work, args=(number,)).start()
 
+    @property
+    def over(self) -> bool:
+        """Whether no worker of it is left."""
+        return all(over.is_set() for over in self._over)
+
+    @property
+    def stays(self) -> bool:
+        """Whether it can be given jobs again: a worker alone, which is not over."""
+        return len(self._over) == 1 and not self._over[0].is_set()
+
     def run(
         self,
         jobs: Sequence[Job],
         tell: Tell,
         begin: Callable[[int], None] = lambda _place: None,
         meanwhile: Callable[[], None] = lambda: None,
+        *,
+        more: bool = False,
     ) -> None:
-        """Run jobs; once a crew.
+        """Run jobs; the last ones of a crew, unless `more` will follow (where it `stays`).
 
         A GPU on which no worker can run leaves its share to the others.
 
@@ -247,15 +261,22 @@ class Crew:
             tell: As in `run_batch`.
             begin: As there.
             meanwhile: Called while the workers are busy.
+            more: The worker stays for other jobs.
 
         Raises:
             MissingError, KernelError: as `run_batch`, where jobs are left without an ending.
         """
-        self._tell, self._begin = tell, begin
-        self._hand_over(jobs)
+        before = len(self._jobs)
+        self._tell = lambda place, ending: tell(place - before, ending)
+        self._begin = lambda place: begin(place - before)
+        self._turn.clear()
+        self._hand_over(jobs, more)
         meanwhile()
-        self._wait()
-        left = [place for place in range(len(self._jobs)) if place not in self._ended]
+        if more:
+            self._turn.wait()
+        else:
+            self._wait()
+        left = [place for place in range(before, len(self._jobs)) if place not in self._ended]
         for error in self._errors:
             if left or not isinstance(error, WorkbenchError):
                 raise error
@@ -264,8 +285,8 @@ class Crew:
                 self._project,
                 Feed([msgspec.structs.replace(self._jobs[place], claim="") for place in left]),
                 msgspec.structs.replace(self.where, gpus=self.where.gpus[:1]),
-                lambda place, ending: tell(left[place], ending),
-                lambda place: begin(left[place]),
+                lambda place, ending: tell(left[place] - before, ending),
+                lambda place: begin(left[place] - before),
             )
 
     def end(self) -> None:
@@ -283,20 +304,20 @@ class Crew:
         for over in self._over:
             over.wait()
 
-    def _hand_over(self, jobs: Sequence[Job]) -> None:
+    def _hand_over(self, jobs: Sequence[Job], more: bool) -> None:
         """Give each worker all jobs: those of its own problems, then the others from their end."""
-        count = len(self._feeds)
+        count, before = len(self._feeds), len(self._jobs)
         owners: dict[str, int] = {}
-        for place, job in enumerate(jobs):
+        for place, job in enumerate(jobs, before):
             claim = (self._claims / str(place)).as_posix() if count > 1 else ""
             self._jobs.append(msgspec.structs.replace(job, claim=claim))
             owners.setdefault(job.problem, len(owners) % count)
         for number, (order, feed) in enumerate(zip(self._orders, self._feeds, strict=True)):
-            own = [place for place, job in enumerate(jobs) if owners[job.problem] == number]
-            others = set(range(len(jobs))) - set(own)
+            own = [place for place, job in enumerate(jobs, before) if owners[job.problem] == number]
+            others = set(range(before, len(self._jobs))) - set(own)
             places = [*own, *sorted(others, reverse=True)]
             order += places
-            feed.complete([self._jobs[place] for place in places])
+            feed.add([self._jobs[place] for place in places], more=more)
 
     def _work(self, number: int) -> None:
         order = self._orders[number]
@@ -307,6 +328,8 @@ class Crew:
                 if place >= 0 and place not in self._ended:
                     self._ended.add(place)
                     self._tell(place, ending)
+                    if len(self._ended) == len(self._jobs):
+                        self._turn.set()
 
         def begin(at: int) -> None:
             if order[at] >= 0:
@@ -321,6 +344,7 @@ class Crew:
             self._errors.append(error)
         finally:
             self._over[number].set()
+            self._turn.set()
 
 
 @contextlib.contextmanager

@@ -230,6 +230,7 @@ class GpuEngine(Engine):
         self._ncu = ncu
         self._say = say
         self._crew = workers
+        self._stays = False
 
     def build(self, version: Version) -> BuildResult | None:
         """See `Engine.build`."""
@@ -283,6 +284,22 @@ class GpuEngine(Engine):
             finally:
                 self._crew = None
 
+    @contextlib.contextmanager
+    def staying(self, study: str) -> Iterator[None]:
+        """Keep the worker between the `race`s inside, with the inputs and the reference it made.
+
+        Several GPUs have new workers for each: one that has claimed a job and is gone must end.
+
+        Raises:
+            MissingError: the project cannot be written to.
+        """
+        with self.ready(study):
+            self._stays = True
+            try:
+                yield
+            finally:
+                self._stays = False
+
     def _carry_out(
         self,
         jobs: Sequence[tuple[Subject, Job]],
@@ -296,14 +313,20 @@ class GpuEngine(Engine):
         places = list(range(len(jobs)))
         if len(self.where.gpus) > 1:
             places.sort(key=lambda place: _work(jobs[place][0]), reverse=True)
+        if self._crew is not None and self._crew.over:
+            self._crew = None
+        more = self._stays and self._crew is not None and self._crew.stays
         with self.ready(jobs[0][0].study.name):
-            workers, self._crew = self._crew, None
+            workers = self._crew
+            if not more:
+                self._crew = None
             assert workers is not None
             workers.run(
                 [jobs[place][1] for place in places],
                 lambda at, ending: tell(places[at], ending),
                 lambda at: begin(places[at]),
                 meanwhile,
+                more=more,
             )
 
     # --- verify -----------------------------------------------------------------
