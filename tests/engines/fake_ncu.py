@@ -71,6 +71,10 @@ def main() -> int:
     options, program = split(sys.argv[1:])
     output = Path(options["--export"][0])
     assert options["--nvtx-include"][0].endswith("/"), "matches start/end ranges only"
+    (filtered,) = options["--nvtx-include"]
+    if filtered.count("@") != 1:
+        say(f"==ERROR== Invalid configuration for nvtx-include : {filtered}")
+        return 1
     assert not output.is_absolute(), "the report's path would name this machine"
     if case == "badsection":
         say(

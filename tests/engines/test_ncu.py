@@ -16,6 +16,7 @@ import pytest
 
 from tests.engines.stand_ins import experiment_on
 from workbench.engines import ProfileOptions, Subject
+from workbench.engines.host.job import nvtx_range
 from workbench.engines.ncu import report as rawreport
 from workbench.engines.ncu.collection import Collection
 from workbench.engines.ncu.engine import Command, GpuEngine
@@ -331,3 +332,14 @@ def test_a_library_kernel_gets_no_advice_on_compiling_it() -> None:
     assert [notice.code for notice in kept] == ["no-rules", "library-kernel"]
     assert "cublas are a library's" in kept[1].message
     assert library_notices(given[1:2], "cublas") == given[1:2]
+
+
+def test_a_range_is_named_without_what_means_something_in_a_filter() -> None:
+    """A choice of a tuning has an @ in its name, which ncu takes for a domain's."""
+    assert (nvtx_range("v3"), nvtx_range("v0@64-8,1"), nvtx_range("v1_a.b")) == (
+        "v3",
+        "v0_64-8_1",
+        "v1_a.b",
+    )
+    command = Command(ncu="ncu", version="v0@64-8", output="o", worker=())
+    assert "workbench@v0_64-8/" in command.argv

@@ -30,6 +30,7 @@ from workbench.engines.host.job import (
     Failure,
     Job,
     Result,
+    nvtx_range,
     read_orders,
     write_results,
 )
@@ -79,7 +80,7 @@ def _profile(run: Run, job: Job) -> None:
                 run.session.poison(run.arrays[spec.name])
         run.restore()
         # Exactly the version's launches, and nothing else, stand inside the range.
-        with nvtx.annotate(message=job.executable.version, domain="workbench"):
+        with nvtx.annotate(message=nvtx_range(job.executable.version), domain="workbench"):
             for kernel, call in run.calls:
                 with run.session.doing(f"launching {kernel} of {job.executable.version}"):
                     call()

@@ -9,6 +9,7 @@ JSON has no NaN: numbers that may be NaN are ``float | None`` (None: not a numbe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -61,6 +62,15 @@ class Executable(Record, frozen=True):
     launches: tuple[ResolvedLaunch, ...] = ()
     scratch: tuple[ResolvedScratch, ...] = ()
     fills: tuple[ResolvedFill, ...] = ()
+
+
+def nvtx_range(version: str) -> str:
+    """The name of the range that a version's launches stand in.
+
+    Of characters that mean something in ncu's filters (``@``, ``,``, ``[``…) it has none: a
+    choice of a tuning is ``v0@64-8``.
+    """
+    return re.sub(r"[^\w.-]", "_", version)
 
 
 class TimeOptions(Record, frozen=True):

@@ -41,7 +41,15 @@ from workbench.engines.host.client import (
     workspace,
 )
 from workbench.engines.host.crew import Crew, Ending, crew
-from workbench.engines.host.job import Executable, Job, Result, Task, TimeOptions, read_results
+from workbench.engines.host.job import (
+    Executable,
+    Job,
+    Result,
+    Task,
+    TimeOptions,
+    nvtx_range,
+    read_results,
+)
 from workbench.engines.host.process import Finished, run_group
 from workbench.engines.ncu.collection import Collection, Keep
 from workbench.engines.ncu.faults import find_fault
@@ -87,7 +95,8 @@ class Command(Record, frozen=True):
     def ncu_arguments(self) -> tuple[str, ...]:
         """What stands between ncu and the worker."""
         # The slash at the end makes it match push/pop ranges.
-        words = ("--nvtx", "--nvtx-include", f"{DOMAIN}@{self.version}/", *self.collection.words)
+        one = f"{DOMAIN}@{nvtx_range(self.version)}/"
+        words = ("--nvtx", "--nvtx-include", one, *self.collection.words)
         return (*words, "--force-overwrite", "--export", self.output)
 
     @property
