@@ -258,12 +258,8 @@ def recall(
 
     For whoever has the time: what changes first is then read alone, and not with twenty
     versions around it. What is damaged is passed over: it is told where pages are written.
-
-    Args:
-        project: Where the studies are.
-        store: Where profiles are; it remembers what is read.
-        asked: As `build_report` takes them.
-        folders: Those of the pages, below the site.
+    The store remembers what is read; `asked` is what `build_report` takes, and `folders` are those
+    of the pages, below the site.
     """
     for ladder in find_ladders(store, project, _named(project, asked)):
         if ladder_folder(ladder) in folders:
@@ -294,13 +290,9 @@ def check_studies(project: Project, asked: tuple[str, ...]) -> None:
 def build_page(
     out: Path, ladder: Ladder, name: str, pairs: tuple[tuple[str, str, str], ...] = ()
 ) -> Path:
-    """Write one page of a ladder, alone, into a folder of its own.
+    """Write one page of a ladder, alone, into a new folder of its own.
 
-    Args:
-        out: A new folder.
-        ladder: What the page is of.
-        name: The page's file name.
-        pairs: Versions and engine that it compares, where that is no step of the ladder.
+    `pairs` are versions and engine that it compares, where that is no step of the ladder.
 
     Raises:
         DataError: a stored profile that the page shows is damaged.
@@ -315,13 +307,7 @@ def build_page(
 def build_devices_page(
     out: Path, rungs: tuple[Rung, Rung], labels: tuple[str, str], engine: str
 ) -> Path:
-    """Write the page that compares what was recorded on two devices, alone.
-
-    Args:
-        out: A new folder.
-        rungs: What is recorded on the one device, and on the other, of one study and problem.
-        labels: What to call them.
-        engine: Whose profiles are compared.
+    """Write the page that compares what was recorded on two devices, alone, into a new folder.
 
     Raises:
         DataError: a stored profile that the page shows is damaged.

@@ -85,10 +85,7 @@ def step_head(ladder: Ladder, step: StepName, stale: Stale = is_stale) -> Head:
 def devices_head(rungs: tuple[Rung, Rung], labels: tuple[str, str], engine: str) -> Head:
     """The head of a page that compares two devices, which lies beside the pages of the second.
 
-    Args:
-        rungs: What is recorded on the one device, and on the other, of one study and problem.
-        labels: What to call them: ``v5@h100``, ``v5@h200``.
-        engine: Whose profiles are compared.
+    The rungs are of one study and problem, the labels ``v5@h100`` and ``v5@h200``.
     """
     before, after = rungs
     title = after.title if before.id == after.id else ""
@@ -190,12 +187,8 @@ class LadderKeys:
     """The content keys of a ladder's pages.
 
     Files are looked at once, before anything is rendered: a key never speaks of what came later.
-
-    Args:
-        site: Knows the files' contents.
-        ladder: Whose pages they are.
-        code: The key of the code that renders.
-        times: Digests of all times of the study on the device, which a ladder's page shows.
+    `code` is the key of the code that renders, `times` are digests of all times of the study on
+    the device, which a ladder's page shows.
     """
 
     def __init__(self, site: Site, ladder: Ladder, code: str, times: tuple[str, ...]) -> None:

@@ -179,11 +179,7 @@ class PageCount(NamedTuple):
 
 
 def code_script(launches: Mapping[str, Mapping[str, object]]) -> bytes:
-    """The file's content.
-
-    Args:
-        launches: Prefix of a launch's ids on the page -> its columns.
-    """
+    """The file's content, from prefixes of a launch's ids on the page and its columns."""
     data = msgspec.json.encode(launches)
     # Only strings hold `<`; as an escape it can neither end a script nor start a comment
     # where a page is packed into one file.

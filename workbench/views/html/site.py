@@ -81,11 +81,7 @@ class Site:
 
     Entering takes the folder (refusing one that is not ours) and its lock; leaving
     writes the manifest, also after an error, so that finished pages count as done.
-
-    Args:
-        out: The folder.
-        force: No page counts as up to date.
-        audience: Who looks at it meanwhile.
+    With `force` no page counts as up to date; `audience` looks at it meanwhile.
 
     Raises:
         UsageError: the folder is not empty and not a report.

@@ -87,13 +87,9 @@ def _marks(spots: Sequence[Spot]) -> list[Box]:
 def placed(
     spots: Sequence[Spot], width: float, height: float, others: Sequence[Box] = ()
 ) -> list[PointLabel]:
-    """A label for each point that has room for one.
+    """A label for each point that has room for one; those of the greatest interest come first.
 
-    Args:
-        spots: The points; those of the greatest interest first.
-        width: Of the plot, in pixels.
-        height: Of the plot, in pixels.
-        others: Texts that stand in the plot already.
+    The plot's size is in pixels; `others` are texts that stand in it already.
     """
     taken = [*_marks(spots), *others]
     out = []

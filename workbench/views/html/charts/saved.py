@@ -36,11 +36,7 @@ _UP = {"top": "top", "bottom": "bottom", "middle": "center"}
 
 
 def picture(figure: Figure, format_: str) -> bytes:
-    """The file's content.
-
-    Args:
-        figure: As a page has it.
-        format_: ``svg``, ``png`` or ``pdf``.
+    """The file's content, in ``svg``, ``png`` or ``pdf``.
 
     Raises:
         MissingError: matplotlib is not installed.

@@ -53,9 +53,7 @@ class Cell(NamedTuple):
     def markup(self, before: str = "", *, titled: bool = False) -> str:
         """The cell as HTML: the amount's bar, hatched what exceeds the ideal, and the text.
 
-        Args:
-            before: Markup between bars and text.
-            titled: The note is the text's title; else it stands elsewhere.
+        `before` is markup between them; where it is `titled` the note is the text's title.
         """
         bar = f'<i style="width:{self.width}%"></i>' if self.width else ""
         bar += f'<i class="x" style="width:{self.excess}%"></i>' if self.excess else ""
@@ -236,10 +234,7 @@ def pieces(text: str, path: str) -> list[list[Piece]]:
 
     Kept for the next page: a source is on its version's page and on those of two steps.
     The lists are shared; nobody changes them.
-
-    Args:
-        text: The file's text.
-        path: Its name, from which the language follows.
+    The language follows from the path.
     """
     whole = lines(text)
     plain = [line[:_MAX_LINE] for line in whole]

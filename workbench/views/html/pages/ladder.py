@@ -129,13 +129,8 @@ def sweep(
 ) -> View | None:
     """The sweep: charts with their tables, and the choices among them.
 
-    None where fewer than two problems were timed.
-
-    Args:
-        timings: All recorded times of a study on one device.
-        order: The versions in ladder order.
-        baselines: Which of them are libraries to beat.
-        work: What a job's work is counted in, ``flop`` or ``op``.
+    None where fewer than two problems were timed. The times are all that are recorded of a study
+    on one device; `baselines` are libraries to beat, and work is counted in ``flop`` or ``op``.
     """
     if len({timing.problem for timing in timings}) < 2:
         return None
@@ -404,12 +399,8 @@ def ladder_view(
 ) -> View:
     """The page of one ladder.
 
-    Args:
-        ladder: The ladder.
-        pairs: Comparisons that were asked for besides its steps.
-        strips: Of steps that were told before.
-        tuned: To the pages of tuned versions.
-        notices: What of the study could not be read.
+    `pairs` are comparisons that were asked for besides its steps, `strips` those of steps that
+    were told before, `tuned` lead to the pages of tuned versions.
     """
     profiles = [(rung.id, rung.profile) for rung in ladder.order if rung.profile]
     launches = [

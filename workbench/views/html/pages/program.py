@@ -57,13 +57,7 @@ def program_view(
     detail: Profile | None,
     panel: tuple[str, PanelView | None],
 ) -> View:
-    """The page of a capture.
-
-    Args:
-        capture: The record.
-        detail: What was profiled of it.
-        panel: The kernel that takes most of the time of those profiled, and its page's panel.
-    """
+    """The page of a capture; the panel is of the kernel that takes most of those profiled."""
     survey = capture.survey
     sheet = program_sheet(capture, everything=True)
     launches = _launches(capture, detail)
@@ -187,11 +181,8 @@ def program_diff_view(
 ) -> View:
     """The page of two captures.
 
-    Args:
-        difference: Of the two.
-        steps: The kernels that matter, by their row.
-        pages: Where each row of `difference` leads to, or ""; and the pages of both sides.
-        panel: The kernel that changed most of those compared, and its page's panel.
+    `steps` are the kernels that matter, by their row; `pages` are where each row leads to, or "",
+    and those of both sides; the panel is of the kernel that changed most.
     """
     sheet = difference_sheet(difference, rest="below")
     every = difference_sheet(difference, everything=True)
