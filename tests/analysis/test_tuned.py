@@ -251,6 +251,45 @@ def test_conflicts_spills_and_a_short_last_wave_have_their_names() -> None:
     assert named(lambda at: {"global_sectors": (1e6, 4e6)[at]}) == "global sectors"
 
 
+def test_a_grid_that_fills_no_chip_is_told_of_blocks_for_each_sm_and_not_of_occupancy() -> None:
+    """As profiled: 128 blocks and then 64 on 132 SMs, whose achieved occupancy rose."""
+    grid = line(
+        1e-3, 1.76e-3,
+        registers=lambda at: (168, 174)[at],
+        shared=lambda _: 0,
+        occupancy=lambda at: (0.188, 0.125)[at],
+        facts=lambda at: {
+            "occupancy_limit_registers": (3.0, 1.0)[at],
+            "waves": (128 / 132 / 3, 64 / 132)[at],
+        },
+    )  # fmt: skip
+    cliff = only(cliffs(grid, "n512"))
+    assert cliff.limiter == "small grid"
+    assert cliff.moved == ("blocks for each SM 0.970 → 0.485",)
+    # Half as many on each SM, but as many SMs at work: 15.5 blocks for each and then as many.
+    same = line(
+        1e-3, 1.64e-3,
+        facts=lambda at: {"waves": (0.97, 0.485)[at], "occupancy_limit_warps": (16.0, 32.0)[at]},
+    )  # fmt: skip
+    assert only(cliffs(same, "n512")).limiter == ""
+
+
+def test_a_resource_of_which_a_block_takes_less_takes_no_occupancy() -> None:
+    """As profiled: three blocks of a warp on an SM where there were two of two."""
+    smaller = line(
+        1e-3, 1.56e-3,
+        registers=lambda _: 128,
+        shared=lambda at: (98_304, 65_536)[at],
+        occupancy=lambda at: (0.0625, 0.0469)[at],
+        facts=lambda at: {
+            "occupancy_limit_registers": 8.0,
+            "occupancy_limit_shared": (2.0, 3.0)[at],
+            "waves": 9.0,
+        },
+    )  # fmt: skip
+    assert only(cliffs(smaller, "n512")).limiter == "block size → occupancy"
+
+
 def test_what_did_not_move_or_not_far_enough_is_not_named() -> None:
     tried: list[Callable[[int], dict[str, float]]] = [
         lambda _: {},

@@ -369,11 +369,30 @@ def _facts(fast: Trial, slow: Trial) -> Iterator[_Moved]:
                 limiter = "bank conflicts"
             shown = f"{quantity(a[name], '')} → {quantity(b[name], '')}"
             yield _Moved(limiter, times, f"{words} {shown} ({factor(times)})")
-    if a.get("waves") and b.get("waves"):
-        before, after = (math.ceil(waves) / waves for waves in (a["waves"], b["waves"]))
-        if after > before:
+    before, after = _uneven(a), _uneven(b)
+    if before and after and after > before:
+        if b["waves"] < 1:
+            each = " → ".join(digits3(side["waves"] * _fitting(side)) for side in (a, b))
+            yield _Moved("small grid", after / before, f"blocks for each SM {each}")
+        else:
             text = f"waves {digits3(a['waves'])} → {digits3(b['waves'])}: the last one is emptier"
             yield _Moved("last wave", after / before, text)
+
+
+def _fitting(facts: Mapping[str, float]) -> float:
+    """Blocks that an SM holds; 0 where nobody knows."""
+    return min((facts[name] for name in _LIMITS if name in facts), default=0.0)
+
+
+def _uneven(facts: Mapping[str, float]) -> float | None:
+    """How much longer a grid takes for its last blocks, which leave SMs without any.
+
+    Where one wave is not full that is of the blocks for each SM: how many would fit is no matter.
+    """
+    shares = facts.get("waves", 0.0)
+    if 0 < shares < 1:
+        shares *= _fitting(facts)
+    return math.ceil(shares) / shares if shares else None
 
 
 def _conflicts(a: Mapping[str, float], b: Mapping[str, float]) -> bool:
@@ -394,7 +413,12 @@ _LIMITS = {
 
 
 def _occupied(fast: Trial, slow: Trial) -> Iterator[_Moved]:
-    """Fewer warps on an SM, and which resource takes them where it is one."""
+    """Fewer warps on an SM, and which resource takes them where it is one.
+
+    Not of grids that fill no wave: there are fewer blocks than fit, and what fits is no matter.
+    """
+    if all(0 < each.facts.get("waves", 1.0) < 1 for each in (fast, slow)):
+        return
     if not fast.occupancy or not slow.occupancy or slow.occupancy >= fast.occupancy:
         return
     known = {name: slow.facts[name] for name in _LIMITS if name in slow.facts}
@@ -407,6 +431,8 @@ def _occupied(fast: Trial, slow: Trial) -> Iterator[_Moved]:
     for what, before, after, unit, each in took:
         if before is not None and after is not None and after > before and cause in ("", what):
             texts.append(f"{what} {quantity(before, unit)} → {quantity(after, unit)} {each}")
+        if what == cause and before is not None and after is not None and after <= before:
+            cause = "block size"  # of which as much fits, or more
     if not cause and len(texts) == 1:
         cause = next(what for what, *_ in took if texts[0].startswith(what))
     share = f"{quantity(100 * fast.occupancy, '%')} → {quantity(100 * slow.occupancy, '%')}"
