@@ -55,6 +55,7 @@ _SPOKEN = {
     "shared memory": ("static_shared", "dynamic_shared", "occupancy_limit_shared"),
     "block size": ("threads_per_block", "occupancy_limit_warps", "occupancy_limit_blocks"),
     "last wave": ("waves", "tail_idle", "achieved_occupancy"),
+    "small grid": ("waves", "achieved_occupancy"),
 }
 
 
