@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import json
+import random
 import re
 import string
 import threading
@@ -355,6 +356,32 @@ def test_a_strangers_text_is_told_soon_and_whole(text: str) -> None:
     """A name in a sentence may hold every piece of it, as often as it likes."""
     with using("zh"):
         assert told(text) == text
+
+
+def test_templates_within_templates_are_looked_for_so_often_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two kilobytes of them took a minute."""
+    pick, looks, templates = random.Random(1), 0, language._templates
+
+    def counted(lang: str) -> list[tuple[int, str, str, str]]:
+        nonlocal looks
+        looks += 1
+        return templates(lang)
+
+    monkeypatch.setattr(language, "_templates", counted)
+    forms = sorted(form for *_, form, __ in templates("zh") if len(form) < 60)
+
+    def made(depth: int) -> str:
+        form = pick.choice(forms)
+        names = fields(form)
+        return form.format(**{n: made(depth - 1) if depth else "k of n. `b`" for n in names})
+
+    with using("zh"):
+        for _ in range(40):
+            looks = 0
+            told(". ".join(made(3) for _ in range(6))[:4000])
+            assert 0 < looks <= language._LOOKS
 
 
 def test_a_field_is_the_shortest_that_fits() -> None:

@@ -29,6 +29,9 @@ VARIABLE = "WORKBENCH_LANG"
 TOLD = "told\x04"
 #: Sentences within a sentence, and places before it; a text that goes deeper is a stranger's.
 _DEPTH = 6
+#: How often the catalogue is looked through for one text: of templates within templates there
+#: may be any number of readings, which a stranger's text can be made of.
+_LOOKS = 150
 #: Lines and sentences that are told; what is longer is a compiler's or a stranger's.
 _MOST = 16
 #: Fields that hold one of a few words: of these each template is one of its own.
@@ -147,10 +150,10 @@ def told(text: str) -> str:
     stands behind its place (``study.py:3: …``).
     """
     lang = current()
-    return text if lang == "en" else _told(text, lang, _DEPTH)
+    return text if lang == "en" else _told(text, lang, _DEPTH, [_LOOKS])
 
 
-def _told(text: str, lang: str, depth: int) -> str:
+def _told(text: str, lang: str, depth: int, left: list[int]) -> str:
     if not text or not depth:
         return text
     if " " in text and (whole := _(text)) != text:
@@ -158,53 +161,60 @@ def _told(text: str, lang: str, depth: int) -> str:
     first, end, rest = text.partition("\n")
     if end:
         lines = rest.split("\n")
-        others = [_further(line, lang, depth) for line in lines[:_MOST]] + lines[_MOST:]
-        return "\n".join((_told(first, lang, depth), *others))
-    if (said := _sentences(text, lang, depth)) is not None:
+        others = [_further(line, lang, depth, left) for line in lines[:_MOST]] + lines[_MOST:]
+        return "\n".join((_told(first, lang, depth, left), *others))
+    if (said := _sentences(text, lang, depth, left)) is not None:
         return said
     place, end, what = text.partition(": ")
-    if (rest := _told(what, lang, depth - 1)) != what:
+    if (rest := _told(what, lang, depth - 1, left)) != what:
         return f"{place}：{rest}"
-    return _filled_in(text, lang, depth, strict=False) or text
+    return _filled_in(text, lang, depth, left, strict=False) or text
 
 
-def _further(line: str, lang: str, depth: int) -> str:
+def _further(line: str, lang: str, depth: int, left: list[int]) -> str:
     """A line behind the first one, which keeps its indent; it may be a compiler's."""
     bare = line.lstrip(" ")
     theirs = not bare or re.match(r"\S+\(\d+\): ", bare)
-    said = None if theirs else _sentences(bare, lang, depth)
+    said = None if theirs else _sentences(bare, lang, depth, left)
     return line if said is None else line[: len(line) - len(bare)] + said
 
 
-def _sentences(text: str, lang: str, depth: int) -> str | None:
+def _sentences(text: str, lang: str, depth: int, left: list[int]) -> str | None:
     """A text of one sentence of ours or several; None where it begins with none."""
-    if (said := _sentence(text, lang, depth)) is not None:
+    if (said := _sentence(text, lang, depth, left)) is not None:
         return said
     out, begin, end = "", 0, text.find(". ") + 1
     for _again in range(_MOST):
         if not end:
             break
-        if (said := _sentence(text[begin:end], lang, depth)) is not None:
+        if (said := _sentence(text[begin:end], lang, depth, left)) is not None:
             out, begin = out + said, end + 1
         end = text.find(". ", end) + 1
-    return out + _told(text[begin:], lang, depth - 1) if out else None
+    return out + _told(text[begin:], lang, depth - 1, left) if out else None
 
 
-def _sentence(text: str, lang: str, depth: int) -> str | None:
+def _sentence(text: str, lang: str, depth: int, left: list[int]) -> str | None:
     """What a template makes of a sentence, with its full stop or without; None: there is none."""
-    if (said := _filled_in(text, lang, depth)) is None and text.endswith("."):
-        said = _filled_in(text[:-1], lang, depth)
+    if (said := _filled_in(text, lang, depth, left)) is None and text.endswith("."):
+        said = _filled_in(text[:-1], lang, depth, left)
         return None if said is None else f"{said}。"
     return said
 
 
-def _filled_in(text: str, lang: str, depth: int, *, strict: bool = True) -> str | None:
+def _filled_in(
+    text: str, lang: str, depth: int, left: list[int], *, strict: bool = True
+) -> str | None:
+    left[0] -= 1
+    if left[0] < 0:
+        return None
     for own, longest, form, said in _templates(lang):
         # What a short template only ends with may be anybody's sentence.
         fits = longest in text and (form[0] != "{" or len(text) <= own**2)
         if fits and (filled := _filled(form, text)) is not None:
             # A word alone may be a name.
-            inner = {n: _told(x, lang, depth - 1) if " " in x else x for n, x in filled.items()}
+            inner = {
+                n: _told(x, lang, depth - 1, left) if " " in x else x for n, x in filled.items()
+            }
             took = (re.search(_PLACE if x != inner[n] else _ANOTHER, x) for n, x in filled.items())
             if strict and any(took):
                 continue
