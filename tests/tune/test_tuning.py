@@ -20,7 +20,7 @@ from workbench.disk.writing import append_file
 from workbench.engines import Subject, Verdict
 from workbench.engines.emulated.emulation import as_ours
 from workbench.engines.emulated.engine import EmulatorEngine
-from workbench.engines.host import crew
+from workbench.engines.host import client
 from workbench.errors import MissingError, WorkbenchError
 from workbench.measure.experiment import Experiment
 from workbench.model import Problem
@@ -394,14 +394,14 @@ def test_one_worker_does_all_rounds(
     tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has the inputs and the reference, which each new one would make again."""
-    begun, real = 0, crew.run_jobs
+    begun, real = 0, client.run_jobs
 
     def counted(*args: Any, **named: Any) -> Any:
         nonlocal begun
         begun += 1
         return real(*args, **named)
 
-    monkeypatch.setattr(crew, "run_jobs", counted)
+    monkeypatch.setattr("workbench.engines.host.crew.run_jobs", counted)
     code, tuning, _ = tuned("--no-profile")
     assert code == 0 and sum(each["fate"] == "timed" for each in tuning["trials"]) > 0
     assert begun == 1
