@@ -978,3 +978,133 @@ def test_a_size_that_no_launch_tells_its_kernel_stays(project: Project) -> None:
     _, study = brought(project, RETURNED)
     assert {each.parameters["BINS"] for each in study.problems.values()} == {256}
     assert min(each.parameters["n"] for each in study.problems.values()) < 1 << 17
+
+
+MEASURED_BY_A_LAMBDA = """
+#include <cstdio>
+#define BINS 64
+__global__ void counted(unsigned* bins, const unsigned char* data, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) atomicAdd(&bins[data[i] % BINS], 1);
+}
+__global__ void counted_shared(unsigned* bins, const unsigned char* data, int n) {
+    extern __shared__ unsigned own[];
+    for (int i = threadIdx.x; i < BINS; i += blockDim.x) own[i] = 0;
+    __syncthreads();
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) atomicAdd(&own[data[i] % BINS], 1);
+    __syncthreads();
+    for (int i = threadIdx.x; i < BINS; i += blockDim.x) atomicAdd(&bins[i], own[i]);
+}
+void counted_cpu(unsigned* bins, const unsigned char* data, int n) {
+    for (int i = 0; i < BINS; i++) bins[i] = 0;
+    for (int i = 0; i < n; i++) bins[data[i] % BINS]++;
+}
+bool same(const unsigned* a, const unsigned* b) {
+    for (int i = 0; i < BINS; i++) if (a[i] != b[i]) return false;
+    return true;
+}
+int main() {
+    const int N = 1 << 16;
+    unsigned char* h_data = new unsigned char[N];
+    unsigned* h_bins = new unsigned[BINS];
+    unsigned* h_right = new unsigned[BINS];
+    for (int i = 0; i < N; i++) h_data[i] = rand() % BINS;
+    counted_cpu(h_right, h_data, N);
+    unsigned char* d_data;
+    unsigned* d_bins;
+    cudaMalloc(&d_data, N);
+    cudaMalloc(&d_bins, BINS * sizeof(unsigned));
+    cudaMemcpy(d_data, h_data, N, cudaMemcpyHostToDevice);
+    int blocks = N / 256;
+    auto measure = [&](const char* name, auto kernel, int shared) {
+        for (int t = 0; t < 10; t++) {
+            cudaMemset(d_bins, 0, BINS * sizeof(unsigned));
+            kernel<<<blocks, 256, shared>>>(d_bins, d_data, N);
+        }
+        cudaMemcpy(h_bins, d_bins, BINS * sizeof(unsigned), cudaMemcpyDeviceToHost);
+        printf("%s %s\\n", name, same(h_bins, h_right) ? "PASSED" : "FAILED");
+    };
+    measure("global", counted, 0);
+    measure("shared", counted_shared, BINS * sizeof(unsigned));
+}
+"""
+
+
+@needs_host
+def test_kernels_that_a_lambda_is_given_are_launched(project: Project) -> None:
+    made, study = brought(project, MEASURED_BY_A_LAMBDA)
+    assert made.versions == {"v0": "counted", "v1": "counted_shared"} and made.notes == []
+    assert "`counted_cpu`" in made.reference
+    (launch,) = resolve_launches(study, study.version("v1"), study.problem())
+    assert (launch.grid, launch.block, launch.dynamic_shared) == ((256, 1, 1), (256, 1, 1), 256)
+    bins = answers(study, "whole")["bins"]
+    assert bins.sum() == 1 << 16 and study.problem().parameters["N"] == 1 << 16
+
+
+TOLD_IN_PRINTF = """
+#include <cstdio>
+__global__ void transpose(const float* input, float* output, int width, int height) {
+    int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
+    if (x < width && y < height) output[x * height + y] = input[y * width + x];
+}
+bool right(const float* input, const float* output, int width, int height) {
+    for (int y = 0; y < height; y++)
+        for (int x = 0; x < width; x++)
+            if (input[y * width + x] != output[x * height + y]) return false;
+    return true;
+}
+int main() {
+    const int W = 64, H = 128;
+    float *h_in = new float[W * H], *h_out = new float[W * H], *d_in, *d_out;
+    for (int i = 0; i < W * H; i++) h_in[i] = (float)i;
+    cudaMalloc(&d_in, W * H * sizeof(float));
+    cudaMalloc(&d_out, W * H * sizeof(float));
+    cudaMemcpy(d_in, h_in, W * H * sizeof(float), cudaMemcpyHostToDevice);
+    transpose<<<dim3(W / 16, H / 16), dim3(16, 16)>>>(d_in, d_out, W, H);
+    cudaMemcpy(h_out, d_out, W * H * sizeof(float), cudaMemcpyDeviceToHost);
+    printf("%s\\n", right(h_in, h_out, W, H) ? "PASS" : "FAIL");
+}
+"""
+
+
+@needs_host
+def test_what_is_called_to_be_printed_is_the_answer(project: Project) -> None:
+    made, study = brought(project, TOLD_IN_PRINTF)
+    assert "`right`" in made.reference and made.notes == []
+    problem = study.problem("whole")
+    given = study.inputs(problem, np.random.default_rng(1))["in_"].reshape(128, 64)
+    np.testing.assert_array_equal(answers(study, "whole")["out"].reshape(64, 128), given.T)
+
+
+FUSED = """
+__global__ void in_two(const float* input, float* output, int cols) {
+    const float* row_in = input + blockIdx.x * cols;
+    float* row_out = output + blockIdx.x * cols;
+    for (int i = threadIdx.x; i < cols; i += blockDim.x) row_out[i] = expf(row_in[i]);
+    for (int i = threadIdx.x; i < cols; i += blockDim.x) row_out[i] /= 2;
+}
+__global__ void in_one(const float* input, float* output, int cols) {
+    const float* row_in = input + blockIdx.x * cols;
+    float* row_out = output + blockIdx.x * cols;
+    for (int i = threadIdx.x; i < cols; i += blockDim.x) row_out[i] = expf(row_in[i]) / 2;
+}
+int main() {
+    const int rows = 128, cols = 1024, total = rows * cols;
+    float *h_in = new float[total], *h_out = new float[total], *d_in, *d_out;
+    for (int i = 0; i < total; i++) h_in[i] = (i % 100) / 10.0f;
+    cudaMalloc(&d_in, total * sizeof(float));
+    cudaMalloc(&d_out, total * sizeof(float));
+    cudaMemcpy(d_in, h_in, total * sizeof(float), cudaMemcpyHostToDevice);
+    in_two<<<rows, 256>>>(d_in, d_out, cols);
+    cudaMemcpy(h_out, d_out, total * sizeof(float), cudaMemcpyDeviceToHost);
+    for (int i = 0; i < 1000; i++) in_two<<<rows, 256>>>(d_in, d_out, cols);
+    for (int i = 0; i < 1000; i++) in_one<<<rows, 256>>>(d_in, d_out, cols);
+}
+"""
+
+
+def test_a_pointer_to_a_row_is_no_read_of_what_is_only_written(project: Project) -> None:
+    made, study = brought(project, FUSED)
+    assert made.versions == {"v0": "in_two", "v1": "in_one"}
+    assert study.input_names == ("in_",)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from workbench.analysis.source.amounts import (
@@ -25,7 +25,7 @@ from workbench.analysis.source.amounts import (
     rounded_up,
     size_of,
 )
-from workbench.analysis.source.kernels import parameters, template_parameters
+from workbench.analysis.source.kernels import listed_parameters, parameters, template_parameters
 from workbench.analysis.source.lines import scan
 from workbench.analysis.source.pieces import FilePiece, Pieces, inner, name_in
 from workbench.analysis.source.symbols import parse
@@ -144,7 +144,13 @@ class _Callee:
     name: str
 
 
-Value = Known | Variable | Reference | Extent | _Fresh | _Callee | list["Value"] | None
+@dataclass(slots=True, frozen=True)
+class _Lambda:
+    node: Node
+    frame: _Frame  # of the function that it stands in, whose variables it has
+
+
+Value = Known | Variable | Reference | Extent | _Fresh | _Callee | _Lambda | list["Value"] | None
 
 
 @dataclass(slots=True, eq=False)
@@ -715,6 +721,9 @@ class _HostWalk:
                 value = Known(value.text, int(value.value), value.level)
             found = self._constant(name, value) if integral else value
             self.declare(name, found)
+        elif isinstance(value, _Lambda):
+            self.active.add(name)
+            self.declare(name, value)
         else:
             if self.unit is None and node is not None and self.found.events:
                 last = self.found.events[-1]
@@ -1133,6 +1142,8 @@ class _HostWalk:
         if name in _INTEGERS or name in ("float", "double"):
             return self._cast_to(name, given[0] if given else None)
         held = self.lookup(name) if name and piece is None else None
+        if isinstance(held, _Lambda):
+            return self._inside(held, given)
         piece = self.pieces.function(held.name) if isinstance(held, _Callee) else piece
         if piece is None or piece.kind != "function":
             self._unknown(name, node, listed, given)
@@ -1172,6 +1183,25 @@ class _HostWalk:
         if isinstance(result, Variable) and result.memory is not None and result not in given:
             return Variable("return", result.kind, result.memory, result.items)
         return result
+
+    def _inside(self, called: _Lambda, given: list[Value]) -> Value:
+        """Go through a lambda, with the variables around it."""
+        body = called.node.child_by_field_name("body")
+        if body is None or len(self.frames) > _DEEPEST:
+            return None
+        own, around = dict[str, Value](), called.frame
+        frame = replace(around, scopes=[*around.scopes, own], result=None, left=False)
+        formals = listed_parameters(called.node.child_by_field_name("declarator"), frame.plain)
+        for parameter, value in zip(formals, given, strict=False):
+            own[parameter.name] = value
+        self.frames.append(frame)
+        self.statement(body)
+        self.frames.pop()
+        return frame.result
+
+    def _lambda(self, node: Node) -> Value:
+        """One that reaches the device is gone through where it is called."""
+        return _Lambda(node, self.frames[-1]) if self.reaches(node) else None
 
     def _given_back(self, node: Node, piece: FilePiece) -> None:
         """Numbers that a function left in what it was given by reference."""
@@ -1392,6 +1422,12 @@ class _HostWalk:
                 self.found.events.append(CopySeen(source, target))
         return None
 
+    def _printed(self, listed: list[Node]) -> Value:
+        """What is printed may be worked out there: ``printf("%s", right(a, b) ? …)``."""
+        for each in listed:
+            self.value(each)
+        return None
+
     def _swap(self, listed: list[Node]) -> Value:
         pair = [self.value(each) for each in listed]
         if len(pair) == 2 and isinstance(pair[0], Variable) and isinstance(pair[1], Variable):
@@ -1481,7 +1517,7 @@ _EXPRESSIONS: dict[str, Callable[[_HostWalk, Node], Value]] = {
     "initializer_list": _HostWalk._list,
     "new_expression": _HostWalk._new,
     "call_expression": _HostWalk._call,
-    "lambda_expression": lambda _walk, _node: None,
+    "lambda_expression": _HostWalk._lambda,
     "string_literal": lambda _walk, _node: None,
     "true": lambda _walk, _node: number(1),
     "false": lambda _walk, _node: number(0),
@@ -1515,7 +1551,6 @@ _BUILT_IN: dict[str, Callable[[_HostWalk, list[Node]], Value]] = {
         ("atoi", "atol", "atoll", "stoi", "strtol", "stoul"),
         lambda _walk, _l: Known(_ASKED, None),
     ),
-    **dict.fromkeys(
-        ("printf", "fprintf", "free", "cudaFree", "srand", "exit"), lambda _walk, _listed: None
-    ),
+    **dict.fromkeys(("printf", "fprintf"), _HostWalk._printed),
+    **dict.fromkeys(("free", "cudaFree", "srand", "exit"), lambda _walk, _listed: None),
 }

@@ -52,7 +52,7 @@ class Access:
 
 def parameters(piece: FilePiece) -> list[Formal]:
     """Of a function, in order."""
-    return list(_parameters(_declarator(inner(piece.node)), piece.plain))
+    return list(listed_parameters(_declarator(inner(piece.node)), piece.plain))
 
 
 def _declarator(node: Node) -> Node | None:
@@ -64,7 +64,8 @@ def _declarator(node: Node) -> Node | None:
     return found
 
 
-def _parameters(node: Node | None, plain: str) -> Iterator[Formal]:
+def listed_parameters(node: Node | None, plain: str) -> Iterator[Formal]:
+    """Of a function's or a lambda's declarator, in order."""
     listed = node.child_by_field_name("parameters") if node is not None else None
     for each in listed.named_children if listed is not None else ():
         if "parameter" not in each.type:
@@ -116,10 +117,11 @@ class _Accesses:
         plain, aliases = piece.plain, {name: name for name in names}
         found = dict.fromkeys(names, Access())
         nodes = list(_below(body))
+        targets: dict[int, bool] = {}
         for _ in range(2):  # a pointer made of a pointer
             for node in nodes:
-                self._alias(node, plain, aliases)
-        targets: dict[int, bool] = {}
+                if (base := self._alias(node, plain, aliases)) is not None:
+                    targets[base.start_byte] = False  # it reads nothing yet
         stored: dict[str, int] = {}  # where the first statement ends that stores plainly
         for node in nodes:
             if node.type in ("assignment_expression", "update_expression"):
@@ -147,26 +149,28 @@ class _Accesses:
                 found[aliases[name]] = Access(True, old.written, old.added)
         return found
 
-    def _alias(self, node: Node, plain: str, aliases: dict[str, str]) -> None:
+    def _alias(self, node: Node, plain: str, aliases: dict[str, str]) -> Node | None:
+        """The pointer that another is made of, which is known by both names from here on."""
         if node.type != "init_declarator":
-            return
+            return None
         left, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
         whole = plain[left.start_byte : left.end_byte] if left is not None else ""
         kind = node.parent.child_by_field_name("type") if node.parent is not None else None
         auto = kind is not None and kind.type in ("placeholder_type_specifier", "auto")
         name = name_in(left)
         if name is None or value is None or not ("*" in whole or "&" in whole or auto):
-            return
+            return None
         if (
             auto
             and value.type in ("subscript_expression", "binary_expression")
             and "[" in (plain[value.start_byte : value.end_byte])
         ):
-            return
+            return None
         base = _base(value, plain, aliases)
         if base is not None:
             target = aliases[plain[base.start_byte : base.end_byte]]
             aliases.setdefault(plain[name.start_byte : name.end_byte], target)
+        return None if auto else base  # `auto` may be a value
 
     def _call(
         self,
