@@ -83,7 +83,7 @@ def emulated(
     """A version in the emulator, watched for races and uninitialized reads."""
     engine = EmulatorEngine(project, options)
     Combination.of(study, version, problem)
-    subject = Subject.of(study, version, problem, engine.build(version))
+    subject = Subject.of(study, version, problem, engine.build)
     return engine.emulate(subject, watch=True), subject
 
 
@@ -92,7 +92,7 @@ def profile(
 ) -> Profile:
     """A version's profile by the emulator."""
     engine = EmulatorEngine(PROJECT, RunOptions(seed=seed))
-    subject = Subject.of(study, version, problem, engine.build(version))
+    subject = Subject.of(study, version, problem, engine.build)
     return engine.profile(subject, ProfileOptions(blocks=blocks))[0]
 
 

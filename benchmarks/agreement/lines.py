@@ -252,7 +252,7 @@ def agreement(
     if built is None:
         return []
     version, problem = study.version(profile.version), study.problem(profile.problem)
-    subject = Subject.of(study, version, problem, built)
+    subject = Subject.of(study, version, problem, lambda _version: built)
     module = assembled(built.build)
     # What a line costs may hang on the data: the inputs are those that were profiled.
     arrays = arrays_of(subject, profile.verification.seed if profile.verification else 1)

@@ -10,7 +10,7 @@ import math
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -92,13 +92,21 @@ def recorded(root: Path) -> tuple[_Recorded, ...]:
     return tuple(out)
 
 
+def _found(built: BuildResult | None, _version: Version) -> BuildResult | None:
+    """What was built before, in the place of a compiler."""
+    return built
+
+
 @cache
 def _subjects(root: Path, place: int) -> tuple[Subject, ...]:
     """A recorded version as it is, on each of its problems that is quickly run."""
     one = recorded(root)[place]
     project = require_project(root)
     built = recorded_build(Store(project.profiles).load(one.profile))
-    every = [Subject.of(one.study, one.version, problem, built) for problem in one.problems]
+    every = [
+        Subject.of(one.study, one.version, problem, partial(_found, built))
+        for problem in one.problems
+    ]
     return tuple(each for each in every if _threads(each) <= _MOST_THREADS) or (every[0],)
 
 
@@ -173,7 +181,9 @@ def replayed(roots: Sequence[Path], number: int, title: str, edit: Edit) -> Case
         if at >= len(lines) or " ".join(lines[at].split()) != " ".join(edit.before.split()):
             return None
         lines[at] = edit.after
-        subject = Subject.of(home, home.versions[version], home.problem(problem), built)
+        subject = Subject.of(
+            home, home.versions[version], home.problem(problem), partial(_found, built)
+        )
         return Case(number, edited(subject, "\n".join(lines)), edit)
     return None
 

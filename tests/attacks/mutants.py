@@ -51,7 +51,7 @@ def _subject(entry: Entry) -> Subject | None:
     for problem in sorted(study.problems_for("verify"), key=study.flops):
         with contextlib.suppress(WorkbenchError):
             study.check_requirements(version, problem)
-            return Subject.of(study, version, problem, built)
+            return Subject.of(study, version, problem, lambda _version: built)
     return None
 
 

@@ -110,7 +110,7 @@ def test_a_kernel_in_bfloat16_is_verified_in_the_emulator(
     study = maker.load()
     engine = EmulatorEngine(maker.project, RunOptions(seed=3))
     version = study.version("v0")
-    subject = Subject.of(study, version, study.problem(), engine.build(version))
+    subject = Subject.of(study, version, study.problem(), engine.build)
     check = engine.emulate(subject, watch=True).check
     assert check is not None and check.ok == right
     assert check.unwritten == 0

@@ -155,7 +155,7 @@ def test_what_verify_refuses_is_not_profiled_either(
     project, study = broken
     engine = EmulatorEngine(project, RunOptions(seed=3, instruction_limit=100_000))
     version = study.version(name)
-    subject = Subject.of(study, version, study.problem("n1000"), engine.build(version))
+    subject = Subject.of(study, version, study.problem("n1000"), engine.build)
     with pytest.raises(KernelError, match=SAID[name]) as caught:
         engine.profile(subject, ProfileOptions())
     (wrong,) = [i for i, line in enumerate(version.text.splitlines(), 1) if "// <- wrong" in line]
@@ -183,7 +183,7 @@ def test_where_races_were_not_looked_for_is_said(
     monkeypatch.setattr("workbench.engines.emulated.engine._WATCHED_BELOW", bound)
     engine = EmulatorEngine(project, RunOptions(seed=3))
     version = study.version("v0")
-    subject = Subject.of(study, version, study.problem(problem), engine.build(version))
+    subject = Subject.of(study, version, study.problem(problem), engine.build)
     made, _ = engine.profile(subject, ProfileOptions(blocks=blocks))
     said = [each.message for each in made.notices if each.code == "not-watched"]
     assert len(said) == bool(words) and words in "".join(said)
@@ -204,7 +204,7 @@ def test_a_study_that_does_not_end_is_broken_off(
     engine = EmulatorEngine(project, RunOptions(limit=Deadline(1.0), seed=1))
     version, problem = study.version("v0"), study.problem("n1000")
     built = EmulatorEngine(project, RunOptions()).build(version)  # which needs longer
-    subject = Subject.of(study, version, problem, built)
+    subject = Subject.of(study, version, problem, lambda _version: built)
     verdicts = []
     engine.verify([subject], lambda _, verdict: verdicts.append(verdict), lambda _: None)
     (verdict,) = verdicts
@@ -221,7 +221,7 @@ def test_a_study_that_takes_too_much_memory_is_told(
     monkeypatch.setattr(Study, "inputs", lambda *_: {"x": np.ones(1 << 30, "f4")})
     engine = EmulatorEngine(project, RunOptions(seed=1))
     version, problem = study.version("v0"), study.problem("n1000")
-    subject = Subject.of(study, version, problem, engine.build(version))
+    subject = Subject.of(study, version, problem, engine.build)
     with pytest.raises(KernelError, match="v0 on n1000 needs more memory than the 200 MiB"):
         engine.profile(subject, ProfileOptions())
 
@@ -397,12 +397,13 @@ def test_without_machine_code_ptx_is_counted_and_that_is_said(
     engine = EmulatorEngine(ours, RunOptions(seed=5))
     version, problem = study.version("v0"), study.problems_for("verify")[0]
     built = engine.build(version)
+    subject = Subject.of(study, version, problem, engine.build)
     path = tmp_path / "kernel.cubin"
     if cubin is not None:
         path.write_bytes(cubin)
     codes, metrics = [], []
     for one in (built, msgspec.structs.replace(built, cubin=path)):
-        made, _ = engine.profile(Subject.of(study, version, problem, one), ProfileOptions())
+        made, _ = engine.profile(msgspec.structs.replace(subject, built=one), ProfileOptions())
         codes.append([notice.code for notice in made.notices])
         metrics.append(made.launches[0].metrics)
     assert codes == [["emulated"], ["emulated", "no-machine-code"]]

@@ -117,7 +117,7 @@ def test_what_a_fetch_costs_is_absent_and_says_why(maker: Maker) -> None:
     maker.write("v0.cu", TURNED)
     study, engine = maker.load(), EmulatorEngine(maker.project, RunOptions(seed=3))
     version = study.version("v0")
-    subject = Subject.of(study, version, study.problem(), engine.build(version))
+    subject = Subject.of(study, version, study.problem(), engine.build)
     made = engine.profile(subject, ProfileOptions())[0]
     (launch,) = made.launches
     (notice,) = [each.message for each in made.notices if each.code == "not-counted"]

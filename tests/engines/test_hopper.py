@@ -55,7 +55,7 @@ def hopper_study(broken_project: Project) -> tuple[Project, Study]:
 def emulated(project: Project, study: Study, name: str, problem: str) -> tuple[Emulation, Subject]:
     engine = EmulatorEngine(project, RunOptions(seed=3, arch="sm_90a", instruction_limit=100_000))
     version = study.version(name)
-    subject = Subject.of(study, version, study.problem(problem), engine.build(version))
+    subject = Subject.of(study, version, study.problem(problem), engine.build)
     return engine.emulate(subject, watch=True), subject
 
 
@@ -90,7 +90,7 @@ def test_products_have_wavefronts_and_copies_have_none(hopper_study: tuple[Proje
     project, study = hopper_study
     engine = EmulatorEngine(project, RunOptions(seed=3, arch="sm_90a"))
     version = study.version("v0")
-    subject = Subject.of(study, version, study.problem("k128"), engine.build(version))
+    subject = Subject.of(study, version, study.problem("k128"), engine.build)
     profile, _ = engine.profile(subject, ProfileOptions())
     launch = profile.launches[0]
     # Four warps store 16 sums each, in lines of their own.

@@ -184,7 +184,7 @@ def judged(root: Path, version: str, problem: str) -> WorkbenchError | None:
     try:
         study = load_study(project, version.split("/")[0])
         chosen = study.version(version.split("/")[1])
-        subject = Subject.of(study, chosen, study.problem(problem), engine.build(chosen))
+        subject = Subject.of(study, chosen, study.problem(problem), engine.build)
         verified(engine.emulate(subject, watch=True), subject)
     except WorkbenchError as error:
         return error

@@ -88,4 +88,5 @@ def _row(subject: Subject, verdict: Verdict) -> VerifiedProblem:
         sampled=check.sampled if check else 0,
         judged=not isinstance(verdict.error, InconclusiveError),
         message=verdict.error.message if verdict.error else "",
+        against=subject.study.answering,
     )

@@ -112,7 +112,9 @@ class ProfileOptions(Record, frozen=True):
 class Subject(Record, frozen=True):
     """What is run: a version on a problem that it can do, compiled and its launches settled.
 
-    `built` is None for a Python version, which builds what it needs itself.
+    `built` is None for a Python version, which builds what it needs itself. `answering` is what
+    gives the right answer where a version does (``reference = "v0"``), on the same problem; None
+    for that version itself, which has nothing else to be held against.
     """
 
     study: Study
@@ -122,18 +124,45 @@ class Subject(Record, frozen=True):
     launches: tuple[ResolvedLaunch, ...] = ()
     scratch: tuple[ResolvedScratch, ...] = ()
     fills: tuple[ResolvedFill, ...] = ()
+    answering: Subject | None = None
+
+    @property
+    def itself(self) -> bool:
+        """Whether the study takes this version's own results for right."""
+        return self.study.answering == self.version.id
+
+    def on(self, problem: Problem) -> Subject:
+        """The same on another problem that the version is able to do."""
+        built = {each.version.id: each.built for each in (self, self.answering) if each}
+        return self.of(self.study, self.version, problem, lambda version: built[version.id])
 
     @classmethod
     def of(
-        cls, study: Study, version: Version, problem: Problem, built: BuildResult | None
+        cls,
+        study: Study,
+        version: Version,
+        problem: Problem,
+        build: Callable[[Version], BuildResult | None],
     ) -> Subject:
         """Settle a version's launches and buffers for a problem that it was found able to do.
+
+        Args:
+            study: Of the version.
+            version: The version.
+            problem: The problem.
+            build: Compiles it, and the version that gives the right answer.
 
         Raises:
             UsageError: a launch that no chip can run or whose arguments are not the kernel's
                 parameters, or a fill that cannot be.
         """
+        built = build(version)
         resources = built.build.resources if built else ()
+        answering = None
+        if study.answering not in ("", version.id):
+            known = study.version(study.answering)
+            study.check_requirements(known, problem)
+            answering = cls.of(study, known, problem, build)
         ours = version.kind != "python"  # what a library launches is its own affair
         launches = complete(resolve_launches(study, version, problem), resources) if ours else ()
         if built and version.kind == "cuda":
@@ -146,6 +175,7 @@ class Subject(Record, frozen=True):
             launches=launches,
             scratch=resolve_scratch(study, version, problem) if ours else (),
             fills=resolve_fills(study, version, problem) if ours else (),
+            answering=answering,
         )
 
 

@@ -65,9 +65,9 @@ def _wake_for(session: DeviceContext, executable: Executable) -> None:
 def _upload(session: DeviceContext, bench: Bench) -> dict[str, DeviceArray]:
     with session.doing("allocating inputs and outputs"):
         arrays = {spec.name: session.allocate(spec) for spec in bench.specs}
-        for name, values in bench.inputs.items():
-            session.upload(arrays[name], values)
-        bench.link(session, arrays)
+        bench.fill(session, arrays)
+    if session.guards and bench.ask(session, arrays):
+        bench.fill(session, arrays)  # as it was before that version ran
     return arrays
 
 
@@ -332,7 +332,7 @@ def _bench(benches: Benches, job: Job, loading: threading.Thread | None) -> Benc
     """The bench of a job; what was still loaded meanwhile is there then, and disturbs no time."""
     try:
         bench = benches.of(job)
-        if loading is not None and loading.is_alive():
+        if loading is not None and loading.is_alive() and bench.answering is None:
             with contextlib.suppress(Exception):  # it will be asked for again, and fail again
                 bench.refer()
         return bench

@@ -135,10 +135,10 @@ def _subjects(
             "Its earlier state cannot run beside it.",
         )
     ((_, chosen_problem), *_) = chosen(study, new, problem, "profile")
-    now = Subject.of(study, new, chosen_problem, engines[1].build(new))
+    now = Subject.of(study, new, chosen_problem, engines[1].build)
     with _earlier(before):
         earlier = replace(old, id=f"{old.id}@{before.label}")
-        return now, Subject.of(study, earlier, chosen_problem, engines[0].build(old))
+        return now, Subject.of(study, earlier, chosen_problem, engines[0].build)
 
 
 def _in_turns(
@@ -189,7 +189,7 @@ def _counted(
         raise InconclusiveError(f"{new.id} cannot run here: {refused}")
 
     def profile(engine: Engine, version: Version) -> Profile:
-        subject = Subject.of(study, version, one.problem, engine.build(version))
+        subject = Subject.of(study, version, one.problem, engine.build)
         return engine.profile(subject, ProfileOptions())[0]
 
     after = profile(engines[1], new)

@@ -120,7 +120,7 @@ class Experiment:
             KernelError, MissingError: it does not compile, or there is no compiler.
             UsageError: a launch that no chip can run.
         """
-        return Subject.of(self.study, version, problem, self._build(version))
+        return Subject.of(self.study, version, problem, self._build)
 
     def build_all(self, versions: Sequence[Version]) -> dict[str, WorkbenchError]:
         """Compile versions side by side, a compiler process for each core.

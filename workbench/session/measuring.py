@@ -420,7 +420,7 @@ def ncu_commands(
                 f"note: {version.id} is not compiled, since Triton's compiler runs {version.path}: "
                 "whether it builds is not tried, and the command's job has no cubin yet"
             )
-            subject = Subject.of(study, *one, None)
+            subject = Subject.of(study, *one, lambda _version: None)
         else:
             subject = runner.subject(*one)
         yield gpu.command(subject, options).shell

@@ -147,8 +147,15 @@ class StudyFile:
     def check_functions(self) -> None:
         """Refuse a file without one of the five functions that every study has."""
         for name in _FUNCTIONS:
-            if not callable(self._required(name)):
-                raise self.error(f"`{name}` must be a function")
+            value = self._required(name)
+            if not callable(value) and not (name == "reference" and isinstance(value, str)):
+                or_version = ", or a version's name" if name == "reference" else ""
+                raise self.error(f"`{name}` must be a function{or_version}")
+
+    def answering(self) -> str:
+        """The version that ``reference = "v0"`` names; empty where it is a function."""
+        value = self._names.get("reference")
+        return value if isinstance(value, str) else ""
 
     @_judged
     def text(self, name: str) -> str:

@@ -83,6 +83,8 @@ class Study:
         input_names: The buffers that `inputs` gives, in order.
         tolerance: Largest accepted ‖out − ref‖ / ‖ref‖.
         tolerance_why: The reason for that number.
+        answering: The version whose results the others must equal (``reference = "v0"``); empty
+            where `reference` computes the answer.
     """
 
     def __init__(self, project: Project, name: str) -> None:
@@ -95,6 +97,7 @@ class Study:
         self.input_names: tuple[str, ...] = self._file.names("input_names")
         self.problems: dict[str, Problem] = self._file.problems()
         self._file.check_functions()
+        self.answering: str = self._file.answering()
         first = next(iter(self.problems.values()))
         self.output_names: tuple[str, ...] = tuple(self.outputs(first))
         self._check_buffers(first)
@@ -379,6 +382,7 @@ class StudyFacts(Record, frozen=True):
     tolerance_why: str
     input_names: tuple[str, ...]
     problems: tuple[ProblemFacts, ...]
+    answering: str = ""
     schema_version: Literal[1] = 1
 
 
@@ -404,6 +408,7 @@ def facts_of(study: Study) -> StudyFacts:
             )
             for problem in study.problems.values()
         ),
+        answering=study.answering,
     )
 
 
@@ -444,6 +449,7 @@ class SeenStudy(Study):
         self.tolerance = facts.tolerance if facts else 0.0
         self.tolerance_why = facts.tolerance_why if facts else ""
         self.input_names = facts.input_names if facts else ()
+        self.answering = facts.answering if facts else ""
         self.problems = {each: entry.problem for each, entry in self._facts.items()}
         first = next(iter(self._facts.values()), None)
         self.output_names = tuple(first.outputs) if first else ()

@@ -28,9 +28,11 @@ from workbench.engines import Subject
 from workbench.engines.emulated.record import resident
 from workbench.engines.host.buffers import (
     FAR_OFF,
+    as_answer,
     check_copy,
     check_whole,
     compare,
+    compare_with_version,
     dtype_of,
     linked,
     no_symbol,
@@ -302,6 +304,12 @@ def built_of(subject: Subject) -> BuildResult:
     return subject.built
 
 
+def _module_of(subject: Subject) -> ptxemu.Module:
+    built, version = built_of(subject), subject.version
+    defined = tuple(defined_integers(version).items())
+    return _parsed(built.build.ptx, built.cubin, built.build.arch, version.text, defined)
+
+
 def emulate(
     subject: Subject,
     seed: int,
@@ -329,9 +337,7 @@ def emulate(
     limits = ptxemu.Limits.within(limit.left(), instructions)
     limits.seconds = limit.seconds  # as it was asked for
     built = built_of(subject)
-    version = subject.version
-    defined = tuple(defined_integers(version).items())
-    module = _parsed(built.build.ptx, built.cubin, built.build.arch, version.text, defined)
+    module = _module_of(subject)
     arrays = arrays_of(subject, seed)
     with as_ours():
         unwritten_ = {*arrays.outputs, *arrays.scratch} if watch else set()
@@ -353,7 +359,7 @@ def emulate(
             raise suspected(error, suspects) from error
     seconds = time.perf_counter() - begin
     whole = all(each.sampled == 1 for each in counts)
-    check = _check(subject, arrays, memory, seed) if whole else None
+    check = _check(subject, arrays, memory, seed, limits) if whole else None
 
     def explain() -> Blame | None:
         if sum(each.thread_instructions for each in counts) > _EXPLAINED_BELOW:
@@ -431,17 +437,53 @@ def _blame(
     for resolved in subject.launches:
         launched(module, resolved, build, memory, limits=limits, check=False, origins=origins)
     outputs = {name: memory.read(name) for name in arrays.outputs}
-    reference = subject.study.reference(subject.problem, arrays.inputs)
+    if subject.itself:
+        return _never_written(subject, module, origins, outputs)
+    reference = (
+        _answer(subject.answering, seed, limits)
+        if subject.answering is not None
+        else subject.study.reference(subject.problem, arrays.inputs)
+    )
     tolerance = subject.study.tolerance_of(subject.version.id)
     return _never_written(subject, module, origins, outputs) or _wrong_elements(
         module, origins, outputs, reference, tolerance
     )
 
 
-def _check(subject: Subject, arrays: Arrays, memory: ptxemu.GlobalMemory, seed: int) -> Check:
+def _answer(of: Subject, seed: int, limits: ptxemu.Limits) -> dict[str, NDArray[np.float64]]:
+    """What a version gives, for others to be held against.
+
+    Raises:
+        InconclusiveError: it does wrong: that is not the other's fault.
+    """
+    try:
+        module, arrays = _module_of(of), arrays_of(of, seed)
+        memory = memory_of(of, arrays, module)
+        for resolved in of.launches:
+            launched(module, resolved, built_of(of).build, memory, limits=limits)
+    except (KernelError, UsageError) as error:
+        raise InconclusiveError(
+            f"{of.version.id}, whose results the study takes for right, gives none on "
+            f"{of.problem.name}: {error.message}",
+            f"Correct {of.version.id} first. {error.hint}",
+        ) from error
+    return as_answer({name: memory.read(name) for name in arrays.outputs})
+
+
+def _check(
+    subject: Subject,
+    arrays: Arrays,
+    memory: ptxemu.GlobalMemory,
+    seed: int,
+    limits: ptxemu.Limits,
+) -> Check:
     study, problem = subject.study, subject.problem
     tolerance = study.tolerance_of(subject.version.id)
     outputs = {name: memory.read(name) for name in arrays.outputs}
+    if subject.itself or subject.answering is not None:
+        of = subject.answering
+        answer = as_answer(outputs) if of is None else _answer(of, seed, limits)
+        return compare_with_version(outputs, answer, tolerance, itself=subject.itself)
     if study.can_sample and study.flops(problem) >= _FULL_BELOW_FLOPS:
         sizes = {name: output.size for name, output in outputs.items()}
         places = random_places(np.random.default_rng(seed), sizes)

@@ -279,7 +279,7 @@ class EmulatorEngine(Engine):
             with contextlib.suppress(UsageError):
                 study.check_requirements(version, smaller)
                 if study.flops(smaller) < study.flops(problem):
-                    return Subject.of(study, version, smaller, subject.built)
+                    return subject.on(smaller)
         if counted.check is not None:
             return None
         raise UsageError(

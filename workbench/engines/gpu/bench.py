@@ -24,9 +24,11 @@ from numpy.typing import NDArray
 from workbench.engines.gpu.device import DeviceArray, DeviceContext, WorkerError
 from workbench.engines.gpu.libcuda import DeviceTexture, Driver, DriverError
 from workbench.engines.host.buffers import (
+    as_answer,
     check_copy,
     check_whole,
     compare,
+    compare_with_version,
     linked,
     name_of,
     no_symbol,
@@ -364,8 +366,11 @@ def _said(error: BaseException) -> str:
 class Bench:
     """The study's side of a job: inputs, outputs and reference of one problem."""
 
-    def __init__(self, study: Study, problem: Problem, seed: int) -> None:
+    def __init__(
+        self, study: Study, problem: Problem, seed: int, answering: Executable | None = None
+    ) -> None:
         self.study = study
+        self.answering = answering
         self.problem = problem
         self.parameters = dict(study.parameters(problem))
         self._rng = np.random.default_rng(seed)
@@ -398,6 +403,21 @@ class Bench:
         for name, values in linked(self.inputs, self._pointers, lambda to: arrays[to].address):
             session.upload(arrays[name], values)
 
+    def fill(self, session: DeviceContext, arrays: Mapping[str, DeviceArray]) -> None:
+        """Give the inputs their content, and let their pointers lead into these buffers."""
+        for name, values in self.inputs.items():
+            session.upload(arrays[name], values)
+        self.link(session, arrays)
+
+    def ask(self, session: DeviceContext, arrays: dict[str, DeviceArray]) -> bool:
+        """Run the version that gives the right answer, where one does and did not yet."""
+        if self.answering is None or self._reference is not None:
+            return False
+        run = Run(session, self, self.answering, arrays, poison=True)
+        run.execute()
+        self._reference = as_answer(run.outputs())
+        return True
+
     def refer(self) -> dict[str, NDArray[np.float64]]:
         """The reference, of all elements or of those chosen; it is computed once."""
         if self._reference is None:
@@ -417,6 +437,11 @@ class Bench:
     ) -> Check:
         """Compare a version's outputs with the reference."""
         reference = self.refer()
+        if self.answering is not None:
+            itself, tolerance = version == self.answering.version, self.study.tolerance_of(version)
+            return compare_with_version(
+                outputs, reference, tolerance, itself=itself, strayed=strayed
+            )
         return compare(
             outputs,
             reference,
@@ -468,7 +493,7 @@ class Benches:
     def _open(self, job: Job) -> Bench:
         study = self.study(job)
         with _as_bad_study():
-            return Bench(study, study.problem(job.problem), job.seed)
+            return Bench(study, study.problem(job.problem), job.seed, job.answering)
 
 
 @contextlib.contextmanager
@@ -548,17 +573,22 @@ class Run:
                 call()
             self.session.synchronize()
 
-    def check(self) -> Check:
-        """Copy the outputs and compare them; once after each `execute`."""
+    def outputs(self) -> dict[str, NDArray[Any]]:
+        """Copy the outputs; once after each `execute`."""
         if self.collect is not None:
             with self.session.doing(f"collecting the outputs of {self.executable.version}"):
                 self.collect()
                 self.session.synchronize()
         with self.session.doing(f"reading the outputs of {self.executable.version}"):
-            outputs = {
+            return {
                 spec.name: self.session.download(self.arrays[spec.name])
                 for spec in self.bench.outputs
             }
+
+    def check(self) -> Check:
+        """Compare the outputs with the right answer; once after each `execute`."""
+        outputs = self.outputs()
+        with self.session.doing(f"reading the outputs of {self.executable.version}"):
             strayed = self.session.strayed()
         try:
             return self.bench.check(self.executable.version, outputs, strayed)

@@ -88,9 +88,7 @@ class Field:
 
     def renew(self, session: DeviceContext, bench: Bench) -> None:
         """Give the inputs of the first set their content again: somebody may have written there."""
-        for name, values in bench.inputs.items():
-            session.upload(self._sets[0][name], values)
-        bench.link(session, self._sets[0])
+        bench.fill(session, self._sets[0])
 
 
 def race(session: DeviceContext, bench: Bench, job: Job, field: Field) -> dict[str, Any]:

@@ -334,6 +334,36 @@ def _worst(
     )
 
 
+def as_answer(outputs: Mapping[str, Array]) -> dict[str, NDArray[np.float64]]:
+    """What a version gave, as the answer that others are held against."""
+    return {name: values.astype(np.float64) for name, values in outputs.items()}
+
+
+def compare_with_version(
+    outputs: Mapping[str, Array],
+    answer: Mapping[str, NDArray[np.float64]],
+    tolerance: float,
+    *,
+    itself: bool,
+    strayed: tuple[str, ...] = (),
+) -> Check:
+    """Compare outputs with what another version gave, NaN and what it left alone included.
+
+    Args:
+        outputs: As in `compare`.
+        answer: Of the other version (`as_answer`).
+        tolerance: As in `compare`.
+        itself: It is that version: then one that writes nothing at all is wrong, and no other.
+        strayed: As in `compare`.
+    """
+    found = compare(outputs, answer, tolerance, strayed=strayed, special=True)
+    if not itself:
+        return found
+    left = sum(_unwritten(got.reshape(-1)) for got in outputs.values())
+    wrong = left == found.compared > 0
+    return msgspec.structs.replace(found, ok=found.ok and not wrong, unwritten=left)
+
+
 def compare(
     outputs: Mapping[str, Array],
     reference: Mapping[str, NDArray[np.float64]],

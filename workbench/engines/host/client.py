@@ -185,6 +185,7 @@ def stage(root: Path, folder: Path, jobs: Iterable[Job], *, more: bool = False) 
                 job,
                 executable=_staged(root, folder, job.executable),
                 baseline=_staged(root, folder, job.baseline) if job.baseline else None,
+                answering=_staged(root, folder, job.answering) if job.answering else None,
                 others=tuple(_staged(root, folder, each) for each in job.others),
             )
             for job in jobs

@@ -105,6 +105,7 @@ class Job(Record, frozen=True):
     seed: int
     executable: Executable
     baseline: Executable | None = None
+    answering: Executable | None = None  # what gives the right answer, where a version does
     others: tuple[Executable, ...] = ()  # of a race, beside the first; each was checked alone
     sanitize: bool = False  # under compute-sanitizer: no guard bytes, no poison, no comparison
     repeats: int = 1  # profiled executions of the version

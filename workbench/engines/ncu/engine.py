@@ -262,6 +262,8 @@ class GpuEngine(Engine):
         time: TimeOptions = TimeOptions(),  # noqa: B008 - frozen
     ) -> Job:
         """What the worker is asked about a subject; see `Job`."""
+        # Who is taken for right runs twice: its results must repeat themselves.
+        answering = subject if subject.itself else subject.answering
         return Job(
             task=task,
             study=subject.study.name,
@@ -269,6 +271,7 @@ class GpuEngine(Engine):
             seed=self.seed,
             executable=_executable(subject),
             baseline=_executable(baseline) if baseline else None,
+            answering=_executable(answering) if answering else None,
             sanitize=sanitize,
             repeats=repeats,
             time=time,

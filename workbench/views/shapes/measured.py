@@ -19,7 +19,8 @@ class NoticeFacts(Document, Notice, frozen=True):
 class VerifiedProblem(Document, frozen=True):
     """One version on one problem; `error` is null where it could not be computed.
 
-    `judged` is false where nothing could run it: it is neither right nor wrong.
+    `judged` is false where nothing could run it: it is neither right nor wrong. `against` is the
+    version whose results are the right answer; empty where study.py computes that.
     """
 
     version: str
@@ -33,6 +34,7 @@ class VerifiedProblem(Document, frozen=True):
     sampled: int = 0
     judged: bool = True
     message: str = ""
+    against: str = ""
 
 
 class FindingPlace(Document, Place, frozen=True):

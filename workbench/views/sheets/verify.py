@@ -43,6 +43,7 @@ def verify_sheet(
     notes = _once(rows) if len(rows) > 1 else []
     for version, finding in findings:
         notes.append(f"{version}: " + "\n".join(describe(finding, texts)))
+    notes += _unproved(rows)
     if sanitized and not findings:
         tools = ", ".join(sanitized)
         notes.append(_("compute-sanitizer ({tools}): no findings.").format(tools=tools))
@@ -89,6 +90,30 @@ def _once(rows: Sequence[VerifiedProblem]) -> list[str]:
     return notes
 
 
+def _unproved(rows: Sequence[VerifiedProblem]) -> list[str]:
+    """That a version's own results are what its study takes for right, and what it left alone."""
+    first = next((row for row in rows if row.against), None)
+    if first is None:
+        return []
+    notes = [
+        _(
+            "Right is here what {version} gives (reference in study.py). Nothing proves {version} "
+            "itself: check its result once by other means."
+        ).format(version=first.against)
+    ]
+    for row in rows:
+        if row.version == row.against and row.ok and row.unwritten:
+            notes.append(
+                _("{version} leaves {n} of {all} elements unwritten on {problem}.").format(
+                    version=row.version,
+                    n=count(row.unwritten),
+                    all=count(row.compared),
+                    problem=row.problem,
+                )
+            )
+    return notes
+
+
 def _result(row: VerifiedProblem) -> str:
     if row.ok or not row.judged:
         return _("ok") if row.ok else _("not judged")
@@ -98,7 +123,9 @@ def _result(row: VerifiedProblem) -> str:
 def _cells(row: VerifiedProblem) -> tuple[str, ...]:
     # An error of none and no comparison at all are different things.
     share = "—"
-    if row.error is not None and not row.tolerance:
+    if row.version == row.against and row.ok:
+        share = _("by itself")
+    elif row.error is not None and not row.tolerance:
         share = _("exact") if row.error == 0 else _("not exact")
     elif row.error is not None:
         part = row.error / row.tolerance
