@@ -6,7 +6,8 @@ Each target is tuned anew. Of what the tuning says are taken: its cliffs (first 
 limiter is named, each once), the parameter with the strongest effect (its best value and its worst,
 all others alike), and the winner beside the runner-up. Both sides of each are profiled. Printed are
 what was said before any counter was measured, what ``diff`` says of both profiles, the ratio of the
-times, and the counters that either names, on both sides: whether it is true is left to the reader.
+times, and on both sides the counters that either names beside those that are always looked at:
+whether it is true is left to the reader.
 
 With ``--engine emulator`` all of it runs without a GPU, and only estimates and counts are known.
 """
@@ -57,6 +58,11 @@ _SPOKEN = {
     "last wave": ("waves", "tail_idle", "achieved_occupancy"),
     "small grid": ("waves", "achieved_occupancy"),
 }
+#: What is printed of every pair, whoever names it: a judge needs more than what was picked.
+_ALWAYS = (
+    "duration", "blocks", "waves", "theoretical_occupancy", "achieved_occupancy", "registers",
+    "instructions", "shared_wavefronts", "shared_wavefronts_ideal", "global_sectors", "dram_bytes",
+)  # fmt: skip
 
 
 class Pair(NamedTuple):
@@ -166,7 +172,7 @@ def told(tuning: Tuning, pair: Pair, step: Step) -> dict[str, object]:
     named = [proof.counter.id for proof in story.cause.proofs]
     named += [stop.counter for stop in story.strip if stop.counter]
     named += [each.id for each in telling(comparison, story, step.scale, 4)]
-    wanted = dict.fromkeys((*pair.names, "duration", *named))
+    wanted = dict.fromkeys((*pair.names, *_ALWAYS, *named))
     known = {delta.id: delta for delta in comparison.counters}
     rows = [known[name] for name in wanted if name in known]
     say(f"  {step.labels[0]}  →  {step.labels[1]}   (of {key_of(pair.new.values)})")
@@ -224,6 +230,7 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=20.0, help="seconds of each tuning")
     parser.add_argument("--seconds", type=float, default=270.0, help="for all of it, about")
     parser.add_argument("--most", type=int, default=MOST, help="pairs of all targets together")
+    parser.add_argument("--studies", type=Path, action="append", default=[], help="a folder")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, help="a file for the pairs")
     given = parser.parse_args()
@@ -232,7 +239,7 @@ def main() -> int:
         for place, target in enumerate(given.targets):
             most = -(-(given.most - len(rows)) // (many - place))
             until = begin + given.seconds * (place + 1) / many
-            case = case_of(target, Path(folder), given.seed, engine=given.engine)
+            case = case_of(target, Path(folder), given.seed, given.studies, given.engine)
             rows += row(case, given, most, until)
             if given.json:
                 given.json.write_text(json.dumps(rows, indent=1, default=str))

@@ -32,4 +32,5 @@ def test_a_cliff_the_strongest_effect_and_the_winner_are_paired(
     assert said["ratio"] == pytest.approx(2.2) and said["kind"] == "cliff"
     printed = capsys.readouterr().out
     assert "TILE=32  →  TILE=64" in printed and "said by tune: TILE 32 → 64" in printed
+    assert all(f"  {name} " in printed for name in ("Instructions executed", "DRAM traffic"))
     assert "* Registers per thread" in printed or "* Theoretical occupancy" in printed
