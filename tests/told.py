@@ -30,7 +30,7 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
     "doubts": (0,),
     "Suspect": (0, 1, "hint", "words"),
     "Blame": (1, 2, "words", "hint"),
-    "Equipment": (2, "what", "detail", "remedy", "without"),
+    "Equipment": (0, 2, 3, 4, "what", "detail", "remedy", "without"),
     "EquipmentFacts": ("what", "detail", "remedy", "without"),
 }
 #: What an error takes.

@@ -234,7 +234,7 @@ DEBUG_BUILD = "debug-build"  #: code of the notice that machine code was built w
 COUNTERS_DENIED = "counters-denied"  #: that the driver keeps the GPU's counters from this user
 
 
-class Notice(Record, frozen=True):
+class Notice(Record, frozen=True, kw_only=False):
     """A warning that travels with a profile: what, and what it means for the reader."""
 
     code: str

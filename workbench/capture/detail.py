@@ -154,7 +154,7 @@ def pick(survey: Survey, trace: Trace, wish: Wish) -> Picked:
                 "cannot be told to look at one of them. Let each see all GPUs (no "
                 "CUDA_VISIBLE_DEVICES of its own)"
             )
-            notices.append(Notice(code="ranks-alike", message=message))
+            notices.append(Notice("ranks-alike", message))
             return Picked(notices=tuple(notices))
     who = trace.who
     own: dict[str, dict[Config, dict[int, int]]] = {survey.works[x].symbol: {} for x in works}
@@ -206,8 +206,8 @@ def _left_out(survey: Survey, places: Sequence[int]) -> Iterator[Notice]:
     if waiting:
         names = listed(list(dict.fromkeys(work.name for work in waiting)), 2)
         yield Notice(
-            code="waits-for-others",
-            message=f"{names}: only timed, since while it runs it waits for "
+            "waits-for-others",
+            f"{names}: only timed, since while it runs it waits for "
             f"{work_waits(waiting[0])}, and ncu runs a launch alone, again and again",
         )
 
@@ -517,4 +517,4 @@ def _quoted(said: str) -> str:
 
 def _without(code: str, error: WorkbenchError, *, broken: bool = False) -> KernelDetail:
     message = f"The survey stands alone: {error.message}. {error.hint}"
-    return KernelDetail(notice=Notice(code=code, message=message), broken=broken)
+    return KernelDetail(notice=Notice(code, message), broken=broken)

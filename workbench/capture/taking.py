@@ -156,7 +156,7 @@ def _hashed(profile: Profile) -> Profile:
 
 
 def _noted(profile: Profile, why: str) -> Profile:
-    notice = Notice(code="source-not-found", message=f"{why}; --source names where it is")
+    notice = Notice("source-not-found", f"{why}; --source names where it is")
     return replace(profile, notices=(*profile.notices, notice))
 
 
@@ -231,7 +231,7 @@ def take(order: Order, shelf: Shelf, say: Say) -> Taken:
             # Whatever ends us now, Ctrl-C included: the survey is made, and took a whole run.
             why = error.message if isinstance(error, WorkbenchError) else "it was broken off"
             message = f"The survey stands alone: {why}"
-            kept(survey, None, (), [*notices, Notice(code="detail-not-taken", message=message)])
+            kept(survey, None, (), [*notices, Notice("detail-not-taken", message)])
             say(f"the survey is kept as @{name}")
             raise
     notices += [*picked.notices, *([detail.notice] if detail.notice else [])]
@@ -296,13 +296,13 @@ def _doubts(survey: Survey, dropped: int) -> list[Notice]:
     if cut := sum(run.cut for run in survey.runs):
         what = f"{several(cut, 'process', 'processes')} did not end by themselves"
         why = f"{what}: their last launches, of half a second at most, may be missing"
-        found.append(Notice(code="cut-processes", message=why))
+        found.append(Notice("cut-processes", why))
     if dropped:
         message = f"CUPTI lost {several(dropped, 'launch', 'launches')}: their times are missing"
-        found.append(Notice(code="dropped-launches", message=message))
+        found.append(Notice("dropped-launches", message))
     if survey.way == "ncu":
         message = "surveyed by ncu: every launch ran alone, and copies are not in it"
-        found.append(Notice(code="survey-by-ncu", message=message))
+        found.append(Notice("survey-by-ncu", message))
     return found
 
 

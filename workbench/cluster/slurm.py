@@ -36,7 +36,7 @@ from workbench.errors import MissingError, UsageError, WorkbenchError, did_you_m
 from workbench.measure.experiment import Experiment, report_lines
 from workbench.measure.plan import Combination, recorded
 from workbench.model import Timing
-from workbench.processes.starting import NEUTRAL, environment, interpreter, program
+from workbench.processes.starting import answered, interpreter, program
 from workbench.project import Project, require_project
 from workbench.store import device_slug
 from workbench.study.folder import Study, load_study, source_hash
@@ -500,15 +500,7 @@ def _element(word: str, node: str, reason: str = "", restarts: int = 0) -> Eleme
 def _ask(*words: str) -> list[str] | None:
     """The lines that one of Slurm's commands prints; None where it fails."""
     try:
-        done = subprocess.run(
-            words,
-            cwd=NEUTRAL,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=_ANSWER_S,
-            check=False,
-        )
+        done = answered(*words, timeout_s=_ANSWER_S)
     except (OSError, subprocess.TimeoutExpired):
         return None
     if done.returncode:

@@ -38,7 +38,14 @@ from workbench.errors import MissingError, UsageError
 from workbench.model import Record
 from workbench.processes.bounds import Deadline
 from workbench.processes.ending import end_group, guarded
-from workbench.processes.starting import NEUTRAL, environment, limited, own_module, program
+from workbench.processes.starting import (
+    NEUTRAL,
+    answered,
+    environment,
+    limited,
+    own_module,
+    program,
+)
 from workbench.specs import Version
 from workbench.study.frontmatter import place
 
@@ -85,15 +92,7 @@ def find_nvcc() -> Path | None:
 @functools.lru_cache(maxsize=4)
 def _nvcc_version(nvcc: Path) -> str:
     try:
-        done = subprocess.run(
-            [str(nvcc), "--version"],
-            cwd=NEUTRAL,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = answered(str(nvcc), "--version", timeout_s=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MissingError(
             f"{nvcc} does not run: {error}", "Repair or remove that CUDA toolkit."

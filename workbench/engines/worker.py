@@ -110,7 +110,7 @@ def _baseline(
             raise
         why = str(error)
     message = f"The baseline {job.baseline.version} was not timed: {why}."
-    notices.append(Notice(code="no-baseline", message=message))
+    notices.append(Notice("no-baseline", message))
     return None
 
 

@@ -286,7 +286,7 @@ class Experiment:
             return self.subject(*Combination.of(self.study, baseline, subject.problem)), []
         except UsageError as error:
             why = f"The baseline {baseline.id} was not timed: {error.message}."
-            return None, [Notice(code="no-baseline", message=why)]
+            return None, [Notice("no-baseline", why)]
 
     # --- profile --------------------------------------------------------------------
 

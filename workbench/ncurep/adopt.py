@@ -110,7 +110,7 @@ def _match(
         message = (
             f"the report holds no source: whether it ran {version.path} as it is now is unknown"
         )
-        return tuple(recorded), "", [Notice(code="source-unknown", message=message)]
+        return tuple(recorded), "", [Notice("source-unknown", message)]
     renamed: dict[str, SourceFile] = {}
     for ours in sources:
         for theirs in texts:
@@ -134,7 +134,7 @@ def _match(
         f"stale: the report's source {nearest.path} differs from {version.path}; lines and "
         "counters are those of the report's text"
     )
-    return out, digest, [Notice(code="source-differs", message=message)]
+    return out, digest, [Notice("source-differs", message)]
 
 
 def _nearest(texts: Sequence[SourceFile], path: str) -> SourceFile:
@@ -156,10 +156,10 @@ def _launch_notices(
     if not theirs:
         there = ", ".join(dict.fromkeys(launch.kernel[:60] for launch in launches))
         message = f"the version launches {', '.join(ours)}; the report has {there}"
-        out.append(Notice(code="kernel-differs", message=message))
+        out.append(Notice("kernel-differs", message))
     elif len(theirs) > len(ours) and not any(launch.nvtx for launch in theirs):
         message = "no NVTX ranges: which launch of a kernel is the version's own is unknown"
-        out.append(Notice(code="no-nvtx", message=message))
+        out.append(Notice("no-nvtx", message))
     pairs = [(launch, ours[own_name(launch.kernel)]) for launch in theirs]
     if not pairs and len(launches) == len(expected):
         pairs = list(zip(launches, expected, strict=True))
@@ -170,5 +170,5 @@ def _launch_notices(
                 f"{problem} the version has grid {want.grid} and block {want.block}: "
                 "another problem, or another version"
             )
-            out.append(Notice(code="launch-differs", message=message))
+            out.append(Notice("launch-differs", message))
     return out

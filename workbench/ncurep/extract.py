@@ -450,10 +450,10 @@ def _troubles(failures: list[str], others: list[str]) -> list[Notice]:
     out = []
     if failures:
         message = "the native reader failed on " + "; ".join(failures[:3])
-        out.append(Notice(code="unreadable-launch", message=clean(message)[:600]))
+        out.append(Notice("unreadable-launch", clean(message)[:600]))
     if others:
         message = "launches of other devices too: " + ", ".join(others)
-        out.append(Notice(code="several-devices", message=message))
+        out.append(Notice("several-devices", message))
     return out
 
 

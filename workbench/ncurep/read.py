@@ -282,13 +282,13 @@ def _doubts(container: Container, launches: int) -> tuple[Notice, ...]:
     if container.doubts:
         why = "; ".join(container.doubts)
         message = f"the file may have been cut between two kernels: {why}"
-        found.append(Notice(code="perhaps-cut", message=message))
+        found.append(Notice("perhaps-cut", message))
     if launches < container.results:
         message = f"the native reader gives {launches} of the file's {container.results} results"
-        found.append(Notice(code="lost-results", message=message))
+        found.append(Notice("lost-results", message))
     if container.debug:
         which = ", ".join(name[:60] for name in container.debug[:3])
         more = f" and {len(container.debug) - 3} more" if container.debug[3:] else ""
         message = f"built for debugging (-G), its code is not optimized: {which}{more}"
-        found.append(Notice(code=DEBUG_BUILD, message=message))
+        found.append(Notice(DEBUG_BUILD, message))
     return tuple(found)

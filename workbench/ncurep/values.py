@@ -258,4 +258,4 @@ def lacks(launches: Sequence[Launch], sources: Sequence[SourceFile]) -> tuple[No
         found["no-source"] = "no source text in the report: capture with --import-source yes"
     if measured and not any(x.rules for x in measured):
         found["no-rules"] = "no rule results: ncu's own advice was not part of the capture"
-    return tuple(Notice(code=code, message=message) for code, message in found.items())
+    return tuple(Notice(code, message) for code, message in found.items())

@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -148,6 +149,23 @@ def program(name: str) -> str | None:
     """
     found = shutil.which(name, path=environment().get("PATH", os.defpath))
     return os.path.abspath(found) if found else None  # noqa: PTH100
+
+
+def answered(*argv: str, timeout_s: float = 30) -> subprocess.CompletedProcess[str]:
+    """What a program says that answers and ends, in a folder that holds nothing.
+
+    Raises:
+        OSError, TimeoutExpired: it does not run, or not end in time.
+    """
+    return subprocess.run(
+        argv,
+        cwd=NEUTRAL,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
 
 
 if __name__ == "__main__":

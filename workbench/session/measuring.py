@@ -485,7 +485,7 @@ def _denied(error: CountersDeniedError, say: Say) -> Notice:
     say(f"note: [{COUNTERS_DENIED}] {error.message}. {error.hint}")
     say("counters are the emulator's from here on; times are measured on the GPU")
     message = f"{error.message}: counted in the emulator, its time measured on a GPU"
-    return Notice(code=COUNTERS_DENIED, message=message)
+    return Notice(COUNTERS_DENIED, message)
 
 
 def _profiled_by_jobs(

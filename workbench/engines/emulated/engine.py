@@ -305,7 +305,7 @@ def _unwatched(subject: Subject, watched: Subject | None) -> tuple[Notice, ...]:
         "--engine emulator` does."
     )  # fmt: skip
     message = f"Races and reads of uninitialized memory {words}"
-    return (Notice(code="not-watched", message=message),)
+    return (Notice("not-watched", message),)
 
 
 def _warnings(emulation: Emulation) -> list[str]:
@@ -318,8 +318,8 @@ def _notices(
 ) -> tuple[Notice, ...]:
     notices = [
         Notice(
-            code="emulated",
-            message="Counted on a CPU from the version's PTX: exact where it follows from "
+            "emulated",
+            "Counted on a CPU from the version's PTX: exact where it follows from "
             "addresses; nothing is known of time, stalls and caches. Names with ptx__ count "
             "PTX instructions, not machine instructions.",
         )
@@ -327,34 +327,34 @@ def _notices(
     if not emulation.module.assembled:
         notices.append(
             Notice(
-                code="no-machine-code",
-                message="What ptxas makes of this PTX is not known here: loads and stores that it "
+                "no-machine-code",
+                "What ptxas makes of this PTX is not known here: loads and stores that it "
                 "would join are counted one by one, and the number of machine instructions is "
                 "absent.",
             )
         )
     notices += [
-        Notice(code="barriers-apart" if "barrier" in words else "unwritten", message=f"{words}.")
+        Notice("barriers-apart" if "barrier" in words else "unwritten", f"{words}.")
         for words in _warnings(emulation)
     ]
     for counts, launch in zip(emulation.counts, launches, strict=True):
         if left := launch.absent.get(ISSUED[0], ""):
             message = f"{launch.kernel}: machine instructions are {left}."
-            notices.append(Notice(code="not-counted", message=message))
+            notices.append(Notice("not-counted", message))
         if fetches := texture_fetches(counts.rows):
             places = dict.fromkeys(emulation.module.place(row.instr) for row in fetches)
             lines = ", ".join(f"{path}:{line}" for path, line in [*places][:3])
             lines += f" and {len(places) - 3} more" if len(places) > 3 else ""
             message = f"{launch.kernel}: {TEXTURES_UNCOUNTED} ({lines})."
-            notices.append(Notice(code="not-counted", message=message))
+            notices.append(Notice("not-counted", message))
         named, many = lines_by_timing([launch], sources)
         if many:
             run, lines = ("runs", "this line") if many == 1 else ("run", "these lines")
             hold = "contain it" if many == 1 else "contain them"
             notices.append(
                 Notice(
-                    code="depends-on-timing",
-                    message=f"{launch.kernel}: how often {named} {run} may depend on "
+                    "depends-on-timing",
+                    f"{launch.kernel}: how often {named} {run} may depend on "
                     f"which warps meet on a chip; counts of {lines}, and totals that {hold}, "
                     "are those of one order of many.",
                 )
@@ -362,8 +362,8 @@ def _notices(
         if counts.sampled < 1:
             notices.append(
                 Notice(
-                    code="sampled",
-                    message=f"{counts.launch.kernel}: {counts.blocks_run} of "
+                    "sampled",
+                    f"{counts.launch.kernel}: {counts.blocks_run} of "
                     f"{counts.launch.geometry.blocks} blocks were run, every edge of the grid "
                     "included, and counters scaled up from them; standard error "
                     + ", ".join(

@@ -127,17 +127,14 @@ def judge(
     """What a reader of the time should know about its conditions."""
     if state is None:
         return (
-            Notice(
-                code="no-clocks",
-                message=f"Clocks and power were not recorded: {problem or 'no samples'}.",
-            ),
+            Notice("no-clocks", f"Clocks and power were not recorded: {problem or 'no samples'}."),
         )
     notices = []
     if not state.settled:
         notices.append(
             Notice(
-                code="unsettled",
-                message="The chip's clock did not stand, or heat lowered it, for all of the "
+                "unsettled",
+                "The chip's clock did not stand, or heat lowered it, for all of the "
                 f"{quantity(state.waited or 0.0, 's')} that were waited before this was timed.",
             )
         )
@@ -145,18 +142,16 @@ def judge(
         if moved(low, high) > CLOCK_LIMIT:
             notices.append(
                 Notice(
-                    code="clock-moved",
-                    message=f"The {name} clock moved between {quantity(low, 'hz')} and "
+                    "clock-moved",
+                    f"The {name} clock moved between {quantity(low, 'hz')} and "
                     f"{quantity(high, 'hz')} while this was timed.",
                 )
             )
     if slowed_by:
         notices.append(
             Notice(
-                code="throttled",
-                message="The chip lowered its clocks while this was timed: "
-                + ", ".join(slowed_by)
-                + ".",
+                "throttled",
+                "The chip lowered its clocks while this was timed: " + ", ".join(slowed_by) + ".",
             )
         )
     return tuple(notices)
@@ -207,8 +202,8 @@ def rotation(l2_bytes: int, one_set: int, room: int) -> tuple[int, bool]:
 def not_cold(count: int) -> Notice:
     """What is said where too few sets of buffers fit to keep the caches cold."""
     return Notice(
-        code="not-cold",
-        message="The buffers of this problem cannot rotate over twice the L2 "
+        "not-cold",
+        "The buffers of this problem cannot rotate over twice the L2 "
         f"({count} sets of them); part of them stays in the cache.",
     )
 
@@ -489,8 +484,8 @@ class Stopwatch:
                 contestant.per_graph = 1
             self.notices.append(
                 Notice(
-                    code="no-graph",
-                    message="No CUDA graph could be made, so the times of this short kernel "
+                    "no-graph",
+                    "No CUDA graph could be made, so the times of this short kernel "
                     f"include some launch latency: {error}",
                 )
             )
@@ -587,8 +582,8 @@ class Stopwatch:
         if host > device:
             add(
                 Notice(
-                    code="launch-overhead",
-                    message=f"Enqueueing {version.name} takes the host {quantity(host, 's')}, "
+                    "launch-overhead",
+                    f"Enqueueing {version.name} takes the host {quantity(host, 's')}, "
                     f"the device {quantity(device, 's')}: launched one at a time from Python, "
                     "it waits for the host.",
                 )
@@ -596,8 +591,8 @@ class Stopwatch:
         if version.restores and version.per_graph > len(version.sets):
             add(
                 Notice(
-                    code="not-restored",
-                    message=f"{version.name} is launched {version.per_graph} times in a graph, and "
+                    "not-restored",
+                    f"{version.name} is launched {version.per_graph} times in a graph, and "
                     f"its {len(version.sets)} sets of buffers are restored before it alone: later "
                     "launches began with what earlier ones had written.",
                 )
@@ -605,8 +600,8 @@ class Stopwatch:
         if not converged:
             add(
                 Notice(
-                    code="not-converged",
-                    message="The 95% interval of the median stayed wider than "
+                    "not-converged",
+                    "The 95% interval of the median stayed wider than "
                     f"{quantity(100 * self._options.width, '%')} of it after "
                     f"{len(version.samples)} samples.",
                 )
@@ -615,8 +610,8 @@ class Stopwatch:
             if drifted(contestant.samples):
                 add(
                     Notice(
-                        code="drift",
-                        message=f"The times of {contestant.name} drifted while they were taken; "
+                        "drift",
+                        f"The times of {contestant.name} drifted while they were taken; "
                         "the interval is narrower than it should be.",
                     )
                 )

@@ -16,14 +16,14 @@ from workbench.engines.host import presence
 from workbench.engines.ncu.faults import Explained, explain, fitting, permission
 from workbench.errors import DataError, MissingError, WorkbenchError
 from workbench.model import Record
-from workbench.processes.starting import NEUTRAL, environment
+from workbench.processes.starting import answered
 from workbench.project import Project
 from workbench.store import Store
 
 State = Literal["ok", "missing", "limited"]
 
 
-class Equipment(Record, frozen=True):
+class Equipment(Record, frozen=True, kw_only=False):
     """One thing that is here, or is not.
 
     Attributes:
@@ -43,23 +43,23 @@ class Equipment(Record, frozen=True):
 
 #: Python packages where they are not installed.
 _PYCUDA = Equipment(
-    what="PyCUDA",
-    state="missing",
-    detail="not installed",
+    "PyCUDA",
+    "missing",
+    "not installed",
     remedy=f"{presence.INSTALL_PYCUDA} (compiled against the CUDA toolkit).",
     without=presence.WITHOUT_GPU,
 )
 _NVML = Equipment(
-    what="NVML",
-    state="limited",
-    detail="the package nvidia-ml-py is not installed",
+    "NVML",
+    "limited",
+    "the package nvidia-ml-py is not installed",
     remedy="pip install nvidia-ml-py",
     without="time, but without clocks, power and temperature.",
 )
 _TORCH = Equipment(
-    what="PyTorch",
-    state="limited",
-    detail="not installed",
+    "PyTorch",
+    "limited",
+    "not installed",
     remedy="pip install torch",
     without="Everything but the library baselines (cuBLAS, cuDNN).",
 )
@@ -103,7 +103,7 @@ def fits() -> list[str]:
     """Whether ncu, chip and driver of this machine fit; nothing where one of them is missing."""
     found, _ = presence.find_gpus()
     try:
-        version = _version_of(presence.need_ncu(), r"[Vv]ersion\s+([\d.]+)")
+        version = _version_of(presence.need_ncu())
     except MissingError:
         return []
     if not found or version is None:
@@ -116,9 +116,9 @@ def _gpu() -> Iterator[Equipment]:
     found, why = presence.find_gpus()
     if not found:
         yield Equipment(
-            what="GPU",
-            state="missing",
-            detail=why,
+            "GPU",
+            "missing",
+            why,
             remedy="Use a machine with an NVIDIA GPU and its driver, or --launcher to reach one.",
             without=presence.WITHOUT_GPU,
         )
@@ -126,9 +126,7 @@ def _gpu() -> Iterator[Equipment]:
     for gpu in found:
         major, minor = gpu.compute_capability
         yield Equipment(
-            what="GPU",
-            state="ok",
-            detail=f"{gpu.name}, compute capability {major}.{minor}, driver {gpu.driver}",
+            "GPU", "ok", f"{gpu.name}, compute capability {major}.{minor}, driver {gpu.driver}"
         )
 
 
@@ -141,7 +139,7 @@ def _package(absent: Equipment, name: str, module: str, prefix: str = "") -> Ite
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         version = "of unknown version"
-    yield Equipment(what=absent.what, state="ok", detail=f"{prefix}{version}")
+    yield Equipment(absent.what, "ok", f"{prefix}{version}")
 
 
 def _compiler() -> Iterator[Equipment]:
@@ -149,40 +147,26 @@ def _compiler() -> Iterator[Equipment]:
         tool = compilers.choose()
     except WorkbenchError as error:
         lacks = "show, diff, list and report on recorded profiles and on any .ncu-rep file."
+        yield Equipment("compiler", "missing", error.message, remedy=error.hint, without=lacks)
         yield Equipment(
-            what="compiler",
-            state="missing",
-            detail=error.message,
-            remedy=error.hint,
-            without=lacks,
-        )
-        yield Equipment(
-            what="emulator",
-            state="limited",
-            detail="without a compiler it runs only the PTX that a recorded profile holds",
+            "emulator",
+            "limited",
+            "without a compiler it runs only the PTX that a recorded profile holds",
             remedy="A compiler, as above.",
             without=lacks,
         )
         return
-    yield Equipment(what="compiler", state="ok", detail=f"{tool.name} {tool.version}")
-    yield Equipment(what="emulator", state="ok", detail="verify and profile need no GPU")
+    yield Equipment("compiler", "ok", f"{tool.name} {tool.version}")
+    yield Equipment("emulator", "ok", "verify and profile need no GPU")
 
 
-def _version_of(tool: str, pattern: str) -> str | None:
+def _version_of(tool: str) -> str | None:
     """The version that a tool prints; None where it cannot be run."""
     try:
-        answer = subprocess.run(
-            [tool, "--version"],
-            cwd=NEUTRAL,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
+        said = answered(tool, "--version")
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = re.search(pattern, answer.stdout + answer.stderr)
+    match = re.search(r"[Vv]ersion\s+([\d.]+)", said.stdout + said.stderr)
     return match.group(1) if match else None
 
 
@@ -190,21 +174,19 @@ def _tool(what: str, need: Callable[[], str], without: str, get: str) -> Iterato
     try:
         path = need()
     except MissingError as error:
-        yield Equipment(
-            what=what, state="missing", detail=error.message, remedy=get, without=without
-        )
+        yield Equipment(what, "missing", error.message, remedy=get, without=without)
         return
-    version = _version_of(path, r"[Vv]ersion\s+([\d.]+)")
+    version = _version_of(path)
     if version is None:
         yield Equipment(
-            what=what,
-            state="limited",
-            detail=f"{path} does not print a version",
+            what,
+            "limited",
+            f"{path} does not print a version",
             remedy="Run it by hand to see why; a wrapper script may lack its installation.",
             without=without,
         )
     else:
-        yield Equipment(what=what, state="ok", detail=f"{version} ({path})")
+        yield Equipment(what, "ok", f"{version} ({path})")
 
 
 def _ncu() -> Iterator[Equipment]:
@@ -220,22 +202,15 @@ def _counters() -> Iterator[Equipment]:
     locked = presence.counters_locked()
     if locked is None:
         yield Equipment(
-            what="counters",
-            state="missing",
-            detail="no NVIDIA driver is here",
-            without=presence.WITHOUT_GPU,
+            "counters", "missing", "no NVIDIA driver is here", without=presence.WITHOUT_GPU
         )
     elif locked:
         error = permission()
         yield Equipment(
-            what="counters",
-            state="limited",
-            detail=error.message,
-            remedy=error.hint,
-            without="verify and time.",
+            "counters", "limited", error.message, remedy=error.hint, without="verify and time."
         )
     else:
-        yield Equipment(what="counters", state="ok", detail="this user may read them")
+        yield Equipment("counters", "ok", "this user may read them")
 
 
 def _sanitizer() -> Iterator[Equipment]:
@@ -250,9 +225,9 @@ def _sanitizer() -> Iterator[Equipment]:
 def _store(project: Project | None) -> Iterator[Equipment]:
     if project is None:
         yield Equipment(
-            what="project",
-            state="limited",
-            detail="no project at or above this folder",
+            "project",
+            "limited",
+            "no project at or above this folder",
             remedy="workbench init",
             without="show, diff and report on .ncu-rep files.",
         )
@@ -267,9 +242,9 @@ def _store(project: Project | None) -> Iterator[Equipment]:
             bad.append(error.message)
     if bad:
         yield Equipment(
-            what="profiles",
-            state="limited",
-            detail=f"{len(bad)} of {len(entries)} cannot be read; the first: {bad[0]}",
+            "profiles",
+            "limited",
+            f"{len(bad)} of {len(entries)} cannot be read; the first: {bad[0]}",
             remedy="Restore them from version control, or record them again.",
             without="Everything on the others.",
         )
@@ -278,4 +253,4 @@ def _store(project: Project | None) -> Iterator[Equipment]:
         detail = f"{len(entries)} recorded"
         if devices:
             detail = f"{len(entries)} recorded of {', '.join(devices)}"
-        yield Equipment(what="profiles", state="ok", detail=detail)
+        yield Equipment("profiles", "ok", detail)

@@ -19,7 +19,7 @@ from workbench.engines import RunOptions, Where
 from workbench.engines.gpu.nvml import Gpu, NvmlAbsentError, NvmlError, gpus
 from workbench.errors import MissingError, UsageError
 from workbench.language import N_
-from workbench.processes.starting import NEUTRAL, environment, program
+from workbench.processes.starting import answered, program
 
 WITHOUT_GPU = (
     "Without a GPU, verify and profile run in the emulator (--engine emulator), and show, "
@@ -38,19 +38,11 @@ def _smi() -> list[Gpu]:
         return []
     fields = "index,name,uuid,driver_version,compute_cap,memory.total"
     try:
-        answer = subprocess.run(
-            [tool, f"--query-gpu={fields}", "--format=csv,noheader,nounits"],
-            cwd=NEUTRAL,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
+        said = answered(tool, f"--query-gpu={fields}", "--format=csv,noheader,nounits")
     except (OSError, subprocess.TimeoutExpired):
         return []
     found = []
-    for line in answer.stdout.splitlines():
+    for line in said.stdout.splitlines():
         parts = [part.strip() for part in line.split(",")]
         if len(parts) != 6 or not re.fullmatch(r"\d+\.\d+", parts[4]) or not parts[5].isdigit():
             continue

@@ -146,7 +146,7 @@ def pack_report(
 
 def _dropped(code: str, why: str) -> RawReport:
     message = f"The raw report was not kept beside the profile, because {why}; --raw keeps it."
-    return RawReport(notice=Notice(code=code, message=message))
+    return RawReport(notice=Notice(code, message))
 
 
 def fold_repeats(profile: Profile, repeats: int, launched: int = 0) -> Profile:
@@ -289,21 +289,21 @@ def metric_notices(
     if gone := [name for name in asked if ":" not in name and name not in stems]:
         notices.append(
             Notice(
-                code="missing-metric",
-                message=f"ncu gave no value for {', '.join(gone)}: this chip or this version "
+                "missing-metric",
+                f"ncu gave no value for {', '.join(gone)}: this chip or this version "
                 "of ncu does not have it, or the name is misspelt.",
             )
         )
     if gone := [name for name in expected if name not in stems and name not in asked]:
         notices.append(
             Notice(
-                code="missing-counter",
-                message=f"This chip or this version of ncu does not have {_listed(gone)}; "
+                "missing-counter",
+                f"This chip or this version of ncu does not have {_listed(gone)}; "
                 "the counters that need it are missing.",
             )
         )
     if empty:
-        notices.append(Notice(code="nan-metric", message=f"ncu gave NaN for {_listed(empty)}."))
+        notices.append(Notice("nan-metric", f"ncu gave NaN for {_listed(empty)}."))
     return tuple(notices)
 
 
@@ -324,5 +324,5 @@ def library_notices(notices: Sequence[Notice], version: str) -> tuple[Notice, ..
             f"The kernels of {version} are a library's: the report has no source of them, so "
             "counters are known per instruction and not per source line."
         )
-        kept.append(Notice(code="library-kernel", message=message))
+        kept.append(Notice("library-kernel", message))
     return tuple(kept)
