@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from workbench.engines.gpu.bench import Bench, Benches, Run, load_library
-from workbench.engines.gpu.device import DeviceArray, DeviceContext, WorkerError, set_bytes
+from workbench.engines.gpu.device import DeviceArray, DeviceContext, WorkerError
 from workbench.engines.gpu.libcuda import DriverError, open_device
 from workbench.engines.host.job import (
     Executable,
@@ -117,38 +117,16 @@ def _baseline(
 def _time(
     session: DeviceContext, bench: Bench, job: Job, run: Run, notices: list[Notice]
 ) -> dict[str, Any]:
-    from workbench.engines.gpu.stopwatch import (
-        Conditions,
-        Contestant,
-        Stopwatch,
-        bind_all,
-        make_sets,
-        not_cold,
-        rotation,
-    )
+    from workbench.engines.gpu.stopwatch import Conditions, Stopwatch, contestant, rotating
 
     rival = _baseline(session, bench, job, run.arrays, notices)
-    count = 1
-    if job.time.cache == "cold":
-        l2 = session.describe().l2_bytes
-        count, cold = rotation(l2, set_bytes(bench.specs), session.free_bytes() // 2)
-        if not cold:
-            notices.append(not_cold(count))
-    with session.doing("preparing the buffers to rotate over"):
-        sets = make_sets(session, bench.specs, run.arrays, count)
-        for arrays in sets[1:]:
-            bench.link(session, arrays)
-
-    def bound(one: Run) -> Contestant:
-        calls, restores = bind_all(one.loaded, sets, one.scratch)
-        return Contestant(one.executable.version, calls, one.first_launch, restores)
-
-    version, other = bound(run), bound(rival) if rival is not None else None
+    sets, said = rotating(session, bench, run.arrays, job.time.cache)
+    version = contestant(run, sets)
+    other = contestant(rival, sets) if rival is not None else None
     stopwatch = Stopwatch(session, job.time)
     with Conditions(session.bus_id, job.time.settle_s) as conditions:
         times = stopwatch.measure(version, other, conditions.settle)
-    notices.extend(stopwatch.notices)
-    notices.extend(conditions.notices)
+    notices += [*said, *stopwatch.notices, *conditions.notices]
     return {"times": times, "state": conditions.state}
 
 

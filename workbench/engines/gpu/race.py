@@ -15,16 +15,8 @@ from typing import Any
 
 from workbench.analysis.timing import median_interval
 from workbench.engines.gpu.bench import Bench, Run
-from workbench.engines.gpu.device import DeviceArray, DeviceContext, set_bytes
-from workbench.engines.gpu.stopwatch import (
-    Conditions,
-    Contestant,
-    Stopwatch,
-    bind_all,
-    make_sets,
-    not_cold,
-    rotation,
-)
+from workbench.engines.gpu.device import DeviceArray, DeviceContext
+from workbench.engines.gpu.stopwatch import Conditions, Stopwatch, contestant, rotating
 from workbench.engines.host.job import Check, Job, Raced
 from workbench.model import Notice
 
@@ -68,22 +60,13 @@ class Field:
             session.release(but=self._held)
             return self._sets
         self.leave(session)
-        self.settled, self.ran, notices = False, 0, list[Notice]()
-        arrays = self._upload(session, bench)
-        count = 1
-        if job.time.cache == "cold":
-            l2 = session.describe().l2_bytes
-            count, cold = rotation(l2, set_bytes(bench.specs), session.free_bytes() // 2)
-            if not cold:
-                notices.append(not_cold(count))
-        with session.doing("preparing the buffers to rotate over"):
-            self._sets = make_sets(session, bench.specs, arrays, count)
-            for each in self._sets[1:]:
-                bench.link(session, each)
+        self.settled, self.ran = False, 0
+        first = self._upload(session, bench)
+        self._sets, self.notices = rotating(session, bench, first, job.time.cache)
         if key != self._left:
             self.best_s = math.inf
         self._key, self._left = key, key
-        self._held, self.notices = session.allocations, tuple(notices)
+        self._held = session.allocations
         return self._sets
 
     def renew(self, session: DeviceContext, bench: Bench) -> None:
@@ -118,12 +101,7 @@ def _race(session: DeviceContext, bench: Bench, job: Job, field: Field) -> dict[
         field.ran += 1
         runs.append(run)
     found: dict[str, Any] = {}
-
-    def contestant(run: Run) -> Contestant:
-        calls, restores = bind_all(run.loaded, sets, run.scratch)
-        return Contestant(run.executable.version, calls, run.first_launch, restores)
-
-    every = [contestant(run) for run in runs]
+    every = [contestant(run, sets) for run in runs]
     stopwatch = Stopwatch(session, job.time)
     watched = bool(job.others) or not field.settled
     with Conditions(session.bus_id, job.time.settle_s) if watched else nullcontext() as conditions:

@@ -11,8 +11,9 @@ told.
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -28,7 +29,7 @@ from workbench.analysis.timing import (
     paired_ratio,
     relative_width,
 )
-from workbench.engines.gpu.bench import Call, Loaded
+from workbench.engines.gpu.bench import Bench, Call, Run
 from workbench.engines.gpu.device import DeviceArray, DeviceContext, aligned, set_bytes
 from workbench.engines.gpu.libcuda import CudaGraph, Driver, DriverError
 from workbench.engines.gpu.nvml import Sampler
@@ -199,15 +200,6 @@ def rotation(l2_bytes: int, one_set: int, room: int) -> tuple[int, bool]:
     return possible, (possible - 1) * one_set >= 2 * l2_bytes
 
 
-def not_cold(count: int) -> Notice:
-    """What is said where too few sets of buffers fit to keep the caches cold."""
-    return Notice(
-        "not-cold",
-        "The buffers of this problem cannot rotate over twice the L2 "
-        f"({count} sets of them); part of them stays in the cache.",
-    )
-
-
 def make_sets(
     session: DeviceContext,
     specs: Sequence[BufferSpec],
@@ -240,16 +232,42 @@ def make_sets(
     return sets
 
 
-def bind_all(
-    loaded: Loaded, sets: Sequence[dict[str, DeviceArray]], scratch: dict[str, DeviceArray]
-) -> tuple[list[tuple[Call, ...]], list[tuple[Call, ...]]]:
-    """Bind a version to every set: its calls, and what restores each set, where anything does.
+def rotating(
+    session: DeviceContext, bench: Bench, first: dict[str, DeviceArray], cache: str
+) -> tuple[list[dict[str, DeviceArray]], tuple[Notice, ...]]:
+    """The sets of buffers to rotate over, and what is said where they are too few to be cold.
 
-    Its scratch memory is one and the same in all of them.
+    Args:
+        session: Where they lie.
+        bench: What they are for.
+        first: The first set.
+        cache: ``cold`` where caches are to be.
     """
-    bound = [loaded.bind({**arrays, **scratch}) for arrays in sets]
+    count, said = 1, tuple[Notice, ...]()
+    if cache == "cold":
+        l2 = session.describe().l2_bytes
+        count, cold = rotation(l2, set_bytes(bench.specs), session.free_bytes() // 2)
+        if not cold:
+            said = (
+                Notice(
+                    "not-cold",
+                    "The buffers of this problem cannot rotate over twice the L2 "
+                    f"({count} sets of them); part of them stays in the cache.",
+                ),
+            )
+    with session.doing("preparing the buffers to rotate over"):
+        sets = make_sets(session, bench.specs, first, count)
+        for arrays in sets[1:]:
+            bench.link(session, arrays)
+    return sets, said
+
+
+def contestant(run: Run, sets: Sequence[dict[str, DeviceArray]]) -> Contestant:
+    """A version, bound to every set; its scratch memory is one and the same in all of them."""
+    bound = [run.loaded.bind({**arrays, **run.scratch}) for arrays in sets]
     restores = [each.restores for each in bound if each.restores]
-    return [each.calls for each in bound], restores
+    calls = [each.calls for each in bound]
+    return Contestant(run.executable.version, calls, run.first_launch, restores)
 
 
 def wants_graph(estimates: Sequence[tuple[float, float]], below_s: float) -> bool:
@@ -298,35 +316,22 @@ class Stopwatch:
             WorkerError: a launch failed.
         """
         both = [version] if baseline is None else [version, baseline]
-        if baseline is not None:
-            # Half a round apart, so that one never finds in the caches what the other left.
-            baseline.turn = len(baseline.sets) // 2
-        session = self._session
-        with session.doing(f"timing {version.name}"):
-            self._hold = session.arena(_HOLD_BYTES)
-            self._restore(both)
-            long = self._warm_up(both) > _LONG_S
-            # A round of minutes has warmed the chip already.
-            settle((lambda: None) if long else lambda: self._round(both))
-            self._restore(both)
-            first = [self._estimate(contestant, 1 if long else 5) for contestant in both]
-            self._restore(both)
-            device, host = first[0]
-            method: str = "events"
-            longer = _RESTORING if any(each.restores for each in both) else 1
+        longer = _RESTORING if any(each.restores for each in both) else 1
+        converged = False
+        doing = self._session.doing
+        with doing(f"timing {version.name}"), self._sampling(both, settle, _WARM_UP_S, 5) as first:
             if wants_graph(first, longer * self._options.graph_below_s):
-                method = self._capture(both, [d for d, _ in first])
-            try:
-                converged = self._sample(both, method, sum(d for d, _ in first))
-            finally:
-                for contestant in both:
-                    for graph in contestant.graphs:
-                        graph.close()
+                self._capture(both, first)
+            for _ in self._looks(both, first, swapped=self._options.pairs):
+                widths = map(relative_width, self._intervals(both))
+                if converged := all(width <= self._options.width for width in widths):
+                    break
             kernels = self._kernels(version)
+        device, host = first[0]
         self._judge(version, both, converged, device, host)
         return Times(
             time=median_interval(version.samples),
-            method="graph" if method == "graph" else "events",
+            method="graph" if version.graphs else "events",
             converged=converged,
             first_launch=version.first_launch,
             sets=len(version.sets),
@@ -359,65 +364,89 @@ class Stopwatch:
         Raises:
             WorkerError: a launch failed.
         """
+        live, least_s = list(every), _WARM_UP_S if len(every) > 1 else _BRIEF_S
+        with (
+            self._session.doing(f"timing {', '.join(each.name for each in every)}"),
+            self._sampling(every, settle, least_s, 3) as first,
+        ):
+            if any(wants_graph([each], self._options.graph_below_s) for each in first):
+                self._capture(every, first)
+            for _ in self._looks(live, first, swapped=True):
+                best = min(live, key=lambda each: median(each.samples))
+                least = [paired_ratio(each.samples, best.samples).low for each in live]
+                live[:] = [each for each, low in zip(live, least, strict=True) if low <= 1]
+                if 1 - min(least) <= self._options.width:
+                    break
+        return live
+
+    # --- parts --------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _sampling(
+        self,
+        every: Sequence[Contestant],
+        settle: Callable[[Callable[[], None]], None],
+        warm_s: float,
+        tries: int,
+    ) -> Iterator[list[tuple[float, float]]]:
+        """Warm up and wait for steady conditions; what was captured ends with the block.
+
+        Yields device and host seconds of one execution of each, roughly, by `tries` of them.
+        """
         for place, each in enumerate(every):
             # Apart by the same part of a round, so that none finds what another left in the caches.
             each.turn = place * len(each.sets) // len(every)
-        with self._session.doing(f"timing {', '.join(each.name for each in every)}"):
-            self._hold = self._session.arena(_HOLD_BYTES)
-            self._restore(every)
-            long = self._warm_up(every, _WARM_UP_S if len(every) > 1 else _BRIEF_S) > _LONG_S
-            settle((lambda: None) if long else lambda: self._round(every))
-            self._restore(every)
-            first = [self._estimate(each, 1 if long else 3) for each in every]
-            self._restore(every)
-            method = "events"
-            if any(wants_graph([each], self._options.graph_below_s) for each in first):
-                method = self._capture(every, [device for device, _ in first])
-            try:
-                return self._rounds(every, method, [device for device, _ in first])
-            finally:
-                for contestant in every:
-                    for graph in contestant.graphs:
-                        graph.close()
+        self._hold = self._session.arena(_HOLD_BYTES)
+        self._restore(every)
+        long = self._warm_up(every, warm_s) > _LONG_S
+        # A round of minutes has warmed the chip already.
+        settle((lambda: None) if long else lambda: self._round(every))
+        self._restore(every)
+        first = [self._estimate(each, 1 if long else tries) for each in every]
+        self._restore(every)
+        try:
+            yield first
+        finally:
+            for each in every:
+                for graph in each.graphs:
+                    graph.close()
 
-    def _rounds(
-        self, every: Sequence[Contestant], method: str, estimates: Sequence[float]
-    ) -> list[Contestant]:
-        """Sample those that are left until it makes no difference, or time is over."""
-        options, live = self._options, list(every)
-        begin, goal, late = time.perf_counter(), options.min_samples, False
+    def _looks(
+        self, live: Sequence[Contestant], first: Sequence[tuple[float, float]], *, swapped: bool
+    ) -> Iterator[None]:
+        """Sample in turns, until time is over; yields whenever it is worth a look at the samples.
+
+        Args:
+            live: Who takes part; who is taken out between two looks is left alone.
+            first: Seconds of one execution of each, roughly.
+            swapped: Every second turn goes the other way (ABBA): none is always the second.
+        """
+        options, begin = self._options, time.perf_counter()
         per_round = sum(
-            estimate * (each.per_graph if method == "graph" else 1)
-            for each, estimate in zip(every, estimates, strict=True)
+            device * each.per_graph for each, (device, _) in zip(live, first, strict=True)
         )
         batch = max(1, min(20, int(_BATCH_S / max(per_round, 1e-9))))
+        goal, late = options.min_samples, False
         while True:
             while len(live[0].samples) < goal:
-                turns = min(batch, goal - len(live[0].samples))
-                late = self._turns(live, method, turns, begin)
+                self._hold_back()
+                events = [
+                    (each, *self._once(each))
+                    for turn in range(min(batch, goal - len(live[0].samples)))
+                    for each in (live[::-1] if swapped and turn % 2 else live)
+                ]
+                self._stream.synchronize()
+                for each, start, stop in events:
+                    each.samples.append(stop.time_since(start) * 1e-3 / each.per_graph)
+                late = time.perf_counter() - begin > options.limit_s
                 if late and len(live[0].samples) >= minimum_samples():
                     break
-            best = min(live, key=lambda each: median(each.samples))
-            least = [paired_ratio(each.samples, best.samples).low for each in live]
-            live = [each for each, low in zip(live, least, strict=True) if low <= 1]
-            if 1 - min(least) <= options.width or late or goal >= options.max_samples:
-                return live
+            yield
+            if late or goal >= options.max_samples:
+                return
+            # Doubling keeps the number of looks small: every look is another chance to
+            # stop on a lucky interval.
             goal = min(2 * goal, options.max_samples)
-
-    def _turns(self, live: Sequence[Contestant], method: str, turns: int, begin: float) -> bool:
-        """Sample each so many times, in turns; whether time is over by then."""
-        self._hold_back()
-        events = [
-            (each, *self._once(each, method))
-            for turn in range(turns)
-            for each in (live if turn % 2 == 0 else live[::-1])
-        ]
-        self._stream.synchronize()
-        for each, start, stop in events:
-            each.samples.append(stop.time_since(start) * 1e-3 / each.per_graph)
-        return time.perf_counter() - begin > self._options.limit_s
-
-    # --- parts --------------------------------------------------------------------
 
     def _restore(self, both: Sequence[Contestant]) -> None:
         for contestant in both:
@@ -439,9 +468,8 @@ class Stopwatch:
             self._next(contestant)
         self._stream.synchronize()
 
-    def _warm_up(self, both: Sequence[Contestant], least_s: float | None = None) -> float:
+    def _warm_up(self, both: Sequence[Contestant], least_s: float) -> float:
         """Run all contestants in turns; the seconds that this took."""
-        least_s = _WARM_UP_S if least_s is None else least_s
         begin = time.perf_counter()
         rounds, took = 0, 0.0
         while rounds < 1 or (took < _LONG_S and rounds < 2) or (took < least_s and rounds < 1000):
@@ -463,12 +491,14 @@ class Stopwatch:
         self._stream.synchronize()
         return stop.time_since(start) * 1e-3 / count, host
 
-    def _capture(self, both: Sequence[Contestant], estimates: Sequence[float]) -> str:
-        """Build the graphs of all contestants, or say why events are used instead."""
+    def _capture(
+        self, both: Sequence[Contestant], estimates: Sequence[tuple[float, float]]
+    ) -> None:
+        """Build the graphs of all contestants, or say why there are none."""
         try:
             driver = Driver()
             handle = int(self._stream.handle)
-            for contestant, estimate in zip(both, estimates, strict=True):
+            for contestant, (estimate, _) in zip(both, estimates, strict=True):
                 count = len(contestant.sets)
                 per = max(10, int(_REPLAY_S / max(estimate, 1e-7)), -(-count // _MAX_GRAPHS))
                 per = min(per, 2000)
@@ -489,17 +519,16 @@ class Stopwatch:
                     f"include some launch latency: {error}",
                 )
             )
-            return "events"
+            return
         for place, contestant in enumerate(both):
             contestant.turn = place * len(contestant.graphs) // len(both)
-        return "graph"
 
-    def _once(self, contestant: Contestant, method: str) -> tuple[Any, Any]:
+    def _once(self, contestant: Contestant) -> tuple[Any, Any]:
         start, stop = self._event(), self._event()
         if contestant.restores:  # else the way from the last copy to the first kernel counts
             self._session.cuda.memset_d8_async(self._hold, 0, _PAUSE_BYTES, self._stream)
         start.record(self._stream)
-        if method == "graph":
+        if contestant.graphs:
             graph = contestant.graphs[contestant.turn % len(contestant.graphs)]
             graph.launch(int(self._stream.handle))
             contestant.turn += 1
@@ -509,40 +538,6 @@ class Stopwatch:
         # Behind the work, so that the caches are as cold as asked when the set's turn comes again.
         contestant.restore((contestant.turn - 1) * contestant.per_graph, contestant.per_graph)
         return start, stop
-
-    def _sample(self, both: Sequence[Contestant], method: str, estimate: float) -> bool:
-        """Sample in turns until all intervals are narrow enough; whether they are."""
-        options = self._options
-        begin = time.perf_counter()
-        per_round = estimate * (both[0].per_graph if method == "graph" else 1)
-        batch = max(1, min(20, int(_BATCH_S / max(per_round, 1e-9))))
-        goal = options.min_samples
-        late = False
-        while True:
-            while len(both[0].samples) < goal:
-                self._hold_back()
-                events = [
-                    (contestant, *self._once(contestant, method))
-                    for turn in range(min(batch, goal - len(both[0].samples)))
-                    for contestant in self._order(both, turn)
-                ]
-                self._stream.synchronize()
-                for contestant, start, stop in events:
-                    contestant.samples.append(stop.time_since(start) * 1e-3 / contestant.per_graph)
-                late = time.perf_counter() - begin > options.limit_s
-                if late and len(both[0].samples) >= minimum_samples():
-                    break
-            if all(relative_width(each) <= options.width for each in self._intervals(both)):
-                return True
-            if late or goal >= options.max_samples:
-                return False
-            # Doubling keeps the number of looks small: every look is another chance to
-            # stop on a lucky interval.
-            goal = min(2 * goal, options.max_samples)
-
-    def _order(self, both: Sequence[Contestant], turn: int) -> Sequence[Contestant]:
-        """ABBA for two states of a kernel: neither is always the one that comes second."""
-        return both[::-1] if self._options.pairs and turn % 2 else both
 
     def _intervals(self, both: Sequence[Contestant]) -> list[Estimate]:
         """What has to become narrow."""
