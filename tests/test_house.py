@@ -540,6 +540,7 @@ MAY_START: Mapping[str, str] = {
     "workbench.engines.host.process": "workers, and programs as the user starts them",
     "workbench.ncurep.child": "the reader of reports",
     "workbench.processes.ending": "the guard",
+    "workbench.processes.starting": "programs that answer and end, for those above",
 }
 #: The only module that knows how an interpreter is started, and the one that says `git`.
 STARTS_PYTHON, SAYS_GIT = "workbench.processes.starting", "workbench.capture.revisions"
@@ -548,7 +549,7 @@ STARTING = re.compile(
     r"(subprocess\.\w+|os\.(system|popen|exec\w*|spawn\w*|posix_spawnp?|startfile)|pty\.spawn"
     r"|(anyio|asyncio)\.(open_process|run_process|create_subprocess_\w+)|\w+\.(open|run)_process"
     r"|multiprocessing\.(Process|Pool|Manager|set_start_method)|multiprocessing\.spawn\.\w+"
-    r"|Popen|ProcessPoolExecutor|webbrowser\.\w+)\Z"
+    r"|Popen|ProcessPoolExecutor|webbrowser\.\w+|answered)\Z"
 )
 #: A word by which a shell or a list of words would start an interpreter.
 INTERPRETER = re.compile(r"(\S*/)?(python|pypy)[\d.]*( .*)?\Z")
