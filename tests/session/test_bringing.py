@@ -322,6 +322,22 @@ def test_a_host_function_that_breaks_is_told(project: Project) -> None:
         call(path, "answer", values, 3)
 
 
+@needs_host
+def test_a_host_function_that_reads_past_an_array_is_told(project: Project) -> None:
+    path = project.root / "reference.cpp"
+    head = 'extern "C" void reference(float* given_a, float* given_b, long long n) '
+    a, b = np.ones(1100, "float32"), np.zeros(1100, "float32")
+    path.write_text(head + "{ for (int i = 0; i < n; i++) given_b[i] = given_a[i + 1]; }\n")
+    with pytest.raises(UsageError, match=r"past the end of a, and 1 element of") as caught:
+        call(path, "reference", a, b, 1100)
+    assert "bounds" in caught.value.hint and not b.any()
+    # What is read and not used does no harm.
+    for used in ("0 * given_a[i + 1] + given_a[i]", "given_a[i + 1] == 5 ? 2 : 1"):
+        path.write_text(head + f"{{ for (int i = 0; i < n; i++) given_b[i] = {used}; }}\n")
+        call(path, "reference", a, b, 1100)
+        assert (b == 1).all()
+
+
 TURNED = """#include <cstdio>
 const int T = 32;
 __global__ void keep(float *out, const float *in) {

@@ -207,6 +207,26 @@ def test_what_a_study_gives_is_checked(maker: Maker, right: str, wrong: str, mes
     assert caught.value.hint
 
 
+def test_a_reference_may_be_whole_numbers_that_float64_holds(maker: Maker) -> None:
+    right = '{"y": inputs["x"].astype("float64") * 2}'
+    counted = '{"y": np.arange(problem["N"]) * FACTOR}'
+    assert right in STUDY
+    for factor, ok in (("1", True), ("2**50", False), ("np.int32(1)", True)):
+        maker.write(
+            "study.py",
+            "import numpy as np\n" + STUDY.replace(right, counted.replace("FACTOR", factor)),
+        )
+        study = maker.load()
+        problem = study.problem()
+        given = study.inputs(problem, np.random.default_rng(1))
+        if ok:
+            found = study.reference(problem, given)["y"]
+            assert found.dtype == np.float64 and found[-1] == 999
+            continue
+        with pytest.raises(UsageError, match=r"`y` is int64 \(1000,\), not float64"):
+            study.reference(problem, given)
+
+
 @pytest.mark.parametrize(
     ("sizes", "words"),
     [("2**62,", "takes 18,446,744,073,709,551,616 bytes; the limit"), ("-1,", "must be .shape")],

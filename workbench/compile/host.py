@@ -11,6 +11,7 @@ import faulthandler
 import mmap
 import os
 import platform
+import re
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,7 @@ from workbench.disk.writing import private_folder, replace_file
 from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.processes.starting import environment, limited, program
 from workbench.project import cache_folder
+from workbench.units import several
 
 _TIMEOUT_S = 60.0
 #: Every operation is rounded as it is written.
@@ -103,24 +105,94 @@ def call(path: Path, name: str, *arguments: npt.NDArray[np.generic] | int | floa
             f"{path.name} has no function `{name}`", f'Declare it as extern "C": {error}.'
         ) from error
     function.restype = None
-    _apart(function, path, arguments)
+    _apart(function, path, name, arguments)
 
 
-def _apart(
-    function: Any, path: Path, arguments: Sequence[npt.NDArray[np.generic] | int | float]
-) -> None:
+Argument = npt.NDArray[np.generic] | int | float
+#: Bytes behind every array, whole pages.
+_BEHIND = 1 << 16
+
+
+def _apart(function: Any, path: Path, name: str, arguments: Sequence[Argument]) -> None:
     """Call it in a process of its own: what ends that, an assertion or a wrong index, is told."""
     arrays = [each for each in arguments if isinstance(each, np.ndarray)]
-    shared = [mmap.mmap(-1, max(1, each.nbytes)) for each in arrays]
-    for held, array in zip(shared, arrays, strict=True):
-        held.write(array.tobytes())
+    everyone = frozenset(range(len(arrays)))
+    ended, found = _ran(function, arguments, everyone)
+    if ended == -signal.SIGSEGV:  # what lies behind an array may be read for nothing
+        ended, found = _ran(function, arguments, frozenset())
+        if not ended:
+            _check_past_the_end(function, path, name, arguments, found)
+    if ended:
+        how = f"was ended by {signal.Signals(-ended).name}" if ended < 0 else f"ended with {ended}"
+        raise UsageError(
+            f"{path.name}: the host's function {how}",
+            "It was given the arrays in the order of study.py: see that sizes and indices fit.",
+        )
+    for array, result in zip(arrays, found, strict=True):
+        array[...] = result.reshape(array.shape)
+
+
+def _check_past_the_end(
+    function: Any, path: Path, name: str, arguments: Sequence[Argument], found: Sequence[Any]
+) -> None:
+    """Raise where other bytes behind the arrays make another answer."""
+    ended, other = _ran(function, arguments, frozenset(), b"\x7f")
+    changed = 0
+    for one, two in zip(found, other, strict=True):
+        differs = one.view(f"V{one.itemsize}") != two.view(f"V{two.itemsize}")
+        changed = changed or int(differs.sum())
+    if not ended and not changed:
+        return
+    listed = re.search(rf"\b{name}\s*\(([^)]*)\)", path.read_text(errors="replace"))
+    names = re.findall(r"(\w+)\s*(?:,|\Z)", listed[1]) if listed else []
+    places = [i for i, each in enumerate(arguments) if isinstance(each, np.ndarray)]
+    past = [
+        names[place].removeprefix("given_") if place < len(names) else f"argument {place + 1}"
+        for at, place in enumerate(places)
+        if _ran(function, arguments, frozenset({at}))[0]
+    ]
+    raise UsageError(
+        f"{path.name}: the host's function reads past the end of {' and '.join(past)}, and "
+        f"{several(changed, 'element')} of its answer come of what lies there",
+        f"Correct the bounds of its loops in {path}.",
+    )
+
+
+def _ran(
+    function: Any, arguments: Sequence[Argument], fenced: frozenset[int], behind: bytes = b"\0"
+) -> tuple[int, list[npt.NDArray[np.generic]]]:
+    """Call it in a process of its own.
+
+    Args:
+        function: What is called.
+        arguments: Of which arrays are copied.
+        fenced: The arrays, by their number, behind which nothing can be read or written.
+        behind: The byte that lies behind the others.
+
+    Returns:
+        Its exit code, or the number of the signal that ended it, below zero; what is in the arrays.
+    """
+    arrays = [each for each in arguments if isinstance(each, np.ndarray)]
+    held, starts = [], []
+    for array in arrays:
+        pages = -(-array.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        memory_ = mmap.mmap(-1, pages + _BEHIND)
+        starts.append(pages - array.nbytes)
+        memory_[starts[-1] : pages] = array.tobytes()
+        if behind != b"\0":
+            memory_[pages:] = behind * _BEHIND
+        held.append(memory_)
     child = os.fork()
     if child == 0:
         try:
             faulthandler.disable()
             os.dup2(2, 1)  # what it prints is no output of ours
-            memories = iter(shared)
-            function(*(_given(each, memories) for each in arguments))
+            begins = [ctypes.addressof(ctypes.c_char.from_buffer(each)) for each in held]
+            for i in fenced:
+                page = begins[i] + len(held[i]) - _BEHIND
+                ctypes.CDLL(None).mprotect(ctypes.c_void_p(page), _BEHIND, 0)
+            pointers = (begin + start for begin, start in zip(begins, starts, strict=True))
+            function(*(_given(each, pointers) for each in arguments))
             os._exit(0)
         finally:
             os._exit(1)
@@ -130,24 +202,16 @@ def _apart(
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         raise
-    if status:
-        number = os.waitstatus_to_exitcode(status)
-        how = (
-            f"was ended by {signal.Signals(-number).name}" if number < 0 else f"ended with {number}"
-        )
-        raise UsageError(
-            f"{path.name}: the host's function {how}",
-            "It was given the arrays in the order of study.py: see that sizes and indices fit.",
-        )
-    for held, array in zip(shared, arrays, strict=True):
-        array[...] = np.frombuffer(held, array.dtype, array.size).reshape(array.shape)
+    found = [
+        np.frombuffer(memory_, array.dtype, array.size, start)
+        for memory_, array, start in zip(held, arrays, starts, strict=True)
+    ]
+    return os.waitstatus_to_exitcode(status), found
 
 
-def _given(
-    argument: npt.NDArray[np.generic] | int | float, memories: Iterator[mmap.mmap]
-) -> object:
+def _given(argument: Argument, pointers: Iterator[int]) -> object:
     if isinstance(argument, float):
         return ctypes.c_double(argument)
     if isinstance(argument, int):
         return ctypes.c_longlong(argument)
-    return ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(next(memories))))
+    return ctypes.c_void_p(next(pointers))

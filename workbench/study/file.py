@@ -389,6 +389,10 @@ class StudyFile:
         found = {}
         for name, (shape, _) in outputs.items():
             array = np.asarray(value[name])
+            if array.dtype in (np.int64, np.uint64, np.bool_) and not np.any(
+                (array > 2**53) | (array < -(2**53))
+            ):
+                array = array.astype("float64")  # counts, which it holds exactly
             if array.dtype != np.float64 or array.shape != shape:
                 hint = "Convert the inputs first: a reference in float32 would hide errors."
                 if array.dtype == np.float64:
