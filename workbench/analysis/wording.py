@@ -460,7 +460,11 @@ def _speed(comparison: Comparison) -> str:
     words = "" if speed is None else faster(speed.speedup)
     # Of a program few launches are looked at, which are not its time.
     launches = comparison.new.of_program
-    if speed is None:
+    counted, time = comparison["instructions"].delta is not None, comparison["duration"]
+    still = counted and not any(each.moved for each in comparison.counters)
+    if speed is None and still and time.old is time.new is None:
+        text = _("Nothing that was counted moved from {old} to {new}.")
+    elif speed is None:
         text = _("{old} and {new} do not both have a time.")
     elif speed.moved and speed.profiled and launches:
         text = _("Under the profiler these launches of {new} are {words} than those of {old}.")
