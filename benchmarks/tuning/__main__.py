@@ -48,7 +48,7 @@ from workbench.study.launches import (
     resolve_scratch,
 )
 from workbench.tune.record import Values, key_of
-from workbench.tune.running import TunePlan, Tuner
+from workbench.tune.running import TuneManner, Tuner
 from workbench.tune.space import Space
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.door import say
@@ -133,7 +133,7 @@ def tuned(case: Case, budget_s: float) -> Found:
     """Tune anew."""
     begin = time.perf_counter()
     tuner = Tuner(case.runner, case.version, RunOptions(seed=case.engine.seed), Progress())
-    found = tuner.tune(TunePlan((case.problem,), budget_s, restart=True))
+    found = tuner.tune((case.problem,), TuneManner(budget_s, restart=True))
     best = found.winners[case.problem.name]
     runs = sum(each.gpu_s is not None for each in found.trials)
     say(f"  {dict(found.fates)}, {found.saved} runs saved, ended: {found.ended}")

@@ -37,7 +37,7 @@ from workbench.measure.experiment import Experiment
 from workbench.model import Profile
 from workbench.processes.bounds import Deadline
 from workbench.tune.record import Trial, Tuning, key_of
-from workbench.tune.running import HANG_S, TunePlan, Tuner
+from workbench.tune.running import HANG_S, TuneManner, Tuner
 from workbench.units import factor, quantity
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.door import say
@@ -205,7 +205,7 @@ def row(case: Case, given: argparse.Namespace, most: int, until: float) -> list[
     short = replace(options, limit=Deadline(HANG_S))
     runner = Experiment(case.project, case.study, choose(given.engine, case.project, short))
     tuner = Tuner(runner, case.version, options, Progress())
-    tuning = tuner.tune(TunePlan((case.problem,), given.budget, restart=True))
+    tuning = tuner.tune((case.problem,), TuneManner(given.budget, restart=True))
     say(f"{label}: {dict(tuning.fates)}, ended: {tuning.ended}")
     profiler, rows = Profiler(case, given.engine, given.seed), []
     for pair in pairs_of(tuning, case.problem.name)[:most]:

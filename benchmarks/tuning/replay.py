@@ -37,7 +37,7 @@ from workbench.engines.host.crew import Ending
 from workbench.engines.host.job import Check, Raced, Result, TimeOptions
 from workbench.tune import running
 from workbench.tune.record import Trial, Values, key_of
-from workbench.tune.running import TunePlan, Tuner
+from workbench.tune.running import TuneManner, Tuner
 from workbench.tune.sieve import Sifted
 from workbench.tune.space import Space
 from workbench.views.terminal.progress import Progress
@@ -52,7 +52,7 @@ def record(case: Case, folder: Path, target: str, budget_s: float, whole: bool) 
     """Tune with every choice of the space, and keep all trials."""
     tuner = Tuner(case.runner, case.version, RunOptions(seed=case.engine.seed), Progress())
     with mock.patch.multiple(running, _SMALL=1 << 16, _COUNTED=1 << 22):
-        tuning = tuner.tune(TunePlan((case.problem,), budget_s, restart=True))
+        tuning = tuner.tune((case.problem,), TuneManner(budget_s, restart=True))
     say(f"{target}: {dict(tuning.fates)}, {tuning.gpu_s:.1f} s of the GPU, ended: {tuning.ended}")
     (kept,) = case.project.root.glob(f"profiles/*/{case.study.name}/tuned/*/gpu.jsonl")
     name = f"{case.study.name}-{case.version.id}"

@@ -203,7 +203,7 @@ def test_without_accounting_a_killed_job_is_noticed_all_the_same() -> None:
         until(lambda: any(desk.kill(row) for row in desk.rows("RUNNING")), 60)
         _, err = sweep.communicate(timeout=100)
         assert sweep.returncode == 0, err
-        assert err.count("sent 1 job for 1 combinations") == 2 and len(keys(desk)) == 1
+        assert err.count("sent 1 job for 1 combination:") == 2 and len(keys(desk)) == 1
 
 
 def test_the_emulator_verifies_and_counts_in_jobs(desk: Desk) -> None:

@@ -51,11 +51,12 @@ class Scripted(Queue):
         folder: Path,
         *,
         exclusive: bool,
+        minutes: int | None,
         avoid: Sequence[str],
     ) -> str:
         if len(self.sent) >= len(self.acts):
             raise MissingError("Slurm refused the jobs: no node is left", "")
-        assert folder == self.dispatch.folder and not exclusive
+        assert folder == self.dispatch.folder and not exclusive and minutes is None
         self.sent.append((list(works), list(avoid)))
         return str(len(self.sent))
 

@@ -133,7 +133,7 @@ def test_a_choice_that_crashes_costs_itself_alone(
 def test_a_choice_that_hangs_is_ended(
     stand_in: Callable[[str], None], tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workbench.session.tuning.HANG_S", 4.0)
+    monkeypatch.setattr("workbench.tune.running.HANG_S", 4.0)
     stand_in("hang v1@1-plain")
     code, found, err = tuned()
     assert code == 0, err

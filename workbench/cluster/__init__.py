@@ -78,6 +78,7 @@ class Queue(abc.ABC):
         folder: Path,
         *,
         exclusive: bool,
+        minutes: int | None,
         avoid: Sequence[str],
     ) -> str:
         """Send an array of jobs, one for each of `works`.
@@ -87,6 +88,7 @@ class Queue(abc.ABC):
             works: What each element does: numbers of pieces of the dispatch.
             folder: The dispatch's folder.
             exclusive: Times are taken: nobody else should be on the node.
+            minutes: Limit of an element; None: what the settings say.
             avoid: Nodes that it must not go to.
 
         Returns:

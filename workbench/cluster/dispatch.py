@@ -39,6 +39,8 @@ from workbench.errors import (
 )
 from workbench.measure.plan import Key
 from workbench.model import Record
+from workbench.tune.record import TuningEngine
+from workbench.tune.running import TuneManner
 
 JOBS = f"{FOLDER}/jobs"
 LOG = "log"
@@ -58,10 +60,12 @@ class JobOrder(Record, frozen=True):
         words: The command line, for people.
         submitted: When, in ISO 8601.
         timed: With ``profile``: take times as well.
+        tuning: With ``tune``: how. A piece is a version, and all its problems with spaces between
+            them: its search is one, and what it keeps is one file.
         since: Times that were stored since then are not taken anew.
     """
 
-    kind: Literal["time", "verify", "profile"]
+    kind: Literal["time", "verify", "profile", "tune"]
     study: str
     words: str
     submitted: str
@@ -71,6 +75,7 @@ class JobOrder(Record, frozen=True):
     profiling: ProfileOptions = ProfileOptions()
     timed: bool = False
     since: str = ""
+    tuning: TuneManner | None = None
 
     def same_as(self, other: JobOrder) -> bool:
         """Whether another command asks the same, perhaps at another time."""
@@ -124,7 +129,8 @@ class PieceOutcome(Record, frozen=True):
         begun, ended: Seconds since 1970, by the node's clock.
         device: Slug of the GPU that a time or profile was taken on.
         taken: It was stored already, and nothing was measured.
-        lines: To be printed: a profile's.
+        lines: To be printed: a profile's, or notes on a tuning.
+        tuned: The engine of a tuning that is kept.
         source_hash: Of the version that was run.
     """
 
@@ -139,6 +145,7 @@ class PieceOutcome(Record, frozen=True):
     taken: bool = False
     check: Check | None = None
     lines: tuple[str, ...] = ()
+    tuned: TuningEngine | None = None
     source_hash: str = ""
     fault: Fault | None = None
 

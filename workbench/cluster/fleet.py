@@ -33,6 +33,7 @@ from workbench.measure.experiment import Display
 from workbench.measure.plan import Key
 from workbench.project import Project
 from workbench.study.folder import Study, source_hash
+from workbench.units import several
 
 #: How often a piece is sent at most.
 TRIES = 3
@@ -42,6 +43,8 @@ MOST_ELEMENTS = 1000
 _SOON_S, _LATE_S = 1.0, 5.0
 #: Seconds between two looks at the nodes, and between two lines about progress.
 _NODES_S, _TOLD_S = 5.0, 10.0
+#: Minutes that a tuning's job has besides its budget: to start in, and to profile what it found.
+_BESIDE_MIN = 15
 #: What befalls a node and not a job.
 _NODE_WORDS = {"NODE_FAIL", "BOOT_FAIL"}
 #: An exit code that says that nothing can run there.
@@ -106,24 +109,28 @@ class Watch:
     def _send(self, numbers: Sequence[int]) -> None:
         if not numbers:
             return
-        size = max(self._settings.per_job, -(-len(numbers) // MOST_ELEMENTS))
-        works = [tuple(numbers[at : at + size]) for at in range(0, len(numbers), size)]
         order = self._dispatch.order
+        tuning = order.tuning
+        size = 1 if tuning else self._settings.per_job
+        size = max(size, -(-len(numbers) // MOST_ELEMENTS))
+        works = [tuple(numbers[at : at + size]) for at in range(0, len(numbers), size)]
         array = self._dispatch.plan_array(works)
         try:
             job = self._queue.submit(
                 array.name,
                 works,
                 self._dispatch.folder,
-                exclusive=order.kind == "time" or order.timed,
+                exclusive=order.kind == "time" or order.timed or tuning is not None,
+                minutes=-int(-size * tuning.budget_s // 60) + _BESIDE_MIN if tuning else None,
                 avoid=list(self._avoid),
             )
         except MissingError:
             self._dispatch.unsent(array)
             raise
         self._dispatch.sent(array, job)
-        jobs = f"{len(works)} job{'s' if len(works) > 1 else ''}"
-        self._display.say(f"sent {jobs} for {len(numbers)} combinations: Slurm's array {job}")
+        many = len(numbers)
+        what = several(many, "tuning") if tuning else several(many, "combination")
+        self._display.say(f"sent {several(len(works), 'job')} for {what}: Slurm's array {job}")
 
     def _tries(self) -> Counter[int]:
         """How often each piece was sent."""

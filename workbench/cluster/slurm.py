@@ -21,15 +21,16 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from workbench.cluster import Element, Phase, Queue, Slot
 from workbench.cluster.dispatch import LOG, Begun, Dispatch, Fault, JobOrder, PieceOutcome
 from workbench.disk.limits import SETTINGS, read_regular
-from workbench.engines import Engine, Subject, Verdict
+from workbench.engines import Engine, RunOptions, Subject, Verdict, iso_time
 from workbench.engines.choice import choose, on_gpu
 from workbench.engines.host import presence
 from workbench.errors import MissingError, UsageError, WorkbenchError, did_you_mean
@@ -38,9 +39,11 @@ from workbench.measure.plan import Combination, recorded
 from workbench.model import Timing
 from workbench.processes.starting import answered, interpreter, program
 from workbench.project import Project, require_project
+from workbench.specs import Version
 from workbench.store import device_slug
 from workbench.study.folder import Study, load_study, source_hash
 from workbench.study.keys import key_lines
+from workbench.tune.running import TuneManner, Tuner, tune_version, tuning_engine
 
 _TABLE = "cluster.slurm"
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d\d))?(?::(\d\d))?")
@@ -217,7 +220,9 @@ class Payload:
             version, problem = keys[number]
             self._begin(number, version, problem)
             try:
-                if (subject := self._subject(number)) is not None:
+                if self._order.tuning is not None:
+                    self._tune(number, self._order.tuning)
+                elif (subject := self._subject(number)) is not None:
                     left[number] = subject
             except WorkbenchError as error:
                 self._finish(number, fault=Fault.of(error))
@@ -254,17 +259,22 @@ class Payload:
 
     def _subject(self, number: int) -> Subject | None:
         """What is to be run; None: its time is stored already, and that is written down."""
-        outcome = self._outcomes[number]
-        runner = self._runner
-        version = runner.study.version(outcome.version)
-        self._outcomes[number] = msgspec.structs.replace(
-            outcome, source_hash=source_hash(self._project, version)
-        )
+        runner, outcome = self._runner, self._outcomes[number]
+        version = self._version(number)
         one = Combination.of(runner.study, version, runner.study.problem(outcome.problem))
         if self._order.kind == "time" and (slug := self._stored(one)):
             self._finish(number, device=slug, taken=True)
             return None
         return runner.subject(*one)
+
+    def _version(self, number: int) -> Version:
+        """The version that a piece is of; its sources as they are now are written down."""
+        version = self._runner.study.version(self._outcomes[number].version)
+        self._know(number, source_hash=source_hash(self._project, version))
+        return version
+
+    def _know(self, number: int, **found: Any) -> None:
+        self._outcomes[number] = msgspec.structs.replace(self._outcomes[number], **found)
 
     @property
     def _runner(self) -> Experiment:
@@ -278,6 +288,8 @@ class Payload:
         order = self._order
         if order.kind == "time":
             return on_gpu(self._project, order.run, _log)
+        if order.tuning is not None:
+            return tuning_engine(self._project, order.engine, self._given, _log)
         profiling = order.kind == "profile"
         return choose(order.engine, self._project, order.run, _log, profiling=profiling)
 
@@ -318,6 +330,28 @@ class Payload:
 
         self._runner.time_all(list(left.values()), self._order.sampling, timed)
 
+    @property
+    def _given(self) -> RunOptions:
+        """Where and how versions are tuned: on all GPUs that the job has."""
+        seen = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        several = seen if "," in seen and self._order.engine != "emulator" else ""
+        return msgspec.structs.replace(self._order.run, gpus=several)
+
+    def _tune(self, number: int, manner: TuneManner) -> None:
+        """Tune a version; one that was begun before goes on, and what it had kept stays."""
+        version, runner = self._version(number), self._runner
+        first, *again = self._dispatch.begun(number)
+        if again:
+            manner = manner._replace(since=iso_time(first.at))
+        said = _Notes()
+        tune_version(
+            Tuner(runner, version, self._given, said),
+            [runner.study.problem(name) for name in self._outcomes[number].problem.split()],
+            manner,
+            lambda done: self._know(number, device=done.gpu, tuned=done.engine),
+        )
+        self._finish(number, lines=tuple(said.notes))
+
     def _profile(self, number: int, subject: Subject) -> None:
         runner = self._runner
         try:
@@ -335,6 +369,37 @@ class Payload:
 def _log(line: str) -> None:
     """Into the job's own output, which the queue keeps in the dispatch's folder."""
     print(line, flush=True)  # noqa: T201
+
+
+class _Notes:
+    """A display in a job: into its output, and what is to be known where the command waits."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def say(self, line: str) -> None:
+        """A line that stays; a note is told to who waits."""
+        _log(line)
+        if line.startswith("note: "):
+            self.notes.append(line)
+
+    def doing(self, text: str) -> None:
+        """What is being done now."""
+        _log(text)
+
+    def counting(self, total: int) -> AbstractContextManager[None]:
+        """Says how many there are; nobody looks on while they are done."""
+        _log(f"0 of {total}")
+        return nullcontext()
+
+    def done(self, count: int) -> None:
+        """Nobody looks on."""
+
+    def prepare(self) -> None:
+        """Nothing is printed at the end."""
+
+    def timing(self, place: str, timing: Timing, work: Literal["flop", "op"]) -> None:
+        """Of versions alone, which are not timed here."""
 
 
 _QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
@@ -384,6 +449,7 @@ class SlurmQueue(Queue):
         folder: Path,
         *,
         exclusive: bool,
+        minutes: int | None,
         avoid: Sequence[str],
     ) -> str:
         """See `Queue.submit`."""
@@ -408,7 +474,7 @@ class SlurmQueue(Queue):
         }
         executor.update_parameters(
             job_name=name,
-            time=settings.minutes,
+            time=minutes or settings.minutes,
             array_parallelism=settings.array_parallelism,
             exclusive=(exclusive and settings.exclusive) or None,
             stderr_to_stdout=True,

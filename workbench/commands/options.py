@@ -279,8 +279,6 @@ _gpus_option = click.option(
 )
 #: Where and how versions run: `workbench.engines.RunOptions`.
 run_options = _in_time(folded("run", _run_options, *_RUN, _on_option))
-#: The same where several GPUs of this host can share the work, and no cluster.
-local_run_options = _in_time(folded("run", _run_options, *_RUN, _gpus_option))
 #: The same where several GPUs can share the work.
 shared_run_options = _in_time(folded("run", _run_options, *_RUN, _gpus_option, _on_option))
 

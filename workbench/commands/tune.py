@@ -9,11 +9,12 @@ import click
 
 from workbench.commands.options import (
     format_option,
-    local_run_options,
+    shared_run_options,
     study_option,
 )
 from workbench.session.targets import Named
-from workbench.session.tuning import TuneManner, tune
+from workbench.session.tuning import tune
+from workbench.tune.running import TuneManner
 from workbench.views.sheets.tune import tune_sheet
 from workbench.views.sheets.tuned import told_sheets
 from workbench.views.terminal.progress import Progress
@@ -79,7 +80,7 @@ class Seconds(click.ParamType[float]):
     show_default=True,
     help="Profile the winner and the runner-up, and tell by counters what lies between them.",
 )
-@local_run_options
+@shared_run_options
 @format_option
 def command(
     versions: tuple[str, ...],

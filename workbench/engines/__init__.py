@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 import os
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -261,4 +262,9 @@ def fresh_seed() -> int:
 
 def now() -> str:
     """The time as records hold it: ISO 8601, UTC, in seconds."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return iso_time(time.time())
+
+
+def iso_time(at: float) -> str:
+    """Seconds since 1970 as records hold them."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

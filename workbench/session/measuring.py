@@ -45,7 +45,7 @@ from workbench.measure.experiment import (
     report_lines,
     runnable,
 )
-from workbench.measure.plan import Combination, Use, chosen
+from workbench.measure.plan import Combination, Key, Use, chosen
 from workbench.measure.sanitizer import TOOLS, Finding
 from workbench.model import COUNTERS_DENIED, Notice, Timing
 from workbench.project import Project
@@ -133,17 +133,17 @@ class VersionRuns:
 
     def send(
         self,
-        kind: Literal["time", "verify", "profile"],
-        combinations: Sequence[Combination],
+        kind: Literal["time", "verify", "profile", "tune"],
+        keys: Sequence[Key],
         tell: Callable[[PieceOutcome], None],
         failures: Failures | None = None,
         **asked: Any,
     ) -> JobOrder:
-        """Have combinations done by jobs, all with the same inputs.
+        """Have pieces of work done by jobs, all with the same inputs.
 
         Args:
             kind: What is done.
-            combinations: Versions on problems.
+            keys: Versions on problems.
             tell: Called with each outcome as it comes.
             failures: Keeps errors of single ones as they come; None: those of this work.
             asked: Further fields of the order.
@@ -175,7 +175,7 @@ class VersionRuns:
                 kept.add(" ".join(outcome.key), outcome.fault.error)
             tell(outcome)
 
-        order = self.fleet.carry_out(order, [each.key for each in combinations], one)
+        order = self.fleet.carry_out(order, keys, one)
         kept.raise_alone()
         return order
 
@@ -293,7 +293,7 @@ def _verified_by_jobs(runs: VersionRuns, engine: str) -> Verified:
 
     # An error of a piece stands in the table, as everywhere.
     unsaid = Failures(silent, alone=False, every=False)
-    order = runs.send("verify", combinations, tell, unsaid, engine=engine)
+    order = runs.send("verify", [*places], tell, unsaid, engine=engine)
     pairs = _judged(subjects, verdicts, runs.failures)
     return Verified(runs.study, order.run.seed or 0, pairs)
 
@@ -502,7 +502,14 @@ def _profiled_by_jobs(
 
     runs.only_in_jobs(engine)
     combinations = runs.combinations("profile", 1)
-    runs.send("profile", combinations, tell, engine=engine, profiling=options, timed=timed)
+    runs.send(
+        "profile",
+        [each.key for each in combinations],
+        tell,
+        engine=engine,
+        profiling=options,
+        timed=timed,
+    )
     return count
 
 

@@ -173,7 +173,7 @@ def _measured_by_jobs(
             f"{len(stored)} of {len(keys)} are taken from the store "
             f"({', '.join(fleet.devices)}, same sources); --again measures all"
         )
-    todo = [each for each in combinations if each.key not in stored]
+    todo = [key for key in keys if key not in stored]
 
     def tell(outcome: PieceOutcome) -> None:
         nonlocal count

@@ -20,17 +20,27 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from workbench.analysis.timing import median_interval, minimum_samples
-from workbench.engines import ProfileOptions, RunOptions, now
+from workbench.engines import Engine, ProfileOptions, RunOptions, Say, now, silent
+from workbench.engines.choice import choose, on_gpus
 from workbench.engines.emulated.engine import DEFAULT_ARCH
 from workbench.engines.emulated.record import device_of
 from workbench.engines.gpu.race import DRIFT
 from workbench.engines.host.crew import Ending
 from workbench.engines.host.job import TimeOptions
 from workbench.engines.ncu.engine import GpuEngine
-from workbench.errors import DataError, HangError, MissingError, WorkbenchError
+from workbench.errors import (
+    DataError,
+    HangError,
+    KernelError,
+    MissingError,
+    UsageError,
+    WorkbenchError,
+)
 from workbench.measure.experiment import Display, Experiment
 from workbench.measure.plan import Combination
 from workbench.model import Problem
+from workbench.processes.bounds import Deadline
+from workbench.project import Project
 from workbench.specs import Version
 from workbench.study.sources import source_hash
 from workbench.tune.record import (
@@ -77,18 +87,21 @@ _ALONE_WHY = "slower than the best, timed alone"
 _IN_TURNS = replace(_ALONE, min_samples=20, max_samples=2560, limit_s=10.0)
 
 
-class TunePlan(NamedTuple):
-    """How a version is tuned.
+class TuneManner(NamedTuple):
+    """How each version is tuned.
 
     Attributes:
-        problems: On which, in this order.
         budget_s: Seconds for all of it.
         restart: What is kept of earlier runs is thrown away.
+        profile: Winner and runner-up are profiled afterwards.
+        since: When this run was begun first (ISO 8601), if it was broken off since: what it had
+            kept by then is not thrown away, and a search that had ended is not begun again.
     """
 
-    problems: tuple[Problem, ...]
     budget_s: float
     restart: bool = False
+    profile: bool = True
+    since: str = ""
 
 
 class Tuner:
@@ -115,8 +128,12 @@ class Tuner:
         self._trials: dict[tuple[str, str], Trial] = {}
         self._fault: WorkbenchError | None = None
 
-    def tune(self, plan: TunePlan) -> Tuning:
+    def tune(self, problems: Sequence[Problem], manner: TuneManner) -> Tuning:
         """Search, and keep every trial as it ends.
+
+        Args:
+            problems: On which, in this order; at least one.
+            manner: How.
 
         Raises:
             BusyError: the version is being tuned by another process.
@@ -125,9 +142,9 @@ class Tuner:
             DataError: what is kept of earlier runs is damaged.
         """
         runner, version = self._runner, self._version
-        spaces = [Space(runner.study, version, problem) for problem in plan.problems]
+        spaces = [Space(runner.study, version, problem) for problem in problems]
         first, engine = spaces[0], runner.engine
-        end = time.monotonic() + plan.budget_s
+        end = time.monotonic() + manner.budget_s
         whole = (
             first.size <= _COUNTED
             and sum(1 for _ in itertools.islice(first.every(), _SMALL + 1)) <= _SMALL
@@ -136,7 +153,7 @@ class Tuner:
             study=runner.study.name,
             version=version.id,
             source_hash=source_hash(runner.project, version),
-            problems=tuple(each.name for each in plan.problems),
+            problems=tuple(each.name for each in problems),
             gpu=runner.device if isinstance(engine, GpuEngine) else device_of(self._arch).slug,
             engine="gpu" if isinstance(engine, GpuEngine) else "emulator",
             parameters=dict(first.parameters),
@@ -144,14 +161,19 @@ class Tuner:
             requires=first.requires,
             strategy=Everything.name if whole else Sampled.name,
             seed=engine.seed,
-            budget_s=plan.budget_s,
+            budget_s=manner.budget_s,
             started=now(),
         )
         root = runner.store.root
+        path = path_of(root, begun.gpu, begun.study, begun.version, begun.engine)
+        kept = load(path) if manner.since and path.is_file() else None
+        anew = manner.restart and not (kept and kept.started >= manner.since)
+        if kept and not anew and _over(kept, begun, manner.since):
+            return kept
         workers = (
             engine.staying(runner.study.name) if isinstance(engine, GpuEngine) else nullcontext()
         )
-        with workers, writing(root, begun, anew=plan.restart) as (log, earlier):
+        with workers, writing(root, begun, anew=anew) as (log, earlier):
             self._log = log
             self._trials = {each.key: each for each in earlier.trials}
             self._say_earlier(earlier)
@@ -169,7 +191,24 @@ class Tuner:
                 ended = TuningEnded(ended=reason, stopped=now(), gpu_s=self._gpu_s)
                 if self._fault is None:
                     log.ended(ended)
-        return load(path_of(root, begun.gpu, begun.study, begun.version, begun.engine))
+        return load(path)
+
+    def profile(self, done: Tuning) -> None:
+        """Profile winner and runner-up; a tuning stands where that cannot be, and that is said."""
+        runner, version, say = self._runner, self._version, self._display.say
+        options = replace(self._options, seed=runner.engine.seed, gpus="")
+        wanted = "gpu" if done.engine == "gpu" else "emulator"
+        say(f"profile winner and runner-up of {version.id}")
+        try:
+            engine = choose(wanted, runner.project, options, silent, profiling=True)
+            doing = self._display.doing
+            profiler = Experiment(runner.project, runner.study, engine, say=say, doing=doing)
+            profile_sides(profiler, version, done)
+        except WorkbenchError as error:
+            say(
+                f"note: winner and runner-up of {version.id} are not profiled, so no counters "
+                f"explain the tuning, which stands: {error.message}. {error.hint}"
+            )
 
     def _say_earlier(self, earlier: Tuning) -> None:
         if earlier.torn:
@@ -441,6 +480,70 @@ def _a_round(space: Space) -> int:
         return _TOGETHER
     many = sum(1 for _ in itertools.islice(space.every(), _TENTH * _TOGETHER))
     return min(_TOGETHER, max(_FEW, many // _TENTH))
+
+
+def _over(kept: Tuning, begun: TuningBegun, since: str) -> bool:
+    """Whether what is kept is what a run that was begun `since` then would come to."""
+    ended = kept.stopped >= since and kept.ended in ("space", "converged", "budget")
+    return ended and begun.goes_on(kept) and set(begun.problems) <= set(kept.problems)
+
+
+def tuning_engine(project: Project, wanted: str, run: RunOptions, say: Say) -> Engine:
+    """What runs the choices: a hang is told sooner than of a version that somebody trusts.
+
+    Args:
+        project: Whose versions they are.
+        wanted: ``auto``, ``gpu`` or ``emulator``.
+        run: Where and how.
+        say: Told which it is.
+
+    Raises:
+        MissingError: nothing can run here.
+        UsageError: GPUs that are not here, or of several models.
+    """
+    short = replace(run, limit=Deadline(HANG_S, run.limit.end))
+    if run.gpus:
+        engines = on_gpus(project, short)
+        if len(engines) > 1:
+            raise UsageError(
+                f"the GPUs are of {len(engines)} models, whose times nobody may compare",
+                "Use --gpus to name the GPUs of one model.",
+            )
+        return engines[0]
+    taken = choose(wanted, project, short, silent)
+    name = "emulator, which ranks by counts and knows no times" if not taken.times else "gpu"
+    say(f"engine: {name}")
+    return taken
+
+
+def tune_version(
+    tuner: Tuner,
+    problems: Sequence[Problem],
+    manner: TuneManner,
+    found: Callable[[Tuning], None],
+) -> None:
+    """Tune a version, and profile the winner and the runner-up of each problem.
+
+    Args:
+        tuner: Of the version.
+        problems: On which, in this order.
+        manner: How.
+        found: Called with the tuning, once it stands.
+
+    Raises:
+        KernelError: no choice of the version can run.
+        WorkbenchError: as `Tuner.tune`.
+    """
+    done = tuner.tune(problems, manner)
+    found(done)
+    if not done.winners and done.ended != "budget":
+        why = next((each.why for each in done.trials if each.why), "")
+        raise KernelError(
+            f"no choice of {done.version} can run" + (f": {why}" if why else ""),
+            "Each trial is kept with what became of it: `--format json` shows them.",
+        )
+    if manner.profile:
+        tuner.profile(done)
 
 
 def profile_sides(runner: Experiment, version: Version, tuning: Tuning) -> None:
