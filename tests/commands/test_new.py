@@ -205,6 +205,9 @@ def test_the_only_study_needs_no_name_and_the_next_one_says_what_to_set(
     with pytest.raises(UsageError, match="`v2` names no study") as caught:
         new("v2")
     assert "STUDY/v2" in caught.value.hint and "workbench list" in caught.value.hint
+    with pytest.raises(UsageError) as caught:  # a study's name, taken for all of its versions
+        new("other")
+    assert caught.value.hint.startswith("A study's version is named other/v0;")
 
 
 @pytest.mark.parametrize(

@@ -349,10 +349,15 @@ def parse_target(text: str, default_study: str) -> tuple[str, str]:
             f"Leave out @{version.partition('@')[2]}; where the command has --device, use that.",
         )
     if not study and not default_study:
+        hint = (
+            f"Write STUDY/{version}, or set default_study in the project's settings; "
+            "`workbench list` names the studies."
+        )
+        if not version[1:].isdigit():
+            hint = f"A study's version is named {version}/v0; `workbench list` names the studies."
         raise UsageError(
             f"`{text}` names no study, and the project has no default study",
-            f"Write STUDY/{version}, or set default_study in the project's settings; "
-            "`workbench list` names the studies.",
+            hint,
         )
     return study or default_study, version
 

@@ -748,7 +748,8 @@ def _likeness(got: Array, want: NDArray[np.float64], tolerance: float, name: str
         factor = float(np.median(flat[large] / right[large]))
         if np.isfinite(factor) and factor and same(flat, factor * right):
             return Suspect(
-                f"Look for a factor of {factor:.6g} (a sum that is added twice, a missing scale).",
+                f"Look for a factor of {factor:.6g}: a sum that is added twice, or is of one warp "
+                "alone; a missing scale.",
                 f"{name} is {factor:.6g} times the reference",
             )
     for narrow in _NARROW:
