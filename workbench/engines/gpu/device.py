@@ -137,6 +137,7 @@ class DeviceContext:
         # Everything that needs the context must be gone before it is popped, and the
         # context must be popped before the interpreter ends: PyCUDA otherwise aborts
         # the process (exit code 6), after a good profile was already written.
+        gc.unfreeze()
         with suppress(Exception):  # after a crash the context is lost: nothing is left to free
             del self.stream
             self.release()
@@ -267,6 +268,7 @@ class DeviceContext:
             name: place for name, place in self._guarded.items() if place[0] not in freed
         }
         gc.collect()
+        gc.freeze()  # what stays is looked through once: PyTorch alone takes 60 ms each time
         torch = sys.modules.get("torch")
         if torch is not None:
             # PyTorch keeps what its tensors took; the next problem may need the room.
