@@ -32,6 +32,20 @@ def test_which_kernels_a_name_means(kernel: str, found: list[str]) -> None:
     assert entries(kernel, NAMES) == found
 
 
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    [
+        ("dot<half, 2>", "_Z3dotI6__halfLi2EEvPT_"),
+        ("dot<__half, 2>", "_Z3dotI6__halfLi2EEvPT_"),
+        ("m<unsigned, size_t>", "_Z1mIjmEvPT_"),
+        ("m<uint32_t, uint64_t>", "_Z1mIjmEvPT_"),
+        ("m<unsigned int, unsigned long>", "_Z1mIjmEvPT_"),
+    ],
+)
+def test_types_may_be_written_by_their_other_names(kernel: str, name: str) -> None:
+    assert entries(kernel, [name, "_Z3dotIfLi2EEvPT_", "_Z1mIiiEvPT_"]) == [name]
+
+
 def test_a_kernel_as_it_is_written() -> None:
     assert [written(each) for each in NAMES] == [
         "k<float>", "k<double>", "ns::tile<float, 16, 8u, true>", "plain", "c",

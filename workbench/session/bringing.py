@@ -6,12 +6,13 @@ What the file says of its kernels (`workbench.analysis.source.hostcode`) becomes
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from workbench.analysis.source.amounts import Known, element, number, width
+from workbench.analysis.source.amounts import Known, drawn_between, element, number, width
 from workbench.analysis.source.hostcode import (
     CopySeen,
     HostWork,
@@ -73,7 +74,7 @@ class Brought:
         paths: What was written, relative to the project.
         versions: The versions with their kernels.
         notes: What was guessed, and what is left to do.
-        reference: Where the answer comes from; "": it is left to do.
+        reference: Where the answer comes from; "": from v0 itself.
     """
 
     study: str
@@ -128,6 +129,13 @@ def _writer(path: Path, study: str, kernel: str) -> _Files:
     pieces = _pieces(text, path)
     kernels = pieces.kernels()
     if not kernels:
+        if line := pieces.unread():
+            raise UsageError(
+                f"{path}:{line}: from here on the file could not be read, and its kernels stand "
+                "behind that",
+                "Mostly it is an `#if` in the middle of a statement, or a macro that stands for a "
+                "part of one: write out what it stands for, in a copy of the file.",
+            )
         raise UsageError(f"{path} holds no kernel", "A kernel is a `__global__` function.")
     if kernel and kernel not in kernels:
         raise UsageError(
@@ -144,6 +152,13 @@ def _writer(path: Path, study: str, kernel: str) -> _Files:
             "that the emulator can run it"
             for constant, value in smaller.items()
         ]
+    if not any(each.role == "output" for each in writer.buffers):
+        launch = writer.rungs[0].launches[0]
+        raise UsageError(
+            f"{launch.place}: none of what {launch.kernel} is given could be read as an array, so "
+            "nothing says what it computes",
+            "Bring another kernel (--kernel NAME); or begin with `workbench new --study NAME`.",
+        )
     writer.notes += [
         f"{header} does not lie beside the file: what it declares is not known"
         for header in pieces.missing
@@ -199,7 +214,13 @@ class _Files(StudyPlan):
             self.says = reference.says
         else:
             self.notes.append(
-                "reference() in study.py is left to you: no host code of the file gives the answer"
+                "no host code of the file gives the answer: versions must equal v0, and nothing "
+                "proves v0 itself (reference in study.py)"
+                + (
+                    "; a kernel that does another job is brought alone, by --kernel"
+                    if len(self.rungs) > 1
+                    else ""
+                )
             )
         return {"study.py": self._study(reference), **files}
 
@@ -250,7 +271,7 @@ class _Files(StudyPlan):
     def _study(self, reference: HostReference | None) -> str:
         inputs = [each for each in self.buffers if each.role == "input"]
         outputs = [each for each in self.buffers if each.role == "output"]
-        tolerance, why = self._tolerance(outputs)
+        tolerance, why = self._tolerance(outputs, reference is not None)
         kernels = ", ".join(dict.fromkeys(self.versions.values()))
         notes = "".join(f"* {note}\n" for note in self.notes) or "* nothing\n"
         text = f'"""Study {self.name}, made of {self.file}: {kernels}.\n\n'
@@ -277,7 +298,7 @@ class _Files(StudyPlan):
             f'"{each.name}": (({self.plain(each.count)},), "{each.dtype}")' for each in outputs
         )
         text += "    return {" + ", ".join(pairs) + "}\n\n\n"
-        text += self._answer(reference, outputs)
+        text += self._answer(reference)
         text += self._counts(inputs, outputs)
         return text
 
@@ -318,7 +339,7 @@ class _Files(StudyPlan):
             return None
         return {name: value - 3 if name in free else value for name, value in small.items()}
 
-    def _tolerance(self, outputs: list[Buffer]) -> tuple[float, str]:
+    def _tolerance(self, outputs: list[Buffer], proved: bool) -> tuple[float, str]:
         kinds = {each.dtype for each in (*outputs, *self.buffers)}
         if all(each.dtype.startswith(("int", "uint")) for each in outputs):
             return 0, "whole numbers"
@@ -329,7 +350,16 @@ class _Files(StudyPlan):
             return _TOLERANCES["float64"][0], f"a guess: {_TOLERANCES['float64'][1]}"
         if "linear" in self.textures.values():
             return 4e-3, "a guess: a texture weighs texels in steps of 1/256"
-        return 1e-5, "a guess: float32 sums in another order differ by about 1e-6"
+        if proved:
+            return 1e-5, "a guess: float32 sums in another order differ by about 1e-6"
+        given, made = (
+            sum(self._evaluated(b.count, self.parameters) for b in self.buffers if b.role == role)
+            for role in ("input", "output")
+        )
+        # A quarter of what a sum of so many float32 numbers, one behind the other, is off by.
+        return float(f"{max(1e-5, 2**-26 * math.sqrt(given / max(made, 1))):.0e}"), (
+            "a guess: v0 sums float32 numbers as well, and each order of them rounds otherwise"
+        )
 
     def _cdiv(self) -> str:
         every = " ".join(self.plain(each) for each in self.every())
@@ -350,7 +380,7 @@ class _Files(StudyPlan):
         size, kind = self.plain(buffer.count), buffer.dtype
         written = " ".join(buffer.filled)
         if kind.startswith(("int", "uint")):
-            low, high = _integers(written, kind, self.constants, self.parameters)
+            low, high = drawn_between(written, kind, self.constants, self.parameters)
             return f'rng.integers({low}, {high}, {size}, dtype="{kind}")'
         drawn = f'rng.random({size}, dtype="float32")'
         signed = re.search(r"-\s*(?:0?\.5|1|\(?float\)?|RAND)|uniform|normal|\*\s*2", written)
@@ -362,25 +392,12 @@ class _Files(StudyPlan):
             return f"{drawn}.astype(__import__('ml_dtypes').bfloat16)"
         return f'{drawn}.astype("{kind}")'
 
-    def _answer(self, reference: HostReference | None, outputs: list[Buffer]) -> str:
+    def _answer(self, reference: HostReference | None) -> str:
         if reference is None:
-            names = ", ".join(f'"{each.name}": …' for each in outputs)
-            text = (
-                'def reference(problem, inputs):\n    """TO DO: the right answer, in float64."""\n'
-            )
-            for buffer in self.buffers:
-                if buffer.role == "input":
-                    text += f'    # {buffer.name} = inputs["{buffer.name}"].astype("float64")\n'
-            for each in outputs:
-                if isinstance(each.start, str):
-                    text += (
-                        f"    # {each.name} = {each.start}.copy()  # what no launch writes stays\n"
-                    )
-            return text + (
-                f"    # return {{{names}}}\n"
-                '    raise NotImplementedError("write reference() of '
-                f'kernels/{self.name}/study.py")\n'
-                "\n\n"
+            return (
+                "# No host code gives the answer: versions must equal v0, which nothing proves.\n"
+                "# To prove it, write def reference(problem, inputs) here, in float64.\n"
+                'reference = "v0"\n\n\n'
             )
         roles = {each.name: each for each in self.buffers}
         text = "def reference(problem, inputs):\n"
@@ -502,6 +519,8 @@ class _Files(StudyPlan):
         if template:
             kernel = f"{kernel}<{', '.join(template)}>"
             instances.append(_instance(piece, kernel, bound))
+            if any("::" in each for each in template):  # a compiler writes enumerators as numbers
+                kernel = launch.kernel
         offsets = launch.offsets or [None] * len(launch.arguments)
         listed = zip(launch.arguments, offsets, parameters(piece), strict=False)
         for value, offset, parameter in listed:
@@ -566,6 +585,8 @@ class _Files(StudyPlan):
             return self.names.get(id(value), "") or self.named(value)
         if parameter.kind in TEXTURE_OBJECTS and parameter.name in self.textures:
             return parameter.name
+        if parameter.stars and isinstance(value, Known) and value.value == 0:
+            return "long(0)"  # a null pointer
         if value is None or (value.value is None and "?" in value.text):
             self.notes.append(
                 f"`{parameter.name}` of {rung.launches[0].kernel} could not be read: 1 is a guess"
@@ -646,26 +667,6 @@ def _instance(piece: FilePiece, kernel: str, bound: Mapping[str, str]) -> str:
 def _tuple(names: Iterable[str]) -> str:
     listed = [f'"{name}"' for name in names]
     return f"({', '.join(listed)}{',' if len(listed) == 1 else ''})"
-
-
-def _integers(
-    written: str, kind: str, constants: Mapping[str, int], sizes: Iterable[str]
-) -> tuple[int, int | str]:
-    """The range of whole numbers that a file fills an array with; below a size, by its name."""
-    low, high = 0, {"int8": 100, "uint8": 256}.get(kind, 100)
-    bound = re.search(r"%\s*\(?\s*(\w+)", written)
-    if bound is not None:
-        high = int(bound[1]) if bound[1].isdigit() else constants.get(bound[1], high)
-    letter = re.search(r"'(.)'\s*\+", written)
-    if letter is not None:
-        low, high = ord(letter[1]), ord(letter[1]) + high
-    minus = re.search(r"%\s*\(?\s*\w+\s*\)?\s*\)?\s*-\s*(\d+)", written)
-    if minus is not None:
-        low, high = -int(minus[1]), high - int(minus[1])
-    elif letter is None and bound is not None and bound[1] in sizes:
-        return low, bound[1]
-    most = {"int8": 128, "uint8": 256, "int16": 1 << 15, "uint16": 1 << 16}.get(kind, 1 << 31)
-    return low, max(low + 1, min(high, most))
 
 
 def told(brought: Brought) -> Iterator[str]:

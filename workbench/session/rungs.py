@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import combinations, zip_longest
+from itertools import combinations, pairwise, zip_longest
 
 from workbench.analysis.source.amounts import Known, element, number, operated
 from workbench.analysis.source.hostcode import (
@@ -79,11 +79,18 @@ class Buffer:
 
 def rungs_of(pieces: Pieces, kernel: str) -> list[NewVersion]:
     """The versions that a file holds, in its order."""
+    nested = {name for name, piece in pieces.kernels().items() if "<<<" in piece.text}
+    if nested and (kernel in nested or nested >= pieces.kernels().keys()):
+        raise UsageError(
+            f"{kernel or sorted(nested)[0]} launches kernels itself, which the build of a version "
+            "does not know (it links no device code)",
+            "Bring a kernel that launches none: --kernel NAME.",
+        )
     first = follow(pieces)
     walks = [first, *(follow(pieces, i) for i in range(1, len(first.choices)))]
     found: list[NewVersion] = []
     for number_, walk in enumerate(walks):
-        for rung in _split(walk, pieces):
+        for rung in _split(walk, pieces, nested):
             rung.label = walk.choices[number_] if walk.choices else ""
             if not kernel or any(each.kernel == kernel for each in rung.launches):
                 found.append(rung)
@@ -101,18 +108,26 @@ def rungs_of(pieces: Pieces, kernel: str) -> list[NewVersion]:
             _guess_arrays(launch, rung, pieces.kernels()[launch.kernel], guessed)
     wanted = _kept(wanted, [_unlike(wanted[0], rung, pieces) for rung in wanted])
     if not wanted:
-        names = [kernel] if kernel else list(pieces.kernels())
+        names = [kernel] if kernel else [each for each in pieces.kernels() if each not in nested]
         wanted = [_guessed(pieces.kernels()[name]) for name in names]
+    wanted[0].notes += [f"{each} launches kernels itself: it is left out" for each in nested]
     return wanted
 
 
 def _kept(rungs: list[NewVersion], whys: list[str]) -> list[NewVersion]:
     """The versions that nothing speaks against; all of them where there would be none."""
     kept = [rung for rung, why in zip(rungs, whys, strict=True) if not why]
+    same: dict[str, list[str]] = {}
     for rung, why in zip(rungs, whys, strict=True):
-        if why and kept:
-            alone = f"`--kernel {rung.launches[0].kernel}` brings it alone"
-            kept[0].notes.append(f"{why}: it is left out ({alone})")
+        if why:
+            kernel = rung.launches[0].kernel
+            reason = why.removeprefix(kernel)
+            same.setdefault(reason, []).append(kernel)
+    for reason, kernels in same.items() if kept else ():
+        first, *others = dict.fromkeys(kernels)
+        likewise = f" (and so with {', '.join(others)})" if others else ""
+        alone = f"`--kernel {first}` brings it alone"
+        kept[0].notes.append(f"{first}{reason}{likewise}: it is left out ({alone})")
     return kept or rungs
 
 
@@ -155,7 +170,18 @@ def _unlike(first: NewVersion, rung: NewVersion, pieces: Pieces) -> str:
             alike = launch.kernel == first.launches[0].kernel and None not in sizes
             if alike and sizes[0] != sizes[1]:
                 return f"{name} works on arrays of another size than v0's"
+    if rung is not first and len({_given_back(each, pieces) for each in (first, rung)} - {0}) > 1:
+        return f"{rung.launches[0].kernel} gives the host another number of elements than v0"
     return ""
+
+
+def _given_back(rung: NewVersion, pieces: Pieces) -> int:
+    """Bytes of a version's result that the host copies first; 0 where that is not known."""
+    writes = {memory for launch in rung.launches for memory in _touched(launch, pieces)[1]}
+    for event in rung.events[rung.events.index(rung.launches[-1]) :]:
+        if isinstance(event, CopySeen) and id(event.source) in writes:
+            return (event.size and event.size.whole) or 0
+    return 0
 
 
 def _compared_with(rung: NewVersion, pieces: Pieces) -> str:
@@ -189,9 +215,9 @@ def _key(launch: LaunchSeen) -> object:
     return launch.kernel, tuple(launch.template), shape, given
 
 
-def _split(walk: Followed, pieces: Pieces) -> Iterator[NewVersion]:
+def _split(walk: Followed, pieces: Pieces, nested: set[str]) -> Iterator[NewVersion]:
     """A program's launches, parted where the next one does the same work anew."""
-    kernels = pieces.kernels()
+    kernels = pieces.kernels().keys() - nested
     current: list[LaunchSeen] = []
     seen: set[object] = set()
     written, all_written = set[int](), set[int]()
@@ -527,6 +553,7 @@ class StudyPlan:
         for memory, access in used.items():
             plain = _plain_name(memory.name)
             same = next((b for b in self.buffers if b.name in (plain, f"{plain}_")), None)
+            same = same or self._at_its_place(memory, rung)
             if same is None and memory in mine and len(mine) == len(outputs):
                 same = outputs[mine.index(memory)]
             elif memory not in mine and not access.written and same is None:
@@ -547,6 +574,18 @@ class StudyPlan:
                 )
             )
         return own
+
+    def _at_its_place(self, memory: Memory, rung: NewVersion) -> Buffer | None:
+        """The buffer that v0 gives its kernel where this version gives the same kernel `memory`."""
+        first = self.rungs[0].launches
+        if [each.kernel for each in rung.launches] != [each.kernel for each in first]:
+            return None
+        for mine, theirs in zip(rung.launches, first, strict=True):
+            for value, other in zip(mine.arguments, theirs.arguments, strict=False):
+                if value is memory and isinstance(other, Memory) and other.dtype == memory.dtype:
+                    name = self.names.get(id(other), "")
+                    return next((each for each in self.buffers if each.name == name), None)
+        return None
 
     def named(self, memory: Memory) -> str:
         """The name that an array has in the study."""
@@ -672,9 +711,24 @@ class StudyPlan:
         return values
 
     def _works(self, values: Mapping[str, int]) -> bool:
-        """Whether sizes leave something of each array and of each grid: ``n - n % 512``."""
+        """Whether sizes leave something of each array and of each grid: ``n - n % 512``.
+
+        And whether a launch of one block, which takes up what each block before it left, still
+        has as many to take up as it has threads.
+        """
         grids = [x for r in self.rungs for launch in r.launches for x in launch.grid]
-        return all(self._evaluated(each, values) > 0 for each in (*self.every(), *grids))
+        if not all(self._evaluated(each, values) > 0 for each in (*self.every(), *grids)):
+            return False
+        for rung in self.rungs:
+            for before, last in pairwise(rung.launches):
+                left, threads = (self._product(each, values) for each in (before.grid, last.block))
+                was = self._product(before.grid, self.parameters)
+                if self._product(last.grid, values) == 1 and left < threads <= was:
+                    return False
+        return True
+
+    def _product(self, amounts: list[Known], values: Mapping[str, int]) -> int:
+        return math.prod(self._evaluated(each, values) for each in amounts)
 
     def _together(self, given: list[str]) -> bool:
         """Whether numbers that kernels get make up a size, and would not shrink with it."""

@@ -9,6 +9,15 @@ from functools import cache
 
 _LIBRARIES = ("libstdc++.so.6", "libc++abi.so.1", "libc++.1.dylib")
 #: Of an integer as an argument of a template: its type, and its suffix.
+#: Other names of the same types and values, as headers have them.
+_ALIASES = {
+    "half": "__half", "half2": "__half2", "nv_bfloat16": "__nv_bfloat16",
+    "nv_bfloat162": "__nv_bfloat162", "uint": "unsigned int", "size_t": "unsigned long",
+    "int8_t": "signed char", "int16_t": "short", "int32_t": "int", "int64_t": "long",
+    "uint8_t": "unsigned char", "uint16_t": "unsigned short", "uint32_t": "unsigned int",
+    "uint64_t": "unsigned long", "true": "1", "false": "0",
+}  # fmt: skip
+_ALIAS = re.compile(rf"\b(?:{'|'.join(_ALIASES)}|unsigned(?!\s+(?:int|long|char|short)))\b")
 _CAST, _SUFFIX = re.compile(r"\([a-z ]+\)(?=-?\d)"), re.compile(r"\b(\d+)(?:u|l|ul)+\b")
 
 
@@ -70,11 +79,12 @@ def own_name(kernel: str) -> str:
 
 
 def spelled(name: str) -> str:
-    """A name without what may be written in two ways: white space, casts, suffixes of numbers.
+    """A name without what may be written in two ways: blanks, casts, suffixes, names of types.
 
     Args:
         name: As a demangler, ncu or a source has it.
     """
+    name = _ALIAS.sub(lambda word: _ALIASES.get(word[0], "unsigned int"), name)
     return re.sub(r"\s+", "", _SUFFIX.sub(r"\1", _CAST.sub("", name)))
 
 

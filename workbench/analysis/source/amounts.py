@@ -1,14 +1,15 @@
 """Integers of a host program as expressions over its constants, and what types of C are to NumPy.
 
 ``(n + 255) / 256`` of a program that says ``int n = 1 << 20`` is the amount ``cdiv(n, 256)``, which
-is 4096. Its text is an expression of front matter, and of Python where `cdiv` is defined.
+is 4096. Its text is an expression of front matter, and of Python where `cdiv` is defined. What arrays
+are filled with (``rand() % 10``) is a range of them.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -228,3 +229,30 @@ _OPERATIONS: dict[str, Callable[[Any, Any], int | float]] = {
     "&&": lambda a, b: int(bool(a and b)),
     "||": lambda a, b: int(bool(a or b)),
 }
+
+
+def drawn_between(
+    written: str, kind: str, constants: Mapping[str, int], sizes: Iterable[str]
+) -> tuple[int, int | str]:
+    """The range of whole numbers that a file fills an array with; below a size, by its name."""
+    low, high = 0, {"int8": 100, "uint8": 256}.get(kind, 100)
+    bound = re.search(r"%\s*\(?\s*(\w+)", written)
+    if bound is not None:
+        high = int(bound[1]) if bound[1].isdigit() else constants.get(bound[1], high)
+    between = re.search(r"\w*[rR]and\w*\s*\(\s*(-?\d+)\s*,\s*(\w+)\s*(-\s*1\s*)?\)", written)
+    if between is not None:  # a helper that draws from the first to the last
+        low, whole = int(between[1]), between[2] in sizes and between[3] is not None
+        if whole:
+            return low, between[2]
+        last = int(between[2]) if between[2].isdigit() else constants.get(between[2], high)
+        return low, max(low + 1, last + (between[3] is None))
+    letter = re.search(r"'(.)'\s*\+", written)
+    if letter is not None:
+        low, high = ord(letter[1]), ord(letter[1]) + high
+    minus = re.search(r"%\s*\(?\s*\w+\s*\)?\s*\)?\s*-\s*(\d+)", written)
+    if minus is not None:
+        low, high = -int(minus[1]), high - int(minus[1])
+    elif letter is None and bound is not None and bound[1] in sizes:
+        return low, bound[1]
+    most = {"int8": 128, "uint8": 256, "int16": 1 << 15, "uint16": 1 << 16}.get(kind, 1 << 31)
+    return low, max(low + 1, min(high, most))

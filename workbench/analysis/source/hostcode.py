@@ -12,7 +12,7 @@ It is one module because a statement, an expression and a call are read by one a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -172,11 +172,12 @@ class LaunchSeen:
 
 @dataclass(slots=True, eq=False)
 class CopySeen:
-    """``cudaMemcpy``; `symbol` where it went to a variable of the device."""
+    """``cudaMemcpy`` of `size` bytes; `symbol` where it went to a variable of the device."""
 
     source: Memory | None
     target: Memory | None
     symbol: str = ""
+    size: Known | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -280,14 +281,12 @@ class _HostWalk:
         self.pointers = called - set(pieces.kernels())  # variables that are launched
 
     def _active_functions(self) -> set[str]:
-        """Functions that reach the device, themselves or by what they call."""
-        functions = [p for p in self.pieces.pieces if p.kind == "function" and not p.kernel]
-        macros = {
-            p.names[0] for p in self.pieces.pieces if p.kind == "macro" and _ACTIVE.search(p.text)
-        }
-        found = {p.names[0] for p in functions if p.names and _ACTIVE.search(p.text)} | macros
+        """Functions and macros that reach the device, themselves or by what they call."""
+        kinds = ("function", "macro")
+        those = [p for p in self.pieces.pieces if p.kind in kinds and p.names and not p.kernel]
+        found = {p.names[0] for p in those if _ACTIVE.search(p.text)}
         while True:
-            more = {p.names[0] for p in functions if p.names and p.words & found} - found
+            more = {p.names[0] for p in those if p.words & found} - found
             if not more:
                 return found
             found |= more
@@ -529,7 +528,7 @@ class _HostWalk:
         )
 
     def _launching(self, name: str, seen: set[str]) -> bool:
-        piece = self.pieces.function(name)
+        piece = self.pieces.named(name)
         if piece is None or name in seen:
             return False
         seen.add(name)
@@ -1273,13 +1272,26 @@ class _HostWalk:
         ]
         if not re.search(r"[;{}#]|\bdo\b", written) and len(known) == len(listed) > 0:
             given = {n: f"({self.text(each)})" for n, each in zip(known, listed, strict=True)}
-            expanded = re.sub(r"[A-Za-z_]\w*", lambda w: given.get(w[0], w[0]), written)
             if not self.reaches(listed[0]):
-                return self._snippet(expanded.replace("\\\n", " "))
+                return self._snippet(body_of(written, given))
+        if piece.names[0] in self.active and re.search(r"<<<|[;{}]", written):
+            self._expanded(body_of(written, dict(zip(known, map(self.text, listed), strict=False))))
+            return None
         found: Value = None
         for each in listed:
             found = self.value(each)
         return found
+
+    def _expanded(self, written: str) -> None:
+        """Go through the statements of a macro that launches."""
+        root, plain = parse(scan(f"void _() {{ {written} ; }}"))
+        body = root.named_children[0].child_by_field_name("body") if root.named_children else None
+        if body is None or len(self.frames) > _DEEPEST:
+            return
+        old, self.frames[-1].plain = self.frames[-1].plain, plain
+        for child in body.named_children:
+            self.statement(child)
+        self.frames[-1].plain = old
 
     def _ceiling(self, node: Node) -> Value:
         while node.type in ("parenthesized_expression", "cast_expression") and node.named_children:
@@ -1379,6 +1391,13 @@ class _HostWalk:
         made.host, made.device = host, device
         variable.memory = made
 
+    def _mapped(self, listed: list[Node]) -> Value:
+        """``cudaHostGetDevicePointer``: the host's array, which kernels reach as well."""
+        target, memory = self.value(listed[0]), self._memory(listed[1])
+        if isinstance(target, Reference) and memory is not None:
+            target.target.memory, memory.device = memory, True
+        return None
+
     def _memory(self, node: Node) -> Memory | None:
         found = self.value(node)
         if isinstance(found, Reference):
@@ -1388,10 +1407,10 @@ class _HostWalk:
     def _copy(self, listed: list[Node]) -> Value:
         if len(listed) >= 2:
             target, source = self._memory(listed[0]), self._memory(listed[1])
-            if len(listed) > 2:
-                self.value(listed[2])
+            size = self.value(listed[2]) if len(listed) > 2 else None
+            known = size if isinstance(size, Known) else None
             if target is not None or source is not None:
-                self.found.events.append(CopySeen(source, target))
+                self.found.events.append(CopySeen(source, target, size=known))
         return None
 
     def _to_symbol(self, listed: list[Node]) -> Value:
@@ -1433,6 +1452,12 @@ class _HostWalk:
         if len(pair) == 2 and isinstance(pair[0], Variable) and isinstance(pair[1], Variable):
             pair[0].memory, pair[1].memory = pair[1].memory, pair[0].memory
         return None
+
+
+def body_of(written: str, given: Mapping[str, str]) -> str:
+    """A macro's body with what its parameters stand for."""
+    text = re.sub(r"[A-Za-z_]\w*", lambda word: given.get(word[0], word[0]), written)
+    return re.sub(r"\s*##\s*", "", text.replace("\\\n", " "))
 
 
 def _from_arguments(frame: _Frame) -> Iterator[str]:
@@ -1519,6 +1544,7 @@ _EXPRESSIONS: dict[str, Callable[[_HostWalk, Node], Value]] = {
     "call_expression": _HostWalk._call,
     "lambda_expression": _HostWalk._lambda,
     "string_literal": lambda _walk, _node: None,
+    "null": lambda _walk, _node: number(0),
     "true": lambda _walk, _node: number(1),
     "false": lambda _walk, _node: number(0),
 }
@@ -1533,6 +1559,7 @@ _BUILT_IN: dict[str, Callable[[_HostWalk, list[Node]], Value]] = {
         lambda walk, listed: walk._allocated(listed, host=True, device=False),
     ),
     "cudaMallocPitch": _HostWalk._pitched,
+    "cudaHostGetDevicePointer": _HostWalk._mapped,
     **dict.fromkeys(("cudaMemcpy", "cudaMemcpyAsync"), _HostWalk._copy),
     **dict.fromkeys(
         ("cudaMemcpy2D", "cudaMemcpy2DAsync"),

@@ -49,6 +49,9 @@ using std::min;
 """
 #: What the host takes for numbers of half a float's width, which it does not have.
 _NARROW = ("__nv_bfloat16", "nv_bfloat16", "__half", "half")
+_NARROWED = re.compile(
+    r"__(?:float|half|double)2(?:half|float|bfloat16)(?:_r[nduz])?|__bfloat162float"
+)
 _WRAP = ("parenthesized_expression", "cast_expression", "condition_clause")
 
 
@@ -302,6 +305,8 @@ class _Writer:
         parts = [_HEAD]
         mentioned = {word for piece in kept for word in piece.words} | set(words)
         parts += [f"typedef float {word};" for word in _NARROW if word in mentioned]
+        calls = [word for word in sorted(mentioned) if _NARROWED.fullmatch(word)]
+        parts += [f"#define {word}(x) float(x)" for word in calls]
         parts += [p.text for p in self.pieces.pieces if p.kind == "using" and "std" in p.text]
         for piece in kept:
             text = piece.text

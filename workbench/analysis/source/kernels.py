@@ -254,6 +254,25 @@ def _base(node: Node | None, plain: str, names: Mapping[str, str]) -> Node | Non
     return None
 
 
+def _strides(node: Node, plain: str) -> bool:
+    """Whether an element of memory is one so far from a thread's own: of a tree in a block."""
+    base, index = (node.child_by_field_name(x) for x in ("argument", "indices"))
+    if base is None or index is None or base.type != "identifier":
+        return False
+    name, inside = (plain[each.start_byte : each.end_byte] for each in (base, index))
+    outer: Node | None = node.parent
+    while outer is not None and outer.type != "function_definition":
+        variable = outer.child_by_field_name("initializer")
+        if outer.type == "for_statement" and variable is not None:
+            declared = re.search(r"(\w+)\s*=", plain[variable.start_byte : variable.end_byte])
+            body = outer.child_by_field_name("body")
+            head = plain[outer.start_byte : body.start_byte if body is not None else outer.end_byte]
+            if declared and "blockDim" in head and re.search(rf"\+\s*{declared[1]}\b", inside):
+                return not re.search(rf"__shared__[^;]*\b{name}\b", plain)
+        outer = outer.parent
+    return False
+
+
 def guarded(piece: FilePiece) -> bool:
     """Whether a kernel stores only where a condition holds, so that a size may be any."""
     body = inner(piece.node).child_by_field_name("body")
@@ -265,6 +284,8 @@ def guarded(piece: FilePiece) -> bool:
         text = plain[node.start_byte : node.end_byte]
         if node.type == "if_statement" and re.search(r"[<>]", text) and "return" in text:
             early = True
+        if node.type == "subscript_expression" and _strides(node, plain):
+            return False
         if node.type != "assignment_expression" or early:
             continue
         left = node.child_by_field_name("left")

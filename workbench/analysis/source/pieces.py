@@ -197,6 +197,19 @@ class Pieces:
         except UsageError:
             return False
 
+    def unread(self) -> int:
+        """The line from which on the grammar does not get to kernels that are there; 0: none."""
+        for piece in self.pieces:
+            if piece.kind == "other" and "__global__" in piece.text:
+                todo = list(piece.node.children)
+                while todo:
+                    node = todo.pop(0)
+                    if node.is_error:
+                        return node.start_point[0] + 1
+                    todo += node.children
+                return piece.node.start_point[0] + 1
+        return 0
+
     # --- asked for by name ---------------------------------------------------------
 
     def function(self, name: str) -> FilePiece | None:
