@@ -1297,3 +1297,52 @@ void pick_cpu(const __half* table, const int* which, __half* out, int n) {
     assert which.min() == 0 and which.max() == 9
     (right,) = answers(study, problem.name).values()
     assert np.allclose(right, table[which] + 1)
+
+
+@needs_host
+def test_integers_of_64_bits_are_those_of_the_file(project: Project) -> None:
+    kernel = """#include <cstdint>
+__global__ void pick(const float* x, const int64_t* which, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = x[which[i]];
+}
+template <typename T> void pick_cpu(const T* x, const int64_t* which, T* out, int n) {
+    for (int i = 0; i < n; i++) out[i] = x[which[i]];
+}"""
+    main = """    int n = 4096;
+    float *h = new float[n], *right = new float[n], *x, *out;
+    int64_t *w = new int64_t[n], *which;
+    for (int i = 0; i < n; i++) { h[i] = rand() / (float)RAND_MAX; w[i] = rand() % n; }
+    cudaMalloc(&x, n * sizeof(float));
+    cudaMalloc(&which, n * sizeof(int64_t));
+    cudaMalloc(&out, n * sizeof(float));
+    cudaMemcpy(x, h, n * sizeof(float), cudaMemcpyHostToDevice);
+    cudaMemcpy(which, w, n * sizeof(int64_t), cudaMemcpyHostToDevice);
+    pick<<<(n + 255) / 256, 256>>>(x, which, out, n);
+    cudaMemcpy(h, out, n * sizeof(float), cudaMemcpyDeviceToHost);
+    pick_cpu(h, w, right, n);"""
+    _, study = brought(project, program(main, kernel))
+    problem = study.problem()
+    inputs = study.inputs(problem, np.random.default_rng(1))
+    (right,) = answers(study, problem.name).values()
+    assert (right == inputs["x"][inputs["which"]]).all()
+
+
+def test_a_size_that_a_kernel_gets_as_a_number_stays(project: Project) -> None:
+    count = """__global__ void count(const int* in, int* out, int bins, int n, int size) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) atomicAdd(&out[in[i] % bins], 1);
+}"""
+    main = """    int n = 1 << 16, *h = new int[n], *x, *out;
+    for (int i = 0; i < n; i++) h[i] = rand() % 100;
+    for (int bins = 768; bins <= 6144; bins *= 2) {
+        int size = bins;
+        cudaMalloc(&x, n * sizeof(int));
+        cudaMalloc(&out, size * sizeof(int));
+        cudaMemcpy(x, h, n * sizeof(int), cudaMemcpyHostToDevice);
+        cudaMemset(out, 0, size * sizeof(int));
+        count<<<(n + 255) / 256, 256>>>(x, out, bins, n, size);
+        cudaMemcpy(h, out, size * sizeof(int), cudaMemcpyDeviceToHost);
+    }"""
+    _, study = brought(project, program(main, count))
+    assert {each.parameters["size"] for each in study.problems.values()} == {768}

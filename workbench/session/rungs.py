@@ -674,6 +674,8 @@ class StudyPlan:
         """Whether a size may be another: kernels are told it, or inputs are drawn below it."""
         told = [x for r in self.rungs for y in r.launches for x in (*y.grid, *y.arguments)]
         texts = [each.expression for each in told if isinstance(each, Known)]
+        if str(self.parameters[name]) in texts:
+            return False  # the same number, written out: nothing says that it may be another
         texts += [written for each in self.buffers for written in each.filled if "%" in written]
         return name not in self.fixed and re.search(rf"\b{name}\b", " ".join(texts)) is not None
 

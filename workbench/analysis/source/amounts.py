@@ -1,8 +1,8 @@
 """Integers of a host program as expressions over its constants, and what types of C are to NumPy.
 
 ``(n + 255) / 256`` of a program that says ``int n = 1 << 20`` is the amount ``cdiv(n, 256)``, which
-is 4096. Its text is an expression of front matter, and of Python where `cdiv` is defined. What arrays
-are filled with (``rand() % 10``) is a range of them.
+is 4096. Its text is an expression of front matter, and of Python where `cdiv` is defined. What
+arrays are filled with (``rand() % 10``) is a range of them.
 """
 
 from __future__ import annotations

@@ -379,6 +379,7 @@ class _Writer:
                 return self._vector(memory, name)
             if parameter.stars != 1:
                 self.failed = True
+            name = _typed(memory, name)
             if value.moved is not None and value.moved.value != 0:
                 return f"{name} + {self._amount(value.moved)}"
             return name
@@ -438,7 +439,7 @@ class _Writer:
                     made = self._vector(memory, taken)
                     self.before.append(f"auto& {name}_ = {made};")
                 else:
-                    self.before.append(f"auto* {name}_ = {taken};")
+                    self.before.append(f"auto* {name}_ = {_typed(memory, taken)};")
             elif isinstance(value, Known):
                 number = self._amount(value) if value.value is not None else "0"
                 kind = "int" if value.whole is not None or value.value is None else "double"
@@ -447,3 +448,9 @@ class _Writer:
         inside = self._text(self.event.node, self.event.plain, changed)
         opened = "{ " + " ".join(f"auto& {name} = {name}_; (void){name};" for name in outside)
         return [opened, inside, "}"]
+
+
+def _typed(memory: Memory, name: str) -> str:
+    """An array as the file types its elements: ``int64_t`` is ``long`` here, elsewhere not."""
+    wide = memory.dtype in ("int64", "uint64") and memory.kind and "[" not in memory.kind
+    return f"({memory.kind}*){name}" if wide else name
