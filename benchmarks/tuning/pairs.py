@@ -50,6 +50,7 @@ _SPOKEN = {
     "wavefronts": ("shared_wavefronts", "shared_wavefronts_ideal"),
     "global sectors": ("global_sectors", "l2_sectors", "dram_bytes"),
     "instructions": ("instructions", "issue_active"),
+    "local memory": ("local_loads", "local_stores"),
     "spills": ("local_loads", "local_stores", "spill_instructions"),
     "occupancy": ("theoretical_occupancy", "achieved_occupancy"),
     "registers": ("registers", "occupancy_limit_registers"),

@@ -355,11 +355,12 @@ def limiters(fast: Trial, slow: Trial, ratio: float) -> tuple[str, tuple[str, ..
 
 def _facts(fast: Trial, slow: Trial) -> Iterator[_Moved]:
     a, b = fast.facts, slow.facts
-    spilled = b.get("spill_bytes", 0.0) - a.get("spill_bytes", 0.0)
-    if "spill_bytes" in a and "spill_bytes" in b and spilled > 0:
-        # Nothing says what a spill costs: that they begin is told, whatever the factor.
-        text = f"spills {digits3(a['spill_bytes'])} → {digits3(b['spill_bytes'])} bytes a thread"
-        yield _Moved("spills", math.inf, text)
+    for name, words in (("spill_bytes", "spills"), ("stack_bytes", "local memory")):
+        if name in a and name in b and b[name] > a[name]:
+            # Nothing says what that costs: that it is more is told, whatever the factor.
+            text = f"{words} {digits3(a[name])} → {digits3(b[name])} bytes a thread"
+            yield _Moved(words, math.inf, text)
+            break  # what is spilled lies in local memory as well
     yield from _occupied(fast, slow)
     for name, words in _COUNTS.items():
         if a.get(name) and b.get(name, 0.0) > a[name]:
@@ -415,9 +416,11 @@ _LIMITS = {
 def _occupied(fast: Trial, slow: Trial) -> Iterator[_Moved]:
     """Fewer warps on an SM, and which resource takes them where it is one.
 
-    Not of grids that fill no wave: there are fewer blocks than fit, and what fits is no matter.
+    Of grids that fill no wave, what fits is no matter: there, warps are fewer where blocks are
+    smaller and no more.
     """
     if all(0 < each.facts.get("waves", 1.0) < 1 for each in (fast, slow)):
+        yield from _smaller(fast, slow)
         return
     if not fast.occupancy or not slow.occupancy or slow.occupancy >= fast.occupancy:
         return
@@ -439,6 +442,17 @@ def _occupied(fast: Trial, slow: Trial) -> Iterator[_Moved]:
     named = f"{cause} → occupancy" if cause else "occupancy"
     text = ", ".join([*texts, f"theoretical occupancy {share}"])
     yield _Moved(named, fast.occupancy / slow.occupancy, text)
+
+
+def _smaller(fast: Trial, slow: Trial) -> Iterator[_Moved]:
+    """Fewer warps in as many blocks, where the grid fills no wave."""
+    sides = [(each.facts["waves"], each) for each in (fast, slow)]
+    before, after = (share * (each.occupancy or 0.0) for share, each in sides)
+    blocks, as_many = (share * _fitting(each.facts) for share, each in sides)
+    if 0 < after < before and 0 < blocks <= as_many * (1 + 1e-6):
+        share = f"{quantity(100 * before, '%')} → {quantity(100 * after, '%')}"
+        text = f"warps {share} of what the chip holds, in as many blocks"
+        yield _Moved("block size", before / after, text)
 
 
 # --- other sizes ---------------------------------------------------------------------------------

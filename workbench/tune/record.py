@@ -75,7 +75,8 @@ class Trial(Record, frozen=True):
     were taken; `low_s` and `high_s` are the ends of the 95% interval of their median, `median_s`.
     `gpu_s` are the seconds of a GPU that it took, start and check included. What is not known is
     None. `facts` are what else the compiler and the emulator say of the launch that takes longest:
-    counters by their id, and ``spill_bytes``, ``waves``; what they do not say is not there.
+    counters by their id, and ``spill_bytes``, ``stack_bytes``, ``waves``; what they do not say is
+    not there.
     """
 
     values: Values

@@ -153,7 +153,10 @@ class Sieve:
                 )
             if (work := threads * math.prod(launch.grid)) > most:
                 most = work
-                facts = {"spill_bytes": float(kernel.spill_stores)} | {
+                facts = {
+                    "spill_bytes": float(kernel.spill_stores),
+                    "stack_bytes": float(kernel.stack),
+                } | {
                     f"occupancy_limit_{name.removesuffix(' memory')}": float(limit)
                     for name, limit in fits.limits.items()
                 }
