@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workbench.analysis.source.amounts import Known, drawn_between, element, number, width
-from workbench.analysis.source.hostcode import (
+from workbench.analysis.source.hostseen import (
     CopySeen,
     HostWork,
     LaunchSeen,

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from itertools import combinations, pairwise, zip_longest
 
 from workbench.analysis.source.amounts import Known, element, number, operated
-from workbench.analysis.source.hostcode import (
+from workbench.analysis.source.hostcode import follow
+from workbench.analysis.source.hostseen import (
     ClearSeen,
     CopySeen,
     Event,
@@ -25,7 +26,6 @@ from workbench.analysis.source.hostcode import (
     HostWork,
     LaunchSeen,
     Memory,
-    follow,
 )
 from workbench.analysis.source.kernels import Access, accesses, parameters
 from workbench.analysis.source.pieces import FilePiece, Pieces

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from workbench.analysis.source.amounts import Known
-from workbench.analysis.source.hostcode import HostWork, Memory, Value, Variable
+from workbench.analysis.source.hostseen import HostWork, Memory, Value, Variable
 from workbench.analysis.source.kernels import Formal, parameters
 from workbench.analysis.source.pieces import Pieces, inner
 from workbench.analysis.source.symbols import words_of
