@@ -34,7 +34,7 @@ from workbench.study.folder import (
 )
 from workbench.study.frontmatter import code
 from workbench.study.mangling import own_name, written
-from workbench.study.scaffold import check_study_name, ensure_project, study_name
+from workbench.study.scaffold import check_study_name, ensure_project, study_name, template
 from workbench.study.sources import include_directives, kernel_names
 
 #: A header in or below the folder of who includes it, whose name no study's file has.
@@ -350,7 +350,7 @@ class _MadeStudy:
         )
         doc = f"{head}\n\n{told}\n\n{missing}".replace("\\", "/").replace('"""', "'''")
         shapes = [f'"{name}": ((0,), "{dtype}")' for name, dtype in outputs.items()]
-        return f'"""{doc}\n"""\n' + _STUDY_OF_REPORT.format(
+        return f'"""{doc}\n"""\n\n' + template("study/study_of_report.py").format(
             title=_quoted(f"{self.launch.kernel}, from {self.report}"),
             names=_quoted(read).replace("[", "(").replace("]", ",)" if read else ")"),
             read=", ".join(read) or "the inputs",
@@ -363,32 +363,3 @@ class _MadeStudy:
 def _quoted(value: str | list[str]) -> str:
     """As TOML and Python write it."""
     return json.dumps(value, ensure_ascii=False)
-
-
-_STUDY_OF_REPORT = """
-title = {title}
-input_names = {names}
-problems = {{{problem}: {{"uses": ("verify", "profile")}}}}  # and its sizes, such as "N": 1024
-tolerance = 0
-tolerance_why = "to be written: nothing was compared yet"
-
-
-def inputs(problem, rng):
-    raise NotImplementedError("the report holds no data: write what {read} hold")
-
-
-def outputs(problem):
-    return {{{outputs}}}  # to be written: the shapes
-
-
-def reference(problem, inputs):
-    raise NotImplementedError("write what {given} must be, in float64")
-
-
-def flops(problem):
-    return 0  # not known: write the operations that the job needs
-
-
-def bytes(problem):
-    return 0  # not known: write the least that must move
-"""

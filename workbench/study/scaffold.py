@@ -36,9 +36,10 @@ _EXPECT = """\
 """
 
 
-def _template(name: str, study: str) -> str:
-    resource = files("workbench").joinpath("data", "templates", *name.split("/"))
-    return resource.read_text(encoding="utf-8").replace("@STUDY@", study)
+def template(name: str) -> str:
+    """The text that a new file begins with, by its name: ``study/study.py``."""
+    resource = files("workbench").joinpath("data", "templates", *f"{name}.template".split("/"))
+    return resource.read_text(encoding="utf-8")
 
 
 # --- a project --------------------------------------------------------------------
@@ -79,7 +80,7 @@ def start_project(root: Path, study: str = "", *, pyproject: bool = False) -> li
 
 def _write_settings(root: Path, study: str, pyproject: bool) -> str:
     if not pyproject:
-        settings = _template("workbench.toml.template", study)
+        settings = template("workbench.toml").replace("@STUDY@", study)
         create_files(root, {"workbench.toml": settings.encode()})
         return "workbench.toml"
     path = root / "pyproject.toml"
@@ -141,7 +142,7 @@ def start_study(project: Project, name: str) -> list[str]:
             f"To add a version to it: workbench new v1 --study {name}.",
         )
     texts = {
-        f"kernels/{name}/{file}": _template(f"study/{file}.template", name).encode()
+        f"kernels/{name}/{file}": template(f"study/{file}").replace("@STUDY@", name).encode()
         for file in ("study.py", "v0_one_element.cu")
     }
     create_files(project.root, texts)
