@@ -45,6 +45,7 @@ PARTS = {
 _SHOWN: dict[str, dict[str, tuple[str, ...]]] = {
     "counters.toml": {"groups": (), "counter": ("title", "meaning")},
     "glossary.toml": {"limit": (), "stall": (), "unit": ()},
+    "machine.toml": {"resource": ("named",), "flow": ("title",)},
     "ncu_faults.toml": {"fault": ("what", "hint")},
 }
 _HEADER = """\

@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import tomli
 
 from workbench.model import Device, Record
+
+_Row = TypeVar("_Row", bound=Record)
 
 
 class Chip(Record, frozen=True):
@@ -69,9 +71,14 @@ class Chip(Record, frozen=True):
 
 
 @lru_cache(maxsize=1)
-def _table() -> dict[str, Any]:
-    text = (Path(__file__).parent / "data/chips.toml").read_text(encoding="utf-8")
+def _table(name: str = "chips") -> dict[str, Any]:
+    text = (Path(__file__).parent / f"data/{name}.toml").read_text(encoding="utf-8")
     return tomli.loads(text)
+
+
+def of_all_chips(table: str, row: type[_Row]) -> tuple[_Row, ...]:
+    """A table of ``data/machine.toml``: what chips have in common."""
+    return msgspec.convert(_table("machine")[table], tuple[row, ...])  # type: ignore[valid-type]
 
 
 def _limits(capability: tuple[int, int]) -> tuple[dict[str, Any], str] | None:

@@ -8,8 +8,10 @@ import pytest
 from msgspec import structs
 
 from tests.factories import make_instructions, make_launch
-from workbench.analysis.limits.limit import FULL, FULL_L2, Limit, limit_of_launch, loads
+from workbench.analysis.limits.limit import FULL, RESOURCES, Limit, limit_of_launch, loads
 from workbench.model import Device, InstructionTable, Launch, Metric
+
+(FULL_L2,) = (each.full for each in RESOURCES if each.id == "l2")
 
 H200 = Device(name="NVIDIA H200", slug="h200", compute_capability=(9, 0), sms=132)
 ELAPSED = ".avg.pct_of_peak_sustained_elapsed"

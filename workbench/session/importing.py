@@ -34,7 +34,7 @@ from workbench.study.folder import (
 )
 from workbench.study.frontmatter import code
 from workbench.study.mangling import own_name, written
-from workbench.study.scaffold import check_study_name, ensure_project, study_name, template
+from workbench.study.scaffold import check_study_name, ensure_project, first_text, study_name
 from workbench.study.sources import include_directives, kernel_names
 
 #: A header in or below the folder of who includes it, whose name no study's file has.
@@ -350,7 +350,7 @@ class _MadeStudy:
         )
         doc = f"{head}\n\n{told}\n\n{missing}".replace("\\", "/").replace('"""', "'''")
         shapes = [f'"{name}": ((0,), "{dtype}")' for name, dtype in outputs.items()]
-        return f'"""{doc}\n"""\n\n' + template("study/study_of_report.py").format(
+        return f'"""{doc}\n"""\n\n' + first_text("study/study_of_report.py").format(
             title=_quoted(f"{self.launch.kernel}, from {self.report}"),
             names=_quoted(read).replace("[", "(").replace("]", ",)" if read else ")"),
             read=", ".join(read) or "the inputs",

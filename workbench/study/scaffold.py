@@ -36,7 +36,7 @@ _EXPECT = """\
 """
 
 
-def template(name: str) -> str:
+def first_text(name: str) -> str:
     """The text that a new file begins with, by its name: ``study/study.py``."""
     resource = files("workbench").joinpath("data", "templates", *f"{name}.template".split("/"))
     return resource.read_text(encoding="utf-8")
@@ -80,7 +80,7 @@ def start_project(root: Path, study: str = "", *, pyproject: bool = False) -> li
 
 def _write_settings(root: Path, study: str, pyproject: bool) -> str:
     if not pyproject:
-        settings = template("workbench.toml").replace("@STUDY@", study)
+        settings = first_text("workbench.toml").replace("@STUDY@", study)
         create_files(root, {"workbench.toml": settings.encode()})
         return "workbench.toml"
     path = root / "pyproject.toml"
@@ -142,7 +142,7 @@ def start_study(project: Project, name: str) -> list[str]:
             f"To add a version to it: workbench new v1 --study {name}.",
         )
     texts = {
-        f"kernels/{name}/{file}": template(f"study/{file}").replace("@STUDY@", name).encode()
+        f"kernels/{name}/{file}": first_text(f"study/{file}").replace("@STUDY@", name).encode()
         for file in ("study.py", "v0_one_element.cu")
     }
     create_files(project.root, texts)

@@ -11,56 +11,36 @@ count its cycles. The L2 counts its own where a report holds them; its clock fol
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from workbench.analysis.absent import Maybe, over, times, total
 from workbench.analysis.aggregate import value_of
 from workbench.analysis.compare import Delta
+from workbench.analysis.limits.limit import RESOURCES, Resource, ResourceId
 from workbench.counters import catalog
-from workbench.language import N_, _
-from workbench.model import Launch, Profile
+from workbench.gpus import of_all_chips
+from workbench.language import _
+from workbench.model import Launch, Profile, Record
 
 _ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
 
 
-class Unit(NamedTuple):
-    """A unit by the id of its resource: the counter of its share, its name, what is shared."""
+class Unit(Record, frozen=True):
+    """A unit that works, by its resource: a row of ``data/machine.toml``."""
 
-    counter: str
-    title: str
+    id: str
+    of: ResourceId
     metrics: tuple[str, ...]
-    base: str = ""
+    cycles: str = ""
     low: float = 60.0
     high: float = 85.0
 
+    @property
+    def resource(self) -> Resource:
+        """What it is called, and the counter of its share."""
+        return next(each for each in RESOURCES if each.id == self.of)
 
-#: Between `low` and `high` percent of its peak a unit begins to bind, as in `hypotheses`.
-UNITS = {
-    "l1_data": Unit(
-        "l1_throughput",
-        N_("the L1 data stage"),
-        ("l1tex__data_pipe_lsu_wavefronts",),
-        low=50,
-        high=80,
-    ),
-    "l2": Unit(
-        "l2_throughput", N_("the L2"), ("lts__t_sectors",), "lts__cycles_elapsed.avg", 60, 90
-    ),
-    "l2 by SM cycles": Unit("l2_throughput", N_("the L2"), ("lts__t_sectors",), "", 60, 90),
-    "tensor": Unit(
-        "tensor_utilization",
-        N_("the tensor cores"),
-        ("sm__pipe_tensor_cycles_active", "sm__inst_executed_pipe_tensor"),
-    ),
-    "fma": Unit("fma_utilization", N_("the FMA pipe"), ("sm__pipe_fma_cycles_active",)),
-    "alu": Unit("alu_utilization", N_("the ALU pipe"), ("sm__pipe_alu_cycles_active",)),
-    "xu": Unit("xu_utilization", N_("the XU pipe"), ("sm__inst_executed_pipe_xu",)),
-    "fp64": Unit(
-        "fp64_utilization",
-        N_("the FP64 pipe"),
-        ("sm__pipe_fp64_cycles_active", "sm__inst_executed_pipe_fp64"),
-    ),
-}
+
+UNITS = {unit.id: unit for unit in of_all_chips("work", Unit)}
 
 #: Units whose work no count of the catalog says: an instruction of theirs may be of any size.
 UNCOUNTED = ("tensor",)
@@ -79,11 +59,11 @@ def _work(launch: Launch, unit: Unit) -> Maybe:
     for name in unit.metrics:
         metric = launch.metrics.get(name + _ELAPSED)
         if metric is not None and not isinstance(metric.value, str):
-            own = launch.metrics.get(unit.base)
+            own = launch.metrics.get(unit.cycles)
             cycles = (
                 float(own.value) if own is not None and not isinstance(own.value, str) else None
             )
-            cycles = cycles if unit.base else value_of(launch, "cycles")
+            cycles = cycles if unit.cycles else value_of(launch, "cycles")
             return times(over(float(metric.value), 100.0), cycles)
     return None
 
@@ -91,15 +71,15 @@ def _work(launch: Launch, unit: Unit) -> Maybe:
 def change_of(resource: str, old: float, new: float, moved: bool) -> Delta:
     """The work of a unit on both sides, as a counter that was derived."""
     unit = UNITS[resource]
-    known = catalog()[unit.counter]
+    named, known = unit.resource.named, catalog()[unit.resource.counter]
     its, their = _("Time of {unit} at its peak rate"), _("Time of {unit} at their peak rate")
     return Delta(
-        id=unit.counter,
-        title=(their if unit.title.endswith("s") else its).format(unit=_(unit.title)),
+        id=known.id,
+        title=(their if named.endswith("s") else its).format(unit=_(named)),
         group=known.group,
         unit="cycle",
         better="lower",
-        ncu=f"{unit.metrics[0]}{_ELAPSED} × {unit.base or 'cycles'}",
+        ncu=f"{unit.metrics[0]}{_ELAPSED} × {unit.cycles or 'cycles'}",
         old=old,
         new=new,
         delta=new - old,

@@ -19,7 +19,7 @@ from workbench.analysis.absent import largest, over, times
 from workbench.analysis.aggregate import Recent, main_launch, value_of
 from workbench.analysis.weight import TELLING, WELL
 from workbench.counters import Counter, catalog, line_metric
-from workbench.gpus import WARP_SIZE, chip_for
+from workbench.gpus import WARP_SIZE, chip_for, of_all_chips
 from workbench.language import N_, _
 from workbench.model import Device, Launch, LineKey, Number, Profile, Record, line_counters
 from workbench.units import several
@@ -348,8 +348,6 @@ ResourceId = Literal[
 #: From this share of its peak on, a unit is what limits. The hand-labelled steps agree from
 #: here on; ncu's own rules call 60% "low utilization" and 80% a bottleneck.
 FULL = 60.0
-#: The L2's highest share is the maximum of many parts of it, of which one may well be busy.
-FULL_L2 = 80.0
 #: States in which warps stand for global memory, and the least part of their time in them.
 _MEMORY = frozenset({"long_scoreboard", "lg_throttle", "drain_stall", "membar", "barrier_stall"})
 _WAITED = 0.10
@@ -364,11 +362,7 @@ _BOTTLENECK = 80.0
 
 
 class Resource(Record, frozen=True):
-    """A unit whose rate has a peak.
-
-    `metrics` are ncu's names without their suffix; of several, the highest share counts.
-    `inside` units belong to an SM. `full` is the share (%) from which on it limits.
-    """
+    """A unit whose rate has a peak: a row of ``data/machine.toml``."""
 
     id: ResourceId
     named: str
@@ -383,36 +377,7 @@ class Resource(Record, frozen=True):
         return _(self.named)
 
 
-#: id, title, metrics, the catalog's counter, whether it is inside of an SM, from where it is full.
-_RESOURCES: tuple[tuple[ResourceId, str, tuple[str, ...], str, bool, float], ...] = (
-    ("issue", N_("the issue slots"),
-     ("sm__inst_issued", "sm__issue_active", "sm__inst_executed"), "issue_active", True, FULL),
-    ("l1_data", N_("the L1 data stage"),
-     ("l1tex__data_pipe_lsu_wavefronts", "l1tex__data_bank_reads"), "l1_throughput", True, FULL),
-    ("lsu", N_("the LSU"),
-     ("sm__inst_executed_pipe_lsu", "l1tex__lsuin_requests"), "lsu_utilization", True, FULL),
-    ("l2", N_("the L2"),
-     ("lts__throughput", "lts__t_sectors", "lts__d_sectors", "lts__t_tag_requests"),
-     "l2_throughput", False, FULL_L2),
-    ("dram", N_("device memory"),
-     ("gpu__dram_throughput", "dram__throughput"), "dram_throughput", False, FULL),
-    ("tensor", N_("the tensor cores"),
-     ("sm__pipe_tensor_cycles_active", "sm__inst_executed_pipe_tensor"),
-     "tensor_utilization", True, FULL),
-    ("fma", N_("the FMA pipe"),
-     ("sm__pipe_fma_cycles_active", "sm__pipe_fmaheavy_cycles_active"),
-     "fma_utilization", True, FULL),
-    ("alu", N_("the ALU pipe"),
-     ("sm__pipe_alu_cycles_active", "sm__inst_executed_pipe_alu"), "alu_utilization", True, FULL),
-    ("xu", N_("the XU pipe"), ("sm__inst_executed_pipe_xu",), "xu_utilization", True, FULL),
-    ("fp64", N_("the FP64 pipe"),
-     ("sm__pipe_fp64_cycles_active", "sm__inst_executed_pipe_fp64"),
-     "fp64_utilization", True, FULL),
-)  # fmt: skip
-RESOURCES = tuple(
-    Resource(id=id, named=title, metrics=metrics, counter=counter, inside=inside, full=full)
-    for id, title, metrics, counter, inside, full in _RESOURCES
-)
+RESOURCES = of_all_chips("resource", Resource)
 
 
 class Load(Record, frozen=True):

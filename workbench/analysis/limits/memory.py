@@ -24,8 +24,8 @@ from workbench.analysis.absent import times
 from workbench.analysis.aggregate import Combined, Recent, combine, metric_sum, weights_of
 from workbench.counters import Missing, catalog, line_metric
 from workbench.gpus import SECTOR_BYTES as SECTOR
-from workbench.gpus import chip_for
-from workbench.language import N_, _
+from workbench.gpus import chip_for, of_all_chips
+from workbench.language import _
 from workbench.model import Launch, LineKey, Number, Profile, Record
 from workbench.sass import OPCODES, Access, opcode_of
 
@@ -62,23 +62,16 @@ def access_of(text: str) -> Access:
     return next((access for pattern, access in _ACCESSES if re.match(pattern, name)), "")
 
 
-class Kind(NamedTuple):
-    """How a flow is found.
-
-    `amounts` are sums of counters of the catalog (``@id``) or of ncu's names, times a factor;
-    the first that a report fills counts. Without one, and where `split` holds before all, it
-    is the part of the line counter `column` that belongs to the instructions of `accesses`.
-    `peaks` are ncu's percentages, or the catalog's word for what a formula needs (``wavefront``,
-    ``line``, ``bandwidth``). Kinds that are not `usual` are left out where nothing of them is
-    known to have happened.
-    """
+class Kind(Record, frozen=True):
+    """How a flow is found: a row of ``data/machine.toml``, which says what each field is."""
 
     id: str
     title: str
     start: Place
     end: Place
-    amounts: tuple[tuple[int, tuple[str, ...]], ...]
     peaks: tuple[str, ...]
+    factor: int = 1
+    counted: tuple[str, ...] = ()
     counter: str = ""
     column: str = ""
     accesses: tuple[Access, ...] = ()
@@ -87,109 +80,19 @@ class Kind(NamedTuple):
     split: bool = False
 
 
-_WAVES, GLOBAL, LOCAL = "shared_wavefronts", "global_sectors", "local_sectors"
-_DATA = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_"
-_L1 = "l1tex__t_sectors_pipe_"
-_IN, _OUT = "l1tex__m_xbar2l1tex_read_", "l1tex__m_l1tex2xbar_"
-_L2 = "lts__t_sectors_srcunit_tex_op_"
+class _Place(Record, frozen=True):
+    """A level of memory, with its counters."""
+
+    place: Place
+    title: str
+    hits: str = ""
+    busy: str = ""
+
+
 #: How ncu's percentages of a peak end.
 PERCENT = ".pct_of_peak_sustained_elapsed"
-
-
-def _shared(name: str, title: str, ways: tuple[Place, Place], *accesses: Access) -> Kind:
-    ncu = {"load": "ld", "store": "st", "atomic": "atom"}.get(accesses[0])
-    return Kind(
-        f"shared_{name}",
-        title,
-        *ways,
-        amounts=((1, (f"{_DATA}{ncu}.sum",)),) if ncu else (),
-        peaks=("wavefront",),
-        counter=_WAVES,
-        column=_WAVES,
-        accesses=accesses,
-        unit="wavefront",
-        usual=name in ("loads", "stores"),
-        split=True,
-    )
-
-
-KINDS = (
-    # The matrix units read their operands from shared memory without a load.
-    _shared("loads", N_("Shared loads"), ("shared", "sm"), "load", ""),
-    _shared("stores", N_("Shared stores"), ("sm", "shared"), "store"),
-    _shared("atomics", N_("Shared atomics"), ("sm", "shared"), "atomic"),
-    _shared("copies", N_("Asynchronous copies"), ("l1", "shared"), "copy", "bulk in", "bulk out"),
-    Kind(
-        "global_loads", N_("Global loads"), "l1", "sm", ((SECTOR, ("@global_load_sectors",)),),
-        ("line",), "global_load_sectors", GLOBAL, ("load", "copy"),
-    ),
-    Kind(
-        "global_stores", N_("Global stores"), "sm", "l1", ((SECTOR, ("@global_store_sectors",)),),
-        ("line",), "global_store_sectors", GLOBAL, ("store",),
-    ),
-    Kind(
-        "global_atomics", N_("Global atomics"), "sm", "l1",
-        ((SECTOR, (f"{_L1}lsu_mem_global_op_atom.sum", f"{_L1}lsu_mem_global_op_red.sum")),),
-        ("line",), GLOBAL, GLOBAL, ("atomic",), usual=False,
-    ),
-    Kind(
-        "local_loads", "Local loads", "l1", "sm", ((SECTOR, (f"{_L1}lsu_mem_local_op_ld.sum",)),),
-        ("line",), LOCAL, LOCAL, ("load",), usual=False,
-    ),
-    Kind(
-        "local_stores", N_("Local stores"), "sm", "l1",
-        ((SECTOR, (f"{_L1}lsu_mem_local_op_st.sum",)),),
-        ("line",), LOCAL, LOCAL, ("store",), usual=False,
-    ),
-    Kind(
-        "texture", N_("Texture"), "l1", "sm", ((SECTOR, (f"{_L1}tex_mem_texture.sum",)),),
-        ("line",), usual=False,
-    ),
-    Kind(
-        "tma_loads", N_("TMA copies in"), "l2", "tma",
-        ((1, (f"{_IN}bytes_mem_global_op_tma_ld.sum",)),),
-        (f"{_IN}bytes_mem_global_op_tma_ld.sum{PERCENT}",),
-        column="instructions", accesses=("bulk in",), usual=False,
-    ),
-    Kind(
-        "tma_stores", N_("TMA copies out"), "tma", "l2",
-        ((1, tuple(f"{_OUT}write_bytes_mem_global_op_tma_{way}.sum" for way in ("st", "red"))),),
-        (f"{_OUT}write_bytes_mem_global_op_tma_st.sum{PERCENT}",),
-        column="instructions", accesses=("bulk out",), usual=False,
-    ),
-    Kind(
-        "l2_reads", N_("L2 reads"), "l2", "l1", ((SECTOR, ("@l2_read_sectors",)),),
-        (f"{_IN}sectors.sum{PERCENT}", f"{_IN}sectors.avg{PERCENT}"),
-        "l2_read_sectors", GLOBAL, ("load", "copy"),
-    ),
-    Kind(
-        "l2_writes", N_("L2 writes"), "l1", "l2", ((SECTOR, ("@l2_write_sectors",)),),
-        (f"{_OUT}write_bytes.sum{PERCENT}", f"{_OUT}req_cycles_active.sum{PERCENT}"),
-        "l2_write_sectors", GLOBAL, ("store",),
-    ),
-    Kind(
-        "l2_atomics", N_("L2 atomics"), "l1", "l2",
-        ((SECTOR, (f"{_L2}atom.sum", f"{_L2}red.sum")),),
-        (f"{_L2}atom.sum{PERCENT}",), "", GLOBAL, ("atomic",), usual=False,
-    ),
-    Kind(
-        "dram_reads", N_("Device memory read"), "dram", "l2", ((1, ("@dram_read_bytes",)),),
-        ("bandwidth",), "dram_read_bytes", GLOBAL, ("load", "copy"),
-    ),
-    Kind(
-        "dram_writes", N_("Device memory written"), "l2", "dram", ((1, ("@dram_write_bytes",)),),
-        ("bandwidth",), "dram_write_bytes", GLOBAL, ("store", "atomic"),
-    ),
-)  # fmt: skip
-#: Place, title, hit rate and throughput as counters.
-LEVELS: tuple[tuple[Place, str, str, str], ...] = (
-    ("sm", "SM", "", "sm_throughput"),
-    ("shared", N_("Shared memory"), "", ""),
-    ("l1", "L1/TEX", "l1_hit_rate", "l1_throughput"),
-    ("tma", "TMA", "", ""),
-    ("l2", "L2", "l2_hit_rate", "l2_throughput"),
-    ("dram", N_("Device memory"), "", "dram_throughput"),
-)
+GLOBAL, LOCAL = "global_sectors", "local_sectors"
+KINDS, _LEVELS = of_all_chips("flow", Kind), of_all_chips("level", _Place)
 
 
 class LineAmount(NamedTuple):
@@ -275,14 +178,14 @@ def _memory(profile: Profile) -> MemoryChart | None:
         flows=flows,
         levels=tuple(
             Level(
-                place=place,
-                title=_(title),
-                hit_rate=reader.value(hits),
-                throughput=reader.value(busy),
-                hit_counter=hits,
-                throughput_counter=busy,
+                place=each.place,
+                title=_(each.title),
+                hit_rate=reader.value(each.hits),
+                throughput=reader.value(each.busy),
+                hit_counter=each.hits,
+                throughput_counter=each.busy,
             )
-            for place, title, hits, busy in LEVELS
+            for each in _LEVELS
         ),
     )
 
@@ -339,11 +242,11 @@ class _Counted:
         if kind.split and of_lines and asked is not None:
             return float(factor * asked), by_line, ""
         why = ""
-        for often, names in kind.amounts:
-            total, made_of, lacking = self._sum(names)
+        if kind.counted:
+            total, made_of, why = self._sum(kind.counted)
             if total is not None:
+                often = kind.factor
                 return often * total, f"{often} × {made_of}" if often > 1 else made_of, ""
-            why = why or lacking
         # Behind the L1 only counters of the chip know what went through.
         near = kind.start in ("sm", "shared", "l1") and kind.end in ("sm", "shared", "l1")
         if of_lines and near and asked is not None:
