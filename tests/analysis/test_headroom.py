@@ -17,10 +17,10 @@ from workbench.analysis.limits.headroom import (
     Way,
     line_at,
     panel_of,
+    panel_of_launch,
     score_ways,
     statement_at,
     waited_most,
-    ways_of,
 )
 from workbench.model import Column, Device, InstructionTable, Launch, Metric, SourceFile
 from workbench.store import Store
@@ -51,7 +51,7 @@ def launch(shares: Mapping[str, float], counts: Mapping[str, float] = {}, **stat
 
 
 def kinds(one: Launch) -> list[str]:
-    return [way.kind for way in ways_of(one, H200)]
+    return [way.kind for way in panel_of_launch(one, H200).ways]
 
 
 CONFLICTS = {
@@ -63,7 +63,7 @@ CONFLICTS = {
 def test_an_excess_saves_its_part_of_the_time_that_its_unit_was_busy() -> None:
     """60% of the wavefronts are needless; 0.9 × 1,000 × 132 passed a stage that was 90% busy."""
     one = launch({"l1tex__data_pipe_lsu_wavefronts": 90.0, "sm__inst_issued": 20.0}, CONFLICTS)
-    (way, *_) = ways_of(one, H200)
+    (way, *_) = panel_of_launch(one, H200).ways
     shared = 100_000 / (0.9 * 1000 * 132)
     assert way.kind == "conflicts"
     assert way.saves == pytest.approx(0.6 * 0.9 * shared)
@@ -74,7 +74,7 @@ def test_an_excess_saves_its_part_of_the_time_that_its_unit_was_busy() -> None:
 
 def test_what_stays_busy_bounds_what_can_be_saved() -> None:
     one = launch({"l1tex__data_pipe_lsu_wavefronts": 90.0, "sm__inst_issued": 70.0}, CONFLICTS)
-    (way,) = [way for way in ways_of(one, H200) if way.kind == "conflicts"]
+    (way,) = [way for way in panel_of_launch(one, H200).ways if way.kind == "conflicts"]
     assert way.saves == pytest.approx(0.3)
     assert "70% of the time is needed for the issue slots" in way.because
 
@@ -91,7 +91,7 @@ def test_nothing_saves_what_the_launch_itself_takes() -> None:
     short = {"sm__cycles_active.max": 500.0, "sm__cycles_active.avg": 440.0}
     short["launch__grid_size"] = 4096.0
     one = launch({}, short, long_scoreboard=900, selected=100)
-    found = {way.kind: way for way in ways_of(one, H200)}
+    found = {way.kind: way for way in panel_of_launch(one, H200).ways}
     assert {kind: round(way.saves, 3) for kind, way in found.items()} == {
         "overlap": 0.45,
         "launch": 0.5,
@@ -102,8 +102,8 @@ def test_nothing_saves_what_the_launch_itself_takes() -> None:
 
 
 def test_of_what_is_not_known_nothing_is_said() -> None:
-    assert ways_of(launch({}), H200) == ()
-    assert ways_of(launch({"sm__inst_issued": 99.0}), H200) == ()
+    assert panel_of_launch(launch({}), H200).ways == ()
+    assert panel_of_launch(launch({"sm__inst_issued": 99.0}), H200).ways == ()
     nothing = panel_of(make_profile(launches=()))
     assert nothing is None
 
@@ -133,9 +133,9 @@ def test_copies_are_not_advised_where_nothing_else_loads() -> None:
         **one.instructions.columns, "inst_executed": Column(rows=(0, 1), values=(5, 5)),
     })  # fmt: skip
     one = structs.replace(one, instructions=table)
-    loads, *_ = ways_of(one, H200)
+    loads, *_ = panel_of_launch(one, H200).ways
     assert loads.kind == "overlap" and "or as asynchronous copies" in loads.words
-    copies, *_ = ways_of(rewritten(one, r0="UTMALDG.2D [UR8], [UR4]"), H200)
+    copies, *_ = panel_of_launch(rewritten(one, r0="UTMALDG.2D [UR8], [UR4]"), H200).ways
     assert copies.kind == "overlap" and copies.words.startswith("Start copies from global memory")
 
 
@@ -263,7 +263,7 @@ def test_counts_alone_say_what_coalescing_can_save(
     }
     metrics = {name: Metric(value=value) for name, value in counts.items()}
     launch = make_launch(metrics=metrics, instructions=InstructionTable())
-    ways = {str(way.kind): way for way in ways_of(launch, H200)}
+    ways = {str(way.kind): way for way in panel_of_launch(launch, H200).ways}
     assert (ways[kind].saves if kind in ways else None) == (
         None if saves is None else pytest.approx(saves)
     )

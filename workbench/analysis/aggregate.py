@@ -50,6 +50,13 @@ class LaunchPair(Record, frozen=True):
     new: int | None
     how: How = "signature"
 
+    def of(self, old: Profile, new: Profile) -> tuple[Launch | None, Launch | None]:
+        """The launches."""
+        return (
+            old.launches[self.old] if self.old is not None else None,
+            new.launches[self.new] if self.new is not None else None,
+        )
+
 
 class Combined(NamedTuple):
     """A counter over all launches of a profile; `rule` is empty for a single launch.

@@ -223,8 +223,7 @@ class Placing:
         self.placed: list[Placed] = []
         self.numbers: dict[Placed, int] = {}
         for pair in self.launches:
-            a = old.launches[pair.old] if pair.old is not None else None
-            b = new.launches[pair.new] if pair.new is not None else None
+            a, b = pair.of(old, new)
             if a is not None and b is not None and pair.old is not None and pair.new is not None:
                 if launch_changes(old, new, a, b):
                     self.changed[0, pair.old] = self.changed[1, pair.new] = "launch"
@@ -239,20 +238,15 @@ class Placing:
 
     def unit(self, side: int, line: Line) -> Twins:
         """The line with its twin, (old, new); a line without a twin stands alone."""
-        line = (self.diff.first_new if side else self.diff.first_old).get(line, line)
-        if side == 0:
-            twin = self.diff.twin.get(line)
-            if twin is None and line not in self.diff.hunk_old:
-                twin = self._nowhere(line, self.diff.files)
-                taken = twin in self.back or twin in self.diff.hunk_new
-                twin = None if taken else twin
-            return line, twin
-        back = self.back.get(line)
-        if back is None and line not in self.diff.hunk_new:
-            back = self._nowhere(line, self.file_back)
-            taken = back in self.diff.twin or back in self.diff.hunk_old
-            back = None if taken else back
-        return back, line
+        diff = self.diff
+        line = (diff.first_new if side else diff.first_old).get(line, line)
+        twins, others = (self.back, diff.twin) if side else (diff.twin, self.back)
+        own, other = (diff.hunk_new, diff.hunk_old)[:: 1 if side else -1]
+        twin = twins.get(line)
+        if twin is None and line not in own:
+            twin = self._nowhere(line, self.file_back if side else diff.files)
+            twin = None if twin in others or twin in other else twin
+        return (twin, line) if side else (line, twin)
 
     @staticmethod
     def _nowhere(line: Line, files: dict[int, int]) -> Line | None:
@@ -644,8 +638,7 @@ def _is_zero(profile: Profile, name: str) -> bool:
 
 
 def _match(old: Profile, new: Profile, pair: LaunchPair) -> LaunchMatch:
-    a = old.launches[pair.old] if pair.old is not None else None
-    b = new.launches[pair.new] if pair.new is not None else None
+    a, b = pair.of(old, new)
     if a is None or b is None:
         how: Literal["added", "removed"] = "added" if a is None else "removed"
         return LaunchMatch(

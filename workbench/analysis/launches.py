@@ -11,7 +11,7 @@ what is paired and what is said of the pairs are one decision.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import fsum, prod
 
 from msgspec import structs
@@ -27,7 +27,7 @@ from workbench.analysis.aggregate import (
 )
 from workbench.analysis.naming import distinctions, titles
 from workbench.analysis.noise import left_noise
-from workbench.counters import Missing, Reading, catalog, read, spread
+from workbench.counters import Counter, Missing, Reading, catalog, read, spread
 from workbench.language import N_, _, ngettext
 from workbench.model import (
     Column,
@@ -406,8 +406,7 @@ def kernel_changes(both: SideBySide, pairs: Sequence[LaunchPair]) -> tuple[Kerne
     """Every kernel of two profiles, as `pairs` match them, and those that stand alone."""
     rows: list[tuple[Launch | None, Launch | None, LaunchPair | None]] = []
     for pair in pairs:
-        a = both.old.launches[pair.old] if pair.old is not None else None
-        b = both.new.launches[pair.new] if pair.new is not None else None
+        a, b = pair.of(both.old, both.new)
         if any(x is not None and x.profiled for x in (a, b)):
             rows.append((a, b, pair))
     rows += [(None, x, None) if side else (x, None, None) for side, x in both.alone]
@@ -418,13 +417,7 @@ def kernel_changes(both: SideBySide, pairs: Sequence[LaunchPair]) -> tuple[Kerne
     ]
     weights = _weights([row[0] for row in rows]), _weights([row[1] for row in rows])
     return tuple(
-        _change(
-            a,
-            b,
-            pair,
-            _sides_named(called[n], a, b),
-            (weights[0][n] + weights[1][n]) / 2,
-        )
+        _change(a, b, pair, _sides_named(called[n], a, b), (weights[0][n] + weights[1][n]) / 2)
         for n, (a, b, pair) in enumerate(rows)
     )
 
@@ -490,11 +483,15 @@ def _grids(launch: Launch | None) -> str:
     return _("{low} to {high}").format(low=count(int(found.low)), high=count(int(found.high)))
 
 
+def _of_one_kernel() -> list[Counter]:
+    """The counters that compiler and launch fix, which add up to nothing."""
+    longest = (each for each in catalog() if each.over_launches == "longest")
+    return [counter for counter in longest if counter.group != "samples"]
+
+
 def _values(a: Launch, b: Launch) -> tuple[KernelValue, ...]:
     out = []
-    for counter in catalog():
-        if counter.over_launches != "longest" or counter.group == "samples":
-            continue
+    for counter in _of_one_kernel():
         old, new = read(a, counter), read(b, counter)
         if isinstance(old, Reading) and isinstance(new, Reading) and old.value != new.value:
             out.append(KernelValue(id=counter.id, old=old.value, new=new.value))
@@ -516,11 +513,7 @@ def speaking(changes: Sequence[KernelChange]) -> KernelChange | None:
 
 def of_no_pair() -> dict[str, Missing]:
     """What is of one kernel has no two values to compare where no kernel is on both sides."""
-    return {
-        counter.id: Missing(NO_PAIR)
-        for counter in catalog()
-        if counter.over_launches == "longest" and counter.group != "samples"
-    }
+    return {counter.id: Missing(NO_PAIR) for counter in _of_one_kernel()}
 
 
 def total_seconds(changes: Sequence[KernelChange]) -> tuple[float, float] | None:
@@ -550,47 +543,36 @@ def _sampled(changes: Sequence[KernelChange]) -> list[str]:
     unequal = [c for c in repeated if c.samples[0] != c.samples[1]]
     if not repeated:
         return []
-    if unequal:
-        totals = total_seconds([c for c in changes if c.matched])
-        total = ""
-        if totals is not None:
-            total = _("; in total {totals_0} → {totals_1}").format(
-                totals_0=quantity(totals[0], "s"), totals_1=quantity(totals[1], "s")
-            )
-        said = [
-            _("{plural} before{range}, {samples_1} after{range2}{of}").format(
-                plural=_plural(c.samples[0]),
-                range=_range(c, 0),
-                samples_1=c.samples[1],
-                range2=_range(c, 1),
-                of=_of(c, changes),
-            )
-            for c in unequal[:_NAMED]
-        ]
-        more = (
-            _(", and {named} more kernels").format(named=len(unequal) - _NAMED)
-            if len(unequal) > _NAMED
-            else ""
+    if not unequal:
+        both = _("{plural} on both sides{of}")
+        said = _with_more(repeated, lambda c: both.format(plural=_plural(c), of=_of(c, changes)))
+        return [_("{said}{more}: compared per launch, by their means.").format(**said)]
+    total, totals = "", total_seconds([c for c in changes if c.matched])
+    if totals is not None:
+        total = _("; in total {totals_0} → {totals_1}").format(
+            totals_0=quantity(totals[0], "s"), totals_1=quantity(totals[1], "s")
         )
-        return [
-            _("{said}{more}: compared per launch{total}.").format(
-                said=_(", ").join(said), more=more, total=total
-            )
-        ]
-    said = [
-        _("{plural} on both sides{of}").format(plural=_plural(c.samples[0]), of=_of(c, changes))
-        for c in repeated[:_NAMED]
-    ]
-    more = (
-        _(", and {named} more kernels").format(named=len(repeated) - _NAMED)
-        if len(repeated) > _NAMED
-        else ""
-    )
-    return [
-        _("{said}{more}: compared per launch, by their means.").format(
-            said=_(", ").join(said), more=more
+
+    def each(c: KernelChange) -> str:
+        return _("{plural} before{range}, {samples_1} after{range2}{of}").format(
+            plural=_plural(c),
+            range=_range(c, 0),
+            samples_1=c.samples[1],
+            range2=_range(c, 1),
+            of=_of(c, changes),
         )
-    ]
+
+    said = _with_more(unequal, each)
+    return [_("{said}{more}: compared per launch{total}.").format(**said, total=total)]
+
+
+def _with_more(
+    changes: Sequence[KernelChange], words: Callable[[KernelChange], str]
+) -> dict[str, str]:
+    """What is `said` of the first kernels, and how many `more` there are."""
+    left = len(changes) - _NAMED
+    more = _(", and {named} more kernels").format(named=left) if left > 0 else ""
+    return {"said": _(", ").join(map(words, changes[:_NAMED])), "more": more}
 
 
 def _range(change: KernelChange, side: int) -> str:
@@ -607,8 +589,10 @@ def _of(change: KernelChange, changes: Sequence[KernelChange]) -> str:
     return _("{of} in grids of {grids} blocks").format(of=of, grids=grids) if grids else of
 
 
-def _plural(number: int) -> str:
-    return ngettext("{n} launch", "{n} launches", number).format(n=number)
+def _plural(change: KernelChange) -> str:
+    """The launches of the old side."""
+    n = change.samples[0]
+    return ngettext("{n} launch", "{n} launches", n).format(n=n)
 
 
 def _on_one_side(changes: Sequence[KernelChange], labels: tuple[str, str]) -> list[str]:

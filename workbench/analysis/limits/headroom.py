@@ -2,7 +2,7 @@
 
 A `Way` is an experiment with a bound: the part of the time that is spent on what it removes,
 read from peaks, excess and waits, and never more than what busier units leave. `Mix` reads the
-machine code, `ways_of` finds the experiments and ranks them, `score_ways` looks back from the
+machine code, `panel_of` finds the experiments and ranks them, `score_ways` looks back from the
 next version. Nothing here predicts: a bound says what cannot be gained, and a kernel of which
 too little is known gets no way at all. It is one module because a way, its bound and what it is
 judged by later are three readings of one examined launch.
@@ -48,7 +48,7 @@ Kind = Literal[
 ]  # fmt: skip
 
 
-class Way(Record, frozen=True):
+class Way(Record, frozen=True, kw_only=False):
     """One thing to try.
 
     `saves` is the part of the duration (0-1) that it can save at most, `because` the arithmetic
@@ -370,25 +370,14 @@ _LEAST = {
 
 def made(
     kind: Kind,
-    found: tuple[float, str] | None,
+    found: _Part | None,
     words: str,
     effort: int,
     counter: str,
     line: LineKey | None,
 ) -> Way | None:
     """The way of a bound and its arithmetic; None where there is none."""
-    if found is None:
-        return None
-    saves, because = found
-    return Way(
-        kind=kind,
-        words=words,
-        saves=saves,
-        because=because,
-        effort=effort,
-        counter=counter,
-        line=line,
-    )
+    return Way(kind, words, *found, effort, counter, line) if found is not None else None
 
 
 # --- The experiments ---------------------------------------------------------------------------
@@ -415,7 +404,7 @@ _AGAIN = 4.0
 _NEAR_PEAK = 80.0
 
 
-def _excess(seen: Examined, whole: str, noun: str) -> tuple[float, str] | None:
+def _excess(seen: Examined, whole: str, noun: str) -> _Part | None:
     """The part (0-1) of a count that is in excess of what lanes asked for."""
     total, excess = (seen.side.value(name) for name in (whole, f"{whole}_excess"))
     if not total or excess is None:
@@ -522,23 +511,16 @@ def _grid(seen: Examined) -> Way | None:
     ).format(blocks=blocks, sms=sms, mean=time.mean)
     because += _(", the busiest {busiest:.0%}").format(busiest=time.busiest) if time.outside else ""
     words = _("Spread the work evenly: more and smaller blocks, or split the sums (split-K)")
-    return Way(kind="grid", words=words, saves=idle, because=because, effort=2, counter="tail_idle")
+    return Way("grid", words, idle, because, 2, "tail_idle")
 
 
 def _launch(seen: Examined) -> Way | None:
     time = seen.side.running
     if not time.short:
         return None
-    return Way(
-        kind="launch",
-        words=_("Launch less often: join it with the kernels before or after it"),
-        saves=time.outside,
-        because=_("the busiest SM is active {busiest:.0%} of the time").format(
-            busiest=time.busiest
-        ),
-        effort=3,
-        counter="busiest_cycles",
-    )
+    words = _("Launch less often: join it with the kernels before or after it")
+    why = _("the busiest SM is active {busiest:.0%} of the time").format(busiest=time.busiest)
+    return Way("launch", words, time.outside, why, 3, "busiest_cycles")
 
 
 def _overlap(seen: Examined) -> Way | None:
@@ -671,15 +653,9 @@ def _traffic(seen: Examined) -> Way | None:
     because = _("device memory at {share:.0f}% of its peak: {share2:.0f}% is left").format(
         share=share, share2=100 - share
     )
-    return Way(
-        kind="traffic",
-        words=_("Move fewer bytes: these cannot come much faster"),
-        saves=max(1.0 - share / 100.0, 0.0),
-        because=because,
-        effort=3,
-        counter="dram_bytes",
-        line=seen.line_waiting(_GLOBAL),
-    )
+    words, left = _("Move fewer bytes: these cannot come much faster"), 1.0 - share / 100.0
+    line = seen.line_waiting(_GLOBAL)
+    return Way("traffic", words, max(left, 0.0), because, 3, "dram_bytes", line)
 
 
 _FINDERS: tuple[Callable[[Examined], Way | None], ...] = (
@@ -730,11 +706,6 @@ def moved(way: Way, old: Panel, new: Panel) -> bool:
     if way.kind not in _GROW:
         change = -change
     return change > _MOVED * before
-
-
-def ways_of(launch: Launch, device: Device) -> tuple[Way, ...]:
-    """All experiments of one launch, the most to save for the least effort first."""
-    return _ways(Examined(launch, device))
 
 
 def _ways(seen: Examined) -> tuple[Way, ...]:
