@@ -80,7 +80,7 @@ class Kind(Record, frozen=True):
     split: bool = False
 
 
-class _Place(Record, frozen=True):
+class _LevelSpec(Record, frozen=True):
     """A level of memory, with its counters."""
 
     place: Place
@@ -92,7 +92,7 @@ class _Place(Record, frozen=True):
 #: How ncu's percentages of a peak end.
 PERCENT = ".pct_of_peak_sustained_elapsed"
 GLOBAL, LOCAL = "global_sectors", "local_sectors"
-KINDS, _LEVELS = of_all_chips("flow", Kind), of_all_chips("level", _Place)
+KINDS, _LEVELS = of_all_chips("flow", Kind), of_all_chips("level", _LevelSpec)
 
 
 class LineAmount(NamedTuple):
