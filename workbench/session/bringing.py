@@ -19,7 +19,7 @@ from workbench.analysis.source.hostseen import (
     LaunchSeen,
     Memory,
 )
-from workbench.analysis.source.hostwork import HostReference, host_reference
+from workbench.analysis.source.hostwork import AnswerSought, HostReference
 from workbench.analysis.source.kernels import (
     Formal,
     guarded,
@@ -250,7 +250,8 @@ class _Files(StudyPlan):
         inputs = self._through(work, inputs)
         names = [each.name for each in self.buffers if each.role == "output"]
         begun = {b.start: b.name for b in self.buffers if isinstance(b.start, str)}
-        return host_reference(self.pieces, work, inputs, outputs, names, begun, self.parameters)
+        sought = AnswerSought(self.pieces, work, inputs, outputs, names, begun, self.parameters)
+        return sought.found()
 
     def _through(self, work: list[HostWork], inputs: dict[Memory, str]) -> dict[Memory, str]:
         """Arrays whose elements were copied into what goes to the device are inputs too."""

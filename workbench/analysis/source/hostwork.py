@@ -75,18 +75,11 @@ class HostReference:
     compares: bool = False
 
 
-def host_reference(
-    pieces: Pieces,
-    events: list[HostWork],
-    inputs: Mapping[Memory, str],
-    outputs: Mapping[Memory, str],
-    names: list[str],
-    begun: Mapping[str, str],
-    sizes: Mapping[str, int],
-) -> HostReference | None:
-    """The host's answer, where the file has one that gives every output.
+@dataclass(slots=True, frozen=True)
+class AnswerSought:
+    """What is known of the arrays of an answer that the host may give.
 
-    Args:
+    Attributes:
         pieces: Of the file.
         events: The host's work on arrays, in order.
         inputs: The host's arrays that inputs were copied from -> their names.
@@ -95,80 +88,100 @@ def host_reference(
         begun: Inputs that an output begins with -> that output; the host may work on them in place.
         sizes: The parameters of problems, those included that the file does not tell.
     """
-    for event in events:  # what computes the answer
-        others = [m for m in event.reads if m in inputs and m not in event.writes]
-        placed = {m: begun[inputs[m]] for m in event.writes if inputs.get(m) in begun and others}
-        fresh = [m for m in event.writes if m not in inputs or m in placed]
-        if not fresh or not any(m in inputs for m in event.reads):
-            continue
-        paired = _paired(fresh, events, {**outputs, **placed}, names)
-        if paired is not None and set(names) <= set(paired.values()):
-            found = _Writer(pieces, [event], {**inputs, **paired}, set(paired), sizes).written({})
-            if found is not None:
-                return found
-    if found := _in_turn(pieces, events, inputs, outputs, names, sizes):
-        return found
-    for event in events:  # what compares with it
-        results = {m: outputs[m] for m in event.reads if m in outputs}
-        known = {**inputs, **results}
-        others = [m for m in event.reads if m in inputs and m not in results]
-        if set(results.values()) != set(names) or not others or len(names) != 1:
-            continue
-        (result,) = list(results)[:1]
-        changed = _compared(pieces, event, result)
-        if changed:
-            found = _Writer(pieces, [event], known, {result}, sizes).written(changed)
-            if found is not None:
-                return found
-    return None
 
+    pieces: Pieces
+    events: list[HostWork]
+    inputs: Mapping[Memory, str]
+    outputs: Mapping[Memory, str]
+    names: list[str]
+    begun: Mapping[str, str]
+    sizes: Mapping[str, int]
 
-def _in_turn(
-    pieces: Pieces,
-    events: list[HostWork],
-    inputs: Mapping[Memory, str],
-    outputs: Mapping[Memory, str],
-    names: list[str],
-    sizes: Mapping[str, int],
-) -> HostReference | None:
-    """The answer that several functions or loops work out, each from what is there before it."""
-    known, chain = set(inputs), list[HostWork]()
-    for event in events:
-        if any(m in known for m in event.reads) and not known.issuperset(event.writes):
-            chain.append(event)
-            known.update(event.writes)
-    fresh = [m for m in dict.fromkeys(m for e in chain for m in e.writes) if m not in inputs]
-    paired = _paired(fresh, events, outputs, names)
-    if not paired or not set(names) <= set(paired.values()):
+    def found(self) -> HostReference | None:
+        """The host's answer, where the file has one that gives every output."""
+        return self._computed() or self._in_turn() or self._held_against()
+
+    def _written(
+        self, events: list[HostWork], more: Mapping[Memory, str], filled: set[Memory]
+    ) -> HostReference | None:
+        known = {**self.inputs, **more}
+        return _Writer(self.pieces, events, known, filled, self.sizes).written({})
+
+    def _computed(self) -> HostReference | None:
+        """The answer of one function or loop."""
+        for event in self.events:
+            inputs = self.inputs
+            others = [m for m in event.reads if m in inputs and m not in event.writes]
+            placed = {
+                m: self.begun[inputs[m]]
+                for m in event.writes
+                if inputs.get(m) in self.begun and others
+            }
+            fresh = [m for m in event.writes if m not in inputs or m in placed]
+            if not fresh or not any(m in inputs for m in event.reads):
+                continue
+            paired = self._paired(fresh, placed)
+            if paired is None or not set(self.names) <= set(paired.values()):
+                continue
+            if found := self._written([event], paired, set(paired)):
+                return found
         return None
-    needed, kept = set(paired), list[HostWork]()
-    for event in reversed(chain):
-        if not needed.isdisjoint(event.writes):
-            kept.insert(0, event)
-            needed.update(event.reads)
-    filled = needed.difference(inputs)
-    return _Writer(pieces, kept, {**inputs, **paired}, filled, sizes).written({})
 
+    def _in_turn(self) -> HostReference | None:
+        """The answer that several functions or loops work out, each from what is there before."""
+        known, chain = set(self.inputs), list[HostWork]()
+        for event in self.events:
+            if any(m in known for m in event.reads) and not known.issuperset(event.writes):
+                chain.append(event)
+                known.update(event.writes)
+        written = dict.fromkeys(m for e in chain for m in e.writes)
+        paired = self._paired([m for m in written if m not in self.inputs], {})
+        if not paired or not set(self.names) <= set(paired.values()):
+            return None
+        needed, kept = set(paired), list[HostWork]()
+        for event in reversed(chain):
+            if not needed.isdisjoint(event.writes):
+                kept.insert(0, event)
+                needed.update(event.reads)
+        return self._written(kept, paired, needed.difference(self.inputs))
 
-def _paired(
-    fresh: list[Memory], events: list[HostWork], outputs: Mapping[Memory, str], names: list[str]
-) -> dict[Memory, str] | None:
-    """Which output each array of the host's answer is the answer of."""
-    found = {m: outputs[m] for m in fresh if m in outputs}
-    for event in events:
-        both = [m for m in event.reads if m in fresh and m not in found]
-        results = [outputs[m] for m in event.reads if m in outputs and m not in fresh]
-        if len(both) == 1 and len(set(results)) == 1:
-            found[both[0]] = results[0]
-    held = {m for event in events if not event.writes for m in event.reads if m in outputs}
-    if len(names) == 1 and not found and len(fresh) == 1 and not held:
-        found[fresh[0]] = names[0]
-    for name in names:
-        if name not in found.values():
-            alike = [m for m in fresh if m not in found and name.lower() in m.name.lower()]
-            if len(alike) == 1:
-                found[alike[0]] = name
-    return found if len(set(found.values())) == len(found) else None
+    def _held_against(self) -> HostReference | None:
+        """What a result is compared with."""
+        for event in self.events:
+            results = {m: self.outputs[m] for m in event.reads if m in self.outputs}
+            others = [m for m in event.reads if m in self.inputs and m not in results]
+            if set(results.values()) != set(self.names) or not others or len(self.names) != 1:
+                continue
+            (result,) = list(results)[:1]
+            if changed := _compared(self.pieces, event, result):
+                known = {**self.inputs, **results}
+                writer = _Writer(self.pieces, [event], known, {result}, self.sizes)
+                if found := writer.written(changed):
+                    return found
+        return None
+
+    def _paired(
+        self, fresh: list[Memory], placed: Mapping[Memory, str]
+    ) -> dict[Memory, str] | None:
+        """Which output each array of the host's answer is the answer of."""
+        outputs = {**self.outputs, **placed}
+        found = {m: outputs[m] for m in fresh if m in outputs}
+        for event in self.events:
+            both = [m for m in event.reads if m in fresh and m not in found]
+            results = [outputs[m] for m in event.reads if m in outputs and m not in fresh]
+            if len(both) == 1 and len(set(results)) == 1:
+                found[both[0]] = results[0]
+        held = any(
+            not each.writes and not outputs.keys().isdisjoint(each.reads) for each in self.events
+        )
+        if len(self.names) == 1 and not found and len(fresh) == 1 and not held:
+            found[fresh[0]] = self.names[0]
+        for name in self.names:
+            if name not in found.values():
+                alike = [m for m in fresh if m not in found and name.lower() in m.name.lower()]
+                if len(alike) == 1:
+                    found[alike[0]] = name
+        return found if len(set(found.values())) == len(found) else None
 
 
 def _compared(pieces: Pieces, event: HostWork, result: Memory) -> dict[tuple[int, int], str]:
@@ -240,7 +253,7 @@ def _assigned(statement: Node, plain: str, name: str) -> str:
             texts = [plain[x.start_byte : x.end_byte] for x in (mine, other)]
             if base is None or plain[base.start_byte : base.end_byte] != name:
                 continue
-            if re.search(rf"\b{name}\b", texts[1]) or (sign == "-" and other is sides[1] and False):
+            if re.search(rf"\b{name}\b", texts[1]):
                 continue
             kept = ""
             if statement.type == "declaration":
