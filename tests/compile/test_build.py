@@ -280,6 +280,13 @@ def test_a_compile_error_is_shown_at_the_files_own_line(maker: Maker, compiler: 
     assert caught.value.hint
 
 
+def test_a_shuffle_of_old_is_told_by_its_new_name(maker: Maker, compiler: Compiler) -> None:
+    kernel = KERNEL.replace("tile[255 - threadIdx.x]", "__shfl_down(1.0f, 1)")
+    with pytest.raises(KernelError) as caught:
+        maker.build(compiler, kernel)
+    assert "write __shfl_down_sync(0xffffffff, …)" in caught.value.hint
+
+
 def test_an_error_in_an_include_names_the_include(maker: Maker, compiler: Compiler) -> None:
     maker.write("kernels/common/factor.cuh", FACTOR.replace("v * FACTOR", "w * FACTOR"))
     with pytest.raises(KernelError, match=r"kernels/common/factor\.cuh:3: error: .*w") as caught:

@@ -1346,3 +1346,39 @@ def test_a_size_that_a_kernel_gets_as_a_number_stays(project: Project) -> None:
     }"""
     _, study = brought(project, program(main, count))
     assert {each.parameters["size"] for each in study.problems.values()} == {768}
+
+
+def test_a_kernel_that_prepares_what_a_library_works_on_is_no_version(project: Project) -> None:
+    """And a kernel may be an instance for a function."""
+    kernels = """typedef void (*way)(float*, const float*, int);
+__global__ void turn(const float* x, float* between, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) between[i] = x[n - 1 - i];
+}
+__device__ void plain(float* y, const float* x, int i) { y[i] = 2 * x[i]; }
+template <way does> __global__ void all(float* y, const float* x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) does(y, x, i);
+}
+template <way does> void launch(float* y, const float* x, int n) {
+    all<does><<<(n + 255) / 256, 256>>>(y, x, n);
+}"""
+    main = """    int n = 4096;
+    float *h = new float[n], *x, *y, *between;
+    cudaMalloc(&x, n * sizeof(float));
+    cudaMalloc(&y, n * sizeof(float));
+    cudaMalloc(&between, n * sizeof(float));
+    cudaMemcpy(x, h, n * sizeof(float), cudaMemcpyHostToDevice);
+    switch (atoi(argv[1])) {
+        case 0:
+            turn<<<(n + 255) / 256, 256>>>(x, between, n);
+            cublasSscal(handle, n, &two, between, 1, y, 1);
+            break;
+        case 1: launch<plain>(y, x, n); break;
+    }
+    cudaMemcpy(h, y, n * sizeof(float), cudaMemcpyDeviceToHost);"""
+    made, study = brought(project, program(main, kernels))
+    assert list(made.versions.values()) == ["all"]
+    (note,) = [note for note in made.notes if "left out" in note]
+    assert note.startswith("turn only prepares what cublasSscal works on")
+    assert "all<plain>" in study.version("v0").text

@@ -150,12 +150,19 @@ def compile_error(
         shown = (failures or said)[:_SHOWN] or ["the compiler failed without a message"]
         if over := _TOO_MUCH.search("\n".join(failures)):
             return _too_much(path, over, texts.get(path, []), arch)
+    hint = "Correct the source and run the command again."
+    if gone := _GONE.search(log):
+        hint = (
+            f"CUDA 9 took {gone[1]} away: write {gone[1]}_sync(0xffffffff, …), which names the "
+            "lanes that take part."
+        )
     return KernelError(
-        f"{path} does not compile for {arch} ({compiler})\n" + "\n".join(shown),
-        "Correct the source and run the command again.",
+        f"{path} does not compile for {arch} ({compiler})\n" + "\n".join(shown), hint
     )
 
 
+#: What a compiler says of functions of a warp from before CUDA 9.
+_GONE = re.compile(r'"(__(?:shfl(?:_up|_down|_xor)?|ballot|any|all))" is undefined')
 #: What ptxas says of more shared memory than a block may declare, in hexadecimal.
 _TOO_MUCH = re.compile(
     r"Entry function '(\w+)' uses too much shared data \(0x([0-9a-f]+) bytes, 0x([0-9a-f]+) max"

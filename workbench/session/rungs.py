@@ -25,6 +25,7 @@ from workbench.analysis.source.hostseen import (
     Followed,
     HostWork,
     LaunchSeen,
+    LibrarySeen,
     Memory,
 )
 from workbench.analysis.source.kernels import Access, accesses, parameters
@@ -101,6 +102,7 @@ def rungs_of(pieces: Pieces, kernel: str) -> list[NewVersion]:
     if not kernel:
         for named, does in _BESIDE.items():
             wanted = _kept(wanted, [_all_are(named, rung, does) for rung in wanted])
+        wanted = _kept(wanted, [_incomplete(rung, pieces) for rung in wanted])
         wanted = _of_one_answer(wanted, pieces)
     guessed: dict[str, Memory] = {}
     for rung in wanted:
@@ -136,6 +138,19 @@ def _all_are(named: re.Pattern[str], rung: NewVersion, does: str) -> str:
     name = rung.launches[0].kernel
     all_are = all(named.match(each.kernel) for each in rung.launches)
     return f"{name} by its name only {does}" if all_are else ""
+
+
+def _incomplete(rung: NewVersion, pieces: Pieces) -> str:
+    """Whether a library goes on with what a version's kernels wrote."""
+    writes = {id_ for launch in rung.launches for id_ in _touched(launch, pieces)[1]}
+    for event in rung.events[rung.events.index(rung.launches[0]) :]:
+        if isinstance(event, LaunchSeen) and event not in rung.launches:
+            break
+        if isinstance(event, CopySeen) and id(event.source) in writes:
+            break
+        if isinstance(event, LibrarySeen) and not writes.isdisjoint(map(id, event.arrays[:-1])):
+            return f"{rung.launches[0].kernel} only prepares what {event.name} works on"
+    return ""
 
 
 def _of_one_answer(rungs: list[NewVersion], pieces: Pieces) -> list[NewVersion]:

@@ -22,6 +22,7 @@ from workbench.analysis.source.hostseen import (
     HostWork,
     Lambda,
     LaunchSeen,
+    LibrarySeen,
     Memory,
     Reference,
     Value,
@@ -43,6 +44,7 @@ _CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "dim3"})
 _FILLED = 256
 #: Functions of libraries that read arrays: sums, and comparisons of NVIDIA's samples.
 _READING = re.compile(r"\A(?:accumulate|reduce|inner_product|max_element)\Z|[Cc]ompare(?!Cap)")
+_LIBRARY = re.compile(r"cu(?:blas|dnn|fft|sparse|solver)[A-Z]")
 _ADDRESS = re.compile(r"(?:\([^()]*\*\s*\)\s*)?&\s*(\w+)\Z")
 _ARITHMETIC = frozenset({"min", "max", "sqrt", "sqrtf", "pow", "powf", "abs", "floor", "floorf"})
 
@@ -245,6 +247,8 @@ class HostCalls(HostValues):
             self._write(arrays[0], " ".join([body, *more]))
         elif name in ("memset", "bzero") and arrays:
             self._write(arrays[0], "0")
+        elif _LIBRARY.match(name) and arrays:
+            self.found.events.append(LibrarySeen(name, arrays))
         elif _READING.search(name) and arrays:
             for each in arrays:
                 self._read(each)
@@ -366,8 +370,11 @@ class HostCalls(HostValues):
         for text in template:
             kind = self.resolve(text)
             value = None if element(kind) else self._snippet(text)
-            known = value.whole if isinstance(value, Known) else None
-            bound.append(str(known) if known is not None else kind)
+            if isinstance(value, Callee):
+                kind = value.name
+            elif isinstance(value, Known) and value.whole is not None:
+                kind = str(value.whole)
+            bound.append(kind)
         held = self.lookup(name)
         file = self.frames[-1].place.rpartition(":")[0]
         self.found.events.append(

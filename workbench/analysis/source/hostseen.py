@@ -173,6 +173,14 @@ class ClearSeen:
 
 
 @dataclass(slots=True, eq=False)
+class LibrarySeen:
+    """A call of a library that works on the device's arrays; the last one is its result."""
+
+    name: str
+    arrays: list[Memory]
+
+
+@dataclass(slots=True, eq=False)
 class HostWork:
     """Work of the host on arrays: a call, or a loop in a function that drives the device.
 
@@ -201,7 +209,7 @@ class HostWork:
     returned: Memory | None = None
 
 
-Event = LaunchSeen | CopySeen | ClearSeen | HostWork
+Event = LaunchSeen | CopySeen | ClearSeen | LibrarySeen | HostWork
 
 
 @dataclass(slots=True, eq=False)
