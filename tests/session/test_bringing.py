@@ -19,7 +19,7 @@ from workbench.errors import UsageError
 from workbench.project import Project
 from workbench.session.bringing import Brought, bring
 from workbench.study.folder import Study, load_study, resolve_launches
-from workbench.study.launches import BufferArg, TextureArg
+from workbench.study.launches import BufferArg, TextureArg, resolve_fills
 
 REPO = Path(__file__).resolve().parents[2]
 PROGRAMS = REPO / "tests" / "data" / "bring"
@@ -1382,3 +1382,63 @@ template <way does> void launch(float* y, const float* x, int n) {
     (note,) = [note for note in made.notes if "left out" in note]
     assert note.startswith("turn only prepares what cublasSscal works on")
     assert "all<plain>" in study.version("v0").text
+
+
+@needs_compiler
+def test_a_program_of_before_cuda_9_compiles(project: Project) -> None:
+    kernel = """__global__ void sums(const float* x, float* y) {
+    float v = x[blockIdx.x * 32 + threadIdx.x];
+    for (int d = 16; d > 0; d /= 2) v += __shfl_down(v, d);
+    if (threadIdx.x == 0) y[blockIdx.x] = v;
+}"""
+    main = """    int n = 4096;
+    float *h = new float[n], *x, *y;
+    cudaMalloc(&x, n * sizeof(float));
+    cudaMalloc(&y, n / 32 * sizeof(float));
+    cudaMemcpy(x, h, n * sizeof(float), cudaMemcpyHostToDevice);
+    sums<<<n / 32, 32>>>(x, y);
+    cudaMemcpy(h, y, n / 32 * sizeof(float), cudaMemcpyDeviceToHost);"""
+    made, _ = brought(project, program(main, kernel))
+    note = "__shfl_down went with CUDA 9: __shfl_down_sync, with all lanes, stands for it"
+    assert note in made.notes
+    done = CliRunner().invoke(app, ["verify", "program/v0", "--engine", "emulator"])
+    assert done.exit_code == 0, done.output
+
+
+@needs_host
+def test_numbers_in_braces_stay_and_a_halo_begins_with_nothing(project: Project) -> None:
+    """The host knows the coefficients by their names; nobody writes the first elements."""
+    kernel = """#define HALO 2
+#define c1 0.5f
+#define c2 -0.25f
+__constant__ float coefficients[2];
+__global__ void slope(const float* in, float* out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0;
+    for (int k = 1; k <= HALO; k++) sum += coefficients[k - 1] * (in[i + k] - in[i - k]);
+    out[i] = sum;
+}
+void slope_cpu(const float* in, float* out, int n) {
+    for (int i = HALO; i < n + HALO; i++)
+        out[i] = c1 * (in[i + 1] - in[i - 1]) + c2 * (in[i + 2] - in[i - 2]);
+}"""
+    main = """    int n = 4096;
+    size_t size = (n + 2 * HALO) * sizeof(float);
+    float *h = (float*)malloc(size), *right = (float*)malloc(size), *in, *out;
+    for (int i = 0; i < n + 2 * HALO; i++) h[i] = rand() / (float)RAND_MAX;
+    const float host[] = {c1, c2};
+    cudaMemcpyToSymbol(coefficients, host, 2 * sizeof(float));
+    cudaMalloc(&in, size);
+    cudaMalloc(&out, size);
+    cudaMemcpy(in, h, size, cudaMemcpyHostToDevice);
+    slope<<<n / 64, 64>>>(in + HALO, out + HALO);
+    cudaMemcpy(h, out, size, cudaMemcpyDeviceToHost);
+    slope_cpu(h, right, n);"""
+    _, study = brought(project, program(main, kernel))
+    inputs = study.inputs(study.problem(), np.random.default_rng(1))
+    assert [0.5, -0.25] in [values.tolist() for values in inputs.values()]
+    filled = {
+        each.name: each.values
+        for each in resolve_fills(study, study.version("v0"), study.problem())
+    }
+    assert filled["out"] == ("0",)

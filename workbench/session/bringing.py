@@ -52,6 +52,7 @@ _TYPE_HEADERS = {
     "__half": "cuda_fp16.h",
     "half": "cuda_fp16.h",
 }
+_BEFORE_CUDA_9 = {"__shfl", "__shfl_up", "__shfl_down", "__shfl_xor", "__ballot", "__any", "__all"}
 #: Headers of NVIDIA's samples for hosts, of which no kernel has need.
 _HELPERS = ("helper_cuda.h", "helper_functions.h", "helper_string.h", "helper_timer.h")
 _STANDARD = re.compile(
@@ -380,6 +381,10 @@ class _Files(StudyPlan):
         """Random values of the kind that the file fills the array with."""
         size, kind = self.plain(buffer.count), buffer.dtype
         written = " ".join(buffer.filled)
+        if listed := re.fullmatch(r"\{([-\d., e+]+)\}", written):
+            numbers = listed[1].split(", ")
+            if len(set(numbers)) > 1 and len(numbers) == buffer.count.whole:
+                return f'np.array([{listed[1]}], "{kind}")'  # the host may know them by name
         if kind.startswith(("int", "uint")):
             low, high = drawn_between(written, kind, self.constants, self.parameters)
             return f'rng.integers({low}, {high}, {size}, dtype="{kind}")'
@@ -645,6 +650,10 @@ class _Files(StudyPlan):
             head.append(
                 f"#ifndef __CUDACC_RTC__  // NVRTC has no headers of the host\n{lines}\n#endif"
             )
+        for word in sorted(words & _BEFORE_CUDA_9):
+            head.append(f"#define {word}(...) {word}_sync(0xffffffffu, __VA_ARGS__)")
+            note = f"{word} went with CUDA 9: {word}_sync, with all lanes, stands for it"
+            self.notes += [note] if note not in self.notes else []
         body = []
         for piece in device:
             ends = piece.kind in ("type", "variable") and not piece.text.rstrip().endswith(";")

@@ -499,6 +499,9 @@ class StudyPlan:
             if memory in outputs or access.written:
                 role = "output" if memory in outputs else "scratch"
                 start = self._start(name, begins, access, found, dtype, size)
+                if start is None and role == "output" and self._behind_its_beginning(memory, rung):
+                    self.notes.append(f"the elements of {name} before the launch's begin with 0")
+                    start = 0.0
                 found.append(Buffer(name, dtype, size, role, start))
             else:
                 if begins is None:
@@ -537,6 +540,14 @@ class StudyPlan:
             self.notes.append(f"{name} is added to, and begins with 0: that is a guess")
             return 0.0
         return None
+
+    def _behind_its_beginning(self, memory: Memory, rung: NewVersion) -> bool:
+        """Whether kernels get an array from some element on, so that the first stay as they are."""
+        return any(
+            value is memory and offset is not None and offset.value != 0
+            for launch in rung.launches
+            for value, offset in zip(launch.arguments, launch.offsets, strict=False)
+        )
 
     def _symbols(self) -> dict[str, str]:
         """Variables of the device -> the inputs that are copied to them."""

@@ -332,7 +332,10 @@ class _HostWalk(HostCalls):
         made = self._named(name, kind, Fresh(count, counted=True))
         made.items = listed
         if listed and made.memory is not None:
-            made.memory.filled.append(self.text(value))
+            known = [each.value for each in listed if isinstance(each, Known)]
+            whole = len(known) == len(listed) and None not in known
+            numbers = ", ".join(map(repr, known))
+            made.memory.filled.append(f"{{{numbers}}}" if whole else self.text(value))
         if made.memory is not None and sizes > 1:
             made.memory.kind += "[]" * (sizes - 1)
         self.declare(name, made)
