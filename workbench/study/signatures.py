@@ -14,8 +14,11 @@ import contextlib
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from pathlib import Path
 from struct import calcsize
 from typing import NamedTuple
+
+import tomli
 
 from workbench.errors import UsageError
 from workbench.specs import Version
@@ -35,23 +38,12 @@ from workbench.study.launches import (
 from workbench.study.mangling import entries, own_name
 from workbench.study.sources import without_comments
 
-#: NumPy's name of what a pointer of that type points to.
-ELEMENTS = {
-    "float": "float32",
-    "double": "float64",
-    "half": "float16",
-    "__half": "float16",
-    "int": "int32",
-    "int32_t": "int32",
-    "unsigned": "uint32",
-    "unsigned int": "uint32",
-    "uint32_t": "uint32",
-    "long long": "int64",
-    "int64_t": "int64",
-    "uint64_t": "uint64",
-    "int8_t": "int8",
-    "uint8_t": "uint8",
-}
+_TABLES = tomli.loads((Path(__file__).parents[1] / "data/ctypes.toml").read_text(encoding="utf-8"))
+#: NumPy's name of what a pointer of that type points to; and of further types.
+ELEMENTS, FURTHER = (
+    {name: dtype for dtype, names in _TABLES[table].items() for name in names}
+    for table in ("elements", "further")
+)
 #: What NumPy makes where nothing else is said.
 _DEFAULTS = ("float64", "int64")
 _TENSOR_MAP_BYTES, _TEXTURE_BYTES, _WIDEST = 128, 8, 8

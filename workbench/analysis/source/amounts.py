@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.study.signatures import ELEMENTS
+from workbench.study.signatures import ELEMENTS, FURTHER
 
 #: Stands before the number that a ``sizeof`` gave, so that it can be taken out again.
 _SIZE = "§"
@@ -22,32 +22,7 @@ _LEVELS = {"*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT, "+": _SUM, "-": _SUM}
 _TESTS = frozenset({"==", "!=", "<", "<=", ">", ">=", "&&", "||"})
 _BYTES = {"bool": 1, "bfloat16": 2}
 _VECTOR = re.compile(r"(u?char|u?short|u?int|u?long|u?longlong|float|double)([1234])\Z")
-_TYPES = {
-    **ELEMENTS,
-    "char": "int8",
-    "signed char": "int8",
-    "unsigned char": "uint8",
-    "uchar": "uint8",
-    "bool": "uint8",
-    "short": "int16",
-    "int16_t": "int16",
-    "unsigned short": "uint16",
-    "ushort": "uint16",
-    "uint16_t": "uint16",
-    "uint": "uint32",
-    "unsigned long long": "uint64",
-    "unsigned long long int": "uint64",
-    "long long int": "int64",
-    "long": "int64",
-    "long int": "int64",
-    "longlong": "int64",
-    "ulong": "uint64",
-    "unsigned long": "uint64",
-    "size_t": "uint64",
-    "nv_half": "float16",
-    "__nv_bfloat16": "bfloat16",
-    "nv_bfloat16": "bfloat16",
-}
+_TYPES = ELEMENTS | FURTHER
 
 
 @dataclass(frozen=True, slots=True)

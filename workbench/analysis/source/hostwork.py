@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench.analysis.source.amounts import Known
@@ -25,28 +26,8 @@ _C_TYPES = {
     "int16": "short", "uint16": "unsigned short", "int32": "int", "uint32": "unsigned int",
     "int64": "long long", "uint64": "unsigned long long",
 }  # fmt: skip
-_HEAD = """\
-#include <algorithm>
-#include <cassert>
-#include <cfloat>
-#include <climits>
-#include <cmath>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <functional>
-#include <iostream>
-#include <limits>
-#include <numeric>
-#include <string>
-#include <vector>
-#define __host__
-#define __device__
-#define __forceinline__ inline
-using std::max;
-using std::min;
-"""
+#: What a host program may take for granted.
+_HEAD = (Path(__file__).parents[2] / "data/host_program.h").read_text(encoding="utf-8")
 #: What the host takes for numbers of half a float's width, which it does not have.
 _NARROW = ("__nv_bfloat16", "nv_bfloat16", "__half", "half")
 _NARROWED = re.compile(
