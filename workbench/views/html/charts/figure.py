@@ -8,8 +8,10 @@ by a pattern, a symbol or a label. All numbers that a reader sees were formatted
 
 from __future__ import annotations
 
+import json
 import math
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from workbench import units
@@ -23,22 +25,16 @@ PATTERNS = ("", "/", "x", "-", "\\", ".", "|", "+")
 #: More than a ladder has versions: in no chart does a colour come twice.
 COLORS = tuple(f"@c{index}" for index in range(1, 33))
 
+#: What figures, and their axes, have in common.
+_STYLE: dict[str, Json] = json.loads((Path(__file__).parents[3] / "data/figure.json").read_bytes())
 #: A pattern over bars that differ in colour: the bar's own colour on the card's. Not "overlay":
 #: Plotly 6 would take the contrast of the whole list of colours, and complain for every bar.
-HATCHED: Json = {
-    "fillmode": "replace",
-    "bgcolor": "@card",
-    "fgopacity": 1,
-    "size": 7,
-    "solidity": 0.7,
-}
+HATCHED = _STYLE["hatched"]
 
 #: Room right of the longest bar, for numbers; a peak is drawn up to this far from it.
 _LABELS, _FAR = 1.2, 1.35
 #: Keeps a bar's label clear of its interval.
 _GAP = "\u2002"
-
-_FONT = 'Inter, system-ui, -apple-system, "Segoe UI", "Noto Sans", "DejaVu Sans", sans-serif'
 
 
 class Figure(Record, frozen=True):
@@ -78,40 +74,15 @@ def plain(text: str) -> str:
 
 def layout_of(**changes: Any) -> Json:
     """What all figures share, with changes."""
-    layout: Json = {
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"family": _FONT, "size": 12, "color": "@ink"},
-        "margin": {"l": 8, "r": 16, "t": 8, "b": 36},
-        "hoverlabel": {
-            "bgcolor": "@card",
-            "bordercolor": "@line",
-            "font": {"color": "@ink", "family": _FONT, "size": 12},
-            "align": "left",
-        },
-        "hovermode": "closest",
-        "dragmode": False,
-        "showlegend": False,
-    }
-    layout.update(changes)
-    return layout
+    return {**_STYLE["layout"], **changes}
 
 
 def axis_of(**changes: Any) -> Json:
     """An axis, with changes; ``title`` is its text."""
-    axis: Json = {
-        "gridcolor": "@line",
-        "linecolor": "@line",
-        "zeroline": False,
-        "fixedrange": True,
-        "tickfont": {"color": "@soft", "size": 11},
-        "title": {"font": {"color": "@soft", "size": 12}},
-        "automargin": True,
-    }
     title = changes.pop("title", None)
-    axis.update(changes)
+    axis = {**_STYLE["axis"], **changes}
     if title:
-        axis["title"] = {"text": title, "font": {"color": "@soft", "size": 12}, "standoff": 8}
+        axis["title"] = {"text": title, **axis["title"], "standoff": 8}
     return axis
 
 
