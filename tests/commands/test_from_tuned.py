@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.factories import make_profile
 from tests.views.test_tuned_page import keep
+from workbench.cli import app
 from workbench.commands.new import command
 from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.project import find_project
+from workbench.store import Store
 from workbench.study.folder import Study, load_study, source_hash
 from workbench.study.scaffold import start_project
 from workbench.tune.record import Trial, TuningBegun, Value, Values
@@ -162,3 +165,66 @@ def test_what_cannot_be_told_is_refused_and_nothing_is_written(root: Path) -> No
     with pytest.raises(UsageError, match="has changed since it was tuned"):
         new("v1", "--from-tuned", "v0")
     assert sorted((root / "kernels/vadd").iterdir()) == before
+
+
+# --- where one looks -----------------------------------------------------------------------------
+
+
+def said(*words: str) -> str:
+    """What a command prints, in one line."""
+    result = CliRunner().invoke(app, list(words))
+    assert result.exit_code == 0, result.output
+    return " ".join(result.output.split())
+
+
+def record(root: Path, version: str) -> None:
+    """A profile of a version as it is."""
+    project, known = find_project(root), study(root).version(version)
+    assert project is not None
+    own = source_hash(project, known)
+    profile = make_profile(study="vadd", version=version, problem="n1024", source_hash=own)
+    Store.of(project).save(profile)
+
+
+def test_list_and_show_say_that_a_version_was_tuned(root: Path) -> None:
+    best = values(root, TILE=32, UNROLL=4)
+    tune(root, ("n1024", values(root), 2e-3), ("n1024", best, 1e-3))
+    record(root, "v0")
+    line = (
+        "v0 was tuned on n1024 (h200, 2026-11-26): TILE=32 UNROLL=4 block=256 is the best of "
+        "2 choices, 2.00× the speed of its own values"
+    )
+    assert line[:60] in said("list"), "in a row of the terminal"
+    for words in (("list", "--study", "vadd"), ("show", "v0")):
+        assert line in said(*words), words
+    (path,) = (root / "kernels/vadd").glob("v0*.cu")
+    path.write_text(path.read_text() + "// another comment\n")
+    for words in (("list", "--study", "vadd"), ("show", "v0")):
+        assert f"{line}; its source has changed since" in said(*words), words
+
+
+def test_a_version_whose_own_values_are_the_best_is_told_so(root: Path) -> None:
+    tune(
+        root, ("n1024", values(root), 1e-3), ("n64", values(root, TILE=32), 1e-3), engine="emulator"
+    )
+    told = said("list", "--study", "vadd")
+    assert "is the best of 1 choice, which are its own values, by the emulator’s estimate" in told
+    assert "v0 was tuned on n64" in told
+
+
+def test_a_damaged_tuning_hides_no_profile(root: Path) -> None:
+    tune(root, ("n1024", values(root), 1e-3))
+    record(root, "v0")
+    (path,) = root.glob("profiles/*/vadd/tuned/v0/*.jsonl")
+    path.write_text("no tuning\n")
+    assert "without its tuning:" in said("show", "v0")
+    result = CliRunner().invoke(app, ["list"])
+    assert result.exit_code != 0 and "v0" in result.output
+
+
+def test_diff_says_what_a_tuned_version_was_made_of(root: Path) -> None:
+    tune(root, ("n1024", values(root), 2e-3), ("n1024", values(root, TILE=32), 1e-3))
+    new("v1", "--from-tuned", "v0")
+    for version in ("v0", "v1"):
+        record(root, version)
+    assert "Tuned for n1024 on h200: TILE 16 → 32." in said("diff", "v0", "v1")

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from workbench.language import N_
 from workbench.model import Record
-from workbench.tune.record import Trial, Tuning, Value, Values, key_of
+from workbench.tune.record import Trial, Tuning, Value, Values, key_of, score
 from workbench.units import digits3, factor, quantity
 
 #: A step to a neighbour that costs so much is a cliff.
@@ -112,13 +112,6 @@ class WrongChoice(Record, frozen=True):
     problem: str
     values: Values
     costs: dict[str, float | None]
-
-
-def score(tuning: Tuning, trial: Trial | None) -> float | None:
-    """What trials are compared by, in seconds: a time, or the emulator's estimate."""
-    if trial is None:
-        return None
-    return trial.median_s if tuning.engine == "gpu" else trial.estimate
 
 
 # --- effects -------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from workbench.session.asked import (
 )
 from workbench.session.targets import Target, whole_large_report
 from workbench.views.terminal.progress import Progress
-from workbench.views.text.door import write
+from workbench.views.text.door import say, write
 
 if TYPE_CHECKING:
     from workbench.views.sheets import Sheet
@@ -126,3 +126,5 @@ def _print(found: Target, everything: bool, format_: str) -> None:
                 width=width(),
             )
         )
+        for line in found.tuned:
+            say(line)

@@ -7,6 +7,7 @@ from functools import cached_property
 from workbench.errors import DataError, UsageError
 from workbench.ladder import Family, Ladder, Rung, find_ladders
 from workbench.ladder.summaries import RecordedProfile, Summaries
+from workbench.ladder.tunings import tuned_lines
 from workbench.model import Timing
 from workbench.project import Project
 from workbench.store import Store, means_device
@@ -23,6 +24,7 @@ class StudyList:
         shown: The ladder that tables show; it may be empty.
         device: What that ladder's device calls itself; "" where nothing is recorded.
         remarks: What is to be said of the study: why it may not hold, what is left out.
+        tuned: A line on each winner of its tunings.
         part: The versions that a table shows.
     """
 
@@ -34,9 +36,11 @@ class StudyList:
         shown: Ladder,
         device: str,
         remarks: tuple[str, ...] = (),
+        tuned: tuple[str, ...] = (),
     ) -> None:
         self.study, self.ladders, self.recorded = study, ladders, recorded
         self.shown, self.device, self.remarks = shown, device, remarks
+        self.tuned = tuned
         self.part = slice(None)
 
     @property
@@ -107,7 +111,8 @@ def study_list(
     wanted = problem or next(iter([*first, *recorded]), "")
     here = (each for each in ladders if (each.device, each.problem) == (slug, wanted))
     empty = Ladder(Family(store, name, slug, info), wanted)
-    return StudyList(study, ladders, recorded, next(here, empty), where, study.remarks)
+    tuned = tuned_lines(store, name, info(name).source_hash, damaged)
+    return StudyList(study, ladders, recorded, next(here, empty), where, study.remarks, tuned)
 
 
 def _problems(study: Study, ladders: list[Ladder]) -> list[str]:

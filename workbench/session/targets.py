@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from workbench.errors import DataError, MissingError, UsageError, did_you_mean, nearest
+from workbench.ladder.tunings import tuned_lines
 from workbench.model import Profile, Record, Timing
 from workbench.ncurep.files import split_target, stem
 from workbench.project import Project, find_project, require_project, studies_in
@@ -127,7 +128,8 @@ class Target(Record, frozen=True):
 
     `stale` says that the version's source was edited after the capture; `notes` are
     sentences that must stand beside any number that is shown. `picked`: one launch was asked
-    for, and it holds no other. `placed`: its device was named with it.
+    for, and it holds no other. `placed`: its device was named with it. `tuned` has a line on each
+    winner of the version's tunings.
     """
 
     label: str
@@ -137,6 +139,7 @@ class Target(Record, frozen=True):
     version: Version | None = None
     stale: bool = False
     notes: tuple[str, ...] = ()
+    tuned: tuple[str, ...] = ()
     picked: bool = False
     placed: bool = False
 
@@ -374,6 +377,10 @@ class _Candidates:
             notes.append(
                 f"the time was measured on {timing.device.name}; the counters are the emulator's"
             )
+        untold: list[DataError] = []
+        own = self.version.id
+        tuned = tuned_lines(self.store, self.study_name, lambda _: now, untold, own)
+        notes += [f"without its tuning: {error.message}" for error in untold]
         # The counters are whole: a time that cannot be read does not hide them.
         notes += [f"without its time: {error.message}" for error in damaged]
         return Target(
@@ -385,6 +392,7 @@ class _Candidates:
             version=self.version,
             stale=stale,
             notes=tuple(notes),
+            tuned=tuned,
         )
 
     def _timing(self, version: str, device: str | None, damaged: list[DataError]) -> Timing | None:

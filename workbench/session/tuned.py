@@ -10,10 +10,9 @@ from workbench.specs import Version
 from workbench.store import means_device
 from workbench.study.folder import Study, source_hash
 from workbench.study.scaffold import start_version
-from workbench.tune.record import Trial, Tuning, find, key_of, load
+from workbench.tune.record import Trial, Tuning, find, key_of, load, shown_values
 from workbench.tune.space import with_values
 from workbench.units import factor
-from workbench.views.sheets.tuned import choice
 
 
 def start_tuned(
@@ -47,7 +46,7 @@ def start_tuned(
     }
     if not moved:
         raise UsageError(
-            f"{version.id} has the best values of its space already ({choice(best.values)})",
+            f"{version.id} has the best values of its space already ({shown_values(best.values)})",
             "Nothing was written. Add values to [tune], or change the kernel.",
         )
     steps = ", ".join(f"{parameter} {old} → {new}" for parameter, (old, new) in moved.items())
@@ -65,7 +64,7 @@ def start_tuned(
 
 
 def _told(tuning: Tuning, version: Version, problem: str, best: Trial) -> str:
-    said = f"{version.id} with {choice(best.values)}, which won on {problem}"
+    said = f"{version.id} with {shown_values(best.values)}, which won on {problem}"
     if tuning.engine != "gpu":
         return f"{said} by the emulator's estimate: no time was measured"
     default = tuning.default_trial(problem)
@@ -104,7 +103,7 @@ def _problem(tuning: Tuning, version: Version, problem: str) -> str:
             )
         return problem
     if len({key_of(each.values) for each in winners.values()}) > 1:
-        listed = "; ".join(f"{name}: {choice(each.values)}" for name, each in winners.items())
+        listed = "; ".join(f"{name}: {shown_values(each.values)}" for name, each in winners.items())
         raise UsageError(
             f"the winners of {version.id} differ by problem",
             f"Choose with --problem: {listed}.",

@@ -227,9 +227,21 @@ class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
         return sum(each.fate in before and each.gpu_s is None for each in self.trials)
 
 
+def score(tuning: Tuning, trial: Trial | None) -> float | None:
+    """What trials are compared by, in seconds: a time, or the emulator's estimate."""
+    if trial is None:
+        return None
+    return trial.median_s if tuning.engine == "gpu" else trial.estimate
+
+
 def key_of(values: Values) -> str:
     """Values as one word, the same whatever order they are in: ``TILE=32,UNROLL=4``."""
     return ",".join(f"{name}={values[name]}" for name in sorted(values))
+
+
+def shown_values(values: Values) -> str:
+    """Values for people, in their own order: ``TILE=32 UNROLL=4``."""
+    return " ".join(f"{name}={value}" for name, value in values.items())
 
 
 def choice_name(version: str, parameters: Iterable[str], values: Values) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from workbench.analysis.story import Step
-from workbench.analysis.tuned import cliffs, effects, score, wrong_choices
-from workbench.tune.record import Trial, Tuning
+from workbench.analysis.tuned import cliffs, effects, wrong_choices
+from workbench.tune.record import Trial, Tuning, score, shown_values
 from workbench.units import count, factor, quantity, several
 from workbench.views.shapes import shaped
 from workbench.views.shapes.tuned import TuneDocument, TunedVersion, TuneTrial, TuneWinner
 from workbench.views.sheets import Sheet
-from workbench.views.sheets.tuned import choice
 from workbench.views.text.documents import step_of
 
 _ENDED = {
@@ -29,7 +28,7 @@ _UNKNOWN = (
 
 
 def _choice(trial: Trial | None) -> str:
-    return "—" if trial is None else choice(trial.values)
+    return "—" if trial is None else shown_values(trial.values)
 
 
 def _times(tuning: Tuning, other: Trial | None, best: Trial) -> float | None:

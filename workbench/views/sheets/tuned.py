@@ -9,20 +9,15 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from workbench.analysis.story import Step, telling
-from workbench.analysis.tuned import Cliff, Effect, cliffs, effects, score, wrong_choices
+from workbench.analysis.tuned import Cliff, Effect, cliffs, effects, wrong_choices
 from workbench.language import _
-from workbench.tune.record import Trial, Tuning, Values
+from workbench.tune.record import Trial, Tuning, score, shown_values
 from workbench.units import factor, quantity, several
 from workbench.views.sheets import Sheet
 
 #: Cliffs that a table lists, and counters of a step besides those that its sentence names.
 _CLIFFS, _COUNTERS = 12, 6
 _NO_STEPS: Mapping[str, Step] = MappingProxyType({})
-
-
-def choice(values: Values) -> str:
-    """``TILE=32 UNROLL=4``."""
-    return " ".join(f"{name}={value}" for name, value in values.items())
 
 
 def percent(share: float | None) -> str:
@@ -116,7 +111,7 @@ def sizes_sheet(tuning: Tuning) -> Sheet:
         shown=tuple(
             (
                 row.problem,
-                choice(row.values),
+                shown_values(row.values),
                 *(
                     "—" if (cost := row.costs[other.problem]) is None else factor(cost)
                     for other in rows
@@ -168,12 +163,12 @@ def best_sheet(tuning: Tuning, problem: str) -> Sheet:
 
 def _row(tuning: Tuning, name: str, trial: Trial | None, best: float | None) -> tuple[str, ...]:
     if trial is None:
-        return (name, choice(tuning.default), "—", "—", "—", "—")
+        return (name, shown_values(tuning.default), "—", "—", "—", "—")
     seconds = score(tuning, trial)
     occupancy = None if trial.occupancy is None else round(100 * trial.occupancy, 1)
     return (
         name,
-        choice(trial.values),
+        shown_values(trial.values),
         quantity(seconds, "s") if seconds else trial.fate,
         factor(seconds / best) if seconds and best else "—",
         quantity(trial.registers),

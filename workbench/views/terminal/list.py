@@ -67,7 +67,7 @@ def _study(found: StudyList, default_study: str, width: int, *, brief: bool) -> 
     if brief:
         for said in (head, where):
             said.truncate(width, overflow="ellipsis")
-    notes = [] if _counted(found) else _notes(found, width if brief else None)
+    notes = _notes(found, width if brief else None)
     rungs = found.rungs[found.part]
     if brief:
         rungs = _telling(rungs, _LINES - len(notes))
@@ -112,13 +112,14 @@ def _name(rung: Rung, *, brief: bool) -> list[Text]:
 
 
 def _notes(found: StudyList, width: int | None) -> list[Text]:
-    """What is to be said of times; with a `width` in two rows at most."""
+    """What is to be said of times and tunings; with a `width` in two rows at most."""
     notes = [Text(f"(!) {text}", style=BAD) for rung in found.rungs for text in doubted([rung])]
     if any(rung.time.profiled for rung in found.rungs if rung.time):
         note = _("* under the profiler; {command} times outside of it").format(
             command=f"`workbench sweep {found.study.name}`"
         )
         notes.insert(0, Text(note, style=DIM))
+    notes += [Text(line, style=DIM) for line in found.tuned]
     if width is None:
         return notes
     for line in notes:

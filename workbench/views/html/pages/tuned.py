@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from workbench import units
-from workbench.analysis.tuned import Effects, effects, score
+from workbench.analysis.tuned import Effects, effects
 from workbench.ladder import Ladder
 from workbench.ladder.tuned import tuned_steps
 from workbench.language import _
-from workbench.tune.record import FATES, Tuning, Value
+from workbench.tune.record import FATES, Tuning, Value, score
 from workbench.views.html.charts.figure import IntervalBar, Mark, Plot, intervals
 from workbench.views.html.page import Head, Rendered, View
 from workbench.views.html.pages.ladder import HeatCell
