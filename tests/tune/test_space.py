@@ -10,7 +10,7 @@ import pytest
 from tests.study_maker import VERSION, Maker
 from workbench.errors import MissingError, UsageError
 from workbench.study.launches import resolve_launches
-from workbench.tune.record import key_of
+from workbench.tune.record import Values, key_of
 from workbench.tune.search import Everything, Sampled
 from workbench.tune.space import Space
 
@@ -90,6 +90,22 @@ def test_a_sampler_learns_of_earlier_trials(tmp_path: Path) -> None:
     assert all(each["WORD"] == "float" for each in asked)
     assert asked[0]["TILE"] in (64, 128)
     search.tell(asked[0], None)
+
+
+def test_what_differs_from_the_best_in_one_value_comes_next(tmp_path: Path) -> None:
+    found = space(tmp_path)
+    search = Sampled(found, 1)
+    (best, other) = search.ask(2)
+    search.tell(other, 2.0)
+    search.tell(best, 1.0)
+
+    def apart(values: Values) -> int:
+        return sum(values[name] != best[name] for name in best)
+
+    near = [each for each in found.every() if apart(each) == 1 and each != other]
+    asked = search.ask(len(near) + 1)
+    assert sorted(map(key_of, asked[:-1])) == sorted(map(key_of, near))
+    assert apart(asked[-1]) > 1  # and then whatever Optuna says
 
 
 def test_the_same_seed_proposes_the_same(tmp_path: Path) -> None:

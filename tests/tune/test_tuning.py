@@ -219,6 +219,16 @@ def test_the_estimates_of_another_problem_end_no_search(
     assert (tried.count("n7"), tried.count("n1000")) == (6, 6)
 
 
+def test_small_gains_add_up_to_one() -> None:
+    """Three times 0.9% are 2.7% of what stood when the last gain was."""
+    patience = running._Patience(1.0)
+    times = [0.991**each for each in range(1, 9)]
+    assert not any(patience.over(each) for each in times)
+    assert [patience.over(times[-1]) for _ in range(3)] == [False, False, True]
+    slow = running._Patience(1.0)  # and eight times a thousandth in three rounds are none
+    assert [slow.over(0.999**each) for each in range(1, 4)] == [False, False, True]
+
+
 @pytest.mark.parametrize(("choices", "together"), [(12, 4), (80, 8), (100_000, 16)])
 def test_of_a_smaller_space_a_search_learns_earlier(choices: int, together: int) -> None:
     space = SimpleNamespace(size=choices, every=lambda: iter(range(choices)))

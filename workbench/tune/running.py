@@ -73,7 +73,7 @@ HANG_S = 60.0
 #: Choices that are handed to the GPU together; a search proposes as many, or of a space in which
 #: that would be much a tenth, and a few at least: what it learns of them is what it saves.
 _TOGETHER, _TENTH, _FEW = 16, 10, 4
-#: Rounds of a search in a row that find nothing better by this part, until it is over.
+#: Rounds of a search in a row that gain nothing of this part, until it is over.
 _PATIENCE, _BETTER = 3, 0.01
 #: Most that race in turns.
 _MOST_RACING = 12
@@ -591,7 +591,10 @@ def _profiled(runner: Experiment, candidate: Version, path: Path) -> bool:
 
 
 class _Patience:
-    """Counts rounds of a search in a row that found nothing better than `best`, a time."""
+    """Counts rounds of a search in a row that gained nothing on `best`, a time.
+
+    A gain is one on what stood at the last one, so that small ones add up.
+    """
 
     def __init__(self, best: float | None) -> None:
         self._best, self._vain = best, 0
@@ -599,8 +602,10 @@ class _Patience:
     def over(self, best: float | None) -> bool:
         """Whether the last ones, after which `best` stands, were too many of them."""
         known = self._best
-        better = best is not None and (known is None or best < known * (1 - _BETTER))
-        self._vain, self._best = (0 if better else self._vain + 1), best
+        if best is not None and (known is None or best < known * (1 - _BETTER)):
+            self._vain, self._best = 0, best
+        else:
+            self._vain += 1
         return self._vain >= _PATIENCE
 
 
