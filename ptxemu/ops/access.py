@@ -298,12 +298,13 @@ class Access:
         if space == "shared":
             before = memory.take(index, mode="wrap")
             scatter(memory, index, value, M, lanes)
+            lost = memory.take(index, mode="wrap") != value
         else:
-            with self.rt.lock:
+            with self.rt.lock:  # what another process stores is none of this instruction
                 before = memory.take(index, mode="wrap")
                 stores.store(self.site, first, before != value, self.width, M)
                 scatter(memory, index, value, M, lanes)
-        lost = memory.take(index, mode="wrap") != value
+                lost = memory.take(index, mode="wrap") != value
         if space == "shared" and self.settles and self.rt.watcher is not None:
             self.rt.watcher.settle(before != value, lost)
         stores.together(self.site, space, first, lost, M)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from typing import Any
+
 import numpy as np
 import pytest
 
 from ptxemu.counts import Counts
 from ptxemu.errors import Fault
+from ptxemu.ops import access
+from ptxemu.state import context
 from tests.ptxemu.conftest import Compile, execute
 
 pytestmark = pytest.mark.nvcc
@@ -117,6 +122,31 @@ def test_blocks_of_two_processes(cuda: Compile) -> None:
             cuda(text), "k", {"y": np.zeros(1024, "f4")}, ["y"],
             grid=64, block=1024, check=True, workers=2,
         )  # fmt: skip
+
+
+class _Elsewhere(AbstractContextManager[None]):
+    """What keeps processes from one another's stores: behind it another one has stored at once."""
+
+    memory: Any = None
+
+    def __exit__(self, *_: object) -> None:
+        if self.memory is not None:
+            self.memory[:] = 9
+
+
+def test_a_store_of_another_process_is_none_of_the_same_instruction(
+    cuda: Compile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, kept = _Elsewhere(), access.scatter
+
+    def scatter(memory: Any, *given: Any) -> None:
+        made.memory = memory
+        kept(memory, *given)
+
+    monkeypatch.setattr(context, "nullcontext", lambda: made)
+    monkeypatch.setattr(access, "scatter", scatter)
+    assert run(cuda, f"y[{SELECT}] = 1;").blocks_run == 2
+    assert made.memory is not None
 
 
 #: Plain stores against atomics of four blocks, and where it is told.
