@@ -1381,7 +1381,8 @@ template <way does> void launch(float* y, const float* x, int n) {
     assert list(made.versions.values()) == ["all"]
     (note,) = [note for note in made.notes if "left out" in note]
     assert note.startswith("turn only prepares what cublasSscal works on")
-    assert "all<plain>" in study.version("v0").text
+    (one,) = study.version("v0").launches
+    assert one.kernel == "all" and "all<plain>" in study.version("v0").text
 
 
 @needs_compiler
@@ -1442,3 +1443,49 @@ void slope_cpu(const float* in, float* out, int n) {
         for each in resolve_fills(study, study.version("v0"), study.problem())
     }
     assert filled["out"] == ("0",)
+
+
+@needs_compiler
+def test_a_loop_over_parts_of_arrays_is_as_many_launches(project: Project) -> None:
+    """As programs with streams have it; a loop that only repeats itself is one launch."""
+    kernel = """#define PARTS 4
+__global__ void twice(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2 * x[i];
+}
+void twice_cpu(const float* x, float* y, int n) { for (int i = 0; i < n; i++) y[i] = 2 * x[i]; }"""
+    main = """    int n = 4096, each = n / PARTS;
+    size_t size = each * sizeof(float);
+    float *h = (float*)malloc(n * sizeof(float)), *x, *y;
+    float *right = (float*)malloc(n * sizeof(float));
+    float *back = (float*)malloc(n * sizeof(float));
+    for (int i = 0; i < n; i++) h[i] = rand() / (float)RAND_MAX;
+    cudaMalloc(&x, n * sizeof(float));
+    cudaMalloc(&y, n * sizeof(float));
+    for (int i = 0; i < PARTS; i++) {
+        int offset = i * each;
+        cudaMemcpyAsync(&x[offset], &h[offset], size, cudaMemcpyHostToDevice, stream[i]);
+        twice<<<(each + 255) / 256, 256, 0, stream[i]>>>(&x[offset], &y[offset], each);
+        cudaMemcpyAsync(&back[offset], &y[offset], size, cudaMemcpyDeviceToHost, stream[i]);
+    }
+    for (int k = 0; k < 10; k++) twice<<<(each + 255) / 256, 256>>>(x, y, each);
+    twice_cpu(h, right, n);"""
+    made, study = brought(project, program(main, kernel))
+    assert made.versions == {"v0": "twice"}
+    assert len(study.version("v0").launches) == 4
+    done = CliRunner().invoke(app, ["verify", "program/v0", "--engine", "emulator"])
+    assert done.exit_code == 0, done.output
+
+
+def test_a_size_may_be_converted_where_it_is_worked_out(project: Project) -> None:
+    main = """    int n = 4096, least = 1 << 14;
+    int size = max(int(sizeof(float) * n), least);
+    float *h = new float[n], *x, *y;
+    cudaMalloc(&x, size);
+    cudaMalloc(&y, size);
+    cudaMemcpy(x, h, n * sizeof(float), cudaMemcpyHostToDevice);
+    twice<<<n / 64, 64>>>(x, y);
+    cudaMemcpy(h, y, n * sizeof(float), cudaMemcpyDeviceToHost);"""
+    made, study = brought(project, program(main, TWICE))
+    assert not any("could not be read" in note for note in made.notes)
+    assert study.outputs(study.problem())["y"][0] == (4096,)

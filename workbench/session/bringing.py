@@ -275,6 +275,7 @@ class _Files(StudyPlan):
         outputs = [each for each in self.buffers if each.role == "output"]
         tolerance, why = self._tolerance(outputs, reference is not None)
         kernels = ", ".join(dict.fromkeys(self.versions.values()))
+        self.notes[:] = dict.fromkeys(self.notes)
         notes = "".join(f"* {note}\n" for note in self.notes) or "* nothing\n"
         text = f'"""Study {self.name}, made of {self.file}: {kernels}.\n\n'
         text += f"Guessed or left to do:\n\n{notes}"
@@ -525,7 +526,8 @@ class _Files(StudyPlan):
         if template:
             kernel = f"{kernel}<{', '.join(template)}>"
             instances.append(_instance(piece, kernel, bound))
-            if any("::" in each for each in template):  # a compiler writes enumerators as numbers
+            # A compiler writes enumerators as numbers, and functions with their types.
+            if any("::" in each or self.pieces.function(each) for each in template):
                 kernel = launch.kernel
         offsets = launch.offsets or [None] * len(launch.arguments)
         listed = zip(launch.arguments, offsets, parameters(piece), strict=False)

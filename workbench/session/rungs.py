@@ -237,7 +237,11 @@ def _split(walk: Followed, pieces: Pieces, nested: set[str]) -> Iterator[NewVers
     seen: set[object] = set()
     written, all_written = set[int](), set[int]()
     for at, event in enumerate(walk.events):
-        if not isinstance(event, LaunchSeen) or event.kernel not in kernels or _key(event) in seen:
+        if not isinstance(event, LaunchSeen) or event.kernel not in kernels:
+            continue
+        if event.part and current and current[-1].kernel == event.kernel:
+            current.append(event)
+        if event.part or _key(event) in seen:
             continue
         if any(each is None for each in event.arguments) and any(
             each.kernel == event.kernel for each in walk.events[:at] if isinstance(each, LaunchSeen)
@@ -543,10 +547,11 @@ class StudyPlan:
 
     def _behind_its_beginning(self, memory: Memory, rung: NewVersion) -> bool:
         """Whether kernels get an array from some element on, so that the first stay as they are."""
-        return any(
-            value is memory and offset is not None and offset.value != 0
+        return all(
+            offset is not None and offset.value != 0
             for launch in rung.launches
             for value, offset in zip(launch.arguments, launch.offsets, strict=False)
+            if value is memory
         )
 
     def _symbols(self) -> dict[str, str]:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _DEEPEST = 24
+_NAMES = ("identifier", "field_identifier", "primitive_type")
 _ACTIVE = re.compile(r"<<<|\bcuda(?:Malloc|Memcpy|Memset|Launch|HostAlloc)\w*")
 _CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "dim3"})
 #: What a function that is not here is taken to write to ``&width``, mostly of an image.
@@ -175,7 +176,7 @@ class HostCalls(HostValues):
     def _called(self, function: Node | None) -> tuple[str, list[str]]:
         """The last name of what is called, and its template arguments as text."""
         template: list[str] = []
-        while function is not None and function.type not in ("identifier", "field_identifier"):
+        while function is not None and function.type not in _NAMES:
             arguments = function.child_by_field_name("arguments")
             if function.type in ("template_function", "template_method") and arguments is not None:
                 template = [self.text(each) for each in arguments.named_children]

@@ -20,6 +20,7 @@ from workbench.analysis.source.hostseen import (
     Followed,
     Frame,
     Fresh,
+    LaunchSeen,
     Value,
     Variable,
 )
@@ -29,6 +30,8 @@ from workbench.analysis.source.pieces import Pieces, name_in
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+#: Turns of a loop that are gone through one by one.
+_MOST_PARTS = 16
 _LAUNCHED = re.compile(r"\b([A-Za-z_]\w*)\s*<<<")
 _POINTED = re.compile(r"\b([A-Za-z_]\w*)\s*=\s*&?\s*([A-Za-z_]\w*)\s*(?:<[\w, ]*>)?\s*;")
 
@@ -226,14 +229,42 @@ class _HostWalk(HostCalls):
             self.counting = counted
         if start is not None and node.type == "for_range_loop":
             self._each(self.text(name_in(start)), node)
-        for child in node.named_children:
-            if child.type == "comment":
-                continue
-            if body is not None and child.id == body.id:
-                self._maybe(child)
+        if body is not None:
+            began = len(self.found.events)
+            self._maybe(body)
+            if node.type == "for_statement" and self._launches(body):
+                self._parts(node, body, self._offsets(began))
         if alone:
             self._end_unit()
         self.frames[-1].scopes.pop()
+
+    def _parts(self, node: Node, body: Node, first: list[list[str]]) -> None:
+        """Go through a loop's other turns, where each launches on another part of its arrays."""
+        condition = node.child_by_field_name("condition")
+        left, right = (condition and condition.child_by_field_name(x) for x in ("left", "right"))
+        name, last = self.text(left or None), self.value(right or None)
+        begin = self.lookup(name) if name.isidentifier() else None
+        if not (isinstance(begin, Known) and isinstance(last, Known)) or not any(map(any, first)):
+            return
+        step = re.sub(r"\s", "", self.text(node.child_by_field_name("update")))
+        turns = range((begin.whole or 0) + 1, last.whole or 0)
+        if step not in (f"{name}++", f"++{name}", f"{name}+=1") or len(turns) >= _MOST_PARTS:
+            return
+        for turn in turns:
+            at = len(self.found.events)
+            self.assign(name, number(turn))
+            self._maybe(body)
+            if self._offsets(at) == first:
+                del self.found.events[at:]  # the same once more, as for times
+                return
+            for each in self.found.events[at:]:
+                if isinstance(each, LaunchSeen):
+                    each.part = True
+
+    def _offsets(self, began: int) -> list[list[str]]:
+        """Where the pointers of launches lead, of those met since."""
+        met = [each for each in self.found.events[began:] if isinstance(each, LaunchSeen)]
+        return [[offset.text if offset else "" for offset in each.offsets] for each in met]
 
     def _each(self, name: str, node: Node) -> None:
         """``for (auto& x : values)``: what is assigned to `x` fills the array."""

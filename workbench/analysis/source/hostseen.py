@@ -141,7 +141,8 @@ class Frame:
 class LaunchSeen:
     """A kernel's launch; `arguments` are amounts, or the memory behind pointers.
 
-    `offsets` are the elements by which each pointer is behind its array's beginning.
+    `offsets` are the elements by which each pointer is behind its array's beginning. `part`: it
+    goes on with the arrays of the launch before it, in a loop.
     """
 
     kernel: str
@@ -152,6 +153,7 @@ class LaunchSeen:
     arguments: list[Known | Memory | None]
     place: str
     offsets: list[Known | None] = field(default_factory=list)
+    part: bool = False
 
 
 @dataclass(slots=True, eq=False)
