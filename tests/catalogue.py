@@ -21,7 +21,7 @@ from babel.messages.mofile import read_mo, write_mo
 from babel.messages.pofile import read_po, write_po
 from jinja2.ext import babel_extract
 
-from tests.told import Templates, name_of, nodes_of
+from tests.told import Nodes, Templates, name_of, nodes_of
 from workbench.engines.emulated.emulation import in_our_words
 from workbench.language import LOCALE, TOLD
 from workbench.units import beside, plural
@@ -128,23 +128,33 @@ def found() -> dict[Marked, list[Place]]:
 
 
 def _of_python() -> Iterator[tuple[Marked, Place]]:
-    files = {
-        path.relative_to(PACKAGE).as_posix(): nodes_of(path.read_text(encoding="utf-8"))
-        for path in sorted(PACKAGE.rglob("*.py"))
-        if path.name != "language.py"
-    }
-    for file, nodes in files.items():
+    for file, nodes in _sources().items():
         for call in calls(each for __, each in nodes):
             if (text := marked(call)) is not None:
                 yield text, Place(file, call.lineno)
         for text in _of_helpers(each for __, each in nodes):
             yield text, Place(file)
-    for template, file, line in Templates(files).all():
+    for template, file, line in packages().all():
         if file.startswith("agents/"):  # programs are answered in English
             continue
         yield f"{TOLD}{template}", Place(file, line)
     for template, file, line in emulators().all():
         yield f"{TOLD}{in_our_words(template)}", Place(file, line)
+
+
+@cache
+def _sources() -> dict[str, Nodes]:
+    return {
+        path.relative_to(PACKAGE).as_posix(): nodes_of(path.read_text(encoding="utf-8"))
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.name != "language.py"
+    }
+
+
+@cache
+def packages() -> Templates:
+    """What the package says that is told later."""
+    return Templates(_sources())
 
 
 @cache

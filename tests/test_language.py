@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests import catalogue
+from tests.told import Templates, nodes_of
 from workbench import cli, language
 from workbench.language import N_, TOLD, _, _filled, current, ngettext, told, use, using
 
@@ -144,6 +145,67 @@ def test_the_compiled_catalogue_says_what_the_parts_say() -> None:
 @pytest.mark.parametrize("name", WHOLE)
 def test_nothing_lacks_its_translation(name: str) -> None:
     none(text for text, said in catalogue.texts(catalogue.part(name)).items() if not said)
+
+
+#: What errors and hints are given that is known elsewhere, or is somebody else's.
+_HANDED_ON = {
+    # The emulator's two faults of one run; a key, whose sentence follows it.
+    *(("ptxemu/run.py", "*one"), ("ptxemu/run.py", "*both.later")),
+    *(("ptxemu/tensormap.py", "key"), ("ptxemu/texture.py", "key")),
+    ("agents/server.py", "f'{tool.name}: {error}'"),
+    # Asked for in the reader's language already.
+    ("analysis/compare.py", "_remedy(old, new)"),
+    (
+        "analysis/compare.py",
+        "_('{names_0} and {names_1} are not comparable: ').format(names_0=names[0], "
+        "names_1=names[1]) + _('; ').join(reasons)",
+    ),
+    (
+        "counters.py",
+        "_('Did you mean {near}?').format(near=', '.join(near)) if near else "
+        "_('`workbench docs counters` lists them all.')",
+    ),
+    # click's words are told where they are shown.
+    *(("cli.py", "error.format_message()"), ("cli.py", "ctx")),
+    ("commands/options.py", "error.format_message()"),
+    *(("commands/tune.py", "param"), ("commands/tune.py", "ctx")),
+    # Another error's words, or a part of them.
+    ("commands/capture.py", "taken.broken.removeprefix('The survey stands alone: ')"),
+    *(("engines/emulated/emulation.py", code) for code in ("message", "f'{words}.'")),
+    ("engines/emulated/emulation.py", "' '.join(hints)"),
+    ("engines/gpu/bench.py", "f'{error.message}. {error.hint}'"),
+    ("ncurep/files.py", "f'{path}: {error}'"),
+    ("study/expressions.py", "f'{self.name}: {error.message}'"),
+    ("study/sources.py", "error.message.replace(str(path), shown, 1)"),
+    ("study/sources.py", "error.message.replace(str(path), name, 1)"),
+    ("study/file.py", "form.format(kind=kind, said=said).removesuffix(': ')"),
+    # A compiler's, a library's, or a version's own.
+    ("compile/build.py", "f\"{place(version, 'flags')}: {match[0].strip()}\""),
+    *(("engines/gpu/bench.py", code) for code in ("str(error)", "str(word)", "' and '.join(what)")),
+}
+
+
+def test_every_error_is_made_of_sentences_that_are_found() -> None:
+    """What no template is found of would stay English, and no test would say so."""
+    found = {*catalogue.emulators().unknown(), *catalogue.packages().unknown()}
+    none(f"no sentence is found, write it where it is given: {each}" for each in found - _HANDED_ON)
+    none(f"no longer there: {each}" for each in _HANDED_ON - found)
+
+
+@pytest.mark.parametrize(
+    ("code", "unknown"),
+    [
+        ("raise UsageError(f'no version {name}', 'Name one.')", []),
+        ("raise UsageError(made(name), 'Name one.')", ["made(name)"]),
+        ("raise UsageError('no such version', hints[name])", ["hints[name]"]),
+        ("raise UsageError(error.message, error.hint)", []),
+        ("raise UsageError('no such version', *HINTS[name])", []),
+    ],
+)
+def test_an_error_of_which_no_sentence_is_found_is_named(code: str, unknown: list[str]) -> None:
+    head = "class UsageError(WorkbenchError): ...\nHINTS = {'v': ('Name one.',)}\ndef f(name):\n  "
+    templates = Templates({"a.py": nodes_of(head + code)})
+    assert [found for _, found in templates.unknown()] == unknown
 
 
 def fields(text: str) -> set[str]:
@@ -310,6 +372,22 @@ def test_json_is_the_same_in_every_language(
         (
             "Use blockIdx.x in the index. Turn the sign of what is stored.",
             "请在下标中使用 blockIdx.x。请把写入的值取相反数。",
+        ),
+        # A colon in code ends no place; the place of a further line does.
+        (
+            "`a ? b : c`: not an expression (invalid syntax)",
+            "`a ? b : c`：不是表达式（invalid syntax）",
+        ),
+        (
+            "a.cu:2: nothing fills `w`, which is __constant__: it holds zeros\n"
+            "a.cu:9: v0 gives a wrong result on n: 1 of 2 elements are NaN",
+            "a.cu:2：没有任何内容填入 __constant__ 变量 `w`：其值全为零\n"
+            "a.cu:9：v0 在 n 上结果错误：2 个元素中有 1 个是 NaN",
+        ),
+        # The worker's words, in the sentence of its failure.
+        (
+            "v1 crashed on n7 while running scale of v1: it read or wrote outside its arrays",
+            "v1 在 n7 上崩溃（正在运行 v1 的 scale 时）：它读写了数组之外的位置",
         ),
         ("", ""),
     ],

@@ -32,7 +32,16 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
     "Blame": (1, 2, "words", "hint"),
     "Equipment": (0, 2, 3, 4, "what", "detail", "remedy", "without"),
     "EquipmentFacts": ("what", "detail", "remedy", "without"),
+    # What makes an error of a place and these.
+    "error": (0, 1, "what", "hint"),
+    "fail": (1, 2, "what", "hint"),
+    "_NoValueError": (0, 1),
+    # The worker's, which become an error.
+    "WorkerError": (1, "during"),
+    "Failure": ("message", "during"),
 }
+#: Of these what makes an error, or a part of one.
+_LIKE_ERRORS = ("error", "fail", "_NoValueError", "WorkerError", "Suspect", "Blame")
 #: What an error takes.
 _ERROR = (0, 1, "message", "hint")
 #: Variants of one text, at most: what depends on more conditions is left as it is.
@@ -43,6 +52,9 @@ _CHOICES = 6
 _LETTERS = 5
 #: Functions that are looked into from a text, one within the other.
 _DEPTH = 3
+
+#: What is no sentence: code that a hint shows.
+_CODE = re.compile(r"#include|^\S+ = |^\[\w+\] and \w+ = |^<!--")
 
 #: A piece of a text, or the expression of a field.
 _Piece = str | ast.expr
@@ -88,6 +100,9 @@ class Templates:
         self._files = files
         self._functions: dict[str, list[ast.FunctionDef]] = defaultdict(list)
         self._constants: dict[str, set[str]] = defaultdict(set)
+        #: Tables of a module: what they hold.
+        self._tables: dict[str, list[ast.expr]] = defaultdict(list)
+        self._tuples: dict[str, list[ast.Tuple]] = defaultdict(list)
         self._callers: dict[str, list[tuple[ast.FunctionDef | None, ast.Call]]] = defaultdict(list)
         #: What a function assigns to a name; to none: what it returns.
         self._values: dict[tuple[ast.FunctionDef, str], list[ast.expr]] = defaultdict(list)
@@ -111,13 +126,36 @@ class Templates:
                 ) if function is None and name.isupper():
                     self._constants[name].add(text)
                 case (
+                    ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict(values=held))
+                    | ast.AnnAssign(target=ast.Name(id=name), value=ast.Dict(values=held))
+                ) if function is None and name.isupper():
+                    self._tables[name] += held
+                case (
+                    ast.Assign(targets=[ast.Name(id=name)], value=ast.Tuple() as value)
+                    | ast.AnnAssign(target=ast.Name(id=name), value=ast.Tuple() as value)
+                ) if function is None and name.isupper():
+                    self._tuples[name].append(value)
+                case (
                     ast.Assign(targets=[ast.Attribute(attr=name)], value=value)
                     | ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant() as value)
                 ) if function is None or isinstance(node.targets[0], ast.Attribute):
                     self._attributes[name].append((value, function))
+                case ast.Assign(targets=[ast.Tuple(elts=names)], value=value) if (
+                    function is not None
+                ):
+                    for place, each in enumerate(names):
+                        if isinstance(each, ast.Name):
+                            part = ast.Subscript(value, ast.Constant(place))
+                            self._values[function, each.id].append(part)
+                case ast.For(target=ast.Tuple(elts=names), iter=ast.Name() as row):
+                    for place, each in enumerate(names):
+                        if isinstance(each, ast.Name) and function is not None:
+                            part = ast.Subscript(ast.Starred(row), ast.Constant(place))
+                            self._values[function, each.id].append(part)
                 case (
                     ast.Assign(targets=[ast.Name(id=name)], value=value)
                     | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+                    | ast.NamedExpr(target=ast.Name(id=name), value=value)
                 ) if function is not None:
                     self._values[function, name].append(value)
                     if isinstance(value, ast.List):
@@ -134,26 +172,50 @@ class Templates:
         errors = {"WorkbenchError", "EmulatorError"}
         for _again in range(3):
             errors |= {name for name, parents in bases.items() if errors & {*parents}}
+        self._errors = errors | {*_LIKE_ERRORS}
         self._calls = _CALLS | dict.fromkeys(errors, _ERROR)
 
     def all(self) -> Iterator[tuple[str, str, int]]:
         """Each template, its file and line."""
+        for file, function, call in self._said():
+            if name_of(call) == "template":
+                yield str(ast.literal_eval(call.args[0])), file, call.lineno
+            for argument in self._given(call):
+                for template in self._templates(argument, function, _DEPTH):
+                    yield template, file, call.lineno
+
+    def unknown(self) -> Iterator[tuple[str, str]]:
+        """What errors and hints are given of which no sentence is found: the file, the code."""
+        for file, function, call in self._said():
+            for argument in self._given(call) if name_of(call) in self._errors else ():
+                found = any(True for _ in self._templates(argument, function, _DEPTH))
+                match argument:
+                    case ast.Constant() | ast.Attribute(attr="message" | "hint" | "words"):
+                        continue
+                    case ast.Call() if name_of(argument) in ("_", "template"):
+                        continue
+                    case ast.Call(func=ast.Attribute(value=ast.Call() as inner)) if name_of(
+                        inner
+                    ) in ("_", "template"):
+                        continue
+                if not found:
+                    yield file, ast.unparse(argument)
+
+    def _said(self) -> Iterator[tuple[str, ast.FunctionDef | None, ast.Call]]:
         for file, nodes in self._files.items():
             for function, call in nodes:
-                if not isinstance(call, ast.Call):
-                    continue
-                if name_of(call) == "template":
-                    yield str(ast.literal_eval(call.args[0])), file, call.lineno
-                places = self._calls.get(name_of(call), ())
-                given: list[ast.expr] = [
-                    call.args[place]
-                    for place in places
-                    if isinstance(place, int) and place < len(call.args)
-                ]
-                given += [each.value for each in call.keywords if each.arg in places]
-                for argument in given:
-                    for template in self._templates(argument, function, _DEPTH):
-                        yield template, file, call.lineno
+                if isinstance(call, ast.Call):
+                    yield file, function, call
+
+    def _given(self, call: ast.Call) -> list[ast.expr]:
+        """The sentences that a call is given."""
+        places = self._calls.get(name_of(call), ())
+        by_place = [
+            call.args[place]
+            for place in places
+            if isinstance(place, int) and place < len(call.args)
+        ]
+        return by_place + [each.value for each in call.keywords if each.arg in places]
 
     def _templates(
         self, node: ast.expr, function: ast.FunctionDef | None, depth: int
@@ -195,19 +257,44 @@ class Templates:
                 ]
             case ast.BoolOp(op=ast.Or(), values=values):
                 return [each for one in values for each in self._variants(one, function, depth)]
-            case ast.Name(id=name) | ast.Attribute(attr=name) if (
-                len(self._constants.get(name, ())) == 1
-            ):
-                return [[next(iter(self._constants[name]))]]
+            case ast.Name(id=name) | ast.Attribute(attr=name) if name in self._constants:
+                return [[text] for text in sorted(self._constants[name])]
             case ast.Name(id=name) if function is not None and depth:
                 found = self._assigned(name, function, depth - 1)
                 return found or self._passed(name, function, depth - 1) or [[node]]
             case ast.Call(
                 func=ast.Attribute(value=ast.Constant(value=str(between)), attr="join"),
-                args=[ast.Name(id=name)],
-            ) if "\n" in between and function is not None and depth:
-                parts = self._parts[function, name]
+                args=[ast.Name() | ast.Tuple() as joined],
+            ) if ("\n" in between or between == " ") and function is not None and depth:
+                names = self._parts[function, getattr(joined, "id", "")]
+                parts = joined.elts if isinstance(joined, ast.Tuple) else names
                 return [each for one in parts for each in self._variants(one, function, depth)]
+            case ast.Subscript() | ast.Call(func=ast.Attribute(attr="get")):
+                held = [*self._held(node, function, _DEPTH)]
+                found = [each for one in held for each in self._variants(*one, depth)]
+                return [each for each in found if each != [""]] or [[node]]
+            case ast.Call(func=ast.Attribute(value=value, attr="rstrip" | "removesuffix")):
+                texts = self._variants(value, function, depth)
+                return [_bare(each) for each in texts]
+            case ast.Call(
+                func=ast.Attribute(value=value, attr="replace"),
+                args=[ast.Constant(value=str(old)), ast.Constant(value=str(new))],
+            ):
+                texts = self._variants(value, function, depth)
+                return [
+                    [e.replace(old, new) if isinstance(e, str) else e for e in each]
+                    for each in texts
+                ]
+            case ast.Starred(value=value):
+                held = [*self._held(value, function, _DEPTH)]
+                tuples = [(one.elts, at) for one, at in held if isinstance(one, ast.Tuple)]
+                each_of = [(each, at) for elements, at in tuples for each in elements]
+                return [v for each in each_of for v in self._variants(*each, depth)] or [[node]]
+            case ast.Call(func=ast.Attribute(value=value, attr="format" | "format_map")) if depth:
+                texts = self._variants(value, function, depth)
+                return [
+                    _parsed(one) for one, *more in texts if not more and isinstance(one, str)
+                ] or [[node]]
             case ast.Call() if depth and name_of(node) not in self._calls:
                 return [*self._returned(name_of(node), depth - 1), [node]]
             case ast.Attribute(attr=name) if depth:
@@ -223,7 +310,7 @@ class Templates:
             return self._variants(node, function, depth)
         value = node.value
         name = getattr(value, "id", "") or getattr(value, "attr", "")
-        constant = len(self._constants.get(name, ())) == 1
+        constant = name in self._constants
         if isinstance(value, ast.IfExp) or constant:
             return self._variants(value, function, 0)
         if isinstance(value, ast.Name | ast.Call | ast.Attribute) and depth:
@@ -236,6 +323,47 @@ class Templates:
                 return found
         return [[value]]
 
+    def _held(
+        self, node: ast.expr, function: ast.FunctionDef | None, depth: int
+    ) -> Iterator[tuple[ast.expr, ast.FunctionDef | None]]:
+        """What may be meant by a place in a table or in a tuple, and where it is written."""
+        match node if depth else None:
+            case ast.Subscript(value=value, slice=ast.Constant(value=int(place))):
+                for each, within in self._held(value, function, depth - 1):
+                    if isinstance(each, ast.Tuple) and place < len(each.elts):
+                        yield each.elts[place], within
+            case (
+                ast.Subscript(value=ast.Name(id=name))
+                | ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="get"))
+            ) if name in self._tables:
+                for each in self._tables[name]:
+                    # `dict.fromkeys` says one thing of several keys.
+                    one = each.args[1] if isinstance(each, ast.Call) and each.args[1:] else each
+                    yield from ([(one, None)] if one is each else self._held(one, None, depth - 1))
+                for other in node.args[1:] if isinstance(node, ast.Call) else ():
+                    yield from self._held(other, function, depth - 1)
+            case ast.Starred(value=ast.Name(id=name)):
+                rows = self._tuples.get(name, ())
+                yield from ((each, None) for row in rows for each in row.elts)
+            case ast.IfExp(body=body, orelse=other):
+                yield from (
+                    *self._held(body, function, depth - 1),
+                    *self._held(other, function, depth - 1),
+                )
+            case ast.Tuple():
+                yield node, function
+            case ast.Name(id=name) if name in self._tuples:
+                yield from ((each, None) for each in self._tuples[name])
+            case ast.Name(id=name) if function is not None:
+                for value in self._values[function, name]:
+                    if value is not node and not isinstance(value, ast.Name):
+                        yield from self._held(value, function, depth - 1)
+            case ast.Call() as call:
+                for made in self._functions.get(name_of(call), ()):
+                    for value in self._values[made, ""]:
+                        if isinstance(value, ast.Tuple):
+                            yield value, made
+
     def _product(self, parts: list[list[list[_Piece]]], node: ast.expr) -> list[list[_Piece]]:
         found = [
             list(itertools.chain(*pieces))
@@ -244,8 +372,13 @@ class Templates:
         return found if len(found) <= _MOST else [[node]]
 
     def _assigned(self, name: str, function: ast.FunctionDef, depth: int) -> list[list[_Piece]]:
-        values = self._values[function, name]
-        return [each for value in values for each in self._variants(value, function, depth)]
+        # Of a tuple that nobody finds, the place in it says nothing.
+        return [
+            each
+            for value in self._values[function, name]
+            for each in self._variants(value, function, depth)
+            if each != [value] or hasattr(value, "lineno")
+        ]
 
     def _passed(self, name: str, function: ast.FunctionDef, depth: int) -> list[list[_Piece]]:
         """What callers give for a parameter."""
@@ -271,6 +404,20 @@ class Templates:
         ]
 
 
+def _parsed(form: str) -> list[_Piece]:
+    """The pieces of a text that is a template already."""
+    pieces: list[_Piece] = []
+    for literal, name, *__ in Formatter().parse(form):
+        pieces += [literal, *([ast.Attribute(ast.Name("words"), name)] if name else [])]
+    return pieces
+
+
+def _bare(pieces: list[_Piece]) -> list[_Piece]:
+    """The pieces without the blanks at their end."""
+    *others, last = [each for each in pieces if each != ""] or [""]
+    return [*others, last.rstrip() if isinstance(last, str) else last]
+
+
 def _template(pieces: list[_Piece]) -> str:
     """The pieces as a template with named fields, in each of its lines."""
     text, used = "", set[str]()
@@ -286,7 +433,7 @@ def _template(pieces: list[_Piece]) -> str:
         )
         used.add(name)
         text += f"{{{name}}}"
-    return "" if "#include" in text else text
+    return "" if _CODE.search(text) else text
 
 
 def _own(template: str) -> bool:

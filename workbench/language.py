@@ -165,18 +165,29 @@ def _told(text: str, lang: str, depth: int, left: list[int]) -> str:
         return "\n".join((_told(first, lang, depth, left), *others))
     if (said := _sentences(text, lang, depth, left)) is not None:
         return said
-    place, end, what = text.partition(": ")
+    place, what = _placed(text)
     if (rest := _told(what, lang, depth - 1, left)) != what:
         return f"{place}：{rest}"
     return _filled_in(text, lang, depth, left, strict=False) or text
 
 
 def _further(line: str, lang: str, depth: int, left: list[int]) -> str:
-    """A line behind the first one, which keeps its indent; it may be a compiler's."""
+    """A line behind the first one, which keeps its indent and place; it may be a compiler's."""
     bare = line.lstrip(" ")
     theirs = not bare or re.match(r"\S+\(\d+\): ", bare)
     said = None if theirs else _sentences(bare, lang, depth, left)
+    if said is None and (at := re.match(r"(\S+:\d+): ", bare)):
+        what = _sentences(bare[at.end() :], lang, depth, left)
+        said = what and f"{at[1]}：{what}"
     return line if said is None else line[: len(line) - len(bare)] + said
+
+
+def _placed(text: str) -> tuple[str, str]:
+    """What stands before a colon, and what behind it; a colon in code is none."""
+    at = text.find(": ")
+    while at >= 0 and text.count("`", 0, at) % 2:
+        at = text.find(": ", at + 1)
+    return (text[:at], text[at + 2 :]) if at >= 0 else (text, "")
 
 
 def _sentences(text: str, lang: str, depth: int, left: list[int]) -> str | None:

@@ -610,10 +610,11 @@ def trap(instr: Instr, ctx: Context) -> Run:
     def run(R: Registers, M: Mask) -> None:
         lanes = ctx.rt.lanes
         row, thread = first_lane(lanes, lanes.full(M))
+        where, lane = ctx.where(instr), who(lanes, row, thread)
         what, hint = _TRAPS.get(instr.parts[-1], _TRAPS["trap"])
         if slots:
-            what = f"assertion `{_assertion(R, M)}` failed"
-        raise Fault(f"{ctx.where(instr)}: {what} in {who(lanes, row, thread)}", hint)
+            raise Fault(f"{where}: assertion `{_assertion(R, M)}` failed in {lane}", hint)
+        raise Fault(f"{where}: {what} in {lane}", hint)
 
     def _assertion(R: Registers, M: Mask) -> str:
         """Print what CUDA prints of every thread; the condition of the first."""

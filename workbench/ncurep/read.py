@@ -99,10 +99,11 @@ def select_launch(profile: Profile, number: int, *, of: str = "") -> Profile:
         for place, launch in enumerate(launches[:_SHOWN], 1)
     ]
     more = f" and {len(launches) - _SHOWN} more" if len(launches) > _SHOWN else ""
-    what = "There is one launch" if len(launches) == 1 else f"There are {len(launches)} launches"
+    listed = f"{', '.join(there)}{more}"
+    many = f"There are {len(launches)} launches: {listed}."
     raise UsageError(
         f"no launch {number}{f' of {of!r}' if of else ''}",
-        f"{what}: {', '.join(there)}{more}.",
+        f"There is one launch: {listed}." if len(launches) == 1 else many,
     )
 
 

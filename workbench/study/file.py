@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from ptxemu import ELEMENT_BYTES
 from workbench.disk.limits import ARRAY
 from workbench.errors import UsageError, WorkbenchError, did_you_mean, nearest
+from workbench.language import template
 from workbench.model import Problem, Record
 from workbench.study.expressions import FUNCTIONS
 from workbench.study.sources import read_source
@@ -104,19 +105,19 @@ class StudyFile:
             with contextlib.redirect_stdout(sys.stderr):
                 exec(code, self._names)
         except (Exception, SystemExit) as error:
-            raise self._raised(error, "while it was loaded") from error
+            raise self._raised(error, template("{kind} while it was loaded: {said}")) from error
 
     def error(self, what: str, hint: str = _DOCS, line: int = 1) -> UsageError:
         """The UsageError for something wrong in the file."""
         return UsageError(f"{self.shown}:{line}: {what}", hint)
 
-    def _raised(self, error: BaseException, when: str) -> UsageError:
+    def _raised(self, error: BaseException, form: str) -> UsageError:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == str(self.path)]
         line = (lines[-1] if lines else None) or 1
-        kind, colon, said = _words(error).partition(":")
+        kind, _, said = _words(error).partition(": ")
         return self.error(
-            f"{kind} {when}{colon}{said}",
+            form.format(kind=kind, said=said).removesuffix(": "),
             "The file is plain Python; correct that line.",
             line,
         )
@@ -134,7 +135,9 @@ class StudyFile:
         except WorkbenchError:
             raise  # what a lifted study reads is missing, or damaged
         except (Exception, SystemExit) as error:
-            raise self._raised(error, f"in {function}()") from error
+            raise self._raised(
+                error, template("{kind} in {function}(): {said}").replace("{function}", function)
+            ) from error
 
     def _required(self, name: str) -> Any:
         if name not in self._names:

@@ -94,7 +94,7 @@ def read_launch(
         stages = table.num_stages or 3
     for name, value in (("grid", table.grid), ("block", block)):
         if not value:
-            keys.fail(f"{key}.{name}", f"`{name}` is missing in [[launch]]", f"Add {name} = [256].")
+            keys.missing(f"{key}.{name}", "[256]")
     args = _arguments(keys, f"{key}.args", table, triton)
     plain = [text for text in args if isinstance(text, str)]
     for text in table.divisible_by_16:

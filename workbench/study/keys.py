@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NoReturn
 import msgspec
 
 from workbench.errors import UsageError, did_you_mean
+from workbench.language import template
 
 # --- on which line each key stands; tomllib does not say ----------------------------------------
 #
@@ -220,34 +221,34 @@ TENSOR_MAP_SIZES = tuple(
     for each in TensorMapTable.__struct_fields__
     if each not in ("name", "buffer", "dtype", "fill")
 )
-_SIZES = ("must hold integers or expressions, not {value!r}", "{key} = {example}")
+_SIZES = ("`{key}` must hold integers or expressions, not {value!r}", "{key} = {example}")
 _EXAMPLE = '["cdiv(N, 64)", 1], in strings what is no plain number'
-_TABLES = ("must be a list of tables", "[[{key}]], with two brackets")
+_TABLES = ("`{key}` must be a list of tables", "[[{key}]], with two brackets")
 #: Key -> what it must be, and what to write; of all others a string.
 _FORMS = {
     **dict.fromkeys(
         ("baseline", "cooperative", "arch_specific", "restores", "normalized"),
-        ("must be true or false, not {value!r}", "{key} = true"),
+        ("`{key}` must be true or false, not {value!r}", "{key} = true"),
     ),
-    "divisible_by_16": ("must be a list of strings, not {value!r}", '{key} = ["N"]'),
-    "flags": ("must be a list of strings, not {value!r}", '{key} = ["…"]'),
-    "defines": ("must be a table", "[defines] and TILE = 32"),
-    "tune": ("must be a table", "[tune] and TILE = [16, 32]"),
-    "num_warps": ("must be 1, 2, 4, 8, 16 or 32, not {value!r}", "{key} = 4"),
-    "num_stages": ("must be an integer from 1 to 16, not {value!r}", "{key} = 3"),
-    "tolerance": ("must be 0 or a number below 1, not {value!r}", "{key} = 1e-3"),
-    "value": ("must hold strings or numbers, not {value!r}", "{key} = {example}"),
+    "divisible_by_16": ("`{key}` must be a list of strings, not {value!r}", '{key} = ["N"]'),
+    "flags": ("`{key}` must be a list of strings, not {value!r}", '{key} = ["…"]'),
+    "defines": ("`{key}` must be a table", "[defines] and TILE = 32"),
+    "tune": ("`{key}` must be a table", "[tune] and TILE = [16, 32]"),
+    "num_warps": ("`{key}` must be 1, 2, 4, 8, 16 or 32, not {value!r}", "{key} = 4"),
+    "num_stages": ("`{key}` must be an integer from 1 to 16, not {value!r}", "{key} = 3"),
+    "tolerance": ("`{key}` must be 0 or a number below 1, not {value!r}", "{key} = 1e-3"),
+    "value": ("`{key}` must hold strings or numbers, not {value!r}", "{key} = {example}"),
     "args": (
-        "must hold strings, numbers or lists of them, not {value!r}",
+        "`{key}` must hold strings, numbers or lists of them, not {value!r}",
         'args = ["x", "cdiv(N, 64)", 0.5], and a list in it for a struct',
     ),
     **dict.fromkeys(("grid", "block", "cluster", "dynamic_shared", "shape"), _SIZES),
-    "when": ("must be an expression, not {value!r}", '{key} = "N > 512"'),
-    "address": ("must be a string or a list of them, not {value!r}", '{key} = "clamp"'),
+    "when": ("`{key}` must be an expression, not {value!r}", '{key} = "N > 512"'),
+    "address": ("`{key}` must be a string or a list of them, not {value!r}", '{key} = "clamp"'),
     **dict.fromkeys((*TENSOR_MAP_SIZES, *TEXTURE_SIZES), _SIZES),
     **dict.fromkeys(("launch", "scratch", "fill", "tensor_map", "texture", "expect"), _TABLES),
 }
-_STRING = ("must be a string, not {value!r}", '{key} = "…"')
+_STRING = ("`{key}` must be a string, not {value!r}", '{key} = "…"')
 #: msgspec's messages: what is wrong, and the path to it, `$.launch[0].grid[1]`.
 _MESSAGE = re.compile(r"(.*?)(?: - at `\$\.?([\w.\[\]]+)`)?\Z", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`\Z", re.DOTALL)
@@ -329,7 +330,7 @@ class Keys:
             value = value[int(index)] if index else value[name]
         self.fail(
             path,
-            f"`{key}` {must.format(value=value)}",
+            must.format(key=key, value=value),
             f"Write {write.format(key=key, example=_EXAMPLE)}.",
         )
 
@@ -341,13 +342,16 @@ class Keys:
             did_you_mean(key, TABLES[name].__struct_fields__, "keys"),
         )
 
+    def missing(self, key: str, example: str) -> NoReturn:
+        """Raise the UsageError for a key that is not there, with a value that it may have."""
+        table, _, name = key.rpartition(".")
+        inside = f" in [[{table.partition('[')[0]}]]" if table else ""
+        hint = template("Add {name} = {example}.").format(name=name, example=example)
+        self.fail(key, f"`{name}` is missing{inside}", hint)
+
     def required(self, key: str, value: str) -> str:
         """The string, stripped; it must not be blank."""
-        if not (value := value.strip()):
-            table, _, name = key.rpartition(".")
-            inside = f" in [[{table.partition('[')[0]}]]" if table else ""
-            self.fail(key, f"`{name}` is missing{inside}", f'Add {name} = "…".')
-        return value
+        return value.strip() or self.missing(key, '"…"')
 
     def texts(
         self, key: str, value: Scalar | tuple[Scalar, ...], most: int | None = 3

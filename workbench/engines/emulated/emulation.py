@@ -78,6 +78,8 @@ _WORDS = (
     *(template("copies to"), template("copies from"), template("read"), template("written")),
     *(template("global"), template("shared"), template("local")),
     *(template("{count} elements"), template("{name} ({size} bytes)"), template("1 byte")),
+    *(template("{width} bytes at {place}"), template(", {less} more by less")),
+    template("{what} needs more memory than the {memory} that {who} may take"),
     *(template("threads of several blocks"), template("several threads of block {block}")),
 )
 #: How the emulator's hints name what has an option or a page of ours.

@@ -38,6 +38,7 @@ from workbench.engines.host.buffers import (
 )
 from workbench.engines.host.job import BufferSpec, Check, Executable, Job
 from workbench.errors import DataError, UsageError, WorkbenchError
+from workbench.language import template
 from workbench.model import Number, Problem
 from workbench.project import require_project
 from workbench.study.folder import Study, load_study
@@ -248,7 +249,7 @@ class CudaVersion:
             driver, module = self._extended
             return driver.extended_kernel(module, launch, int(self._session.stream.handle), cells)
         except DriverError as error:
-            what = ["a cooperative launch"] if launch.cooperative else []
+            what = [template("a cooperative launch")] if launch.cooperative else []
             if launch.cluster is not None:
                 what.append("a launch in clusters of {}×{}×{} blocks".format(*launch.cluster))
             raise WorkerError(

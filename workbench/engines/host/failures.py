@@ -73,24 +73,24 @@ _WORDS: dict[str, tuple[type[WorkbenchError], str, str]] = {
     ),
     "crash": (
         KernelError,
-        "{version} crashed on {problem}{during}: {message}{said}",
+        "{version} crashed on {problem} while {during}: {message} ({code})",
         "Find the line: `{again} --sanitize`.",
     ),
     "launch-failed": (
         KernelError,
-        "{version} could not be launched on {problem}{during}: {message}{said}",
+        "{version} could not be launched on {problem} while {during}: {message} ({code})",
         "Check grid, block, dynamic_shared and the registers (`workbench show "
         "{study}/{version}`) against the chip's limits.",
     ),
     "not-loadable": (
         KernelError,
-        "{version} could not be loaded{during}: {message}{said}",
+        "{version} could not be loaded while {during}: {message} ({code})",
         "Kernels must be named as in [[launch]]; the build must be for this chip (--arch).",
     ),
     "bad-version": (KernelError, "{message}", "Correct {path}."),
     "unsupported": (
         MissingError,
-        "{version} needs what is not supported here: {message}{said}",
+        "{version} needs what is not supported here: {message} ({code})",
         "It needs another chip or a newer driver.",
     ),
     "bad-data": (DataError, "{message}", "{code}"),
@@ -102,18 +102,18 @@ _WORDS: dict[str, tuple[type[WorkbenchError], str, str]] = {
     ),
     "out-of-memory": (
         MissingError,
-        "too little memory for {version} on {problem}{during}: {message}{said}",
+        "too little memory for {version} on {problem} while {during}: {message} ({code})",
         "Choose a smaller problem with --problem, or end other programs on the GPU.",
     ),
     "no-device": (
         MissingError,
-        "the worker finds no GPU: {message}{said}",
+        "the worker finds no GPU: {message} ({code})",
         f"Check nvidia-smi and CUDA_VISIBLE_DEVICES. {presence.WITHOUT_GPU}",
     ),
     "no-pycuda": (MissingError, "{message}", f"{presence.INSTALL_PYCUDA}. {presence.WITHOUT_GPU}"),
     "internal": (
         KernelError,
-        "{version} on {problem} failed{during}: {message}{said}",
+        "{version} on {problem} failed while {during}: {message} ({code})",
         "The cause is not one that workbench knows; --debug shows more.",
     ),
 }
@@ -131,12 +131,13 @@ def failure_error(job: Job, failure: Failure, check: Check | None = None) -> Wor
         "path": job.executable.path,
         "message": failure.message,
         "code": failure.code,
-        "said": f" ({failure.code})" if failure.code else "",
-        "during": f" while {failure.during}" if failure.during else "",
+        "during": failure.during,
         "check": describe_check(check) if check else "",
         "again": f"workbench verify {job.study}/{version} --problem {problem} --seed {job.seed}",
     }
-    return error(message.format_map(words), hint.format_map(words))
+    coded = message if failure.code else message.replace(" ({code})", "")
+    form = coded if failure.during else coded.replace(" while {during}", "")
+    return error(form.format_map(words), hint.format_map(words))
 
 
 def describe_check(check: Check) -> str:
