@@ -17,8 +17,8 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from workbench.analysis.gates import Rules
-from workbench.analysis.regression import Status, judge_run, slowdown, verdict
-from workbench.analysis.timing import median_interval
+from workbench.analysis.times.regression import Status, judge_run, slowdown, verdict
+from workbench.analysis.times.timing import median_interval
 from workbench.model import Estimate
 from workbench.store.baselines import DISTURBED
 from workbench.units import signed

@@ -26,7 +26,7 @@ from unittest import mock
 
 import numpy as np
 
-from workbench.analysis.timing import paired_ratio
+from workbench.analysis.times.timing import paired_ratio
 from workbench.engines import RunOptions, Subject, silent
 from workbench.engines.choice import choose
 from workbench.engines.emulated.emulation import built_of

@@ -30,7 +30,7 @@ import msgspec
 from msgspec.structs import replace
 
 from benchmarks.tuning.__main__ import GOAL_SECONDS, GOAL_SLOWER, TARGETS, Case, case_of, exhaustive
-from workbench.analysis.timing import median_interval
+from workbench.analysis.times.timing import median_interval
 from workbench.engines import RunOptions, Subject
 from workbench.engines.gpu.race import DRIFT
 from workbench.engines.host.crew import Ending

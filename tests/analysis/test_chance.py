@@ -14,7 +14,7 @@ from workbench.analysis.aggregate import combine
 from workbench.analysis.compare import Comparison, Delta, compare, doubt, possible
 from workbench.analysis.expectations import Judgement, judge
 from workbench.analysis.gates import Gate, Rules, check_step
-from workbench.analysis.noise import chances, lines_by_timing, metric_chance
+from workbench.analysis.times.noise import chances, lines_by_timing, metric_chance
 from workbench.model import ByTiming, Metric, Number, Profile
 from workbench.specs import Expectation
 

@@ -21,9 +21,9 @@ from tests.factories import (
 )
 from workbench.analysis.aggregate import Combined, combine, kernel_seconds, pair_launches
 from workbench.analysis.compare import Comparison, compare
-from workbench.analysis.noise import noise_of
 from workbench.analysis.opinion import misread_words
-from workbench.analysis.timing import TimeChange, time_change
+from workbench.analysis.times.noise import noise_of
+from workbench.analysis.times.timing import TimeChange, time_change
 from workbench.counters import Counter, Missing, Reading, catalog, read
 from workbench.errors import InconclusiveError
 from workbench.model import (

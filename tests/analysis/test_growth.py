@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.factories import make_timing
-from workbench.analysis.growth import FLOOR_S, TIME, WORK, flat_times, warnings, work_growth
+from workbench.analysis.times.growth import FLOOR_S, TIME, WORK, flat_times, warnings, work_growth
 from workbench.model import Notice, Timing
 
 SIZES = (32, 64, 128, 256, 512, 1024, 2048, 4096)

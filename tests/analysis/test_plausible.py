@@ -11,9 +11,9 @@ import workbench as wb
 from tests.factories import H200, make_profile, make_timing, with_metrics
 from workbench.analysis.compare import compare, remarks
 from workbench.analysis.gates import Rules, check_step, overall
-from workbench.analysis.noise import left_noise
 from workbench.analysis.plausible import implausible, implausible_time
 from workbench.analysis.story import Step, telling
+from workbench.analysis.times.noise import left_noise
 from workbench.counters import IMPLAUSIBLE, catalog
 from workbench.frames import counters
 from workbench.model import Profile, Spread

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from tests.factories import H200, make_launch, make_metrics, make_profile
 from workbench.analysis.gates import Rules
-from workbench.analysis.noise import student
 from workbench.analysis.programs.counterparts import pair_works
 from workbench.analysis.programs.gates import check_programs
 from workbench.analysis.programs.program import (
@@ -17,6 +16,7 @@ from workbench.analysis.programs.program import (
     kernel_steps,
     total,
 )
+from workbench.analysis.times.noise import student
 from workbench.capture.records import ProgramCapture, Survey
 from workbench.capture.trace import Trace, TracedLaunch, survey_of
 from workbench.errors import InconclusiveError

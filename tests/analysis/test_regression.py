@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.analysis.regression import (
+from workbench.analysis.times.regression import (
     _T,
     CONFIDENCE,
     LEAST_PAIRS,

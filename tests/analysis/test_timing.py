@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.analysis.timing import (
+from workbench.analysis.times.timing import (
     drifted,
     interval_rank,
     median_interval,

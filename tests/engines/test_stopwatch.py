@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.analysis.timing import median_interval, relative_width
+from workbench.analysis.times.timing import median_interval, relative_width
 from workbench.engines.gpu import stopwatch
 from workbench.engines.gpu.device import DeviceArray, DeviceContext
 from workbench.engines.gpu.stopwatch import (

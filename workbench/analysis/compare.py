@@ -36,7 +36,10 @@ from workbench.analysis.launches import (
     side_by_side,
     speaking,
 )
-from workbench.analysis.noise import (
+from workbench.analysis.opinion import conflicts_told, misread_sides, misread_words
+from workbench.analysis.plausible import implausible, implausible_time, most_on
+from workbench.analysis.sameness import both_for_debugging
+from workbench.analysis.times.noise import (
     Chance,
     Chances,
     CountedSide,
@@ -45,10 +48,7 @@ from workbench.analysis.noise import (
     noise_of,
     of_both,
 )
-from workbench.analysis.opinion import conflicts_told, misread_sides, misread_words
-from workbench.analysis.plausible import implausible, implausible_time, most_on
-from workbench.analysis.sameness import both_for_debugging
-from workbench.analysis.timing import Speed, TimeChange, time_change
+from workbench.analysis.times.timing import Speed, TimeChange, time_change
 from workbench.counters import DERIVED, IMPLAUSIBLE, Counter, Missing, bound_broken, catalog
 from workbench.errors import InconclusiveError
 from workbench.gpus import Chip, chip_for

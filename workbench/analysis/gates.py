@@ -11,7 +11,7 @@ gated in its place, but for those whose change was predicted. Instructions are t
 Settings, in ``[tool.workbench.check]``:
 
 ``max_regression = "2%"``       slower by this much than the parent is allowed
-``resolution = "2%"``           what a pass excludes beyond that (`analysis.regression`)
+``resolution = "2%"``           what a pass excludes beyond that (`analysis.times.regression`)
 ``baseline_runs = 20``          runs that a rolling baseline keeps (docs/how-to/ci.md)
 ``require_expectations = true`` every version with a parent must predict something
 ``counters = { id = "5%" }``    further counters that must not get worse by more
@@ -39,8 +39,8 @@ from workbench.analysis.expectations import (
     observed_change,
     of_machine,
 )
-from workbench.analysis.noise import Chances
-from workbench.analysis.regression import (
+from workbench.analysis.times.noise import Chances
+from workbench.analysis.times.regression import (
     MAX_RUNS,
     MIN_RUNS,
     RESOLUTION,

@@ -26,7 +26,7 @@ from workbench.analysis.aggregate import (
     weights_of,
 )
 from workbench.analysis.naming import distinctions, titles
-from workbench.analysis.noise import left_noise
+from workbench.analysis.times.noise import left_noise
 from workbench.counters import Counter, Missing, Reading, catalog, read, spread
 from workbench.language import N_, _, ngettext
 from workbench.model import (

@@ -181,7 +181,9 @@ class Rung:
         """Speed relative to the baseline: as measured side by side, else from two runs."""
         baseline = self.ladder.baseline
         if self.timing:
-            from workbench.analysis.timing import speed_beside  # planning pages reads no speed
+            from workbench.analysis.times.timing import (
+                speed_beside,  # planning pages reads no speed
+            )
 
             return speed_beside(self.timing, baseline.timing if baseline else None)
         if baseline is None:

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from workbench.analysis.compare import Comparison, compare
-from workbench.analysis.regression import LEAST_PAIRS, RESOLUTION, Turns, slowdown
+from workbench.analysis.times.regression import LEAST_PAIRS, RESOLUTION, Turns, slowdown
 from workbench.engines import Engine, ProfileOptions, Subject
 from workbench.engines.host.job import Result, TimeOptions
 from workbench.engines.ncu.engine import GpuEngine

@@ -27,7 +27,7 @@ from workbench.analysis.gates import (
     unchanged,
 )
 from workbench.analysis.programs.gates import check_programs
-from workbench.analysis.regression import Turns
+from workbench.analysis.times.regression import Turns
 from workbench.capture.revisions import commit_of, repository, worktree
 from workbench.capture.shelf import FOLDER
 from workbench.engines import RunOptions, fresh_seed

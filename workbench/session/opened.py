@@ -19,7 +19,7 @@ from workbench.analysis.beside import Beside, beside
 from workbench.analysis.limits.limit import limit_of
 from workbench.analysis.source.files import compare_sources, read
 from workbench.analysis.source.lines import scan
-from workbench.analysis.timing import time_change
+from workbench.analysis.times.timing import time_change
 from workbench.analysis.wording import limit_stop, title_of
 from workbench.errors import UsageError, WorkbenchError
 from workbench.language import _

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import Step, Story, explain
-from workbench.analysis.timing import TimeChange
+from workbench.analysis.times.timing import TimeChange
 from workbench.session.targets import Target
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ Layout below the root (``.workbench/baselines/NAME/`` of a project)::
 
 A file is small, plain JSON, so that a person can read it and a cache of a CI can carry it. It is
 replaced as a whole, under a lock: two jobs that keep runs at once lose none. What the runs mean
-beside a new one is the matter of `workbench.analysis.regression`.
+beside a new one is the matter of `workbench.analysis.times.regression`.
 """
 
 from __future__ import annotations

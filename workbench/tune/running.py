@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from workbench.analysis.timing import median_interval, minimum_samples
+from workbench.analysis.times.timing import median_interval, minimum_samples
 from workbench.engines import Engine, ProfileOptions, RunOptions, Say, now, silent
 from workbench.engines.choice import choose, on_gpus
 from workbench.engines.emulated.engine import DEFAULT_ARCH

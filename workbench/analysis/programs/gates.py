@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from workbench.analysis.gates import Gate, Rules, check_step, inconclusive
 from workbench.analysis.programs.program import KernelStep, ProgramDifference
-from workbench.analysis.regression import Status
+from workbench.analysis.times.regression import Status
 from workbench.counters import catalog
 from workbench.language import _
 from workbench.units import quantity, relative, signed, span

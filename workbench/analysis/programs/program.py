@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from workbench.analysis.compare import Comparison
 from workbench.analysis.launches import merged_by_work
-from workbench.analysis.noise import mean_change, mean_interval
 from workbench.analysis.programs.counterparts import (
     Fate,
     LaunchClass,
@@ -35,6 +34,7 @@ from workbench.analysis.programs.counterparts import (
 from workbench.analysis.programs.iterations import alike, steadied
 from workbench.analysis.programs.skew import together_s
 from workbench.analysis.story import Step, Story
+from workbench.analysis.times.noise import mean_change, mean_interval
 from workbench.capture.records import (
     ProgramCapture,
     Survey,

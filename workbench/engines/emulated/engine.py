@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from workbench import __version__
-from workbench.analysis.noise import lines_by_timing
+from workbench.analysis.times.noise import lines_by_timing
 from workbench.callers import placed
 from workbench.compile.build import BuildResult, build, target
 from workbench.compile.image import with_text

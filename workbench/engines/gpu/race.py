@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from workbench.analysis.timing import median_interval
+from workbench.analysis.times.timing import median_interval
 from workbench.engines.gpu.bench import Bench, Run
 from workbench.engines.gpu.device import DeviceArray, DeviceContext
 from workbench.engines.gpu.stopwatch import Conditions, Stopwatch, contestant, rotating

@@ -20,8 +20,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from workbench.analysis.regression import LEAST_PAIRS, slowdown
-from workbench.analysis.timing import (
+from workbench.analysis.times.regression import LEAST_PAIRS, slowdown
+from workbench.analysis.times.timing import (
     drifted,
     median_interval,
     minimum_samples,

@@ -81,8 +81,8 @@ class TimeOptions(Record, frozen=True):
     `graph_below_s`: see `workbench.engines.gpu.stopwatch.wants_graph`. `settle_s` bounds the
     wait for clocks and heat before the first sample. `pairs`: version and baseline are two
     states of one kernel, so that `width` is that of the interval of their ratio
-    (`workbench.analysis.regression`), and the single times are handed back. `ceiling_s`: in a race
-    of one, who takes longer for certain is not looked at further: nor is its result.
+    (`workbench.analysis.times.regression`), and the single times are handed back. `ceiling_s`: in a
+    race of one, who takes longer for certain is not looked at further: nor is its result.
     """
 
     cache: Literal["cold", "warm"] = "cold"

@@ -9,7 +9,7 @@ from workbench.analysis.duration import CodeLine, WaitPath
 from workbench.analysis.expectations import Score
 from workbench.analysis.launches import KernelValue
 from workbench.analysis.listing import CodeSide, StandIn
-from workbench.analysis.timing import TimeChange
+from workbench.analysis.times.timing import TimeChange
 from workbench.analysis.wording import LeftOut, Stop
 from workbench.model import Number, Spread
 from workbench.views.shapes import Document

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape, quoteattr
 from msgspec import UNSET
 
 from workbench.analysis.gates import Gate, overall
-from workbench.analysis.regression import Turns
+from workbench.analysis.times.regression import Turns
 from workbench.language import N_, _
 from workbench.units import count
 from workbench.views.shapes import Json, shaped

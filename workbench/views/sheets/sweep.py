@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from workbench.analysis import growth
 from workbench.analysis.limits.roofline import rate, rate_unit
+from workbench.analysis.times import growth
 from workbench.language import N_, _, told
 from workbench.measure.plan import Gap, Key, Sweep
 from workbench.model import Timing
@@ -150,7 +150,7 @@ def notes(sweep: Sweep) -> list[str]:
 
 
 def warnings(sweep: Sweep) -> list[str]:
-    """Times that do not grow with the size (`workbench.analysis.growth`)."""
+    """Times that do not grow with the size (`workbench.analysis.times.growth`)."""
     return growth.warnings(sweep.ordered)
 
 

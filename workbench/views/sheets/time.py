@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
-from workbench.analysis import growth
+from workbench.analysis.times import growth
 from workbench.language import N_, _
 from workbench.model import Estimate, Timing
 from workbench.units import count, factor, quantity, span, symbol, when

@@ -22,7 +22,7 @@ from workbench.analysis.limits.headroom import Panel, Way, line_at, panel_of_lau
 from workbench.analysis.limits.limit import HotLine, breakdown, sampled_lines
 from workbench.analysis.naming import titles
 from workbench.analysis.opinion import Opinion, opinions
-from workbench.analysis.timing import speed_beside
+from workbench.analysis.times.timing import speed_beside
 from workbench.counters import (
     NEVER_EMULATED,
     Missing,

@@ -13,9 +13,9 @@ import msgspec
 
 from workbench import units
 from workbench.analysis.aggregate import kernel_seconds, main_launch
-from workbench.analysis.growth import Measured, representative
 from workbench.analysis.limits.limit import limit_of
 from workbench.analysis.programs.program import ProgramDifference, total
+from workbench.analysis.times.growth import Measured, representative
 from workbench.capture.records import ProgramCapture
 from workbench.counters import catalog
 from workbench.ladder import Ladder, Rung

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from workbench import units
 from workbench.analysis.aggregate import main_launch
-from workbench.analysis.growth import warnings
 from workbench.analysis.limits.limit import limit_of
 from workbench.analysis.limits.roofline import Position, Roof, position, rate_unit, roofs
+from workbench.analysis.times.growth import warnings
 from workbench.analysis.wording import limit_stop
 from workbench.gpus import chip_for
 from workbench.ladder import Ladder, Rung

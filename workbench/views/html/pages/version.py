@@ -16,7 +16,7 @@ from workbench.analysis.limits.limit import breakdown, limit_of
 from workbench.analysis.limits.memory import memory
 from workbench.analysis.naming import shortened
 from workbench.analysis.opinion import opinions
-from workbench.analysis.timing import time_change
+from workbench.analysis.times.timing import time_change
 from workbench.counters import Missing, catalog
 from workbench.gpus import Chip, chip_for
 from workbench.ladder import Rung

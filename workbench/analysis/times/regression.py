@@ -14,7 +14,7 @@ from functools import cache
 from statistics import fmean, median, stdev
 from typing import Literal
 
-from workbench.analysis.timing import median_interval, minimum_samples
+from workbench.analysis.times.timing import median_interval, minimum_samples
 from workbench.language import _
 from workbench.model import DeviceState, Estimate, Notice, Record
 from workbench.units import quantity, several, signed, span
@@ -90,7 +90,7 @@ def _change(ratio: float) -> str:
 # disturbs the machine reaches both, and their quotient is left alone. Pairs that follow one
 # another are still not independent, because a disturbance lasts. So consecutive pairs are put
 # into blocks, each block is one observation (its median), and the interval is the
-# distribution-free one of the median of blocks (`workbench.analysis.timing.median_interval`).
+# distribution-free one of the median of blocks (`workbench.analysis.times.timing.median_interval`).
 # Batch means serve simulations in the same way: A. M. Law, *Simulation Modeling and Analysis*,
 # 5th ed., 2015, section 9.5.3.
 
