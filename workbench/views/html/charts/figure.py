@@ -8,11 +8,12 @@ by a pattern, a symbol or a label. All numbers that a reader sees were formatted
 
 from __future__ import annotations
 
-import json
 import math
 from html import escape
 from pathlib import Path
 from typing import Any
+
+import tomli
 
 from workbench import units
 from workbench.language import _
@@ -25,10 +26,10 @@ PATTERNS = ("", "/", "x", "-", "\\", ".", "|", "+")
 #: More than a ladder has versions: in no chart does a colour come twice.
 COLORS = tuple(f"@c{index}" for index in range(1, 33))
 
-#: What figures, and their axes, have in common.
-_STYLE: dict[str, Json] = json.loads((Path(__file__).parents[3] / "data/figure.json").read_bytes())
-#: A pattern over bars that differ in colour: the bar's own colour on the card's. Not "overlay":
-#: Plotly 6 would take the contrast of the whole list of colours, and complain for every bar.
+#: What figures have in common; `HATCHED` tells bars apart without their colours.
+_STYLE: dict[str, Json] = tomli.loads(
+    (Path(__file__).parents[3] / "data/figure.toml").read_text(encoding="utf-8")
+)
 HATCHED = _STYLE["hatched"]
 
 #: Room right of the longest bar, for numbers; a peak is drawn up to this far from it.
