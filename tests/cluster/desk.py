@@ -96,6 +96,18 @@ setup = [
   "export PYTHONPATH={fake}:{repo}",
 ]
 """
+#: Read by each Python as it starts: in a job, and there alone, versions are compiled otherwise.
+_COMPILER = """
+import sys
+
+if "submitit.core._submit" in sys.orig_argv:
+    from pathlib import Path
+
+    from tests.engines.stand_ins import builds_into
+    from workbench.engines.ncu import engine
+
+    engine.build = builds_into(Path({folder!r}))
+"""
 
 
 class Desk:
@@ -135,6 +147,14 @@ class Desk:
             repo=REPO,
         )
         (self.root / "workbench.toml").write_text(text)
+
+    def stand_in_compiler(self) -> None:
+        """What jobs build is what the stand-in for a GPU loads."""
+        path = self.root.parent / "bin" / "sitecustomize.py"
+        path.write_text(_COMPILER.format(folder=str(path.parent)))
+        settings = self.root / "workbench.toml"
+        text = settings.read_text()
+        settings.write_text(text.replace("PYTHONPATH=", f"PYTHONPATH={path.parent}:"))
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """A command, running."""

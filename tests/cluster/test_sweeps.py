@@ -217,6 +217,34 @@ def test_the_emulator_verifies_and_counts_in_jobs(desk: Desk) -> None:
     assert [entry.version for entry in Store(desk.root / "profiles").find()] == ["v9"]
 
 
+def test_a_tuning_is_killed_and_put_back_and_keeps_its_rows(desk: Desk) -> None:
+    desk.study(0, (1000,))
+    desk.stand_in_compiler()
+    space = "[defines]\nWORK = 3\n\n[tune]\nWORK = [1, 2, 3, 4, 5, 6, 7, 8]\n\n[[launch]]"
+    text = VERSION.replace("[[launch]]", space).replace("int n) {", "int n) {  // WORK")
+    (desk.root / "kernels" / "double" / "v9_cuda.cu").write_text(text)
+    desk.env |= {"FAKE_CLOCK": "0.0002 0.002", "FAKE_SEED": "1"}
+    kept = desk.root / "profiles" / "stand-in-1" / "double" / "tuned" / "v9" / "gpu.jsonl"
+
+    def lines() -> list[str]:
+        return kept.read_text().splitlines() if kept.exists() else []
+
+    words = ("tune", "v9", "--on", "slurm", "--restart", "--no-profile", "--format", "json")
+    tune = desk.start(*words)
+    until(lambda: len(lines()) >= 3 and any(map(desk.kill, desk.rows("RUNNING"))), 90)
+    killed = lines()
+    until(lambda: bool(_requeue(desk, desk.rows("RUNNING"))), 60)
+    out, err = tune.communicate(timeout=200)
+    assert tune.returncode == 0, err
+    assert err.count("sent 1 job for 1 tuning:") == 2 and "was put back into the queue" in err
+    # What it had kept stays, though --restart was asked for, and is not done again.
+    assert 3 <= len(killed) <= 9 and lines()[: len(killed)] == killed
+    (found,) = json.loads(out)["tunings"]
+    values = [each["values"]["WORK"] for each in found["trials"]]
+    assert sorted(values) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert found["winners"][0]["best"]["values"] == {"WORK": 1}
+
+
 def test_a_refused_array_says_why(desk: Desk) -> None:
     desk.study(1, (1000,))
     path = desk.root / "workbench.toml"

@@ -131,11 +131,8 @@ def stand_in(
     return put_in(monkeypatch, tmp_path)
 
 
-def put_in(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Callable[[str], None]:
-    """Put the stand-in for the GPU in its place; what is returned sets its kernel's manner."""
-    path = [str(HERE / "fake_pycuda"), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(part for part in path if part))
-    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+def builds_into(folder: Path) -> Callable[..., BuildResult]:
+    """A compiler whose cubins the stand-in for the GPU loads; they lie in `folder`."""
 
     def build(project: Project, version: Version, arch: str, *, limit: Deadline) -> BuildResult:
         if "does not compile" in version.text:
@@ -157,7 +154,15 @@ def put_in(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Callable[[str], Non
             cached=True,
         )
 
-    monkeypatch.setattr("workbench.engines.ncu.engine.build", build)
+    return build
+
+
+def put_in(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Callable[[str], None]:
+    """Put the stand-in for the GPU in its place; what is returned sets its kernel's manner."""
+    path = [str(HERE / "fake_pycuda"), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(part for part in path if part))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setattr("workbench.engines.ncu.engine.build", builds_into(folder))
 
     def manner(kernel: str) -> None:
         monkeypatch.setenv("FAKE_KERNEL", kernel)
