@@ -16,7 +16,6 @@ import subprocess
 import tempfile
 import threading
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 from workbench.disk.limits import TIME_VARIABLE
@@ -79,12 +78,7 @@ class Standby:
     def __enter__(self) -> Standby:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         child, self._child = self._child, None
         if child is not None:
             _end(child)
@@ -122,12 +116,7 @@ class Readers:
     def __enter__(self) -> Readers:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for reader in self._all:
             reader.end()
 

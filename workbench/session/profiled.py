@@ -13,7 +13,6 @@ import os
 import sys
 from contextlib import ContextDecorator
 from pathlib import Path
-from types import TracebackType
 
 import nvtx
 
@@ -49,12 +48,7 @@ class ProfiledBlock(ContextDecorator):
         nvtx.push_range(self.name, domain=_DOMAIN)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         nvtx.pop_range(domain=_DOMAIN)
         if kind is None and not self._looked_at and self.target is None:
             self.target = self._captured()
