@@ -107,3 +107,15 @@ def test_the_worker_runs_it_first(
         ("v1", "WRONG"),
         ("library", "ok"),
     ]
+
+
+@pytest.mark.nvcc
+@pytest.mark.filterwarnings("error")
+def test_a_wrong_result_that_no_half_holds_is_explained_without_a_warning(
+    cli: Cli, project: Project, project_file: ProjectFile
+) -> None:
+    project_file(
+        "study.py", '2 * inputs["x"].astype("float64")', '1e6 * inputs["x"].astype("float64") ** 2'
+    )
+    code, out, err = cli("verify", "v0", *HERE)
+    assert code == 4 and "WRONG" in out and "Warning" not in err

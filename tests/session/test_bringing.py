@@ -1383,6 +1383,7 @@ template <way does> void launch(float* y, const float* x, int n) {
     assert note.startswith("turn only prepares what cublasSscal works on")
     (one,) = study.version("v0").launches
     assert one.kernel == "all" and "all<plain>" in study.version("v0").text
+    assert study.output_names == ("y",) and study.input_names == ("x",)
 
 
 @needs_compiler

@@ -484,6 +484,8 @@ class StudyPlan:
                 self.notes.append(
                     f"{outputs[0].name} is taken for an output because the kernel writes it"
                 )
+        if not outputs:  # what writes may be a function that a kernel is made for
+            outputs = [m for m in used if id(m) in back]
         if not outputs and used:
             outputs = [list(used)[-1]]
             self.notes.append(f"{outputs[0].name} is taken for the output: nothing says what is")
