@@ -119,3 +119,13 @@ def test_a_wrong_result_that_no_half_holds_is_explained_without_a_warning(
     )
     code, out, err = cli("verify", "v0", *HERE)
     assert code == 4 and "WRONG" in out and "Warning" not in err
+
+
+@pytest.mark.nvcc
+def test_one_wrong_element_among_zeros_is_not_called_rounded(
+    cli: Cli, project: Project, project_file: ProjectFile
+) -> None:
+    project_file("study.py", "2 * inputs", "0 * inputs")
+    project_file("v0_plain.cu", "2 * x[i]", "i == 3 ? 802 : 0")
+    code, out, err = cli("verify", "v0", *HERE)
+    assert code == 4 and "WRONG" in out and "rounded" not in out + err
