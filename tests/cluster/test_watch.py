@@ -248,6 +248,21 @@ def test_what_began_again_between_two_looks_was_put_back_all_the_same(dispatch: 
     assert told == [f"{name} a: was put back into the queue" for name in ("v1", "v2")], told
 
 
+def test_a_job_above_a_limit_of_the_cluster_is_told_once(dispatch: Dispatch) -> None:
+    looks: Counter[Slot] = Counter()
+
+    def waits(queue: Scripted, place: Slot, work: tuple[int, ...]) -> Element:
+        looks[place] += 1
+        if looks[place] <= 20:
+            reason = "PartitionTimeLimit" if place.number else "Resources"
+            return Element(phase="queued", word="PENDING", reason=reason)
+        return does()(queue, place, work) or Element(phase="ended", word="COMPLETED")
+
+    _, said = watch(Scripted(dispatch, waits))
+    told = [line for line in said if "waits" in line]
+    assert told == ["v2 a: waits, and Slurm says why: PartitionTimeLimit"]
+
+
 def test_nodes_that_take_no_work_are_named_once_if_they_did_work_of_ours(
     dispatch: Dispatch,
 ) -> None:

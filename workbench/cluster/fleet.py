@@ -82,6 +82,7 @@ class Watch:
         self._ended: dict[int, str] = {}
         self._at: dict[Slot, str] = {}
         self._restarts: Counter[Slot] = Counter()
+        self._waits: dict[Slot, str] = {}
         self._seen: set[str] = set()
         self._named: dict[str, str] = {}
         self._next_nodes = 0.0
@@ -256,17 +257,24 @@ class Watch:
     # --- saying ------------------------------------------------------------------------------
 
     def _notice(self, elements: dict[Slot, Element]) -> None:
-        """Say what was put back into the queue, and remember where things run."""
+        """Say what was put back into the queue or waits for more than a turn; where things run."""
         for place, element in elements.items():
+            # Above a limit of the cluster's a job may wait for ever: it need not be refused.
+            limited = element.phase == "queued" and element.reason.endswith("Limit")
+            if limited and self._waits.get(place) != element.reason:
+                self._waits[place] = why = element.reason
+                self._display.say(f"{self._names(place)}: waits, and Slurm says why: {why}")
             # By the queue's count: between two looks it may have begun again.
             if element.restarts > self._restarts[place]:
                 self._restarts[place] = element.restarts
-                names = ", ".join(self._labels(place)) or f"{place.array} {place.number}"
                 where = f" (it had run on {self._at[place]})" if place in self._at else ""
-                self._display.say(f"{names}: was put back into the queue{where}")
+                self._display.say(f"{self._names(place)}: was put back into the queue{where}")
             if element.phase == "running" and element.node:
                 self._at[place] = element.node
                 self._seen.add(element.node)
+
+    def _names(self, place: Slot) -> str:
+        return ", ".join(self._labels(place)) or f"{place.array} {place.number}"
 
     def _labels(self, place: Slot) -> Iterator[str]:
         for array in self._dispatch.arrays:
