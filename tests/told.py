@@ -16,6 +16,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from string import Formatter
 
+from workbench.errors import WorkbenchError
+from workbench.language import told, using
+
 #: Call -> which of its arguments are sentences, by place or by name.
 _CALLS: dict[str, tuple[int | str, ...]] = {
     "say": (0,),
@@ -55,6 +58,9 @@ _DEPTH = 3
 
 #: What is no sentence: code that a hint shows.
 _CODE = re.compile(r"#include|^\S+ = |^\[\w+\] and \w+ = |^<!--")
+
+#: Three words and more of an English sentence; a name has capitals, digits or underscores.
+_ENGLISH = re.compile(r"\b[a-z][a-z'’]+(?: [a-z][a-z'’-]*){2,}")
 
 #: A piece of a text, or the expression of a field.
 _Piece = str | ast.expr
@@ -243,7 +249,10 @@ class Templates:
         self, node: ast.expr, function: ast.FunctionDef | None, depth: int
     ) -> list[list[_Piece]]:
         match node:
-            case ast.Constant(value=str(text)):
+            case (
+                ast.Constant(value=str(text))
+                | ast.Call(func=ast.Name(id="template"), args=[ast.Constant(value=str(text))])
+            ):
                 return [[text]]
             case ast.JoinedStr(values=values):
                 return self._product([self._part(each, function, depth) for each in values], node)
@@ -416,6 +425,13 @@ def _bare(pieces: list[_Piece]) -> list[_Piece]:
     """The pieces without the blanks at their end."""
     *others, last = [each for each in pieces if each != ""] or [""]
     return [*others, last.rstrip() if isinstance(last, str) else last]
+
+
+def english(error: WorkbenchError) -> list[str]:
+    """What stays English of an error and its hint in Chinese; code in backticks may."""
+    with using("zh"):
+        heard = f"{told(error.message)}\n{told(error.hint)}"
+    return _ENGLISH.findall(re.sub(r"`[^`]*`", "", heard))
 
 
 def _template(pieces: list[_Piece]) -> str:

@@ -13,8 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from rich.cells import cell_len
 
+from tests import goldens
 from tests.conftest import REPO
+from tests.told import english
+from workbench import cli, language
 from workbench.engines import RunOptions, Subject
 from workbench.engines.emulated.emulation import verified
 from workbench.engines.emulated.engine import EmulatorEngine
@@ -201,6 +205,7 @@ def test_a_bug_of_a_first_course_is_found_and_its_hint_mends_it(name: str, tmp_p
     assert error is not None
     assert re.search(bug.words, error.message), error.message
     assert re.search(bug.hint, error.hint), error.hint
+    assert not english(error), "in Chinese"
     line = next(at for at, each in enumerate(text.splitlines(), 1) if bug.line in each)
     assert re.match(rf"kernels/{study}/{path.name}:{line}\b", error.message), error.message
     assert text.count(bug.old) == 1
@@ -210,6 +215,36 @@ def test_a_bug_of_a_first_course_is_found_and_its_hint_mends_it(name: str, tmp_p
     path.write_text(mended, encoding="utf-8")
     after = judged(tmp_path, name, bug.problem)
     assert after is None, after.message
+
+
+#: Right; out of bounds; a race; what was never written; where a thread returned early.
+SCREENS = {
+    "right": ["matmul/v0", "--problem", "n64"],
+    "bounds": ["blur/v1", "--problem", "n32"],
+    "race": ["matmul/v1", "--problem", "n64"],
+    "unwritten": ["matmul/v5", "--problem", "n64"],
+    "early": ["matmul/v7", "--problem", "odd"],
+}
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_what_verify_shows_in_chinese(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(TAUGHT)
+    monkeypatch.setenv("COLUMNS", "80")
+    words = ["--lang", "zh", "verify", *SCREENS[name], "--engine", "emulator", "--seed", "1"]
+    try:
+        code = cli.main(words)
+    except SystemExit as end:
+        code = end.code  # type: ignore[assignment]
+    finally:
+        language.use("en")
+    told = capsys.readouterr()
+    assert code == (0 if name == "right" else 4)
+    # A Chinese letter takes two columns.
+    assert max(map(cell_len, told.out.splitlines())) <= 80
+    goldens.same(f"zh/verify_{name}.80.txt", f"{told.out}{told.err}")
 
 
 @pytest.mark.parametrize("study", ["blur", "matmul"])
@@ -392,6 +427,7 @@ def test_a_mistake_is_named_and_its_hint_mends_it(name: str, tmp_path: Path) -> 
     assert error is not None
     assert re.search(mistake.words, error.message), error.message
     assert re.search(mistake.hint, error.hint), error.hint
+    assert not english(error), "in Chinese"
     for file, text in edited(wrong, mistake.mend).items():
         (folder / file).write_text(text, encoding="utf-8")
     after = judged(tmp_path, "s/v0", "n1000")

@@ -346,8 +346,11 @@ class Keys:
         """Raise the UsageError for a key that is not there, with a value that it may have."""
         table, _, name = key.rpartition(".")
         inside = f" in [[{table.partition('[')[0]}]]" if table else ""
-        hint = template("Add {name} = {example}.").format(name=name, example=example)
-        self.fail(key, f"`{name}` is missing{inside}", hint)
+        self.fail(
+            key,
+            f"`{name}` is missing{inside}",
+            template("Add {name} = {example}.").format(name=name, example=example),
+        )
 
     def required(self, key: str, value: str) -> str:
         """The string, stripped; it must not be blank."""

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import tomli
 
 from workbench.errors import UsageError
+from workbench.language import template
 from workbench.specs import Version
 from workbench.study.expressions import Key, evaluate
 from workbench.study.launches import (
@@ -220,7 +221,8 @@ class Misread(NamedTuple):
     def words(self) -> str:
         """What is wrong."""
         kernel = own_name(self.launch.kernel)
-        return f"`{self.name}` is {self.given}, and {kernel} takes it as {self.written}"
+        words = template("`{name}` is {given}, and {kernel} takes it as {written}")
+        return words.format(name=self.name, given=self.given, kernel=kernel, written=self.written)
 
     def refuse(self, version: Version) -> None:
         """Refuse NumPy's own type where it is taken as something narrower: nobody means that.

@@ -80,6 +80,11 @@ _WORDS = (
     *(template("{count} elements"), template("{name} ({size} bytes)"), template("1 byte")),
     *(template("{width} bytes at {place}"), template(", {less} more by less")),
     template("{what} needs more memory than the {memory} that {who} may take"),
+    # Of what changes no result, behind its place.
+    template(
+        "uninitialized shared memory: {lane} reads {place}, which no thread of its block has "
+        "written"
+    ),
     *(template("threads of several blocks"), template("several threads of block {block}")),
 )
 #: How the emulator's hints name what has an option or a page of ours.
