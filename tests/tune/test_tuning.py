@@ -236,9 +236,9 @@ def test_small_gains_add_up_to_one() -> None:
     patience = running._Patience(1.0)
     times = [0.991**each for each in range(1, 9)]
     assert not any(patience.over(each) for each in times)
-    assert [patience.over(times[-1]) for _ in range(3)] == [False, False, True]
-    slow = running._Patience(1.0)  # and eight times a thousandth in three rounds are none
-    assert [slow.over(0.999**each) for each in range(1, 4)] == [False, False, True]
+    assert [patience.over(times[-1]) for _ in range(4)] == [False, False, False, True]
+    slow = running._Patience(1.0)  # and four times a thousandth are none
+    assert [slow.over(0.999**each) for each in range(1, 5)] == [False, False, False, True]
 
 
 @pytest.mark.parametrize(("choices", "together"), [(12, 4), (80, 8), (100_000, 16)])

@@ -74,7 +74,7 @@ HANG_S = 60.0
 #: that would be much a tenth, and a few at least: what it learns of them is what it saves.
 _TOGETHER, _TENTH, _FEW = 16, 10, 4
 #: Rounds of a search in a row that gain nothing of this part, until it is over.
-_PATIENCE, _BETTER = 3, 0.01
+_PATIENCE, _BETTER = 4, 0.01
 #: Most that race in turns.
 _MOST_RACING = 12
 #: A bound rests on an estimate of machine instructions, and on the clock of a data sheet.
