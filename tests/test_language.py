@@ -178,7 +178,6 @@ _HANDED_ON = {
     ("study/expressions.py", "f'{self.name}: {error.message}'"),
     ("study/sources.py", "error.message.replace(str(path), shown, 1)"),
     ("study/sources.py", "error.message.replace(str(path), name, 1)"),
-    ("study/file.py", "form.format(kind=kind, said=said).removesuffix(': ')"),
     # A compiler's, a library's, or a version's own.
     ("compile/build.py", "f\"{place(version, 'flags')}: {match[0].strip()}\""),
     *(("engines/gpu/bench.py", code) for code in ("str(error)", "str(word)", "' and '.join(what)")),
