@@ -243,6 +243,21 @@ def test_the_time_limit_is_kept(broken: tuple[Project, Study]) -> None:
     assert "allow more with --timeout SECONDS" in raised.value.hint
 
 
+def test_what_has_no_turn_before_all_time_is_over_is_not_judged(
+    broken: tuple[Project, Study],
+) -> None:
+    project, study = broken
+    version = study.version("v0")
+    subject = Subject.of(
+        study, version, study.problem("n1"), EmulatorEngine(project, RunOptions()).build
+    )
+    late = EmulatorEngine(project, RunOptions(seed=1).within(1e-3))
+    time.sleep(0.01)
+    with pytest.raises(InconclusiveError, match=r"v0 was not tried on n1: .* over") as raised:
+        late.profile(subject, ProfileOptions())
+    assert raised.value.exit_code == 6
+
+
 def test_a_wrong_element_is_traced_to_its_writer(broken: tuple[Project, Study]) -> None:
     project, study = broken
     version, problem = study.version("v2"), study.problem("n1000")

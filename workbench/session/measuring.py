@@ -342,10 +342,15 @@ def _raise_worst(pairs: Sequence[tuple[Subject, Verdict]], failures: Failures) -
         raise errors[0]
     if errors:
         worst = min(errors, key=lambda error: (error.exit_code != 4, error.exit_code))
-        names = [f"{subject.version.id} {subject.problem.name}" for subject, _ in failed]
+        open_ = isinstance(worst, InconclusiveError)  # all of them are, if the worst is
+        names = [
+            f"{subject.version.id} {subject.problem.name}"
+            for subject, error in failed
+            if open_ or not isinstance(error, InconclusiveError)
+        ]
         shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if names[6:] else "")
-        what = "were not judged" if isinstance(worst, InconclusiveError) else "failed"
-        raise type(worst)(f"{len(errors)} of {len(pairs)} checks {what}: {shown}", worst.hint)
+        what = "were not judged" if open_ else "failed"
+        raise type(worst)(f"{len(names)} of {len(pairs)} checks {what}: {shown}", worst.hint)
     failures.finish()
 
 

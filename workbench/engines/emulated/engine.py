@@ -37,7 +37,14 @@ from workbench.engines.emulated.record import (
     texture_fetches,
 )
 from workbench.engines.ncu.collection import Collection
-from workbench.errors import HangError, KernelError, MissingError, UsageError, WorkbenchError
+from workbench.errors import (
+    HangError,
+    InconclusiveError,
+    KernelError,
+    MissingError,
+    UsageError,
+    WorkbenchError,
+)
 from workbench.model import (
     Capture,
     EngineName,
@@ -157,11 +164,12 @@ class EmulatorEngine(Engine):
             When the kernel is to be given up: that has a line to tell.
 
         Raises:
+            InconclusiveError: all time was over before it began.
             KernelError: it took more time or memory.
         """
         limit = self._limit.begun()
         if self._limit.over:
-            raise KernelError(
+            raise InconclusiveError(
                 f"{subject.version.id} was not tried on {subject.problem.name}: {limit} were over",
                 "Allow more with --timeout SECONDS, or name fewer versions.",
             )

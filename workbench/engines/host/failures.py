@@ -10,6 +10,7 @@ from workbench.engines.host.process import Finished
 from workbench.errors import (
     DataError,
     HangError,
+    InconclusiveError,
     KernelError,
     MissingError,
     UsageError,
@@ -43,9 +44,9 @@ def hang(job: Job, where: Where) -> HangError:
     )
 
 
-def untried(job: Job, where: Where) -> KernelError:
+def untried(job: Job, where: Where) -> InconclusiveError:
     """The error for a job that had no turn before all time was over."""
-    return KernelError(
+    return InconclusiveError(
         f"{job.executable.version} was not tried on {job.problem}: {where.limit} were over",
         "Allow more with --timeout SECONDS, or name fewer versions.",
     )
