@@ -25,9 +25,11 @@ from tests.views import large_data, site_data
 from tests.views.outline import outline
 from workbench.commands.report import command
 from workbench.errors import DataError, MissingError, UsageError
+from workbench.ladder import summaries
 from workbench.model import InstructionTable, Profile, SourceFile
 from workbench.project import find_project
 from workbench.store import Store
+from workbench.store.codec import read_record
 from workbench.views.html.build import BuiltReport, ReportFile, build_report
 from workbench.views.html.page import page_part, to_root
 from workbench.views.html.render import environment, escaped, said_once, term, without_ends
@@ -546,6 +548,52 @@ def test_a_second_run_decodes_no_profile(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(Store, "load", never)
     monkeypatch.setattr(Store, "timings", never)
     assert build(root).pages.written == 0
+
+
+def seen_by_the_profiler(root: Path, version: str, seconds: float) -> None:
+    """A profile and no time: its duration says where the version stands on the ladder's path."""
+    metrics = make_metrics(**{"gpu__time_duration.sum": seconds})
+    Store(root / "profiles").save(
+        make_profile(version=version, launches=(make_launch(metrics=metrics),))
+    )
+
+
+def test_durations_of_profiles_with_pages_are_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site_data.study(tmp_path)
+    for version, seconds in (("v0", 3e-6), ("v1", 2e-6), ("v2", 1e-6)):
+        seen_by_the_profiler(tmp_path, version, seconds)
+    build(tmp_path)
+    read: list[Path] = []
+
+    def noted(path: Path) -> bytes:
+        read.append(path)
+        return read_record(path)
+
+    monkeypatch.setattr(summaries, "read_record", noted)
+    assert build(tmp_path).pages.written == 0
+    assert read == []
+    seen_by_the_profiler(tmp_path, "v2", 4e-6)
+    build(tmp_path)
+    assert {path.parent.name for path in read} == {"v2"}
+
+
+def test_a_profile_that_was_replaced_moves_the_path_of_the_others(tmp_path: Path) -> None:
+    site_data.study(tmp_path)
+    for version, seconds in (("v0", 3e-6), ("v1", 2e-6), ("v2", 1e-6)):
+        seen_by_the_profiler(tmp_path, version, seconds)
+    build(tmp_path)
+    file = tmp_path / "profiles/h200/demo/v2/n1024.ncu.json.zst"
+    page, fast = ladder(tmp_path) / "v1.html", file.read_bytes()
+    before = page.read_bytes()
+    seen_by_the_profiler(tmp_path, "v2", 4e-6)  # no longer the fastest, so none follows v1
+    build(tmp_path)
+    following = "v2 ›".encode()
+    assert following in before and following not in page.read_bytes()
+    file.write_bytes(fast)
+    build(tmp_path)
+    assert page.read_bytes() == before
 
 
 def test_one_new_profile_renders_its_page_its_parents_and_the_ladder(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import math
 from collections import Counter as Tally
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ from workbench.model import Estimate, Profile, Timing
 from workbench.project import Project
 from workbench.specs import Expectation, Version
 from workbench.store import Entry, Store, natural_key
-from workbench.store.codec import decode, decode_totals
+from workbench.store.codec import decode
 from workbench.study.folder import StudyInfo
 from workbench.tune import record as tune_record
 from workbench.tune.record import Tuning
@@ -37,12 +37,6 @@ if TYPE_CHECKING:
 ENGINES = ("ncu", "emulator")
 #: The store's layout for times (see workbench.store); their paths are all that is needed here.
 _TIME_SUFFIX = ".time.json.zst"
-
-
-@lru_cache(maxsize=4096)
-def _captured(path: Path, *_state: int) -> str:
-    """A profile's source hash; a file that `stat` finds unchanged is not read again."""
-    return decode_totals(path).source_hash
 
 
 class Rung:
@@ -85,9 +79,7 @@ class Rung:
         speaking = vars(self).get("profile")
         if speaking is not None and speaking.engine == engine:
             return str(speaking.source_hash)
-        path = self.entries[engine].path
-        status = path.stat()
-        return _captured(path, status.st_mtime_ns, status.st_size, status.st_ino)
+        return self.ladder.family.summaries.of(self.entries[engine].path).source_hash
 
     @property
     def is_stale(self) -> bool:

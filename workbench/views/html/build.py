@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from workbench.disk.limits import SOURCE, SOURCES, read_regular
 from workbench.errors import DataError, UsageError, WorkbenchError, did_you_mean, together
 from workbench.ladder import Ladder, Rung, damaged_files, find_ladders
+from workbench.ladder.summaries import KeptSummaries
 from workbench.language import current
 from workbench.model import Record
 from workbench.project import Project, studies_in
@@ -345,7 +346,10 @@ def _write_ladders(
     pairs = [_pair(text, project) for text in asked if _PAIR.fullmatch(text)]
     studies = _named(project, asked)
     studies += _outdated(site, store, studies)
-    ladders = find_ladders(store, project, studies, without=damaged, info=info)
+    kept = (site.summary(path).get("profile") for path in site.pages(LADDERS))
+    summaries = KeptSummaries(site.content, kept)
+    find = partial(find_ladders, without=damaged, info=info, summaries=summaries)
+    ladders = find(store, project, studies)
     recorded = {ladder.name for ladder in ladders}
     for name in studies:
         if name not in recorded:
@@ -373,7 +377,7 @@ def _write_ladders(
         times.setdefault((ladder.name, ladder.device), []).extend(found)
 
     # What compares two devices holds no ladder either.
-    again = cache(lambda name: find_ladders(store, project, (name,), without=damaged, info=info))
+    again = cache(lambda name: find(store, project, (name,)))
     devices: list[Page] = []
     links: dict[str, list[Link]] = {}
     for each in _across(site, ladders, pairs):

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from workbench.errors import DataError, WorkbenchError
 from workbench.ladder import Ladder, Rung
+from workbench.ladder.summaries import KeptSummaries, Summary
 from workbench.language import _
 from workbench.model import Profile
 from workbench.tune.record import Tuning
@@ -48,16 +49,7 @@ if TYPE_CHECKING:
 StepName = tuple[str, str, str]
 
 
-#: Whether the source of a version has changed since an engine's profile of it was recorded.
-Stale = Callable[[Rung, str], bool]
-
-
-def is_stale(rung: Rung, engine: str) -> bool:
-    """What the profile says, which is read for it."""
-    return rung.stale(rung.captured(engine))
-
-
-def step_head(ladder: Ladder, step: StepName, stale: Stale = is_stale) -> Head:
+def step_head(ladder: Ladder, step: StepName) -> Head:
     """The head of a step's page on a ladder."""
     old, new, engine = step
     after = ladder.rungs[new]
@@ -77,7 +69,7 @@ def step_head(ladder: Ladder, step: StepName, stale: Stale = is_stale) -> Head:
         steps=neighbours(links, order.index(step), "step") if is_step else (),
         pages=(Link(old, version_page(old, engine)), Link(new, version_page(new, engine))),
         listings=True,
-        chips=_stale_chips({old: ladder.rungs[old], new: after}, engine, stale),
+        chips=_stale_chips({old: ladder.rungs[old], new: after}, engine),
         notices=_unread(ladder),
     )
 
@@ -103,12 +95,12 @@ def devices_head(rungs: tuple[Rung, Rung], labels: tuple[str, str], engine: str)
             for label, rung in zip(labels, rungs, strict=True)
         ),
         listings=True,
-        chips=_stale_chips(dict(zip(labels, rungs, strict=True)), engine, is_stale),
+        chips=_stale_chips(dict(zip(labels, rungs, strict=True)), engine),
         notices=_unread(after.ladder),
     )
 
 
-def version_head(rung: Rung, engine: str, stale: Stale = is_stale) -> Head:
+def version_head(rung: Rung, engine: str) -> Head:
     """What a version's page takes from the ladder for its head."""
     ladder, declared = rung.ladder, rung.declared
     order = [other for other in ladder.along(rung) if other.entries]
@@ -121,7 +113,7 @@ def version_head(rung: Rung, engine: str, stale: Stale = is_stale) -> Head:
         crumbs=(*_crumbs(ladder), Link(rung.id)),
         steps=neighbours(links, order.index(rung), "version"),
         pages=tuned_links(ladder, rung.id),
-        chips=(mark,) if stale(rung, engine) else (),
+        chips=(mark,) if rung.stale(rung.captured(engine)) else (),
         notices=_unread(ladder),
     )
 
@@ -167,14 +159,14 @@ def _crumbs(ladder: Ladder) -> tuple[Link, ...]:
     return (*above, Link(here.text, f"{ladder_folder(ladder)}/index.html"))
 
 
-def _stale_chips(rungs: dict[str, Rung], engine: str, stale: Stale) -> tuple[Badge, ...]:
+def _stale_chips(rungs: dict[str, Rung], engine: str) -> tuple[Badge, ...]:
     return tuple(
         Badge(
             text=_("{version} is stale: its source has changed since").format(version=name),
             tone="warn",
         )
         for name, rung in rungs.items()
-        if stale(rung, engine)
+        if rung.stale(rung.captured(engine))
     )
 
 
@@ -209,27 +201,14 @@ class LadderKeys:
             ]
             for path, tuning in ladder.tunings.items()
         }
-        pages, folder = site.pages(f"{LADDERS}:{ladder.name}"), ladder_folder(ladder)
-        kept = {
-            (rung.id, engine): pages.get(f"{folder}/{version_page(rung.id, engine)}")
-            for rung in ladder.rungs.values()
-            for engine in rung.entries
-        }
-        self._sources = {name: page.summary.get("source") for name, page in kept.items() if page}
 
     def _key(self, *parts: object) -> str:
         return digest(msgspec.json.encode([*self._common, *parts]))
 
-    def source(self, rung: Rung, profile: Profile) -> list[str]:
-        """What is remembered of a profile: its file's content, and the source it is of."""
-        return [self._files[rung.id, profile.engine], profile.source_hash]
-
-    def _stale(self, rung: Rung, engine: str) -> bool:
-        """As `is_stale`; a profile whose page was written before is not read again."""
-        kept = self._sources.get((rung.id, engine))
-        if isinstance(kept, list) and kept[0] == self._files[rung.id, engine]:
-            return rung.stale(kept[1])
-        return is_stale(rung, engine)
+    def recorded(self, rung: Rung, profile: Profile) -> dict[str, object]:
+        """What is remembered of a profile beside its page: a run that writes none reads none."""
+        content = self._files[rung.id, profile.engine]
+        return {"profile": KeptSummaries.kept(content, Summary.of(profile))}
 
     def _contents(self, version: str, *kinds: str) -> list[str]:
         """Digests of what is recorded of a version; "" for what is not."""
@@ -248,8 +227,7 @@ class LadderKeys:
             (v.id, v.title, v.parent, v.change, v.baseline, v.expectations)
             for v in study.versions.values()
         ]
-        speak = [(rung, next(iter(rung.entries), "")) for rung in ladder.order]
-        stale = [self._stale(rung, engine) if engine else rung.is_stale for rung, engine in speak]
+        stale = [rung.is_stale for rung in ladder.order]
         words = [study.title, study.problem, study.problems, study.work, study.default]
         whole = [*words, study.device, said, stale]
         tuned = tuned_links(ladder), _untold(ladder)
@@ -266,7 +244,7 @@ class LadderKeys:
 
     def of_step(self, step: StepName) -> str:
         """Over what is compared, and the page's head."""
-        return self._key(step_head(self._ladder, step, self._stale), self._compared(step))
+        return self._key(step_head(self._ladder, step), self._compared(step))
 
     def of_version(self, rung: Rung, engine: str) -> str:
         """Over its head, its profile and time here and elsewhere, the steps to it and from it.
@@ -279,7 +257,7 @@ class LadderKeys:
         timed = libraries if len(libraries) < 2 else sorted(ladder.rungs)
         steps = [each for each in ladder.steps if each[2] == engine]
         return self._key(
-            version_head(rung, engine, self._stale),
+            version_head(rung, engine),
             ladder.study.work,
             rung.declared.expectations if rung.declared else (),
             self._contents(version, engine, "time"),
@@ -425,4 +403,4 @@ def _render_version(
 
     profile = rung.load(engine)
     view = version_view(rung, profile, version_head(rung, engine), strips())
-    return replace(render_version(path, view), summary={"source": keys.source(rung, profile)})
+    return replace(render_version(path, view), summary=keys.recorded(rung, profile))
