@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec import structs
 
 from tests.factories import (
@@ -20,6 +21,7 @@ from workbench.analysis.cause.places import Origin
 from workbench.analysis.compare import compare
 from workbench.analysis.story import Story, explain
 from workbench.analysis.wording import strip
+from workbench.language import using
 from workbench.model import InstructionTable, Metric, Profile, SourceFile
 from workbench.ncurep.read import read_report, select_kernels
 from workbench.store import Store
@@ -366,3 +368,94 @@ def test_kernels_that_came_and_went_are_told_where_most_of_the_change_is_theirs(
     assert "The set of kernels changed, 1 replaced by 2: spmv (8.61 µs) went, " in sentence(
         "spmv/v1", "v2"
     )
+
+
+def of_grid(time_s: float, blocks: int, waves: float, active: float, **counts: float) -> Profile:
+    """A side by its duration, its grid, how long SMs were active (0-1), and counts.
+
+    `waits` is how often of ten a warp is seen waiting for memory.
+    """
+    waits = counts.pop("waits")
+    state = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+    known = {
+        "gpu__time_duration.sum": time_s,
+        "sm__cycles_elapsed.max": time_s * 1.7e9,
+        "sm__cycles_active.avg": active * time_s * 1.7e9,
+        "launch__grid_size": blocks,
+        "launch__waves_per_multiprocessor": waves,
+        "smsp__average_warp_latency_per_inst_issued.ratio": 10.0,
+        state.format("long_scoreboard"): waits,
+        state.format("lg_throttle"): 0.0,
+        state.format("wait"): 9.0 - waits,
+        state.format("selected"): 1.0,
+        **counts,
+    }
+    metrics = {name: Metric(value=value) for name, value in known.items()}
+    launch = make_launch(metrics=metrics, instructions=InstructionTable())
+    return make_profile(launches=(launch,))
+
+
+LOCAL = "memory_l2_theoretical_sectors_local"
+SPILLED = "Local sectors rose 0 → {} (registers spilled, or arrays lie in local memory)."
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "grid", "spilled"),
+    [
+        # Tuned matrix products and convolutions on an H100: tiles that no longer fit in registers.
+        (
+            of_grid(579e-6, 128, 0.970, 0.95, waits=1.9, **{LOCAL: 0}),
+            of_grid(1.66e-3, 64, 0.485, 0.48, waits=2.1, **{LOCAL: 129e6}),
+            "from 128 to 64 blocks (0.970 → 0.485 waves), and SMs are active 48% of the time",
+            SPILLED.format("129 M"),
+        ),
+        (
+            of_grid(686e-6, 128, 0.970, 0.96, waits=1.4, **{LOCAL: 0}),
+            of_grid(1.92e-3, 64, 0.485, 0.48, waits=3.2, **{LOCAL: 166e6}),
+            "from 128 to 64 blocks (0.970 → 0.485 waves), and SMs are active 48% of the time",
+            SPILLED.format("166 M"),
+        ),
+        (
+            of_grid(14.4e-6, 79, 0.299, 0.47, waits=1.2, **{LOCAL: 0}),
+            of_grid(79.8e-6, 40, 0.152, 0.28, waits=6.2, **{LOCAL: 7.2e6}),
+            "from 79 to 40 blocks (0.299 → 0.152 waves), and SMs are active 28% of the time",
+            SPILLED.format("7.20 M"),
+        ),
+        (
+            of_grid(12.7e-6, 157, 0.396, 0.67, waits=1.2, **{LOCAL: 0}),
+            of_grid(79.8e-6, 40, 0.152, 0.28, waits=6.2, **{LOCAL: 7.2e6}),
+            "from 157 to 40 blocks (0.396 → 0.152 waves), and SMs are active 28% of the time",
+            SPILLED.format("7.20 M"),
+        ),
+        # A tuned matrix product whose grid shrank alone, and one where nobody counted.
+        (
+            of_grid(85.6e-6, 32, 0.121, 0.24, waits=3.6, **{LOCAL: 0}),
+            of_grid(125e-6, 16, 0.121, 0.12, waits=4.9, **{LOCAL: 0}),
+            "from 32 to 16 blocks, and SMs are active 12% of the time",
+            "",
+        ),
+        (
+            of_grid(579e-6, 128, 0.970, 0.95, waits=1.9),
+            of_grid(1.66e-3, 64, 0.485, 0.48, waits=2.1, **{LOCAL: 129e6}),
+            "from 128 to 64 blocks (0.970 → 0.485 waves), and SMs are active 48% of the time",
+            "",
+        ),
+    ],
+)
+def test_what_spilled_is_told_beside_a_grid_that_shrank(
+    old: Profile, new: Profile, grid: str, spilled: str
+) -> None:
+    text = story(old, new).sentence
+    assert f"The grid went {grid}" in text
+    assert spilled in text and ("ocal sectors" in text) is bool(spilled)
+    assert text.find(spilled) == 0 or text.index("The grid went") < text.index(spilled)
+    back = story(new, old).sentence
+    assert ("Local sectors fell" in back) is bool(spilled) and "registers spilled" not in back
+
+
+def test_what_spilled_is_told_in_chinese() -> None:
+    old = of_grid(14.4e-6, 79, 0.299, 0.47, waits=1.2, **{LOCAL: 0})
+    new = of_grid(79.8e-6, 40, 0.152, 0.28, waits=6.2, **{LOCAL: 7.2e6})
+    with using("zh"):
+        text = story(old, new).sentence
+    assert "局部扇区数升高 0 → 7.20 M（寄存器溢出，或数组位于局部内存）。" in text

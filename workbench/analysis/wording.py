@@ -409,7 +409,7 @@ def tell(
         unknown = proof is not None and proof.place.link == "source unknown"
         clauses += [
             _proof(proof, attribution.hunks, cause) if proof else _nothing(comparison),
-            _hiding(cause),
+            _second(cause, attribution.hunks),
             _stall(cause),
             "" if unknown or not comparison["duration"].moved else _unexplained(time),
         ]
@@ -624,12 +624,30 @@ def _held(proof: Proof) -> str:
     return text.format(pipe=proof.beside.phrase, old=old, new=new)
 
 
-def _hiding(cause: Cause) -> str:
-    """Occupancy that explains as much as a wait which is told first."""
-    ways = [proof.way for proof in cause.proofs[:2]]
-    if ways != ["wait", "occupancy"] or cause.proofs[1].score < cause.proofs[0].score:
+def _second(cause: Cause, hunks: Sequence[Hunk]) -> str:
+    """Told beside the first proof: occupancy that explains as much as a wait, and what spilled.
+
+    Larger tiles make a smaller grid and need more registers: two effects of one edit.
+    """
+    if not cause.proofs:
         return ""
-    return _("{text}.").format(text=_occupancy(cause.proofs[1], cause))
+    first, rest = cause.proofs[0], cause.proofs[1:]
+    if first.way == "launch":
+        local = next((proof for proof in rest if proof.counter.id == "local_sectors"), None)
+        return _spilled(local, hunks) if local is not None else ""
+    if (first.way, *(proof.way for proof in rest[:1])) != ("wait", "occupancy"):
+        return ""
+    if rest[0].score < first.score:
+        return ""
+    return _("{text}.").format(text=_occupancy(rest[0], cause))
+
+
+def _spilled(local: Proof, hunks: Sequence[Hunk]) -> str:
+    text = _("{what} {moved}").format(what=local.counter.title, moved=_moved(local.counter))
+    if local.counter.old == 0:
+        why = _("registers spilled, or arrays lie in local memory")
+        text = _("{text} ({why})").format(text=text, why=why)
+    return _("{text}.").format(text=f"{text}{_where(local, hunks)}")
 
 
 def _change(delta: Delta) -> str:
