@@ -13,11 +13,14 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from benchmarks.truth.labels import Label, load_labels
-from tests.agents.client import BROKEN, REPO, Client, broken_project, connected, talk
+from tests.agents.client import BROKEN, REPO, Client, asked, broken_project, connected, talk
 from tests.benchmarks.test_truth import BLIND
-from tests.factories import make_project
+from tests.factories import make_profile, make_project
 from tests.ladders import needs_compiler
 from tests.processes import runs, until
+from workbench.agents.tools import BY_NAME, in_arguments
+from workbench.model import Capture
+from workbench.store import Store
 
 #: What the answers to one question may come to.
 MOST = 60_000
@@ -35,6 +38,35 @@ def wrong_lines(study: str) -> dict[str, tuple[str, int]]:
             if line.endswith("// <- wrong"):
                 found[path.stem.partition("_")[0]] = f"kernels/{study}/{path.name}", number
     return found
+
+
+@pytest.mark.parametrize(
+    ("tool", "hint", "said"),
+    [
+        ("verify", "allow more with --timeout SECONDS.", "allow more with timeout_s."),
+        ("show", "Choose one with --device and --problem.", "Choose one with device and problem."),
+        ("strip", "Compare all the same with --force.", "Compare all the same with force."),
+        ("show", "allow more with --timeout SECONDS.", "allow more with --timeout SECONDS."),
+        ("verify", "Run `workbench verify --timeout 9`.", "Run `workbench verify --timeout 9`."),
+        ("verify", "--no-time or --engine-x", "--no-time or --engine-x"),
+    ],
+)
+def test_a_hint_names_the_arguments_of_its_tool(tool: str, hint: str, said: str) -> None:
+    assert in_arguments(hint, BY_NAME[tool]) == said
+
+
+def test_a_client_is_told_what_it_can_give(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    for version, clocks in (("v0", "none"), ("v2", "base")):
+        capture = Capture(command=("ncu",), clock_control=clocks, passes=38)
+        Store.of(project).save(make_profile(version=version, problem="n64", capture=capture))
+
+    async def job(client: Client) -> None:
+        answer, failed = await client.call("strip", old="v0", new="v2")
+        assert failed, answer
+        assert answer["error"]["hint"].endswith("add force to see the difference all the same.")
+
+    asked(project.root, job)
 
 
 @needs_compiler

@@ -31,7 +31,7 @@ from workbench import __version__
 from workbench.agents import arguments as takes
 from workbench.agents.fence import Fence, Permit, need
 from workbench.agents.pages import FRAME, Fitted, fitted, picked, wire_size
-from workbench.agents.tools import BY_NAME, TOOLS, Tool, answer_of, command_of
+from workbench.agents.tools import BY_NAME, TOOLS, Tool, answer_of, command_of, in_arguments
 from workbench.agents.versions import Workshop
 from workbench.counters import Counter, catalog
 from workbench.errors import DataError, UsageError, WorkbenchError, did_you_mean
@@ -370,7 +370,10 @@ class Desk:
         limiter = self._looking if tool.permit is None else self._measuring
         async with limiter:
             json = tool.name != "profile"
-            return await run_command(words, self._project, say, json=json)
+            reply = await run_command(words, self._project, say, json=json)
+        if reply.error is None:
+            return reply
+        return replace(reply, error=replace(reply.error, hint=in_arguments(reply.error.hint, tool)))
 
 
 async def _document(make: Callable[[], Json]) -> Reply:

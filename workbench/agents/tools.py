@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -124,6 +125,19 @@ def _options(given: takes.Arguments, *names: str) -> list[str]:
             text = plain(value, name) if isinstance(value, str) else str(value)
             words.append(f"--{name.removesuffix('_s')}={text}")
     return words
+
+
+def in_arguments(hint: str, tool: Tool) -> str:
+    """A command's hint with the names of a tool's arguments for its options.
+
+    What a client does not give stays as it is, and so does a command line, which is in backticks.
+    """
+    names = {name.removesuffix("_s"): name for name in tool.takes.__struct_fields__}
+
+    def named(found: re.Match[str]) -> str:
+        return names.get(found["option"] or "", "") or found[0]
+
+    return re.sub(r"`[^`]*`|--(?P<option>[a-z][a-z-]*)(?: [A-Z]+\b)?", named, hint)
 
 
 def _flags(given: takes.Arguments, *names: str) -> list[str]:
