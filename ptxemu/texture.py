@@ -107,7 +107,7 @@ def _faults(t: Texture) -> Iterator[tuple[str, str, str]]:
     ):
         for value in values:
             if value not in known:
-                yield key, f"{key} is {value}", f"Known are {', '.join(map(str, known))}."
+                yield key, f"unknown {key} {value}", f"Known are {', '.join(map(str, known))}."
     axes, linear = len(t.dims), t.layout == "linear"
     if not 1 <= axes <= (2 if linear else 3):
         most = "two in linear memory, three" if linear else "three"
@@ -134,7 +134,7 @@ def _faults(t: Texture) -> Iterator[tuple[str, str, str]]:
     if not t.normalized and {"wrap", "mirror"} & set(t.address):
         yield (
             "address",
-            f"{' and '.join(dict.fromkeys(t.address))} of coordinates that count texels",
+            f"{', '.join(dict.fromkeys(t.address))} of coordinates that count texels",
             'CUDA takes "clamp" for it: write that, or normalized = true and coordinates from 0 '
             "to 1.",
         )

@@ -149,9 +149,8 @@ def test_nothing_lacks_its_translation(name: str) -> None:
 
 #: What errors and hints are given that is known elsewhere, or is somebody else's.
 _HANDED_ON = {
-    # The emulator's two faults of one run; a key, whose sentence follows it.
+    # The emulator's two faults of one run.
     *(("ptxemu/run.py", "*one"), ("ptxemu/run.py", "*both.later")),
-    *(("ptxemu/tensormap.py", "key"), ("ptxemu/texture.py", "key")),
     ("agents/server.py", "f'{tool.name}: {error}'"),
     # Asked for in the reader's language already.
     ("analysis/compare.py", "_remedy(old, new)"),

@@ -39,6 +39,10 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
     "error": (0, 1, "what", "hint"),
     "fail": (1, 2, "what", "hint"),
     "_NoValueError": (0, 1),
+    # Its first is the key.
+    "DescriptorError": (1, 2, "message", "hint"),
+    # Why a file is damaged.
+    "ValueError": (0,),
     # The worker's, which become an error.
     "WorkerError": (1, "during"),
     "Failure": ("message", "during"),
@@ -112,6 +116,8 @@ class Templates:
         self._callers: dict[str, list[tuple[ast.FunctionDef | None, ast.Call]]] = defaultdict(list)
         #: What a function assigns to a name; to none: what it returns.
         self._values: dict[tuple[ast.FunctionDef, str], list[ast.expr]] = defaultdict(list)
+        #: What a function yields.
+        self._yielded: dict[ast.FunctionDef, list[ast.Yield | ast.YieldFrom]] = defaultdict(list)
         #: What a function puts into a list.
         self._parts: dict[tuple[ast.FunctionDef, str], list[ast.expr]] = defaultdict(list)
         #: What objects and classes are given of a name, and where.
@@ -168,6 +174,8 @@ class Templates:
                         self._parts[function, name] += value.elts
                 case ast.Return(value=ast.expr() as value) if function is not None:
                     self._values[function, ""].append(value)
+                case ast.Yield(value=ast.expr()) | ast.YieldFrom() if function is not None:
+                    self._yielded[function].append(node)
                 case ast.Call():
                     self._callers[name_of(node)].append((function, node))
                     match node:
@@ -179,7 +187,7 @@ class Templates:
         for _again in range(3):
             errors |= {name for name, parents in bases.items() if errors & {*parents}}
         self._errors = errors | {*_LIKE_ERRORS}
-        self._calls = _CALLS | dict.fromkeys(errors, _ERROR)
+        self._calls = dict.fromkeys(errors, _ERROR) | _CALLS
 
     def all(self) -> Iterator[tuple[str, str, int]]:
         """Each template, its file and line."""
@@ -318,6 +326,8 @@ class Templates:
         if not isinstance(node, ast.FormattedValue):
             return self._variants(node, function, depth)
         value = node.value
+        if node.conversion >= 0:  # a name in quotation marks
+            return [[value]]
         name = getattr(value, "id", "") or getattr(value, "attr", "")
         constant = name in self._constants
         if isinstance(value, ast.IfExp) or constant:
@@ -367,11 +377,23 @@ class Templates:
                 for value in self._values[function, name]:
                     if value is not node and not isinstance(value, ast.Name):
                         yield from self._held(value, function, depth - 1)
+            case ast.Call(func=ast.Name(id="next"), args=[ast.Call() as call, *_]):
+                yield from self._yields(name_of(call), _DEPTH)
             case ast.Call() as call:
                 for made in self._functions.get(name_of(call), ()):
                     for value in self._values[made, ""]:
                         if isinstance(value, ast.Tuple):
                             yield value, made
+
+    def _yields(self, name: str, depth: int) -> Iterator[tuple[ast.expr, ast.FunctionDef]]:
+        """What a function yields of its own, and from others."""
+        for made in self._functions.get(name, ()) if depth else ():
+            for node in self._yielded[made]:
+                if isinstance(node, ast.Yield) and node.value is not None:
+                    yield node.value, made
+                for call in ast.walk(node) if isinstance(node, ast.YieldFrom) else ():
+                    if isinstance(call, ast.Call):
+                        yield from self._yields(name_of(call), depth - 1)
 
     def _product(self, parts: list[list[list[_Piece]]], node: ast.expr) -> list[list[_Piece]]:
         found = [

@@ -7,6 +7,7 @@ import pytest
 
 from ptxemu import Im2col, TensorMap
 from tests.study_maker import VERSION, Maker
+from tests.told import english
 from workbench.errors import UsageError
 from workbench.study.launches import ResolvedLaunch, TensorMapArg, resolve_launches
 from workbench.study.sources import source_hash
@@ -127,6 +128,7 @@ def test_a_descriptor_that_the_driver_would_refuse(
         launched(maker, text)
     assert caught.value.message.startswith(f"kernels/s/v0.cu:{FIRST + line}: ")
     assert message in caught.value.message and caught.value.hint
+    assert not english(caught.value)
 
 
 @pytest.mark.parametrize(

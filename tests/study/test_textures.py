@@ -7,6 +7,7 @@ import pytest
 
 from ptxemu import Texture
 from tests.study_maker import VERSION, Maker
+from tests.told import english
 from workbench.errors import UsageError
 from workbench.study.launches import ResolvedLaunch, TextureArg, resolve_launches
 from workbench.study.signatures import check_arguments
@@ -77,16 +78,16 @@ def test_a_texture_beyond_its_buffer(maker: Maker) -> None:
     ("right", "wrong", "line", "message"),
     [
         ('dims = ["N // 4", 4]', "dims = [0, 4]", 4, "an axis has 0 texels"),
-        ("normalized = true", "", 5, "wrap and border of coordinates that count texels"),
-        ('"border"]', '"mirored"]', 5, "address is mirored"),
+        ("normalized = true", "", 5, "wrap, border of coordinates that count texels"),
+        ('"border"]', '"mirored"]', 5, "unknown address mirored"),
         ('["wrap", "border"]', '["wrap", "wrap", "wrap"]', 5, "it has 3 modes"),
-        ('filter = "linear"', 'filter = "cubic"', 6, "filter is cubic"),
+        ('filter = "linear"', 'filter = "cubic"', 6, "unknown filter cubic"),
         ('dtype = "float32"', 'dtype = "int32"', 6, "integers are not weighed"),
-        ("channels = 4", "channels = 3", 12, "channels is 3"),
+        ("channels = 4", "channels = 3", 12, "unknown channels 3"),
         ('pitch = "4 * TILE"', "pitch = 72", 14, "72 bytes apart, no multiple of 32"),
         ('pitch = "4 * TILE"', "pitch = 32", 14, "rows of 64 bytes lie 32 bytes apart"),
         ('layout = "linear"', 'layout = "array"', 10, "`tmp` is no input"),
-        ('layout = "linear"', 'layout = "rows"', 15, "layout is rows"),
+        ('layout = "linear"', 'layout = "rows"', 15, "unknown layout rows"),
         ('dtype = "uint8"', 'dtype = "uint32"', 16, "uint32 is not read as a number"),
         ('buffer = "tmp"', 'buffer = "tmq"', 10, "unknown buffer `tmq`"),
     ],
@@ -99,6 +100,7 @@ def test_a_texture_that_the_driver_would_refuse(
         launched(maker, bound(TEXTURES.replace(right, wrong, 1)))
     assert caught.value.message.startswith(f"kernels/s/v0.cu:{FIRST + line}: ")
     assert message in caught.value.message and caught.value.hint
+    assert not english(caught.value)
 
 
 @pytest.mark.parametrize(
