@@ -329,3 +329,33 @@ def test_without_a_time_the_counter_is_the_one_that_a_person_names(
     )
     cause = Step(old, new, ("old", "new")).story.cause
     assert cause is not None and cause.proofs[0].counter.id == f"global_load_{named}"
+
+
+def test_without_a_time_what_was_gained_is_told_beside_what_it_cost() -> None:
+    """A transpose by way of shared memory whose tile has conflicts."""
+    counts = {
+        "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum": (131_072, 131_072),
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": (4_194_304, 524_288),
+        "memory_l1_tag_requests_global": (4_325_376, 262_144),
+        "memory_l1_wavefronts_shared": (0, 4_325_376),
+    }
+
+    def told(first: int) -> str:
+        sides = [
+            make_profile(
+                launches=(
+                    make_launch(
+                        metrics={name: Metric(value=both[at]) for name, both in counts.items()},
+                        instructions=InstructionTable(),
+                    ),
+                )
+            )
+            for at in (first, 1 - first)
+        ]
+        return Step(sides[0], sides[1], ("old", "new")).story.sentence
+
+    gained, lost = told(0), told(1)
+    assert gained.index("fell") < gained.index("Shared wavefronts rose 0 → 4.33 M")
+    assert lost.index("Shared wavefronts fell 4.33 M → 0") < lost.index("rose")
+    counts["memory_l1_wavefronts_shared"] = (0, 1_000_000)
+    assert "Shared" not in told(0) + told(1)

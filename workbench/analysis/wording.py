@@ -409,7 +409,7 @@ def tell(
         unknown = proof is not None and proof.place.link == "source unknown"
         clauses += [
             _proof(proof, attribution.hunks, cause) if proof else _nothing(comparison),
-            _second(cause, attribution.hunks),
+            _second(comparison, cause, attribution.hunks),
             _stall(cause),
             "" if unknown or not comparison["duration"].moved else _unexplained(time),
         ]
@@ -624,17 +624,20 @@ def _held(proof: Proof) -> str:
     return text.format(pipe=proof.beside.phrase, old=old, new=new)
 
 
-def _second(cause: Cause, hunks: Sequence[Hunk]) -> str:
+def _second(comparison: Comparison, cause: Cause, hunks: Sequence[Hunk]) -> str:
     """Told beside the first proof: occupancy that explains as much as a wait, and what spilled.
 
-    Larger tiles make a smaller grid and need more registers: two effects of one edit.
+    Larger tiles make a smaller grid and need more registers: two effects of one edit. Where there
+    is no duration, it is the count that went the other way.
     """
     if not cause.proofs:
         return ""
     first, rest = cause.proofs[0], cause.proofs[1:]
     if first.way == "launch":
         local = next((proof for proof in rest if proof.counter.id == "local_sectors"), None)
-        return _spilled(local, hunks) if local is not None else ""
+        return _also(local, hunks) if local is not None else ""
+    if comparison["duration"].delta is None:
+        return _also(rest[0], hunks) if rest else ""
     if (first.way, *(proof.way for proof in rest[:1])) != ("wait", "occupancy"):
         return ""
     if rest[0].score < first.score:
@@ -642,12 +645,12 @@ def _second(cause: Cause, hunks: Sequence[Hunk]) -> str:
     return _("{text}.").format(text=_occupancy(rest[0], cause))
 
 
-def _spilled(local: Proof, hunks: Sequence[Hunk]) -> str:
-    text = _("{what} {moved}").format(what=local.counter.title, moved=_moved(local.counter))
-    if local.counter.old == 0:
+def _also(proof: Proof, hunks: Sequence[Hunk]) -> str:
+    text = _("{what} {moved}").format(what=proof.counter.title, moved=_moved(proof.counter))
+    if proof.counter.id == "local_sectors" and proof.counter.old == 0:
         why = _("registers spilled, or arrays lie in local memory")
         text = _("{text} ({why})").format(text=text, why=why)
-    return _("{text}.").format(text=f"{text}{_where(local, hunks)}")
+    return _("{text}.").format(text=f"{text}{_where(proof, hunks)}")
 
 
 def _change(delta: Delta) -> str:

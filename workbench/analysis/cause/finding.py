@@ -212,12 +212,17 @@ def _hidden(proofs: Sequence[Proof]) -> bool:
     return edited and wait.score >= _AS_MUCH * proofs[0].score
 
 
+#: Two counts of which neither takes this part of the other's cycles are no matter of balance.
+_BALANCED = 0.5
+
+
 def _counted(
     old: Profile, comparison: Comparison, place: Callable[[Delta, str], Origin]
 ) -> list[Proof]:
     """Of profiles without a duration: the count whose change takes the SMs longest, at their peak.
 
-    Where the times were measured elsewhere, it goes their way.
+    Where the times were measured elsewhere, it goes their way. Without any, one that moved the
+    other way and takes about as long is told as well, what fell first: nobody knows which won.
     """
     scale, speed = Scale(old, comparison), comparison.speed
     way = speed.new_s - speed.old_s if speed is not None else 0.0
@@ -230,11 +235,17 @@ def _counted(
         and tells(delta)
         and (cost := scale.cycles(delta.id, abs(delta.delta)))
     ]
-    _, most = max(costs, key=lambda each: each[0], default=(0.0, None))
-    if most is None:
-        return []
-    count, told = taught(comparison, most)
-    return [Proof(counter=told, place=place(count, "count"), way="count", score=1.0)]
+    heaviest = [
+        max((each for each in costs if (each[1].delta or 0.0) * side > 0), key=lambda x: x[0])
+        for side in (-1, 1)
+        if any((delta.delta or 0.0) * side > 0 for _, delta in costs)
+    ]
+    most = max((cost for cost, _ in heaviest), default=0.0)
+    told = [taught(comparison, delta) for cost, delta in heaviest if cost >= _BALANCED * most]
+    return [
+        Proof(counter=named, place=place(count, "count"), way="count", score=1.0)
+        for count, named in told
+    ]
 
 
 #: Counts of one access: they move together.
