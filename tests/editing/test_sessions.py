@@ -24,6 +24,8 @@ from tests.editing.client import Client, connected
 from tests.goldens import same
 from tests.ladders import needs_compiler
 from workbench.cli import app
+from workbench.editing.server import _diagnostic
+from workbench.language import using
 from workbench.processes.starting import own_module
 from workbench.session.api import Session
 from workbench.session.asked import Selection
@@ -238,6 +240,32 @@ def test_the_words_of_an_error_stand_where_they_point() -> None:
         Remark("h.cuh", 5, "error: b"),
     ]
     assert remarks("it is late", "v.cu") == [Remark("v.cu", 1, "it is late")]
+
+
+@pytest.mark.parametrize(
+    ("words", "chinese"),
+    [
+        (
+            "a.cu:3: shared-memory race: thread (0, 0, 0) of block (1, 0, 0) writes Bs[0][0], "
+            "which was read by several warps at a.cu:5 without a barrier between",
+            "共享内存竞争：线程块 (1, 0, 0) 的线程 (0, 0, 0) 写入 Bs[0][0]，"
+            "而多个线程束在 a.cu:5 读过该位置，两者之间没有屏障",
+        ),
+        (
+            "a.cu:3: v5 gives a wrong result on n64: 2 of 4,096 elements are NaN\n"
+            "  2 elements were never written",
+            "v5 在 n64 上结果错误：4,096 个元素中有 2 个是 NaN\n  有 2 个元素从未被写入",
+        ),
+        (
+            "v5 did not end within 9 s in the emulator",
+            "v5 没有在 9 s 内在模拟器中结束",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_in_the_readers_language(words: str, chinese: str) -> None:
+    (remark,) = remarks(words, "a.cu")
+    with using("zh"):
+        assert _diagnostic(remark).message == chinese
 
 
 def headline(root: Path, path: str, problem: str | None = None) -> Headline:

@@ -192,7 +192,8 @@ class Editing:
                         self._take(uri, version, path, msgspec.json.decode(line, type=Tried))
                     await process.wait()
             except TimeoutError:
-                words = f"{version} did not end within {self._wishes.timeout:g} s in the emulator"
+                limit = self._wishes.timeout
+                words = told(f"{version} did not end within {limit:g} s in the emulator")
                 self._take(uri, version, path, Tried(faults=(words,)))
             finally:
                 if process.returncode is None:
@@ -279,9 +280,14 @@ class Editing:
 
 def _diagnostic(found: Remark) -> types.Diagnostic:
     line = max(found.line - 1, 0)
+    # A sentence of the emulator is known by its place, which the editor shows itself.
+    place = f"{found.path}:{found.line}"
+    words = (
+        told(f"{place}: {found.words}").removeprefix(place).removeprefix("：").removeprefix(": ")
+    )
     return types.Diagnostic(
         range=types.Range(types.Position(line, 0), types.Position(line + 1, 0)),
-        message=block(found.words),
+        message=block(words),
         severity=types.DiagnosticSeverity.Warning,
         source="workbench",
     )
