@@ -32,7 +32,14 @@ from workbench.store import Store
 from workbench.store.codec import read_record
 from workbench.views.html.build import BuiltReport, ReportFile, build_report
 from workbench.views.html.page import page_part, to_root
-from workbench.views.html.render import environment, escaped, said_once, term, without_ends
+from workbench.views.html.render import (
+    environment,
+    escaped,
+    said_once,
+    term,
+    without_ends,
+    without_quotes,
+)
 
 VOID = {"meta", "link", "img", "br", "input"}
 
@@ -290,6 +297,23 @@ def test_ends_that_html_lets_out_are_left_out() -> None:
     )
     assert outline(short) == outline(table)
     assert without_ends("<p>&lt;/td&gt;<td></p>") == "<p>&lt;/td&gt;<td></p>"
+
+
+def test_quotes_that_html_lets_out_are_left_out() -> None:
+    table = (
+        '<table><tr id="L1" class="moved"><th scope="row" title="a =&#34;b&#34;">a<td class="num "'
+        ' data-s="-5.92e-09">1<td class="num good" data-s="" colspan="3"><b class="s">x</b>'
+        '<p class="x"/></table>'
+    )
+    short = without_quotes(table)
+    assert short == (
+        '<table><tr id="L1" class=moved><th scope=row title="a =&#34;b&#34;">a<td class=num'
+        ' data-s=-5.92e-09>1<td class="num good" data-s="" colspan=3><b class=s>x</b>'
+        '<p class="x"/></table>'
+    )
+    assert outline(short) == outline(table.replace("num ", "num", 1))
+    text = '<p title="&lt;td class=&#34;num&#34;&gt;">&lt;td class="num"&gt;</p>'
+    assert without_quotes(text) == text
 
 
 def test_pages_are_small(site: Path) -> None:

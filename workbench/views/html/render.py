@@ -47,6 +47,12 @@ _TERM = re.compile(r'(<a href="[./]*glossary\.html#[^"]*")( title="[^"]*")(>[^<]
 #: Ends of cells and rows that the next tag implies. https://html.spec.whatwg.org/#optional-tags
 _ROW_END = re.compile(r"</t[dhr]>(?=\s*</?(?:td|th|tr|tbody|thead|table)\b)")
 _BODY_END = re.compile(r"</t(?:body|head)>\s*(?=</?(?:tbody|table)\b)")
+#: A tag with attributes, and what is most of them on a long page: those that need no quotes.
+#: https://html.spec.whatwg.org/#unquoted
+_TAG = re.compile(r"<[a-z][^<>]+")
+_QUOTED = re.compile(
+    r' (class|scope|colspan|style|tabindex|data-\w+|[xy])="([\w.:%-]+) ?"(?=[ \n]|$)'
+)
 
 
 class _Generator(CodeGenerator):
@@ -311,7 +317,7 @@ def render(template: str, path: str, **context: object) -> str:
         context: The view model; no character of it hides or reorders others on the page.
     """
     html = environment().get_template(template).render(root=to_root(path), **context)
-    return block(without_ends(said_once(html)))
+    return block(without_quotes(without_ends(said_once(html))))
 
 
 def without_ends(html: str) -> str:
@@ -321,6 +327,11 @@ def without_ends(html: str) -> str:
     several rows goes, for it would become another line of the code that these may end with.
     """
     return _BODY_END.sub("", _ROW_END.sub("", html))
+
+
+def without_quotes(html: str) -> str:
+    """A page without the quotes that HTML lets out: a long one has five thousand pairs."""
+    return _TAG.sub(lambda tag: _QUOTED.sub(r" \1=\2", tag[0]), html)
 
 
 def said_once(html: str) -> str:

@@ -175,6 +175,15 @@
     });
   }
   all("table.sortable").forEach(sortable);
+  // A link to each counter's row: the same markup in every row would be the most of a long page.
+  for (const row of all("#counter-table tr[id]")) {
+    const name = row.querySelector("a");
+    const link = part("a", "#");
+    link.className = "hash";
+    link.href = `#${row.id}`;
+    link.setAttribute("aria-label", _("Link to {what}", { what: name.textContent }));
+    name.after(" ", link);
+  }
 
   // Code in a window opens at its hottest line, of a hunk at the hottest that changed; a long file
   // without any starts where its counters do. The page itself does not move.
