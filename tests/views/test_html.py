@@ -28,7 +28,7 @@ from workbench.errors import DataError, MissingError, UsageError
 from workbench.ladder import summaries
 from workbench.model import InstructionTable, Profile, SourceFile
 from workbench.project import find_project
-from workbench.store import Store
+from workbench.store import Store, codec
 from workbench.store.codec import read_record
 from workbench.views.html.build import BuiltReport, ReportFile, build_report
 from workbench.views.html.page import page_part, to_root
@@ -596,8 +596,10 @@ def test_durations_of_profiles_with_pages_are_not_read_again(
         return read_record(path)
 
     monkeypatch.setattr(summaries, "read_record", noted)
+    monkeypatch.setattr(codec, "read_record", noted)
     assert build(tmp_path).pages.written == 0
     assert read == []
+    monkeypatch.setattr(codec, "read_record", read_record)  # pages are made of whole profiles
     seen_by_the_profiler(tmp_path, "v2", 4e-6)
     build(tmp_path)
     assert {path.parent.name for path in read} == {"v2"}

@@ -345,9 +345,10 @@ class Ladder:
     def device_name(self) -> str:
         """The device as it calls itself."""
         for rung in self.order:
-            record = rung.timing or rung.profile
-            if record is not None:
-                return record.device.name
+            if rung.timing:
+                return rung.timing.device.name
+            if rung.record:
+                return rung.record.device
         return self.device
 
     @cached_property
