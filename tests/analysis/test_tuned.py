@@ -308,6 +308,18 @@ def test_arrays_in_local_memory_are_told_before_what_their_registers_take() -> N
     assert cliff.moved[0] == "local memory 0 → 128 bytes a thread"
 
 
+@pytest.mark.parametrize(
+    ("stack", "spilled", "said"),
+    [(528.0, 4.0, "local memory 0 → 528"), (280.0, 280.0, "spills 0 → 280")],
+)
+def test_what_takes_most_of_local_memory_is_named(stack: float, spilled: float, said: str) -> None:
+    """As profiled: 2.15 G local sectors of an array in local memory, and one register spilled."""
+    fast = timed({"TN": 8}, 637e-6, facts={"spill_bytes": 0.0, "stack_bytes": 0.0})
+    slow = timed({"TN": 4}, 9.66e-3, facts={"spill_bytes": spilled, "stack_bytes": stack})
+    name, (text,) = limiters(fast, slow, 15.2)
+    assert said.startswith(name) and text == f"{said} bytes a thread"
+
+
 def test_smaller_blocks_of_a_grid_that_fills_no_chip_are_told() -> None:
     """As profiled: 64 blocks on 132 SMs, of four warps and then of two."""
     grid = line(

@@ -348,12 +348,19 @@ def limiters(fast: Trial, slow: Trial, ratio: float) -> tuple[str, tuple[str, ..
 
 def _facts(fast: Trial, slow: Trial) -> Iterator[_Moved]:
     a, b = fast.facts, slow.facts
-    for name, words in (("spill_bytes", "spills"), ("stack_bytes", "local memory")):
-        if name in a and name in b and b[name] > a[name]:
-            # Nothing says what that costs: that it is more is told, whatever the factor.
-            text = f"{words} {digits3(a[name])} → {digits3(b[name])} bytes a thread"
-            yield _Moved(words, math.inf, text)
-            break  # what is spilled lies in local memory as well
+    local = {
+        name: b[name] - a[name]
+        for name in ("spill_bytes", "stack_bytes")
+        if name in a and name in b and b[name] > a[name]
+    }
+    if local:
+        # What is spilled lies in the stack frame as well; where that grew by far more, arrays do.
+        spilled = local.get("spill_bytes", 0.0)
+        name = "stack_bytes" if local.get("stack_bytes", 0.0) > 2 * spilled else "spill_bytes"
+        words = "local memory" if name == "stack_bytes" else "spills"
+        # Nothing says what that costs: that it is more is told, whatever the factor.
+        text = f"{words} {digits3(a[name])} → {digits3(b[name])} bytes a thread"
+        yield _Moved(words, math.inf, text)
     yield from _occupied(fast, slow)
     for name, words in _COUNTS.items():
         if a.get(name) and b.get(name, 0.0) > a[name]:
