@@ -31,6 +31,7 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
     "Gap": ("why",),
     "warnings": (0,),
     "doubts": (0,),
+    "notes": (0,),
     "Suspect": (0, 1, "hint", "words"),
     "Blame": (1, 2, "words", "hint"),
     "Equipment": (0, 2, 3, 4, "what", "detail", "remedy", "without"),
@@ -73,7 +74,9 @@ _Piece = str | ast.expr
 def name_of(call: ast.Call) -> str:
     """What a call calls; of the object before it its last name where it is what words go into."""
     match call.func:
-        case ast.Attribute(value=ast.Attribute(attr="warnings" | "doubts" as kind), attr="add"):
+        case ast.Attribute(
+            value=ast.Attribute(attr="warnings" | "doubts" | "notes" as kind), attr="add" | "append"
+        ):
             return kind
         case ast.Call(func=ast.Name(id="type")):  # another one of its kind
             return "WorkbenchError"
@@ -451,8 +454,13 @@ def _bare(pieces: list[_Piece]) -> list[_Piece]:
 
 def english(error: WorkbenchError) -> list[str]:
     """What stays English of an error and its hint in Chinese; code in backticks may."""
+    return english_of(error.message, error.hint)
+
+
+def english_of(*texts: str) -> list[str]:
+    """What stays English of texts in Chinese; code in backticks may."""
     with using("zh"):
-        heard = f"{told(error.message)}\n{told(error.hint)}"
+        heard = "\n".join(told(text) for text in texts)
     return _ENGLISH.findall(re.sub(r"`[^`]*`", "", heard))
 
 

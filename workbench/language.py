@@ -136,7 +136,7 @@ def N_(text: str) -> str:  # noqa: N802 - what translators and their tools look 
 
 
 def template(text: str) -> str:
-    """A template of somebody else's sentences, marked for `told`."""
+    """A template of sentences that `told` is to know, where no call that says them shows it."""
     return text
 
 

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.ladders import needs_compiler
+from tests.told import english_of
 from workbench.cli import app
 from workbench.compile.host import call
 from workbench.errors import UsageError
@@ -40,6 +41,7 @@ def brought(project: Project, text: str, kernel: str = "") -> tuple[Brought, Stu
     path = project.root.parent / "program.cu"
     path.write_text(text)
     made = bring(project, path, kernel=kernel)
+    assert english_of(*made.notes, made.reference) == []
     return made, load_study(project, made.study)
 
 

@@ -10,7 +10,7 @@ import click
 from workbench.errors import UsageError
 from workbench.project import Project, find_project, require_project
 from workbench.session.adopting import compiles
-from workbench.session.bringing import bring, told
+from workbench.session.bringing import bring, tell
 from workbench.session.tuned import start_tuned
 from workbench.study.folder import parse_target, view_study
 from workbench.study.scaffold import EXAMPLE, start_example, start_study, start_version
@@ -84,8 +84,7 @@ def command(
                 "--from-cu makes a whole study",
                 "Leave out VERSION, --from, --title, --example; --study names it, --kernel picks.",
             )
-        for line in told(bring(project, file, study or "", kernel)):
-            say(line)
+        tell(bring(project, file, study or "", kernel), say)
         return
     if example:
         if version or parent or study or title or kernel:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from workbench.analysis.source.pieces import FilePiece, Headers, Pieces, inner
 from workbench.analysis.source.texels import TEXTURE_OBJECTS, texture_of
 from workbench.disk.writing import create_files
 from workbench.errors import UsageError, did_you_mean
+from workbench.language import _, told
 from workbench.project import Project
 from workbench.session.rungs import Buffer, NewVersion, StudyPlan, rungs_of
 from workbench.study.scaffold import check_study_name, ensure_project, pair, study_name
@@ -148,11 +149,11 @@ def _writer(path: Path, study: str, kernel: str) -> _Files:
             text = _with(text, constant, value)
         pieces = _pieces(text, path)
         writer = _Files(study, path.name, pieces, rungs_of(pieces, kernel))
-        writer.notes += [
-            f"{constant} is larger in the file, and compiled into a kernel: it is {value} here, so "
-            "that the emulator can run it"
-            for constant, value in smaller.items()
-        ]
+        for constant, value in smaller.items():
+            writer.notes.append(
+                f"{constant} is larger in the file, and compiled into a kernel: it is {value} "
+                "here, so that the emulator can run it"
+            )
     if not any(each.role == "output" for each in writer.buffers):
         launch = writer.rungs[0].launches[0]
         raise UsageError(
@@ -160,11 +161,11 @@ def _writer(path: Path, study: str, kernel: str) -> _Files:
             "nothing says what it computes",
             "Bring another kernel (--kernel NAME); or begin with `workbench new --study NAME`.",
         )
-    writer.notes += [
-        f"{header} does not lie beside the file: what it declares is not known"
-        for header in pieces.missing
-        if header not in _HELPERS
-    ]
+    for header in pieces.missing:
+        if header not in _HELPERS:
+            writer.notes.append(
+                f"{header} does not lie beside the file: what it declares is not known"
+            )
     return writer
 
 
@@ -614,7 +615,7 @@ class _Files(StudyPlan):
         return text if dtype == "int32" else f"{_CASTS.get(dtype, 'int')}({text})"
 
     def _resolved(self, kind: str) -> str:
-        for _ in range(4):
+        for _again in range(4):
             piece = self.pieces.named(kind)
             target = inner(piece.node).child_by_field_name("type") if piece is not None else None
             if piece is None or piece.kind != "type" or target is None:
@@ -654,8 +655,9 @@ class _Files(StudyPlan):
             )
         for word in sorted(words & _BEFORE_CUDA_9):
             head.append(f"#define {word}(...) {word}_sync(0xffffffffu, __VA_ARGS__)")
-            note = f"{word} went with CUDA 9: {word}_sync, with all lanes, stands for it"
-            self.notes += [note] if note not in self.notes else []
+            self.notes.append(
+                f"{word} went with CUDA 9: {word}_sync, with all lanes, stands for it"
+            )
         body = []
         for piece in device:
             ends = piece.kind in ("type", "variable") and not piece.text.rstrip().endswith(";")
@@ -681,14 +683,14 @@ def _tuple(names: Iterable[str]) -> str:
     return f"({', '.join(listed)}{',' if len(listed) == 1 else ''})"
 
 
-def told(brought: Brought) -> Iterator[str]:
-    """What was made, and what to do next, a line each."""
+def tell(brought: Brought, say: Callable[[str], None]) -> None:
+    """Says what was made, and what to do next, a line each."""
     for path in brought.paths:
-        yield f"wrote {path}"
+        say(f"wrote {path}")
     kernels = several(len(brought.versions), "version")
-    yield f"{kernels}: " + "; ".join(f"{v} is {k}" for v, k in brought.versions.items())
+    say(f"{kernels}: " + ", ".join(f"{v} = {k}" for v, k in brought.versions.items()))
     if brought.reference:
-        yield f"the right answer comes from {brought.reference}"
+        say(f"the right answer comes from {brought.reference}")
     for note in brought.notes:
-        yield f"note: {note}"
-    yield f"Nothing of the file was run. Next: read it, then `workbench verify {brought.study}/v0`"
+        say(_("note: {text}").format(text=told(note)))
+    say(f"Nothing of the file was run. Next: read it, then `workbench verify {brought.study}/v0`")

@@ -31,14 +31,17 @@ from workbench.analysis.source.hostseen import (
 from workbench.analysis.source.kernels import Access, accesses, parameters
 from workbench.analysis.source.pieces import FilePiece, Pieces
 from workbench.errors import UsageError
+from workbench.language import template
 from workbench.study.expressions import FUNCTIONS, evaluate
 
 _PREFIX = re.compile(r"(?:d|h|dev|device|gpu|host)_(?=\w)|(?:d|h)(?=[A-Z]\w*\Z)")
 _SUFFIX = re.compile(r"(?<=\w)_(?:d|dev|device|gpu|h|host)\Z")
 #: Kernels that stand beside a ladder, by their names -> what they are there for.
 _BESIDE = {
-    re.compile(r"warm_?(?:ing_?)?up", re.IGNORECASE): "warms up",
-    re.compile(r"(?:\w*[a-z]_)?copy(?![a-z])|\w*Copy(?![a-z])"): "copies",
+    re.compile(r"warm_?(?:ing_?)?up", re.IGNORECASE): template("{name} by its name only warms up"),
+    re.compile(r"(?:\w*[a-z]_)?copy(?![a-z])|\w*Copy(?![a-z])"): template(
+        "{name} by its name only copies"
+    ),
 }
 #: A size that the file does not tell.
 _GUESS = 1024
@@ -100,8 +103,8 @@ def rungs_of(pieces: Pieces, kernel: str) -> list[NewVersion]:
         unique.setdefault(tuple(map(_key, rung.launches)), rung)
     wanted = list(unique.values())
     if not kernel:
-        for named, does in _BESIDE.items():
-            wanted = _kept(wanted, [_all_are(named, rung, does) for rung in wanted])
+        for named, why in _BESIDE.items():
+            wanted = _kept(wanted, [_all_are(named, rung, why) for rung in wanted])
         wanted = _kept(wanted, [_incomplete(rung, pieces) for rung in wanted])
         wanted = _of_one_answer(wanted, pieces)
     guessed: dict[str, Memory] = {}
@@ -112,32 +115,32 @@ def rungs_of(pieces: Pieces, kernel: str) -> list[NewVersion]:
     if not wanted:
         names = [kernel] if kernel else [each for each in pieces.kernels() if each not in nested]
         wanted = [_guessed(pieces.kernels()[name]) for name in names]
-    wanted[0].notes += [f"{each} launches kernels itself: it is left out" for each in nested]
+    for each in nested:
+        wanted[0].notes.append(f"{each} launches kernels itself: it is left out")
     return wanted
 
 
 def _kept(rungs: list[NewVersion], whys: list[str]) -> list[NewVersion]:
     """The versions that nothing speaks against; all of them where there would be none."""
     kept = [rung for rung, why in zip(rungs, whys, strict=True) if not why]
-    same: dict[str, list[str]] = {}
+    same: dict[str, dict[str, str]] = {}
     for rung, why in zip(rungs, whys, strict=True):
         if why:
             kernel = rung.launches[0].kernel
-            reason = why.removeprefix(kernel)
-            same.setdefault(reason, []).append(kernel)
-    for reason, kernels in same.items() if kept else ():
-        first, *others = dict.fromkeys(kernels)
-        likewise = f" (and so with {', '.join(others)})" if others else ""
+            same.setdefault(why.removeprefix(kernel), {}).setdefault(kernel, why)
+    for alike in same.values() if kept else ():
+        (first, why), *others = alike.items()
+        likewise = f" (and so with {', '.join(name for name, _ in others)})" if others else ""
         alone = f"`--kernel {first}` brings it alone"
-        kept[0].notes.append(f"{first}{reason}{likewise}: it is left out ({alone})")
+        kept[0].notes.append(f"{why}{likewise}: it is left out ({alone})")
     return kept or rungs
 
 
-def _all_are(named: re.Pattern[str], rung: NewVersion, does: str) -> str:
+def _all_are(named: re.Pattern[str], rung: NewVersion, why: str) -> str:
     """Whether a version's kernels by their names only wake the device, or copy."""
     name = rung.launches[0].kernel
     all_are = all(named.match(each.kernel) for each in rung.launches)
-    return f"{name} by its name only {does}" if all_are else ""
+    return why.format(name=name) if all_are else ""
 
 
 def _incomplete(rung: NewVersion, pieces: Pieces) -> str:
@@ -149,7 +152,8 @@ def _incomplete(rung: NewVersion, pieces: Pieces) -> str:
         if isinstance(event, CopySeen) and id(event.source) in writes:
             break
         if isinstance(event, LibrarySeen) and not writes.isdisjoint(map(id, event.arrays[:-1])):
-            return f"{rung.launches[0].kernel} only prepares what {event.name} works on"
+            why = template("{name} only prepares what {event} works on")
+            return why.format(name=rung.launches[0].kernel, event=event.name)
     return ""
 
 
@@ -160,11 +164,13 @@ def _of_one_answer(rungs: list[NewVersion], pieces: Pieces) -> list[NewVersion]:
     """
     said = [_compared_with(rung, pieces) for rung in rungs]
     reasons = {
-        "input": "with its own input, which is not the answer of the others",
-        "itself": "with nothing but its own result",
+        "input": template(
+            "{name} is compared with its own input, which is not the answer of the others"
+        ),
+        "itself": template("{name} is compared with nothing but its own result"),
     }
     whys = [
-        f"{rung.launches[0].kernel} is compared {reasons[what]}" if what in reasons else ""
+        reasons[what].format(name=rung.launches[0].kernel) if what in reasons else ""
         for rung, what in zip(rungs, said, strict=True)
     ]
     return _kept(rungs, whys) if "another" in said else rungs
@@ -180,13 +186,17 @@ def _unlike(first: NewVersion, rung: NewVersion, pieces: Pieces) -> str:
             if other is None or other is memory:
                 continue
             if memory.dtype and other.dtype and memory.dtype != other.dtype:
-                return f"{name} works on {memory.dtype}, not on v0's {other.dtype}"
+                why = template("{name} works on {dtype}, not on v0's {other}")
+                return why.format(name=name, dtype=memory.dtype, other=other.dtype)
             sizes = [each.count and each.count.whole for each in (memory, other)]
             alike = launch.kernel == first.launches[0].kernel and None not in sizes
             if alike and sizes[0] != sizes[1]:
-                return f"{name} works on arrays of another size than v0's"
+                return template("{name} works on arrays of another size than v0's").format(
+                    name=name
+                )
     if rung is not first and len({_given_back(each, pieces) for each in (first, rung)} - {0}) > 1:
-        return f"{rung.launches[0].kernel} gives the host another number of elements than v0"
+        why = template("{name} gives the host another number of elements than v0")
+        return why.format(name=rung.launches[0].kernel)
     return ""
 
 
@@ -347,8 +357,11 @@ def _guessed(piece: FilePiece) -> NewVersion:
         grid, block = [Known(f"cdiv({sizes[0].text}, 256)", 4)], [number(256)]
     launch = LaunchSeen(piece.names[0], [], grid, block, None, arguments, piece.place)
     values = {each.text: each.whole or 1 for each in sizes}
-    why = f"nothing in the file launches {piece.names[0]}: its grid, block and sizes are guesses"
-    return NewVersion([launch], [launch], values, [why])
+    made = NewVersion([launch], [launch], values)
+    made.notes.append(
+        f"nothing in the file launches {piece.names[0]}: its grid, block and sizes are guesses"
+    )
+    return made
 
 
 def _guessed_count(sizes: list[Known], index: int, pointers: int, plane: bool) -> Known:

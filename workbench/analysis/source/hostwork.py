@@ -17,6 +17,7 @@ from workbench.analysis.source.hostseen import HostWork, Memory, Value, Variable
 from workbench.analysis.source.kernels import Formal, parameters
 from workbench.analysis.source.pieces import Pieces, inner
 from workbench.analysis.source.symbols import words_of
+from workbench.language import template
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -319,8 +320,12 @@ class _Writer:
         inside = "\n".join(f"    {line}" for line in lines)
         parts.append(f'extern "C" void reference({", ".join(taken)}) {{\n{inside}\n}}\n')
         what = " and ".join(f"`{x.callee}`" if x.callee else "the loop" for x in self.events)
-        verb = "compares with" if changed else "computes" if len(self.events) == 1 else "compute"
-        says = f"{what} at {self.event.place}, which {verb} the answer"
+        says = template("{what} at {place}, which computes the answer")
+        if changed:
+            says = template("{what} at {place}, which compares with the answer")
+        elif len(self.events) > 1:
+            says = template("{what} at {place}, which compute the answer")
+        says = says.format(what=what, place=self.event.place)
         return HostReference("\n".join(parts), self.arrays, self.numbers, says, bool(changed))
 
     def _between(self, memory: Memory) -> list[str]:
