@@ -26,9 +26,14 @@ def version(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_gpus_share_the_choices_and_one_of_them_runs_the_race(
-    cli: Cli, project: Project, gpus: Callable[..., None], log: Callable[[], list[dict[str, Any]]]
+    cli: Cli,
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    gpus: Callable[..., None],
+    log: Callable[[], list[dict[str, Any]]],
 ) -> None:
     gpus(gpu(0), gpu(1))
+    monkeypatch.setenv("FAKE_MEET", "2")
     code, _, err = cli("tune", "v1", "--seed", "1", "--gpus", "all", "--no-profile")
     assert code == 0, err
     (path,) = project.profiles.glob("stand-in-1/double/tuned/v1/gpu.jsonl")

@@ -5,9 +5,9 @@
 ``crash``, ``crash-later`` (from the third launch on), ``hang``, ``die`` (the process ends),
 ``slow``, ``oom``, ``add`` (y += 2·x), ``table`` (y = x times the sum of the symbol ``table``,
 two floats). With a version behind it (``crash v1``) only that version's does.
-`FAKE_LOG` is a file that every launch is written to, with its time, `FAKE_NAMES` the devices'
-names by UUID and `FAKE_LOST` the UUID of one that cannot be opened, each as CUDA_VISIBLE_DEVICES
-has it.
+`FAKE_LOG` is a file that every launch is written to, with its time; with `FAKE_MEET` a launch
+waits until so many devices stand in it, a minute at most. `FAKE_NAMES` are the devices' names by
+UUID and `FAKE_LOST` the UUID of one that cannot be opened, each as CUDA_VISIBLE_DEVICES has it.
 With ``FAKE_CLOCK="0.001 0.02"`` events tell the time of a clock of its own: a launch takes a
 thousandth of a second (times what its cubin says it takes), with a noise of 2% that is slow in
 part, and now and then a delay. The noise is drawn once an event, not once a launch: how many
@@ -91,6 +91,17 @@ def init() -> None:
     if "FAKE_LOG" not in os.environ:  # nobody looks at which of several devices does what
         # Host memory has no clocks that must wake up: the same loops, but short.
         device._WAKE_S = stopwatch._WARM_UP_S = 0.005
+
+
+def _meet(log: str) -> None:
+    """However late another device's worker begins, it finds something to do."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        with open(log) as file:  # noqa: PTH123
+            devices = {json.loads(line)["gpu"] for line in file if line.endswith("\n")}
+        if len(devices) >= int(os.environ.get("FAKE_MEET", "1")):
+            return
+        time.sleep(0.01)
 
 
 def _visible() -> str:
@@ -276,6 +287,7 @@ class Function:
             row = {"gpu": _visible(), "version": self._version, "n": n, "at": time.time()}
             with open(log, "a") as file:  # noqa: PTH123 - one write, which appends whole
                 file.write(json.dumps(row) + "\n")
+            _meet(log)
         if mode == "crash" or (mode == "crash-later" and _launches > 2):
             _lost = True
             return
