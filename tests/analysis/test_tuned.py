@@ -175,6 +175,9 @@ def test_what_was_not_timed_takes_no_part_and_the_emulator_has_estimates() -> No
 
 # --- cliffs --------------------------------------------------------------------------------------
 
+#: As many of each on both sides.
+ALIKE = {"shared_wavefronts": 1e6, "global_sectors": 1e6, "instructions": 1e6}
+
 
 def line(*seconds: float, **facts: Callable[[int], Any]) -> Tuning:
     """A tuning of one parameter: a time and facts a value."""
@@ -199,6 +202,7 @@ def test_a_step_to_more_registers_is_told_by_the_blocks_that_no_longer_fit() -> 
             shared=lambda _: 4096,
             occupancy=lambda at: (0.75, 0.75, 0.375)[at],
             facts=lambda at: {
+                **ALIKE,
                 "occupancy_limit_registers": (6.0, 6.0, 3.0)[at],
                 "occupancy_limit_shared": 20.0,
             },
@@ -222,7 +226,7 @@ def test_shared_memory_that_takes_the_blocks_is_told_and_either_where_nobody_kno
                     registers=lambda at: 40 + at,
                     shared=lambda at: 20_000 + 80_000 * at,
                     occupancy=lambda at: 0.5 / (1 + at),
-                    facts=lambda _: facts,
+                    facts=lambda _: ALIKE | facts,
                 ),
                 "n512",
             )
@@ -230,6 +234,37 @@ def test_shared_memory_that_takes_the_blocks_is_told_and_either_where_nobody_kno
 
     assert at(True) == "shared memory → occupancy"
     assert at(False) == "occupancy"  # registers and shared memory both rose
+
+
+@pytest.mark.parametrize("counted", [*ALIKE, ""])
+def test_occupancy_is_no_reason_where_what_would_decide_was_not_counted(counted: str) -> None:
+    """As profiled: conflicts, not counted in time, filled 95% of the L1 data stage."""
+    grid = line(
+        1e-3, 1.64e-3,
+        registers=lambda at: (40, 80)[at],
+        occupancy=lambda at: (0.75, 0.375)[at],
+        facts=lambda at: {name: 1e6 for name in ALIKE if at or name != counted},
+    )  # fmt: skip
+    assert bool(only(cliffs(grid, "n512")).limiter) == (not counted)
+
+
+@pytest.mark.parametrize(("busy", "named"), [(0.2, ""), (0.9, "bank conflicts")])
+def test_a_unit_that_a_kernel_does_not_wait_for_is_no_reason(busy: float, named: str) -> None:
+    """As profiled: 1.19× the wavefronts of a kernel that waits for memory."""
+    grid = line(
+        1e-3, 1.25e-3,
+        facts=lambda at: {
+            "shared_wavefronts": (100.0, 119.0)[at],
+            "shared_wavefronts_excess": (0.0, 19.0)[at],
+            "shared_memory_s": busy * (1e-3, 1.25e-3)[at],
+        },
+    )  # fmt: skip
+    assert only(cliffs(grid, "n512")).limiter == named
+
+
+def test_of_a_unit_of_which_nobody_knows_how_busy_it_was_nothing_is_said() -> None:
+    facts = lambda at: {"instructions": (100.0, 300.0)[at]}  # noqa: E731
+    assert only(cliffs(line(1e-3, 3e-3, facts=facts), "n512")).limiter == ""
 
 
 def test_conflicts_spills_and_a_short_last_wave_have_their_names() -> None:
@@ -240,6 +275,7 @@ def test_conflicts_spills_and_a_short_last_wave_have_their_names() -> None:
         return {
             "shared_wavefronts": (100.0, 400.0)[at],
             "shared_wavefronts_excess": (0.0, 300.0)[at],
+            "shared_memory_s": (0.3e-3, 1.2e-3)[at],
         }
 
     assert named(conflicts) == "bank conflicts"
@@ -282,6 +318,7 @@ def test_a_resource_of_which_a_block_takes_less_takes_no_occupancy() -> None:
         shared=lambda at: (98_304, 65_536)[at],
         occupancy=lambda at: (0.0625, 0.0469)[at],
         facts=lambda at: {
+            **ALIKE,
             "occupancy_limit_registers": 8.0,
             "occupancy_limit_shared": (2.0, 3.0)[at],
             "waves": 9.0,
@@ -374,7 +411,10 @@ def test_only_neighbours_in_one_parameter_are_compared_and_like_cliffs_are_one()
 
 
 def test_a_fact_must_make_half_of_the_difference() -> None:
-    fast, slow = (timed({}, 1.0, facts={"instructions": many}) for many in (100.0, 150.0))
+    fast, slow = (
+        timed({}, 1.0, facts={"instructions": many, "issue_slots_s": 0.8})
+        for many in (100.0, 150.0)
+    )
     assert limiters(fast, slow, 2.0)[0] == "instructions"
     assert limiters(fast, slow, 2.3) == ("", ())
 

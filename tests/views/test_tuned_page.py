@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.analysis.test_tuned import ALIKE
 from tests.factories import make_profile
 from tests.views.site_data import study
 from tests.views.test_html import Page, build
@@ -51,7 +52,7 @@ def trials() -> Iterable[Trial]:
                     median_s=seconds,
                     low_s=seconds * 0.999,
                     high_s=seconds * 1.001,
-                    facts={"occupancy_limit_registers": 3.0 if many else 6.0},
+                    facts=ALIKE | {"occupancy_limit_registers": 3.0 if many else 6.0},
                 )
     yield Trial(values={"TILE": 64, "UNROLL": 4}, fate="wrong", problem="n2", why="by 1")
 

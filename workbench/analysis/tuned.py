@@ -18,7 +18,10 @@ cannot tell apart is not told.
 
 A cliff is a step of one parameter to its next value that makes a choice slower by `CLIFF` or more,
 beyond both intervals. Named is what the compiler or the emulator say of both choices, if it moved
-far enough to make half of the difference were the time proportional to it; else nothing is named.
+far enough to make half of the difference; else nothing is named. The time is taken as proportional
+to it, but for what a unit of the SMs counts: of that only the part that the slower choice waits for
+it (Amdahl's law), which is all of the time where the unit is `FULL`. Occupancy hides what is waited
+for, and so is a reason only where it was counted that nothing else is.
 """
 
 from __future__ import annotations
@@ -32,9 +35,10 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from workbench.analysis.limits.limit import FULL
 from workbench.language import N_
 from workbench.model import Record
-from workbench.tune.record import Trial, Tuning, Value, Values, key_of, score
+from workbench.tune.record import BUSY, Trial, Tuning, Value, Values, key_of, score
 from workbench.units import digits3, factor, quantity
 
 #: A step to a neighbour that costs so much is a cliff.
@@ -369,7 +373,8 @@ def _facts(fast: Trial, slow: Trial) -> Iterator[_Moved]:
             if name == "shared_wavefronts" and _conflicts(a, b):
                 limiter = "bank conflicts"
             shown = f"{quantity(a[name], '')} → {quantity(b[name], '')}"
-            yield _Moved(limiter, times, f"{words} {shown} ({factor(times)})")
+            made = 1 / (1 - _bound(name, slow) * (1 - 1 / times))
+            yield _Moved(limiter, made, f"{words} {shown} ({factor(times)})")
     before, after = _uneven(a), _uneven(b)
     if before and after and after > before:
         if b["waves"] < 1:
@@ -378,6 +383,18 @@ def _facts(fast: Trial, slow: Trial) -> Iterator[_Moved]:
         else:
             text = f"waves {digits3(a['waves'])} → {digits3(b['waves'])}: the last one is emptier"
             yield _Moved("last wave", after / before, text)
+
+
+def _bound(counter: str, slow: Trial) -> float:
+    """Part (0-1) of a choice's time in which it waits for the unit that counts; none if unknown.
+
+    Memory answers after a while, however far from its peak it is: there all of it.
+    """
+    if counter not in BUSY:
+        return 1.0
+    seconds = slow.median_s or slow.estimate
+    share = slow.facts.get(BUSY[counter], 0.0) / seconds if seconds else 0.0
+    return min(1.0, 100 * share / FULL)
 
 
 def _fitting(facts: Mapping[str, float]) -> float:
@@ -424,6 +441,8 @@ def _occupied(fast: Trial, slow: Trial) -> Iterator[_Moved]:
         return
     if not fast.occupancy or not slow.occupancy or slow.occupancy >= fast.occupancy:
         return
+    if not all(name in each.facts for name in _COUNTS for each in (fast, slow)):
+        return  # bank conflicts or more sectors may be why, and nobody looked
     known = {name: slow.facts[name] for name in _LIMITS if name in slow.facts}
     least = min(known.values(), default=None)
     causes = {_LIMITS[name] for name, limit in known.items() if limit == least}

@@ -60,6 +60,8 @@ Reason = Literal["space", "converged", "budget", "interrupted", "failed"]
 
 FORMAT, SCHEMA = "workbench-tuning", 1
 _LOCK_S = 1.0
+#: Counts of a unit of the SMs -> the fact that says how long it takes for them at its peak (s).
+BUSY = {"shared_wavefronts": "shared_memory_s", "instructions": "issue_slots_s"}
 #: What a choice is called behind its version's name, unless it is too long or odd for a file.
 _PLAIN = re.compile(r"[\w+-][\w.+-]{0,59}\Z", re.ASCII)
 
@@ -75,8 +77,8 @@ class Trial(Record, frozen=True):
     were taken; `low_s` and `high_s` are the ends of the 95% interval of their median, `median_s`.
     `gpu_s` are the seconds of a GPU that it took, start and check included. What is not known is
     None. `facts` are what else the compiler and the emulator say of the launch that takes longest:
-    counters by their id, and ``spill_bytes``, ``stack_bytes``, ``waves``; what they do not say is
-    not there.
+    counters by their id, ``spill_bytes``, ``stack_bytes``, ``waves``, the seconds of `BUSY`; what
+    they do not say is not there.
     """
 
     values: Values

@@ -35,7 +35,7 @@ from workbench.measure.plan import Combination, UnableError
 from workbench.model import Launch, Problem
 from workbench.processes.bounds import Deadline
 from workbench.specs import Version
-from workbench.tune.record import Fate, Trial, Values
+from workbench.tune.record import BUSY, Fate, Trial, Values
 from workbench.tune.space import Space
 
 #: Seconds that the emulator has for one choice.
@@ -251,7 +251,7 @@ class Sieve:
             bound += cycles / clock
             took = _together(launch, sms) / clock * loss[place] * work
             if took > longest:
-                longest, facts = took, trial.facts | _counts(launch, work)
+                longest, facts = took, trial.facts | _counts(launch, work, clock)
             estimate += took
         return replace(trial, bound_s=bound or None, estimate=estimate or None, facts=facts)
 
@@ -266,12 +266,16 @@ class Sieve:
         return None
 
 
-def _counts(launch: Launch, work: float) -> dict[str, float]:
+def _counts(launch: Launch, work: float, clock: float) -> dict[str, float]:
     """What choices are told apart by: counters of a launch, of so many times its work."""
     found = {name: read(launch, name) for name in _COUNTERS}
+    cycles = {
+        name: _number(launch, f"ptx__bound_cycles_{name.removesuffix('_s')}")
+        for name in BUSY.values()
+    }
     return {
         name: float(each.value) * work for name, each in found.items() if isinstance(each, Reading)
-    }
+    } | {name: each / clock * work for name, each in cycles.items() if each is not None}
 
 
 def _together(launch: Launch, sms: int) -> float:
