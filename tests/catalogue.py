@@ -16,12 +16,14 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import click
 from babel.messages.catalog import Catalog, Message
 from babel.messages.mofile import read_mo, write_mo
 from babel.messages.pofile import read_po, write_po
 from jinja2.ext import babel_extract
 
 from tests.told import Nodes, Templates, name_of, nodes_of
+from workbench import cli
 from workbench.engines.emulated.emulation import in_our_words
 from workbench.language import LOCALE, TOLD
 from workbench.units import beside, plural
@@ -122,7 +124,13 @@ def marked(call: ast.Call) -> Marked | None:
 def found() -> dict[Marked, list[Place]]:
     """Every text that is marked, and where."""
     texts: dict[Marked, list[Place]] = {}
-    for text, place in (*_of_python(), *_of_templates(), *_of_scripts(), *_of_data()):
+    for text, place in (
+        *_of_python(),
+        *_of_help(),
+        *_of_templates(),
+        *_of_scripts(),
+        *_of_data(),
+    ):
         texts.setdefault(text, []).append(place)
     return texts
 
@@ -140,6 +148,37 @@ def _of_python() -> Iterator[tuple[Marked, Place]]:
         yield f"{TOLD}{template}", Place(file, line)
     for template, file, line in emulators().all():
         yield f"{TOLD}{in_our_words(template)}", Place(file, line)
+
+
+class _Listener(cli.ToldHelp):
+    """Help that nobody reads, of which each text is kept; of examples there is nothing to tell."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[str] = []
+
+    def said(self, text: str) -> str:
+        if not text.startswith("workbench "):
+            self.heard.append(text)
+        return text
+
+
+def _of_help() -> Iterator[tuple[Marked, Place]]:
+    """What ``--help`` says: the commands are walked, since they mark nothing."""
+    for command in commands():
+        listener = _Listener()
+        command.command.format_help(command, listener)
+        yield from ((text, Place("cli.py")) for text in listener.heard)
+
+
+def commands() -> Iterator[click.Context]:
+    """The group and each of its commands, as if help of them were asked for."""
+    group = cli.app.make_context("workbench", ["list"], resilient_parsing=True)
+    yield group
+    for name in cli.COMMANDS:
+        command = cli.app.get_command(group, name)
+        assert command is not None, name
+        yield command.make_context(name, [], group, resilient_parsing=True)
 
 
 @cache

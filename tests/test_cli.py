@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import subprocess
 import sys
@@ -14,19 +15,30 @@ import pytest
 from workbench import cli, errors
 
 
-def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run(
+    *arguments: str, cwd: Path | None = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "workbench.cli", *arguments], capture_output=True, text=True, cwd=cwd
+        [sys.executable, "-m", "workbench.cli", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **variables},
     )
 
 
-def test_help_lists_every_command_and_imports_none() -> None:
+#: What help does without; Chinese takes the widths of its letters from rich.
+HEAVY = {"en": {"rich"}, "zh": {"rich.console"}}
+
+
+@pytest.mark.parametrize("lang", HEAVY)
+def test_help_lists_every_command_and_imports_none(lang: str) -> None:
     code = (
         "import sys; from workbench import cli\n"
-        "try: cli.main(['--help'])\n"
+        f"try: cli.main(['--lang', {lang!r}, '--help'])\n"
         "except SystemExit: pass\n"
-        "heavy = {'pandas', 'numpy', 'rich', 'jinja2', 'ncu_report', 'plotly'} & set(sys.modules)\n"
-        "assert not heavy, heavy\n"
+        f"heavy = {HEAVY[lang]} | {{'pandas', 'numpy', 'jinja2', 'ncu_report', 'plotly'}}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -39,6 +51,23 @@ def test_an_unknown_command_names_the_nearest() -> None:
     done = run("shwo")
     assert done.returncode == 2
     assert "show" in done.stderr
+
+
+def test_no_command_is_answered_with_the_help_once() -> None:
+    done = run()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == run("--help").stdout
+
+
+def test_a_shell_completes_commands_and_options() -> None:
+    for words, one in (("workbench tu", "plain,tune"), ("workbench tune --bu", "plain,--budget")):
+        done = run(
+            _WORKBENCH_COMPLETE="bash_complete",
+            COMP_WORDS=words,
+            COMP_CWORD=str(words.count(" ")),
+            WORKBENCH_LANG="zh",
+        )
+        assert (done.stdout.split(), done.stderr) == ([one], "")
 
 
 def test_what_others_call_it_is_understood() -> None:

@@ -11,7 +11,9 @@ import string
 import threading
 from pathlib import Path
 
+import click
 import pytest
+from rich.cells import cell_len
 
 from tests import catalogue
 from tests.told import Templates, nodes_of
@@ -257,6 +259,101 @@ def test_the_option_goes_before_the_environment_and_programs_are_spoken_to_in_en
     heard.append(current())
     assert heard == ["zh", "en", "en", "en"]
     assert json.loads(capsys.readouterr().err)["error"]["code"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "system"),
+    [
+        (["--lang", "zh", "--help"], "C"),
+        (["--help", "--lang", "zh"], "C"),
+        (["--lang=zh", "-h"], "C"),
+        (["--debug", "--lang", "en", "--lang", "zh", "tune", "--help"], "C"),
+        (["--help"], "zh_CN.UTF-8"),
+        (["tune", "-h"], "zh_CN.UTF-8"),
+    ],
+)
+def test_help_is_in_the_language_that_is_asked_for_wherever_it_stands(
+    words: list[str],
+    system: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("WORKBENCH_LANG")
+    monkeypatch.setenv("LC_ALL", system)
+    assert cli.main(words) == 0
+    assert capsys.readouterr().out.startswith("用法：workbench")
+    monkeypatch.setenv("WORKBENCH_LANG", "en")
+    assert cli.main([each for each in words if not re.match("--lang|en|zh", each)]) == 0
+    assert capsys.readouterr().out.startswith("Usage: workbench")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--nope"], "用 'workbench --help' 查看帮助。\n\n错误：没有选项 '--nope'。"),
+        (["tune", "--engin"], "用 'workbench tune --help' 查看帮助。\n\n错误：没有选项"),
+        (["--lang", "de", "list"], "\n\n错误：'--lang' 的值无效："),
+        (["export", "cells"], "用法：workbench export [OPTIONS] {counters|"),
+        (["export"], "错误：缺少参数 '{counters|lines|launches|times}'。可选：\n"),
+        (["list", "--study"], "错误：选项 '--study' 需要一个参数。"),
+        (["list", "--format=xml"], "错误："),
+        (["tune", "--restart=1"], "错误：选项 '--restart' 不接受值。"),
+    ],
+)
+def test_a_wrong_word_is_told_in_chinese(
+    words: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("WORKBENCH_LANG", "zh")
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    told = capsys.readouterr().err
+    assert (ended.value.code, said in told) == (2, True), told
+    assert told.startswith(("用法：workbench", "错误："))
+    assert not re.search("Usage|Try|Error|No such", told)
+
+
+class _Kept(cli.ToldHelp):
+    """Help of which each text is kept with its translation."""
+
+    def __init__(self) -> None:
+        super().__init__(width=78)
+        self.pairs: list[tuple[str, str]] = []
+
+    def said(self, text: str) -> str:
+        self.pairs.append((text, super().said(text)))
+        return self.pairs[-1][1]
+
+
+@pytest.mark.parametrize("ctx", [*catalogue.commands()], ids=lambda ctx: ctx.info_name)
+def test_help_in_chinese_is_whole_and_fits_the_terminal(ctx: click.Context) -> None:
+    kept = _Kept()
+    with using("zh"):
+        ctx.command.format_help(ctx, kept)
+    none(
+        text
+        for text, said in kept.pairs
+        if not re.search("[\u4e00-\u9fff]", said) and not text.startswith("workbench ")
+    )
+    lines = kept.getvalue().splitlines()
+    none(line for line in lines if cell_len(line) > 80)
+    none(line for line in lines if re.match(r" *[。，、；：？！）」』》”’…)\]]", line))
+    none(line for line in lines if re.search("default: |required|[（“「《]$", line))
+
+
+def test_lines_end_where_chinese_lets_them() -> None:
+    for text, *lines in (
+        ("一二三四。五六", "一二三", "四。五六"),
+        ("一二三（四）五六", "一二三", "（四）", "五六"),
+        ("一二三四五。", "一二三", "四五。"),
+        ("一二三四五  [x>=1]", "一二三", "四五", "[x>=1]"),
+        ("一 --on，二  [默认：x]", "一", "--on，二", "[默认：x]"),
+        ("a-very-long-word 一", "a-very-long-word", "一"),
+        ("", ""),
+    ):
+        assert cli._lines(text, 8) == lines
 
 
 def test_fields_stand_apart_where_they_are_latin_and_only_there() -> None:

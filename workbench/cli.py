@@ -9,14 +9,17 @@ import importlib
 import io
 import itertools
 import os
+import re
 import sys
+from collections.abc import Iterable
 from typing import NoReturn
 
 import click
 
 from workbench import __version__, language
 from workbench.errors import MissingError, WorkbenchError, did_you_mean
-from workbench.language import _, template
+from workbench.language import _, template, told
+from workbench.views.text.door import complain, say, write
 
 #: Exit code for a fault of our own (EX_SOFTWARE of sysexits.h), so that it is never
 #: mistaken for a verdict on a kernel.
@@ -58,29 +61,122 @@ _CLICK = (
     template("No such option '{name}'."),
     template("No such option '{name}'. Did you mean '{option}'?"),
     template("No such option '{name}'. (Possible options: {options})"),
+    template("No such option '{name}'. (Did you mean one of: {options}?)"),
     template("Missing argument '{name}'."),
+    template("Missing argument '{name}'. Choose from:"),
     template("Missing option '{name}'."),
     template("Got unexpected extra argument ({name})"),
     template("Got unexpected extra arguments ({names})"),
     template("Option '{name}' requires an argument."),
+    template("Option '{name}' does not take a value."),
     template("Invalid value for {name}: {why}"),
     template("{value} is not one of {choices}."),
     template("{value} is not a valid {kind}."),
     template("{value} is not in the range {range}."),
+    template("Try '{command} {option}' for help."),
+    # Of an option's help.
+    template("default: {value}"),
+    template("required"),
 )
 #: What other tools call them, or people think of first -> what it is called here.
 _MEANT = {"compare": "diff", "ls": "list", "ncu": "profile", "bench": "time", "test": "verify"}
+
+#: No line of Chinese begins with one of these, and none ends with one of those.
+_CLOSING, _OPENING = r"。，、；：？！）”’》」…—)\]},.;:!?", r"（“‘《「(\["
+#: What stays together, with the marks around it and the blanks behind it: what stands in brackets,
+#: the last two wide signs (one alone in a line looks lost), one, or a word.
+_WIDE = r"[\u2e80-\uffef]"
+_PIECE = (
+    rf"\[[^\s\]]*\][{_CLOSING}]*\s*|[{_OPENING}]*(?:{_WIDE}{{2}}(?=[{_CLOSING}]*(?:$|  ))|{_WIDE}"
+    rf"|[^\s（“‘\u2e80-\uffef]+)?[{_CLOSING}]*\s*"
+)
+
+
+class ToldHelp(click.HelpFormatter):
+    """Help in another language than English: click's layout, with texts of the catalogue.
+
+    click breaks lines at blanks alone and counts letters; here a line may also end behind a wide
+    letter, which takes two cells.
+    """
+
+    def said(self, text: str) -> str:
+        """A text in the language that is spoken; where a test listens, it hears them all."""
+        return _(text)
+
+    def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+        """How a command is called."""
+        head = f"{prefix or _('Usage: ')}{prog} "
+        lines = _lines(args, max(self.width - _cells(head), 20))
+        self.write(head + f"\n{'':{_cells(head)}}".join(lines) + "\n")
+
+    def write_heading(self, heading: str) -> None:
+        """What stands above options or commands."""
+        self.write(f"{'':{self.current_indent}}{self.said(f'{heading}:')}\n")
+
+    def write_text(self, text: str) -> None:
+        """Paragraphs, of which each is a text of the catalogue."""
+        for n, each in enumerate(re.split(r"\n\s*\n", text)):
+            lines = _lines(self.said(" ".join(each.split())), self.width - self.current_indent)
+            self.write("\n" if n else "")
+            self.write("".join(f"{'':{self.current_indent}}{line}\n" for line in lines))
+
+    def write_dl(
+        self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
+    ) -> None:
+        """Options or commands and what each is; click has added an option's default to that."""
+        rows = list(rows)
+        first = min(max(len(name) for name, __ in rows), col_max) + col_spacing
+        laid = []
+        for name, row in rows:
+            text, more, extra = row.partition("  [")
+            extra = "；".join(map(told, extra.removesuffix("]").split("; ")))
+            said = self.said(text) + (f"  [{extra}]" if more else "")
+            # click leaves the lines of what begins with a backspace as they are.
+            lines = _lines(said, max(self.width - first - 2, 10))
+            laid.append((name, "\n".join(("\b", *lines))))
+        super().write_dl(laid, col_max, col_spacing)
+
+
+def _lines(text: str, width: int) -> list[str]:
+    """A text in lines of at most so many cells."""
+    lines = [""]
+    for piece in filter(None, re.findall(_PIECE, text)):
+        if lines[-1] and _cells(lines[-1] + piece.rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return [line.rstrip() for line in lines]
+
+
+def _cells(text: str) -> int:
+    from rich.cells import cell_len  # English does without
+
+    return cell_len(text)
+
+
+class HelpContext(click.Context):
+    """Where a command's help is asked for, in the language that is spoken by then."""
+
+    def make_formatter(self) -> click.HelpFormatter:
+        """What lays the help out; English is left to click."""
+        if language.current() == "en":
+            return super().make_formatter()
+        return ToldHelp(width=self.terminal_width, max_width=self.max_content_width)
 
 
 class LazyGroup(click.Group):
     """A group that imports a command's module only when the command runs."""
 
+    context_class = HelpContext
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Choose the language as soon as it is known: commands are looked for in it."""
-        rest = super().parse_args(ctx, args)
-        plain, lang = ctx.params["json_errors"], ctx.params["lang"]
-        language.use("en" if plain else lang or language.asked(os.environ))
-        return rest
+        """Choose the language first: help and what is said of a wrong word are told in it."""
+        ctx.resilient_parsing, resilient = True, ctx.resilient_parsing  # up to the wrong word
+        given = self.make_parser(ctx).parse_args(list(args))[0]
+        ctx.resilient_parsing = resilient
+        lang = given.get("lang")
+        known = lang if lang in language.LANGUAGES else language.asked(os.environ)
+        language.use("en" if given.get("json_errors") else known)
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All command names, in the order in which a new user meets them."""
@@ -93,6 +189,7 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"workbench.commands.{entry[0]}")
         command: click.Command = module.command
+        command.context_class = HelpContext
         return command
 
     def resolve_command(
@@ -141,8 +238,6 @@ def _print_error(error: WorkbenchError, *, code: int | None = None, plain: bool 
         code: The exit code where it is not the error's own.
         plain: A program reads it.
     """
-    from workbench.views.text.door import complain, write
-
     if plain:
         from workbench.views.shapes import ErrorDocument, ErrorFacts, compact
 
@@ -158,13 +253,14 @@ def _print_error(error: WorkbenchError, *, code: int | None = None, plain: bool 
 
 def _print_usage(error: click.ClickException) -> None:
     """What click says of a wrong command line, which may hold anything."""
-    from workbench.views.text.door import say, write
-
     shown = io.StringIO()
     error.show(shown)
-    usage = shown.getvalue().partition("Error: ")[0]
+    usage, wrong, __ = shown.getvalue().partition("Error: ")
     with contextlib.suppress(OSError, ValueError):
-        write(usage, err=True)
+        if not wrong:  # no word was given, which is answered with the help
+            write(usage, err=True)
+            return
+        write("\n".join(map(told, usage.split("\n"))), err=True)
         say(error.format_message(), err=True, head=_("Error: "))
 
 

@@ -41,28 +41,37 @@ CHINESE = {
 }
 
 
+#: Of which commands there is a golden in Chinese; of the others the language's tests.
+CHINESE_HELP = ("workbench", "profile", "new", "tune")
+
+
 @pytest.fixture(scope="module")
 def helps() -> dict[str, str]:
-    """What ``--help`` prints at 80 columns of each command, and of all of them.
+    """What ``--help`` prints at 80 columns of each command, and of all of them."""
+    return asked("en", *COMMANDS)
+
+
+def asked(lang: str, *names: str) -> dict[str, str]:
+    """What ``--help`` prints, in a language.
 
     One process of their own: click keeps the help option that a command was first asked with.
     """
     code = """
-import contextlib, io, json
-from workbench.cli import COMMANDS, main
+import contextlib, io, json, sys
+from workbench.cli import main
 texts = {}
-for name in ("workbench", *COMMANDS):
+for name in ("workbench", *sys.argv[1:]):
     with contextlib.redirect_stdout(io.StringIO()) as out:
         assert main([*([] if name == "workbench" else [name]), "--help"]) == 0
     texts[name] = out.getvalue()
 print(json.dumps(texts))
 """
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, *names],
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "COLUMNS": "80"},
+        env={**os.environ, "COLUMNS": "80", "WORKBENCH_LANG": lang},
     )
     texts: dict[str, str] = json.loads(done.stdout)
     return texts
@@ -74,6 +83,11 @@ def test_help(name: str, helps: dict[str, str]) -> None:
     # At 80 columns no name is broken at its hyphen.
     assert not re.search(r"\w-$", text, re.M)
     goldens.same(f"help/{name}.txt", text)
+
+
+def test_help_in_chinese() -> None:
+    for name, text in asked("zh", *CHINESE_HELP[1:]).items():
+        goldens.same(f"zh/help_{name}.80.txt", text)
 
 
 def test_there_is_help_for_every_command_and_no_other() -> None:
