@@ -138,6 +138,11 @@ class Counts:
         """PTX instructions executed, over threads."""
         return sum(row.threads for row in self.rows)
 
+    @property
+    def lanes(self) -> int:
+        """PTX instructions executed, over the lanes of warps, idle ones included."""
+        return WARP * sum(row.warps for row in self.rows)
+
     def machine_code(self) -> MachineCode | None:
         """The machine instructions that warps issued, row by row; None without its code."""
         return issued(self.functions, self.launch.kernel, self.compiled.graph, self.rows)

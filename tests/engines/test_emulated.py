@@ -23,6 +23,7 @@ from workbench.compile import compilers
 from workbench.counters import Missing, Reading, read
 from workbench.engines import ProfileOptions, RunOptions, Subject
 from workbench.engines.choice import choose
+from workbench.engines.emulated import engine
 from workbench.engines.emulated.emulation import verified
 from workbench.engines.emulated.engine import EmulatorEngine
 from workbench.errors import (
@@ -36,6 +37,7 @@ from workbench.measure.plan import Combination, UnableError
 from workbench.model import Problem, Profile
 from workbench.processes.bounds import Deadline
 from workbench.project import Project, require_project
+from workbench.session.bringing import bring
 from workbench.specs import Version
 from workbench.store import Store
 from workbench.study.folder import Study, load_study, study_names
@@ -524,6 +526,58 @@ def test_sampled_counters_are_marked_and_near(ours: Project, profiles: dict[str,
         got, want = made.launches[0].metrics[name].value, whole[name].value
         assert not isinstance(got, str) and not isinstance(want, str)
         assert got == pytest.approx(want, rel=0.02)
+
+
+#: A sum of many numbers, of which each block gives one: its study cannot tell its operations.
+_PARTS = """
+#define N (1 << 20)
+__global__ void parts(const float* x, float* sum, int n) {
+    __shared__ float part[256];
+    float mine = 0;
+    for (int i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) mine += x[i];
+    part[threadIdx.x] = mine;
+    __syncthreads();
+    for (int half = 128; half > 0; half /= 2) {
+        if (threadIdx.x < half) part[threadIdx.x] += part[threadIdx.x + half];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) sum[blockIdx.x] = part[0];
+}
+int main() {
+    int n = N;
+    float *h = (float*)malloc(n * 4), *x, *sum, back[256];
+    for (int i = 0; i < n; i++) h[i] = rand() / (float)RAND_MAX;
+    cudaMalloc(&x, n * 4);
+    cudaMalloc(&sum, 256 * 4);
+    cudaMemcpy(x, h, n * 4, cudaMemcpyHostToDevice);
+    parts<<<256, 256>>>(x, sum, n);
+    cudaMemcpy(back, sum, 256 * 4, cudaMemcpyDeviceToHost);
+}
+"""
+
+
+def test_what_a_problem_asks_for_is_measured_and_not_what_its_study_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "parts.cu").write_text(_PARTS)
+    (tmp_path / "kernels").mkdir()
+    bring(Project(root=tmp_path), tmp_path / "parts.cu")
+    study = load_study(Project(root=tmp_path), "parts")
+    version, problem = study.version("v0"), study.problem("whole")
+    assert study.flops(problem) == study.flops(study.problem("small"))  # as far as it knows
+    monkeypatch.setattr(engine, "SAMPLE_ABOVE", 10_000_000)
+    made = ladders.profile(study, version, problem)
+    assert "sampled" in [each.code for each in made.notices]
+    assert made.verification is not None and made.verification.problem == "small"
+    small = ladders.profile(study, version, study.problem("small"))
+    assert "sampled" not in [each.code for each in small.notices]
+    # What nothing smaller can verify is run whole, however long that takes.
+    text = (tmp_path / "kernels/parts/study.py").read_text()
+    cut = re.sub(r'    "small": .*\n', "", text).replace('("profile"', '("verify", "profile"')
+    (tmp_path / "kernels/parts/study.py").write_text(cut)
+    study = load_study(Project(root=tmp_path), "parts")
+    alone = ladders.profile(study, study.version("v0"), study.problem("whole"))
+    assert "sampled" not in [each.code for each in alone.notices]
 
 
 def test_samples_hold_every_edge_of_the_grid() -> None:

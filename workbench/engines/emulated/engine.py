@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from pathlib import Path
 
 from workbench import __version__
@@ -64,8 +65,10 @@ from workbench.units import quantity
 DEFAULT_ARCH = "sm_90"
 #: Seconds that a kernel that is given up has to say its line, before its study is broken off.
 _LAST_WORDS_S = 1.0
-#: Problems of more operations than this are profiled by a sample of this many blocks.
-SAMPLE_ABOVE_FLOPS = 16_000_000_000
+#: Problems of more instructions than this, over the lanes of warps (ten seconds' work of two cores,
+#: or more), are profiled by a sample of so many blocks. The sample is what tells: what a study says
+#: of its operations may be a guess.
+SAMPLE_ABOVE = 2_000_000_000
 SAMPLE_BLOCKS = 64
 #: Races are looked for in a second run of a profiled problem of fewer thread instructions than
 #: this, about a second's work; of others on the largest verify problem below it.
@@ -235,11 +238,8 @@ class EmulatorEngine(Engine):
         otherwise on a smaller one, which also verifies what is counted by a sample of blocks.
         """
         study, version, problem = subject.study, subject.version, subject.problem
-        blocks = options.blocks
-        if blocks is None:
-            blocks = SAMPLE_BLOCKS if study.flops(problem) > SAMPLE_ABOVE_FLOPS else 0
         with self._within(subject) as limit:
-            counted = self.emulate(subject, limit, blocks=blocks)
+            counted = self._counted(subject, options.blocks, limit)
             watched = self._watched(subject, counted)
             judged, whole = subject, counted
             if watched is not None:
@@ -273,25 +273,46 @@ class EmulatorEngine(Engine):
         )
         return placed(with_text(profile, version)), None
 
+    def _counted(self, subject: Subject, blocks: int | None, limit: Deadline) -> Emulation:
+        """A problem's counters; where nobody says of how many blocks, of all that are soon run."""
+        if blocks is None:
+            some = any(prod(each.grid) > SAMPLE_BLOCKS for each in subject.launches)
+            if some and next(self._smaller(subject), None) is not None:
+                # Blocks whose data others would have written may end in faults of their own.
+                with contextlib.suppress(KernelError, InconclusiveError):
+                    sampled = self.emulate(subject, limit, blocks=SAMPLE_BLOCKS)
+                    if sum(each.lanes for each in sampled.counts) > SAMPLE_ABOVE:
+                        return sampled
+        return self.emulate(subject, limit, blocks=blocks or 0)
+
+    def _smaller(self, subject: Subject) -> Iterator[Subject]:
+        """The subject on the problems for `verify` below its own, the largest first."""
+        study = subject.study
+
+        def size(problem: Problem) -> tuple[int, int]:
+            return study.flops(problem), study.bytes(problem)
+
+        for each in sorted(study.problems_for("verify"), key=size, reverse=True):
+            with contextlib.suppress(UsageError):
+                study.check_requirements(subject.version, each)
+                if size(each) < size(subject.problem):
+                    yield subject.on(each)
+
     def _watched(self, subject: Subject, counted: Emulation) -> Subject | None:
         """The subject on the problem on which races are looked for; None: on none.
 
         Raises:
             UsageError: only a sample of blocks was run, and no other problem can verify it.
         """
-        study, version, problem = subject.study, subject.version, subject.problem
         work = sum(each.thread_instructions for each in counted.counts)
         if counted.check is not None and work < _WATCHED_BELOW:
             return subject
-        for smaller in sorted(study.problems_for("verify"), key=study.flops, reverse=True):
-            with contextlib.suppress(UsageError):
-                study.check_requirements(version, smaller)
-                if study.flops(smaller) < study.flops(problem):
-                    return subject.on(smaller)
-        if counted.check is not None:
-            return None
+        smaller = next(self._smaller(subject), None)
+        if smaller is not None or counted.check is not None:
+            return smaller
         raise UsageError(
-            f"study {study.name} has no problem on which {version.id} can be verified",
+            f"study {subject.study.name} has no problem on which {subject.version.id} can be "
+            "verified",
             "Run all blocks (--blocks 0), or mark a smaller problem for `verify`.",
         )
 
