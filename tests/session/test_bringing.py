@@ -1492,3 +1492,50 @@ def test_a_size_may_be_converted_where_it_is_worked_out(project: Project) -> Non
     made, study = brought(project, program(main, TWICE))
     assert not any("could not be read" in note for note in made.notes)
     assert study.outputs(study.problem())["y"][0] == (4096,)
+
+
+def test_headers_that_kernels_need_are_kept_and_a_programs_own_are_named(project: Project) -> None:
+    made, study = brought(
+        project,
+        """#include <cuComplex.h>
+#include <curand_kernel.h>
+#include <device_launch_parameters.h>
+#include "device_launch_parameters.h"
+#include "cuda_utils.h"
+#include <vector_dense.cuh>
+__global__ void conjugate(cuFloatComplex* x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i].y = -x[i].y;
+}
+int main() {
+    int n = 5000;
+    cuFloatComplex *h = (cuFloatComplex*)malloc(n * sizeof(cuFloatComplex)), *d;
+    cudaMalloc(&d, n * sizeof(cuFloatComplex));
+    cudaMemcpy(d, h, n * sizeof(cuFloatComplex), cudaMemcpyHostToDevice);
+    conjugate<<<(n + 255) / 256, 256>>>(d, n);
+    cudaMemcpy(h, d, n * sizeof(cuFloatComplex), cudaMemcpyDeviceToHost);
+}
+""",
+    )
+    text = study.version("v0").text
+    assert "cuComplex.h" in text
+    # What is not beside the file cannot be included; a library that no kernel uses need not be.
+    assert not re.search(r"curand|cuda_utils|vector_dense", text)
+    said = [each.partition(" does not lie")[0] for each in made.notes if "does not lie" in each]
+    assert said == ["cuda_utils.h", "vector_dense.cuh"]
+    outputs = study.outputs(study.problem("whole"))
+    assert [*outputs.values()] == [((10000,), "float32")]
+
+
+def test_only_whole_numbers_are_taken_for_sizes_where_nothing_launches(project: Project) -> None:
+    _, study = brought(
+        project,
+        """__global__ void scale(float* x, int n, bool twice, double by) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] *= twice ? 2 * by : by;
+}
+""",
+    )
+    assert study.problem().parameters == {"n": 1024}
+    launch = study.version("v0").launches[0]
+    assert list(launch.args)[1:] == ["n", "uchar(1)", "double(1)"]

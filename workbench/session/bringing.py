@@ -26,7 +26,7 @@ from workbench.analysis.source.kernels import (
     parameters,
     template_parameters,
 )
-from workbench.analysis.source.pieces import FilePiece, Headers, Pieces, inner
+from workbench.analysis.source.pieces import DEVICE_HEADERS, FilePiece, Headers, Pieces, inner
 from workbench.analysis.source.texels import TEXTURE_OBJECTS, texture_of
 from workbench.disk.writing import create_files
 from workbench.errors import UsageError, did_you_mean
@@ -43,10 +43,6 @@ _CASTS = {"int64": "long", "uint64": "ulong", "uint32": "uint",
 _C_NAMES = {"float32": "float", "float64": "double", "int32": "int", "uint32": "unsigned int",
             "uint8": "unsigned char", "int8": "char", "float16": "__half",
             "bfloat16": "__nv_bfloat16", "int64": "long long"}  # fmt: skip
-#: Headers of the device's; and those of the standard library, which nvcc alone has.
-_DEVICE_HEADERS = re.compile(
-    r"cuda|mma\.h|cooperative_groups|cub/|math_constants|curand_kernel|vector_"
-)
 _TYPE_HEADERS = {
     "__nv_bfloat16": "cuda_bf16.h",
     "nv_bfloat16": "cuda_bf16.h",
@@ -56,6 +52,7 @@ _TYPE_HEADERS = {
 _BEFORE_CUDA_9 = {"__shfl", "__shfl_up", "__shfl_down", "__shfl_xor", "__ballot", "__any", "__all"}
 #: Headers of NVIDIA's samples for hosts, of which no kernel has need.
 _HELPERS = ("helper_cuda.h", "helper_functions.h", "helper_string.h", "helper_timer.h")
+#: Those of the standard library, which nvcc alone has.
 _STANDARD = re.compile(
     r"c?(?:assert|float|limits|math|stdint|stdio|stdlib|stddef|string)(?:\.h)?|type_traits|"
     r"utility|algorithm|iostream|vector|functional|numeric|chrono|random"
@@ -632,8 +629,10 @@ class _Files(StudyPlan):
                 name = piece.names[0]
                 if name in self.pieces.missing:
                     continue
-                if _DEVICE_HEADERS.match(name) and not name.startswith("cuda_runtime_api"):
-                    kept.append(piece.text)
+                if DEVICE_HEADERS.fullmatch(name):
+                    # A library of its own, which many a program includes for its host alone.
+                    if not name.startswith("curand") or any("curand" in word for word in words):
+                        kept.append(piece.text)
                 elif _STANDARD.fullmatch(name):
                     standard.append(piece.text)
             elif (

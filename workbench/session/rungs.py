@@ -333,7 +333,11 @@ def _guess_arrays(
 def _guessed(piece: FilePiece) -> NewVersion:
     """A launch of a kernel that nothing in its file launches."""
     listed = parameters(piece)
-    integers = [p for p in listed if not p.stars and element(p.kind) and "float" not in p.kind]
+    integers = [
+        p
+        for p in listed
+        if not p.stars and p.kind != "bool" and re.match(r"u?int", (element(p.kind) or " ")[0])
+    ]
     sizes = [Known(p.name, 1024 if len(integers) < 2 else 256) for p in integers[:3]]
     plane = "blockIdx.y" in piece.text or "threadIdx.y" in piece.text
     if not sizes:

@@ -75,6 +75,8 @@ def element(kind: str) -> tuple[str, int] | None:
     vector = _VECTOR.match(kind)
     if vector and kind not in _TYPES:
         return _TYPES[vector[1]], int(vector[2])
+    if kind in ("cuFloatComplex", "cuComplex", "cuDoubleComplex"):
+        return "float64" if "Double" in kind else "float32", 2
     if kind in ("half2", "__half2"):
         return "float16", 2
     if kind in ("__nv_bfloat162", "nv_bfloat162"):

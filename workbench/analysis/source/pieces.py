@@ -34,9 +34,17 @@ _KNOWN = {"__CUDACC__": 1, "__NVCC__": 1, "__cplusplus": 201703, "__linux__": 1}
 _MOST_HEADERS = 40
 #: A type whose alignment stands where the grammar expects its name.
 _ALIGNED = re.compile(r"(?:struct|union|class)\s+(?:__align__|alignas)\s*\([^)]*\)\s*(\w+)")
-#: Headers that some write in quotes.
+#: Headers of CUDA that code of the device may need.
+DEVICE_HEADERS = re.compile(
+    r"cuda(?:_(?:runtime|fp\d+|bf16|pipeline\w*|awbarrier\w*|\w+_types))?\.h(?:pp)?|cuda/.+|"
+    r"cuComplex\.h|mma\.h|cooperative_groups(?:\.h|/.+)|cub/.+|math_constants\.h|"
+    r"curand_\w+\.h|vector_(?:types|functions)\.h(?:pp)?"
+)
+#: Headers that some write in quotes, and others that a compiler brings.
 _OF_TOOLKITS = re.compile(
-    r"cuda|c?(?:assert|float|limits|math|std\w+|string)(?:\.h)?\Z|vector_\w+\.h"
+    DEVICE_HEADERS.pattern + r"|cuda_(?:runtime_api|profiler_api|device_runtime_api)\.h|"
+    r"device_(?:launch_parameters|functions|atomic_functions)\.h|curand\.h|cu\w+_v2\.h|"
+    r"cu(?:blas|fft|sparse|solver|dnn)\w*\.h|c?(?:assert|float|limits|math|std\w+|string)(?:\.h)?"
 )
 
 
@@ -93,7 +101,7 @@ class Pieces:
 
     Attributes:
         pieces: In order.
-        missing: Headers in quotes that are not there.
+        missing: Headers of the program's own that are not there.
     """
 
     pieces: list[FilePiece] = field(default_factory=list)
@@ -159,7 +167,8 @@ class Pieces:
                 self._seen.add(name)
                 self.read(inside, name, headers)
             return
-        if found[1][0] == '"' and not _OF_TOOLKITS.match(name):
+        own = found[1][0] == '"' or name.endswith((".cuh", ".hpp"))
+        if own and not _OF_TOOLKITS.fullmatch(name):
             self.missing.append(name)
         line = text[node.start_byte : node.end_byte].strip()
         place = f"{path}:{node.start_point[0] + 1}"

@@ -41,7 +41,7 @@ from workbench.engines.host.buffers import (
     repeated,
     unwritten,
 )
-from workbench.engines.host.failures import describe_check
+from workbench.engines.host.failures import UNPROVED, describe_check, differs
 from workbench.engines.host.job import Check
 from workbench.errors import DataError, HangError, InconclusiveError, KernelError, UsageError
 from workbench.language import template
@@ -512,14 +512,17 @@ def verified(emulation: Emulation, subject: Subject) -> Check:
     if not check.ok:
         found = emulation.explain()
         words = f"\n{found.words}" if found else ""
-        message = (
-            f"{subject.version.id} gives a wrong result on {subject.problem.name}: "
-            f"{describe_check(check)}{words}"
-        )
-        error = KernelError(
-            f"{found.place}: {message}" if found and found.place else message,
-            " ".join((found.hint, _REPEATABLE)) if found and found.hint else _REPEATABLE,
-        )
+        version, problem, of = subject.version.id, subject.problem.name, subject.answering
+        message = f"{version} gives a wrong result on {problem}: {describe_check(check)}{words}"
+        hint = " ".join((found.hint, _REPEATABLE)) if found and found.hint else _REPEATABLE
+        if of is not None and differs(check):
+            other = of.version.id
+            message = (
+                f"{version} gives another result than {other} on {problem}: "
+                f"{describe_check(check)}{words}"
+            )
+            hint = UNPROVED.format(version=version, other=other)
+        error = KernelError(f"{found.place}: {message}" if found and found.place else message, hint)
         raise suspected(error, emulation.suspects)
     return check
 

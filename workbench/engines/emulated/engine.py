@@ -51,6 +51,7 @@ from workbench.model import (
     EngineName,
     Launch,
     Notice,
+    Problem,
     Profile,
     SourceFile,
 )

@@ -64,6 +64,11 @@ def vanished(job: Job, finished: Finished) -> WorkbenchError:
     )
 
 
+#: Beside a result that another version's is held against, which nothing proves either.
+UNPROVED = (
+    "Nothing proves {other}: write a reference(problem, inputs) in study.py, or give {version} a "
+    "study of its own where it does another job."
+)
 #: Kind of failure -> error, what happened, and what to do next. In braces: `failure_error`.
 _WORDS: dict[str, tuple[type[WorkbenchError], str, str]] = {
     "wrong-result": (
@@ -71,6 +76,11 @@ _WORDS: dict[str, tuple[type[WorkbenchError], str, str]] = {
         "{version} gives a wrong result on {problem}: {check}",
         "The same inputs again: `{again}`; add --sanitize to look for races and accesses out "
         "of bounds.",
+    ),
+    "other-result": (
+        KernelError,
+        "{version} gives another result than {other} on {problem}: {check}",
+        UNPROVED,
     ),
     "crash": (
         KernelError,
@@ -123,10 +133,16 @@ _WORDS: dict[str, tuple[type[WorkbenchError], str, str]] = {
 def failure_error(job: Job, failure: Failure, check: Check | None = None) -> WorkbenchError:
     """The error for a failure that the worker named."""
     version, problem = job.executable.version, job.problem
-    kind = "internal" if failure.kind == "wrong-result" and check is None else failure.kind
+    kind: str = failure.kind
+    of = job.answering
+    if kind == "wrong-result" and check is None:
+        kind = "internal"
+    elif check is not None and kind == "wrong-result" and of is not None and differs(check):
+        kind = "other-result" if of.version != version else kind
     error, message, hint = _WORDS[kind]
     words = {
         "version": version,
+        "other": of.version if of is not None else "",
         "problem": problem,
         "study": job.study,
         "path": job.executable.path,
@@ -139,6 +155,14 @@ def failure_error(job: Job, failure: Failure, check: Check | None = None) -> Wor
     coded = message if failure.code else message.replace(" ({code})", "")
     form = coded if failure.during else coded.replace(" while {during}", "")
     return error(form.format_map(words), hint.format_map(words))
+
+
+def differs(check: Check) -> bool:
+    """Whether a result is only another one than what it is held against.
+
+    What was written outside of a buffer is wrong whatever is right.
+    """
+    return not check.ok and not check.strayed
 
 
 def describe_check(check: Check) -> str:

@@ -101,6 +101,14 @@ def _unproved(rows: Sequence[VerifiedProblem]) -> list[str]:
             "itself: check its result once by other means."
         ).format(version=first.against)
     ]
+    if any(_differs(row) for row in rows):
+        notes.append(
+            _(
+                "What differs and does another job than {version} needs a study of its own; a "
+                "kernel of a .cu gets one by "
+                "`workbench new --from-cu FILE --kernel NAME --study NAME`."
+            ).format(version=first.against)
+        )
     for row in rows:
         if row.version == row.against and row.ok and row.unwritten:
             notes.append(
@@ -117,7 +125,15 @@ def _unproved(rows: Sequence[VerifiedProblem]) -> list[str]:
 def _result(row: VerifiedProblem) -> str:
     if row.ok or not row.judged:
         return _("ok") if row.ok else _("not judged")
+    if _differs(row):
+        return _("DIFFERS")
     return _("WRONG") if row.compared else _("FAILED")
+
+
+def _differs(row: VerifiedProblem) -> bool:
+    """Whether its result is another one than that of the version it is held against."""
+    other = row.against not in ("", row.version)
+    return other and row.judged and not row.ok and row.compared > 0
 
 
 def _cells(row: VerifiedProblem) -> tuple[str, ...]:
