@@ -25,6 +25,8 @@ class WorkbenchError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(f"hint: {hint}")  # a notebook prints it below the message
 
     def kept(self) -> Self:
         """The error for a list of errors: without the frames, which hold whatever they read."""

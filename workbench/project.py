@@ -72,6 +72,10 @@ class Project(Record, frozen=True):
         return self.profiles / ".studies" / f"{study}.json"
 
 
+#: Suffixes of versions' files.
+VERSION_SUFFIXES = (".cu", ".py")
+
+
 def studies_in(kernels: Path) -> list[str]:
     """Names of the studies: the folders that hold a ``study.py``, in alphabetical order."""
     found = (path.parent.name for path in kernels.glob("*/study.py"))
@@ -264,8 +268,8 @@ def require_project(start: Path | None = None) -> Project:
     if project is None:
         raise UsageError(
             f"no workbench project at or above {_here(start)}",
-            "Run `workbench init` in the folder of your kernels, or name a report file: "
-            "`workbench show x.ncu-rep`.",
+            "`workbench init` makes this folder one, `workbench new --from-cu FILE.cu` with a "
+            "study of a program in it. A report needs none: `workbench show x.ncu-rep`.",
         )
     return project
 

@@ -129,6 +129,9 @@ class Version(Description, frozen=True, kw_only=True):
     kind: Literal["cuda", "triton", "python"]  # a python version brings its own launches
     text: str  # the whole file
 
+    def __repr__(self) -> str:
+        return f"<{self.study}/{self.id}: {self.title[:60]}>"
+
 
 # --- predictions: the grammar of ``change`` in ``[[expect]]`` ------------------------------------
 #

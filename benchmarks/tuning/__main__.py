@@ -293,7 +293,7 @@ def case_of(
         engine: ``gpu``, or ``emulator``.
     """
     name, _, problem = target.partition(":")
-    study_name, version_id = parse_target(name, "matmul")
+    study_name, version_id = parse_target(name, Project(root=HERE), "matmul")
     places = (*studies, HERE / "kernels", REPO / "kernels")
     source = next((each for each in places if (each / study_name).is_dir()), places[-1])
     root = folder / study_name

@@ -316,3 +316,8 @@ def test_versions_of_two_studies_are_told_apart(monkeypatch: pytest.MonkeyPatch)
     result = CliRunner().invoke(app, ["diff", "sgemm/v3", "scale_add/v3"])
     assert isinstance(result.exception, InconclusiveError)
     assert result.exception.message.startswith("sgemm/v3 and scale_add/v3 are not comparable")
+
+
+def test_a_version_behind_one_of_a_study_is_of_that_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert run("scale_add/v0", "v1") == run("scale_add/v0", "scale_add/v1")

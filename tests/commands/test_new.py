@@ -205,6 +205,15 @@ def test_the_only_study_needs_no_name_and_the_next_one_says_what_to_set(
     with pytest.raises(UsageError, match="`v2` names no study") as caught:
         new("v2")
     assert "STUDY/v2" in caught.value.hint and "workbench list" in caught.value.hint
+    with pytest.raises(UsageError) as caught:
+        new("v1")
+    assert caught.value.hint.startswith("Name its study: mine/v1; or set")
+    with pytest.raises(UsageError) as caught:
+        new("v0")
+    assert caught.value.hint.startswith("Name its study: mine/v0, other/v0; or set")
+    with pytest.raises(UsageError) as caught:  # a program, taken for a version
+        new("my gemm.cu")
+    assert caught.value.hint.startswith("`workbench new --from-cu 'my gemm.cu'`")
     with pytest.raises(UsageError) as caught:  # a study's name, taken for all of its versions
         new("other")
     assert caught.value.hint.startswith("A study's version is named other/v0;")

@@ -43,6 +43,7 @@ def test_every_name_of_the_face_is_there() -> None:
 def test_a_project_has_studies_and_versions(project: Session, tmp_path: Path) -> None:
     assert project.studies() == ["demo"] and str(tmp_path) in repr(project)
     assert [version.id for version in project.versions()][:3] == ["v0", "v2", "v3"]
+    assert all(len(repr(version)) < 100 for version in project.versions())
     inside = wb.open(tmp_path / "kernels" / "demo")
     assert inside.project.root == tmp_path
 
@@ -50,6 +51,7 @@ def test_a_project_has_studies_and_versions(project: Session, tmp_path: Path) ->
 def test_a_step_is_a_sentence_frames_hunks_and_a_time(project: Session) -> None:
     step = project.diff("v2", "v3")
     assert step.sentence == step.story.sentence and "v3" in step.sentence
+    assert repr(step) == "<demo v2 → v3 on NVIDIA H200>"
     assert step.time is not None and step.time.speedup > 1
     assert [hunk.id for hunk in step.hunks] == [1, 2]
     moved = step.counters[step.counters.moved]

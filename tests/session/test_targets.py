@@ -206,7 +206,12 @@ def test_any_existing_file_with_a_suffix_is_taken_for_a_report(tmp_path: Path) -
 def test_a_report_that_does_not_exist(project: Path) -> None:
     with pytest.raises(UsageError) as error:
         resolve("lost.ncu-rep")
-    assert "lost.ncu-rep" in error.value.message
+    assert "lost.ncu-rep" in error.value.message and error.value.hint == "Check the path."
+    (project / "runs").mkdir()
+    (project / "runs" / "before.ncu-rep").touch()
+    with pytest.raises(UsageError) as error:
+        resolve("runs/befor.ncu-rep")
+    assert error.value.hint == "Did you mean `runs/before.ncu-rep`?"
 
 
 def test_a_kernel_that_the_report_does_not_hold(report: Callable[[str], Path]) -> None:

@@ -17,6 +17,7 @@ from workbench.study import keys
 from workbench.study.folder import (
     load_study,
     parse_target,
+    parse_targets,
     resolve_launches,
     resolve_scratch,
     study_names,
@@ -32,7 +33,7 @@ def test_unknown_names_are_answered_with_the_nearest(maker: Maker) -> None:
         (lambda: study.version("v00_frist"), "study s has no version `v00_frist`", "v0"),
         (lambda: study.problem("n100"), "study s has no problem `n100`", "`n1000`"),
         (lambda: load_study(maker.project, "t"), "there is no study `t`", "studies: s"),
-        (lambda: load_study(maker.project, ""), "there is no study ``", "workbench new"),
+        (lambda: load_study(maker.project, ""), "no study was named", "studies: s. `workbench new"),
         (lambda: load_study(maker.project, "../s"), "there is no study `../s`", "studies: s"),
         (lambda: load_study(maker.project, "x" * 5000), "there is no study `xxx", "studies: s"),
     ]
@@ -58,17 +59,29 @@ def test_study_names(maker: Maker, tmp_path: Path) -> None:
     [
         ("v3", "sgemm", ("sgemm", "v3")),
         ("conv/v3", "sgemm", ("conv", "v3")),
+        ("kernels/conv/v3_padded.cu", "sgemm", ("conv", "v3_padded")),
         (" cublas ", "s", ("s", "cublas")),
     ],
 )
 def test_targets(text: str, default: str, expected: tuple[str, str]) -> None:
-    assert parse_target(text, default) == expected
+    project = Project(root=Path("nowhere"), default_study=default)
+    assert parse_target(text, project) == expected
+    assert parse_target(text, Project(root=Path("nowhere")), default) == expected
+
+
+def test_a_version_is_of_the_study_that_is_named_before_it() -> None:
+    project = Project(root=Path("nowhere"), default_study="sgemm")
+    assert parse_targets(["v1", "conv/v2", "v3"], project) == [
+        ("sgemm", "v1"),
+        ("conv", "v2"),
+        ("conv", "v3"),
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "/", "a/", "/v3", "a/b/c", "v3"])
 def test_targets_that_name_nothing(text: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_target(text, "")
+        parse_target(text, Project(root=Path("nowhere")))
     assert caught.value.hint
 
 

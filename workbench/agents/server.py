@@ -341,7 +341,9 @@ class Desk:
     def _tool(self, name: str) -> Tool:
         tool = BY_NAME.get(name)
         if tool is None:
-            raise UsageError(f"there is no tool {name[:100]!r}", did_you_mean(name[:100], BY_NAME))
+            raise UsageError(
+                f"there is no tool {name[:100]!r}", did_you_mean(name[:100], BY_NAME, "tools")
+            )
         need(self._permits, tool.permit, name)
         return tool
 

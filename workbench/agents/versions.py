@@ -84,11 +84,11 @@ class Workshop:
         """
         title, change, text = about
         project = self._project()
-        name, stem = parse_target(plain(version, "version"), study or project.default_study)
+        name, stem = parse_target(plain(version, "version"), project, study)
         seen = view_study(project, plain(name, "study"))
         ladder = [each for each in seen.versions.values() if not each.baseline]
         if parent:
-            own, parent_id = parse_target(plain(parent, "parent"), name)
+            own, parent_id = parse_target(plain(parent, "parent"), project, name)
             if own != name:
                 raise UsageError(f"{parent} belongs to another study", f"Name a version of {name}.")
             source = seen.version(parent_id)
@@ -151,8 +151,7 @@ class Workshop:
 
     def _find(self, version: str, study: str) -> tuple[Project, SeenStudy, Version]:
         project = self._project()
-        default = plain(study, "study") or project.default_study
-        name, own = parse_target(plain(version, "version"), default)
+        name, own = parse_target(plain(version, "version"), project, plain(study, "study"))
         seen = view_study(project, name)
         return project, seen, seen.version(own)
 

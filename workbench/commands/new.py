@@ -136,7 +136,7 @@ def _start_version(
     tuned_for: str | None,
 ) -> None:
     project = require_project()
-    study_name, name = parse_target(version, study or project.default_study)
+    study_name, name = parse_target(version, project, study)
     if study is not None and study != study_name:
         raise UsageError(
             f"`{version}` lies in study {study_name}, not in {study}", "Name one study only."
@@ -151,7 +151,7 @@ def _start_version(
             )
         source = ladder[-1]
     else:
-        _, parent = parse_target(parent, study_name)
+        _, parent = parse_target(parent, project, study_name)
         source = loaded.version(parent)
     copied = f"a copy of {source.id} ({source.title})"
     if tuned_for is None:

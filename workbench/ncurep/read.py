@@ -7,8 +7,9 @@ reader would take it quietly), the child process extracts, and only then is ther
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from workbench.ncurep import child
 from workbench.ncurep.child import Readers, Standby
 from workbench.ncurep.container import CaptureSession, Container, read_container
 from workbench.ncurep.excerpt import ListedResult, list_results
-from workbench.ncurep.files import AGAIN, exists, plain_report
+from workbench.ncurep.files import AGAIN, SUFFIXES, exists, plain_report
 from workbench.ncurep.large import LARGE, Choose, Progress, decoded, read_halves, read_parts
 from workbench.ncurep.values import CODES, lacks
 from workbench.project import cache_folder
@@ -31,6 +32,8 @@ from workbench.units import extent
 
 #: Launches that an error names.
 _SHOWN = 8
+#: Reports of a folder that a misspelled name is compared with.
+_NEAR = 1000
 #: What NVIDIA's reader may take; a report of a thousand launches takes seconds.
 _TIMEOUT_S = 120.0
 #: A report that is larger is not kept as a whole: it would take the place of all others.
@@ -40,6 +43,16 @@ EXTRACTOR = 9
 #: Answers beyond so many bytes go, those first that were kept first.
 _CACHED = 256 << 20
 _TOOLS = {"CUDA Version": "cuda", "Display Driver Version": "driver", "PerfWorks": "perfworks"}
+
+
+def _beside(path: Path) -> str:
+    """What to do about a report that is not there: the one beside it that may be meant."""
+    names = []
+    with contextlib.suppress(OSError):
+        near = (each.name for each in path.parent.iterdir() if each.name.endswith(SUFFIXES))
+        names = list(islice(near, _NEAR))
+    close = nearest(path.name, names)
+    return f"Did you mean `{path.with_name(close)}`?" if close else "Check the path."
 
 
 def select_kernels(profile: Profile, name: str | None) -> Profile:
@@ -136,7 +149,7 @@ def read_report(
         MissingError: NVIDIA's reader is not installed.
     """
     if not exists(path):
-        raise UsageError(f"no such report: {path}", "Check the path.")
+        raise UsageError(f"no such report: {path}", _beside(path))
     timeout_s = seconds(_TIMEOUT_S) if timeout_s is None else timeout_s
     chosen = False
     with plain_report(path) as plain:

@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING, Protocol
 from workbench.errors import UsageError
 from workbench.model import Record
 from workbench.ncurep.files import SUFFIXES
-from workbench.project import Project, find_project, require_project, studies_in
+from workbench.project import VERSION_SUFFIXES, Project, find_project, require_project, studies_in
 from workbench.store import Store
 
 if TYPE_CHECKING:
     from workbench.capture.shelf import Shelf
-
-#: Suffixes of versions' files, as a shell completes them.
-VERSION_SUFFIXES = (".cu", ".py")
 
 
 class Listener(Protocol):

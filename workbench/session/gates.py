@@ -50,7 +50,7 @@ from workbench.session.targets import Named, resolve
 from workbench.specs import Version
 from workbench.store import Store, device_slug
 from workbench.store.baselines import BaselineRun, Baselines, disturbed
-from workbench.study.folder import parse_target, source_hash, view_study
+from workbench.study.folder import parse_targets, source_hash, view_study
 
 
 class Keeping(NamedTuple):
@@ -147,11 +147,11 @@ def of_recorded(place: Workspace, asked: Asked, *, force: bool = False) -> Past:
 
 def _meant(place: Workspace, asked: Asked) -> list[Version]:
     """The versions that are named; else all that are recorded together with their parents."""
-    default = asked.selection.study or place.project.default_study
+    chosen = asked.selection.study
     if asked.names:
-        pairs = [parse_target(text, default) for text in asked.names]
+        pairs = parse_targets(asked.names, place.project, chosen)
         return [view_study(place.project, study).version(name) for study, name in pairs]
-    study = view_study(place.project, default)
+    study = view_study(place.project, chosen or place.project.default_study)
     recorded = {entry.version for entry in place.store.find(study=study.name)}
     return [
         version

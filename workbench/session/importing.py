@@ -87,7 +87,7 @@ def keep_report(place: Workspace, wish: Import, *, force: bool = False) -> KeptR
     if wish.version is None:
         return _keep_as_study(place, wish)
     project = place.project
-    study_name, version_id = parse_target(wish.version, wish.study or project.default_study)
+    study_name, version_id = parse_target(wish.version, project, wish.study)
     if wish.study and wish.study != study_name:
         raise UsageError(
             f"--study {wish.study} and --version {wish.version} name different studies",

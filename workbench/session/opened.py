@@ -25,8 +25,9 @@ from workbench.errors import UsageError, WorkbenchError
 from workbench.language import _
 from workbench.model import LineKey, Profile, Record
 from workbench.processes.starting import Start, own_module
+from workbench.project import VERSION_SUFFIXES
 from workbench.session.api import Session
-from workbench.session.asked import VERSION_SUFFIXES, Selection
+from workbench.session.asked import Selection
 from workbench.session.targets import Target
 from workbench.study.folder import SeenStudy, view_study
 from workbench.study.mangling import own_name

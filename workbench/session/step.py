@@ -87,6 +87,10 @@ class Diff(Step):
 
     # --- for notebooks -----------------------------------------------------------------------
 
+    def __repr__(self) -> str:
+        study = f"{self.new.study} " if self.new.study else ""
+        return f"<{study}{' → '.join(self.labels)} on {self.new.device.name}>"
+
     @property
     def sentence(self) -> str:
         """The step in words."""

@@ -17,7 +17,6 @@ from workbench.model import Profile, Record, Timing
 from workbench.ncurep.files import split_target, stem
 from workbench.project import Project, find_project, require_project, studies_in
 from workbench.session.asked import (
-    VERSION_SUFFIXES,
     Places,
     Selection,
     Workspace,
@@ -26,7 +25,14 @@ from workbench.session.asked import (
 )
 from workbench.specs import Version
 from workbench.store import Entry, means_device
-from workbench.study.folder import parse_target, run_study, source_hash, study_names, view_study
+from workbench.study.folder import (
+    parse_target,
+    parse_targets,
+    run_study,
+    source_hash,
+    study_names,
+    view_study,
+)
 from workbench.units import several
 
 if TYPE_CHECKING:
@@ -58,7 +64,6 @@ class Named(Record, frozen=True):
         """
         project = project or require_project()
         load = run_study if run else view_study
-        default = self.study or project.default_study
         if self.every and self.versions:
             raise UsageError("versions and --all cannot be used together", "Use only one of them.")
         if not self.versions and not self.every:
@@ -66,11 +71,17 @@ class Named(Record, frozen=True):
                 "no version was named", "Name one or more, such as v3 or sgemm/v3, or --all."
             )
         if self.every:
-            if not default:
-                raise UsageError("--all needs a study", "Add --study NAME.")
-            study = load(project, default)
+            study = load(project, self.study or project.default_study)
             return project, study, list(study.versions.values())
-        pairs = [parse_target(target, default) for target in self.versions]
+        for text in self.versions:
+            if is_report(text):
+                kind = "capture" if is_capture(text) else "report"
+                raise UsageError(
+                    f"{text} is a {kind}, and what it measured cannot be run again",
+                    "Name a version. `workbench show` and `workbench diff` read it; `workbench "
+                    f"{'lift' if kind == 'capture' else 'import'}` makes a study of a kernel.",
+                )
+        pairs = parse_targets(self.versions, project, self.study)
         names = list(dict.fromkeys(name for name, _ in pairs))
         if len(names) > 1:
             raise UsageError(
@@ -185,14 +196,6 @@ class Target(Record, frozen=True):
         )
 
 
-def _without_path(text: str) -> str:
-    """``kernels/sgemm/v3_padded.cu``, as a shell completes it -> ``sgemm/v3_padded``."""
-    if not text.endswith(VERSION_SUFFIXES):
-        return text
-    path = Path(text)
-    return f"{path.parent.name}/{path.stem}" if path.parent.name else path.stem
-
-
 def resolve(
     place: Workspace,
     texts: tuple[str, ...],
@@ -212,9 +215,13 @@ def resolve(
             recorded of it (the hint says what is, and how to record it).
         DataError: a damaged report or store file.
     """
-    wanted = [
-        (text, None if is_report(text) else _candidates(place, text, selection)) for text in texts
-    ]
+    wanted: list[tuple[str, _Candidates | None]] = []
+    beside = selection
+    for text in texts:
+        recorded = None if is_report(text) else _candidates(place, text, beside)
+        if recorded is not None:
+            beside = replace(selection, study=recorded.study_name)  # sgemm/v2 v3: both of sgemm
+        wanted.append((text, recorded))
     choices = [recorded for _, recorded in wanted if recorded is not None]
     for each in choices if len({each.study_name for each in choices}) > 1 else ():
         each.label = f"{each.study_name}/{each.label}"
@@ -308,14 +315,13 @@ class _Candidates:
 
     def __init__(self, place: Workspace, text: str, selection: Selection) -> None:
         self.project, self.store = place.project, place.store
-        default = selection.study or self.project.default_study
         text, placed, device = text.partition("@")
         self.where = placed + device
         if placed and not device:
             raise UsageError(f"`{text}@` names no device", "Write v5@h100, or v5 alone.")
         if device:
             selection = replace(selection, device=device)
-        self.study_name, name = parse_target(_without_path(text), default)
+        self.study_name, name = parse_target(text, self.project, selection.study)
         self.study = view_study(self.project, self.study_name)
         self.version = self.study.version(name)
         self.label = f"{self.version.id}{self.where}"

@@ -14,6 +14,7 @@ or older than the file, `SeenStudy.note` says so, and all else is shown.
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -24,7 +25,7 @@ from workbench.disk.limits import FACTS, read_regular
 from workbench.disk.writing import replace_file
 from workbench.errors import MissingError, UsageError, WorkbenchError, did_you_mean
 from workbench.model import Problem, Record
-from workbench.project import Project, studies_in
+from workbench.project import VERSION_SUFFIXES, Project, studies_in
 from workbench.specs import Version
 from workbench.study.expressions import evaluate
 from workbench.study.file import Pointer, StudyFile, compiled
@@ -62,6 +63,7 @@ __all__ = [
     "load_study",
     "local_sources",
     "parse_target",
+    "parse_targets",
     "require_study",
     "resolve_launches",
     "resolve_scratch",
@@ -316,7 +318,9 @@ def require_study(project: Project, name: str) -> None:
     # By the names that are there: a file system may refuse to be asked for another one.
     if name not in (names := study_names(project)):
         raise UsageError(
-            f"there is no study `{name}` in {project.kernels}",
+            f"there is no study `{name}` in {project.kernels}"
+            if name
+            else "no study was named, and the project has no default study",
             did_you_mean(name, names, "studies") + " `workbench new --study NAME` starts one.",
         )
 
@@ -334,32 +338,66 @@ def load_study(project: Project, name: str) -> Study:
     return Study(project, name)
 
 
-def parse_target(text: str, default_study: str) -> tuple[str, str]:
-    """``v3`` or ``sgemm/v3`` -> (study, version).
+def parse_target(text: str, project: Project, study: str | None = None) -> tuple[str, str]:
+    """``v3``, ``sgemm/v3`` or ``kernels/sgemm/v3_padded.cu`` -> (study, version).
+
+    Args:
+        text: As it was typed.
+        project: Whose default study is meant where none is named.
+        study: The one that is meant instead of the default.
 
     Raises:
         UsageError: malformed, or no study is named and the project has no default.
     """
-    study, slash, version = text.strip().rpartition("/")
-    if not version or "/" in study or (slash and not study):
+    named, slash, version = _without_path(text.strip()).rpartition("/")
+    if not version or "/" in named or (slash and not named):
         raise UsageError(f"`{text}` is not a version", "Write v3, or sgemm/v3 with its study.")
     if "@" in version:
         raise UsageError(
             f"`{text}` names a device, which is not taken here",
             f"Leave out @{version.partition('@')[2]}; where the command has --device, use that.",
         )
-    if not study and not default_study:
-        hint = (
-            f"Write STUDY/{version}, or set default_study in the project's settings; "
-            "`workbench list` names the studies."
-        )
-        if not version[1:].isdigit():
-            hint = f"A study's version is named {version}/v0; `workbench list` names the studies."
+    found = named or study or project.default_study
+    if not found:
         raise UsageError(
             f"`{text}` names no study, and the project has no default study",
-            hint,
+            _which(text, version, project),
         )
-    return study or default_study, version
+    return found, version
+
+
+def parse_targets(
+    texts: Sequence[str], project: Project, study: str | None = None
+) -> list[tuple[str, str]]:
+    """Several of one command line, as `parse_target`: ``sgemm/v2 v3`` are two of sgemm."""
+    found: list[tuple[str, str]] = []
+    for text in texts:
+        found.append(parse_target(text, project, study))
+        study = found[-1][0]
+    return found
+
+
+def _which(text: str, version: str, project: Project) -> str:
+    """What to write instead of a version that names no study."""
+    if version[1:].isdigit():
+        files = project.kernels.glob(f"*/{version}[._]*")
+        names = dict.fromkeys(sorted(f"{file.parent.name}/{version}" for file in files))
+        wanted = ", ".join(list(names)[:3]) or f"STUDY/{version}"
+        return (
+            f"Name its study: {wanted}; or set default_study in the project's settings. "
+            "`workbench list` names the studies."
+        )
+    if text.endswith(".cu"):
+        return f"`workbench new --from-cu {shlex.quote(text)}` makes a study of a program."
+    return f"A study's version is named {version}/v0; `workbench list` names the studies."
+
+
+def _without_path(text: str) -> str:
+    """``kernels/sgemm/v3_padded.cu``, as a shell completes it -> ``sgemm/v3_padded``."""
+    if not text.endswith(VERSION_SUFFIXES):
+        return text
+    path = Path(text)
+    return f"{path.parent.name}/{path.stem}" if path.parent.name else path.stem
 
 
 # --- a study as it is looked at ------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from workbench.disk.limits import LOOKUPS, MIB, SOURCE, SOURCES, TotalLimit, read_regular
 from workbench.errors import DataError, UsageError, did_you_mean
 from workbench.model import SourceFile
-from workbench.project import Project
+from workbench.project import VERSION_SUFFIXES, Project
 from workbench.specs import Description, Version
 from workbench.study import frontmatter
 from workbench.study.frontmatter import Kind, place
@@ -336,7 +336,7 @@ def version_files(project: Project, study: str) -> Iterator[tuple[Path, str, int
     """
     for path in sorted((project.kernels / study).iterdir()):
         # An editor's own file beside a source may be a link that leads nowhere.
-        if path.suffix not in (".cu", ".py") or path.name == "study.py" or path.name[0] == ".":
+        if path.suffix not in VERSION_SUFFIXES or path.name == "study.py" or path.name[0] == ".":
             continue
         match = VERSION_NAME.match(path.stem)
         yield path, f"v{int(match[1])}" if match else path.stem, int(match[1]) if match else -1

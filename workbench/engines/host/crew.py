@@ -390,7 +390,7 @@ def early_workers(
         with contextlib.suppress(WorkbenchError):
             project = require_project()
             name = study or project.default_study
-            name = parse_target(target, name)[0] if target else name
+            name = parse_target(target, project, study)[0] if target else name
             here = name in studies_in(project.kernels) and not run.on and not run.launcher
             if here and (again or not Store.of(project).has_timings(name)):
                 workers = open_.enter_context(crew(project, choose_hosts(run)[0], name))

@@ -117,7 +117,9 @@ def print_view(view: RenderableType, *, whole: bool = False) -> None:
     traceback.
     """
     columns = None if whole else width()
-    console = Console(width=columns, markup=False, highlight=False, emoji=False)
+    console = Console(
+        width=columns, markup=False, highlight=False, emoji=False, force_jupyter=False
+    )
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     text = _text(console, view).encode(encoding, "replace").decode(encoding)
     sys.stdout.write("\n".join(line.rstrip() for line in text.split("\n")))
@@ -137,7 +139,13 @@ def _text(console: Console, view: RenderableType) -> str:
 def render(view: RenderableType, width: int = 80) -> str:
     """Plain text of a view, without trailing blanks."""
     console = Console(
-        file=io.StringIO(), width=width, no_color=True, markup=False, highlight=False, emoji=False
+        file=io.StringIO(),
+        width=width,
+        no_color=True,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        force_jupyter=False,
     )
     text = _text(console, view)
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
@@ -152,6 +160,7 @@ def fragment(view: RenderableType, width: int = 100) -> str:
         force_terminal=True,
         color_system="truecolor",
         markup=False,
+        force_jupyter=False,  # or rich displays it as well, in a cell of its own
     )
     console.print(_Shown(view))
     style = "font-family:ui-monospace,Menlo,Consolas,monospace;line-height:1.3;overflow-x:auto"
