@@ -297,6 +297,9 @@ def test_help_is_in_the_language_that_is_asked_for_wherever_it_stands(
         (["export"], "错误：缺少参数 '{counters|lines|launches|times}'。可选：\n"),
         (["list", "--study"], "错误：选项 '--study' 需要一个参数。"),
         (["list", "--format=xml"], "错误："),
+        (["--debug"], "错误：缺少命令。"),
+        (["init", "/no/such"], "的值无效：文件夹 '/no/such' 不存在。"),
+        (["time", "--timeout", "x"], "'x' 不是有效的浮点数。"),
         (["tune", "--restart=1"], "错误：选项 '--restart' 不接受值。"),
     ],
 )

@@ -73,6 +73,11 @@ _CLICK = (
     template("{value} is not one of {choices}."),
     template("{value} is not a valid {kind}."),
     template("{value} is not in the range {range}."),
+    template("Missing command."),
+    template("Directory '{path}' does not exist."),
+    template("Directory '{path}' is a file."),
+    template("integer range"),
+    template("float range"),
     template("Try '{command} {option}' for help."),
     # Of an option's help.
     template("default: {value}"),
