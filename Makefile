@@ -125,7 +125,9 @@ agreement: $(VENV)/.demo ## The emulator's counters against every recorded profi
 
 truth: $(VENV)/.demo ## What is told of every labelled step and program, judged (PAIRS=folder of other people's reports)
 	@code=0; for of in "$(if $(PAIRS),--pairs $(PAIRS))" \
-	    "--labels tests/data/truth/unseen.toml --project tests/data/unseen" --programs --shown \
+	    "--labels tests/data/truth/unseen.toml --project tests/data/unseen" \
+	    "--labels tests/data/truth/apart.toml" \
+	    "--labels tests/data/truth/apart_unseen.toml --project tests/data/unseen" --programs --shown \
 	    "--shown --project tests/data/unseen"; do \
 	    $(BIN)/python -m benchmarks.truth $$of || code=$$?; done; exit $$code
 

@@ -72,6 +72,22 @@ def test_more_warps_of_another_kind_hide_nothing(roles: bool, named: bool) -> No
     assert ("achieved_occupancy" in {each.counter for each in found}) is named
 
 
+@pytest.mark.parametrize("roles", [False, True])
+def test_reads_of_warps_that_copy_for_others_are_no_reason_by_their_waits(roles: bool) -> None:
+    """As recorded: blocks that stay, and half of the reads of an L2 that was half idle."""
+    sectors = "lts__t_sectors_srcunit_tex_op_read.sum"
+    comparison = compared({DURATION: 1.1e-4, sectors: 2e7}, {DURATION: 1e-4, sectors: 1e7})
+    waiting = {"long_scoreboard": 0.3, "selected": 0.7}
+    before, after = (
+        msgspec.structs.replace(
+            side(s, {"l2": 53, "issue": 15}, waiting), roles=roles, values={"local_sectors": 0.0}
+        )
+        for s in (1.1e-4, 1e-4)
+    )
+    found = {each.counter for each in rank(comparison, before, after)}
+    assert ("l2_read_sectors" in found) is not roles
+
+
 @pytest.mark.parametrize("ratio", [0.5, 2.0])
 def test_what_a_full_unit_does_less_is_all_of_the_change(ratio: float) -> None:
     comparison = compared(

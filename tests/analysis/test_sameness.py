@@ -120,6 +120,11 @@ FEWER = "; with fewer bits, results may be less exact"
             (("HMMA.1688.F32.TF32 R4, R8, R10, R4", TENSOR),),
             f"float32 operations 4.19 M → 0 and TF32 operations on tensor cores 0 → 4.19 M{FEWER}",
         ),
+        (  # three products of terms for each one
+            (FLOAT,),
+            (("HMMA.1688.F32.TF32 R4, R8, R10, R4", 3 * TENSOR),),
+            "float32 operations 4.19 M → 0 and TF32 operations on tensor cores 0 → 12.6 M",
+        ),
         (
             (("HFMA2 R4, R8, R10, R4", 32 * THREADS),),
             (HALVES,),

@@ -108,6 +108,15 @@ def test_one_code_on_two_devices_is_told_by_their_limits_and_by_no_edit() -> Non
     assert (told.tried, told.scores) == ((), ())
 
 
+def test_one_limit_of_two_devices_is_told_once_with_both_shares() -> None:
+    store = Store(Path(__file__).parents[2] / "profiles")
+    pick = {"study": "conv2d_half", "version": "v19", "problem": "n32_c128"}
+    old, new = (store.get(device=device, **pick) for device in ("h200", "h100-80gb-hbm3"))
+    labels = ("v19@h200", "v19@h100")
+    told = explain(old, new, compare(old, new, labels=labels, across=True)).sentence
+    assert told.endswith("The limit is the tensor cores on both, 88% and 87%.")
+
+
 def test_another_code_on_another_device_is_linked_to_no_edit() -> None:
     old, new = step(), step()
     new = replaced(new, device=structs.replace(new.device, name="NVIDIA A100", slug="a100"))
@@ -451,6 +460,35 @@ def test_what_spilled_is_told_beside_a_grid_that_shrank(
     assert text.find(spilled) == 0 or text.index("The grid went") < text.index(spilled)
     back = story(new, old).sentence
     assert ("Local sectors fell" in back) is bool(spilled) and "registers spilled" not in back
+
+
+@pytest.mark.parametrize("edit", [True, False])
+def test_what_spilled_more_is_told_beside_the_wait_for_it(edit: bool) -> None:
+    """As profiled: 56.7 M local sectors and then 2.15 G, and a wait that took all of the time."""
+    old = of_grid(637e-6, 512, 1.94, 0.95, waits=3.0, **{LOCAL: 56.7e6})
+    new = of_grid(9.66e-3, 512, 1.94, 0.95, waits=8.7, **{LOCAL: 2.15e9})
+    new = edited(new, "float", "double") if edit else new
+    text = story(old, new).sentence
+    assert "Time in long scoreboard stalls rose" in text
+    assert text.count("local sectors rose 56.7 M → 2.15 G (×37.9)") == 1
+
+
+@pytest.mark.parametrize(
+    ("slower", "waits", "partly"), [(8.0, 6.5, False), (8.0, 3.0, True), (1.5, 3.0, False)]
+)
+def test_what_explains_half_of_the_seconds_explains_no_part_of_them_only(
+    slower: float, waits: float, partly: bool
+) -> None:
+    """As profiled: of 8.3× as long, two thirds were waits for local memory, which was new.
+
+    Half of the waits follow the count: a third of the time, which is a fifth of its logarithm.
+    """
+    old = of_grid(4.6e-6, 512, 1.94, 0.95, waits=0.5, **{LOCAL: 0})
+    new = of_grid(slower * 4.6e-6, 512, 1.94, 0.95, waits=waits, **{LOCAL: 5e6})
+    told = story(old, new)
+    first = told.cause.proofs[0]
+    assert first.counter.id == "local_sectors" or first.beside is not None
+    assert ("only part" in told.sentence) is partly
 
 
 def test_what_spilled_is_told_in_chinese() -> None:

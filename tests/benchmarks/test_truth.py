@@ -24,6 +24,9 @@ LABELS = load_labels(ROOT / "tests/data/truth/steps.toml")
 OWN = [label for label in LABELS if label.study != "pairs"]
 #: Steps of the recordings that the emulator was measured on.
 UNSEEN = load_labels(ROOT / "tests/data/truth/unseen.toml")
+#: Pairs that are no neighbours on a ladder, of both.
+APART = load_labels(ROOT / "tests/data/truth/apart.toml")
+APART_UNSEEN = load_labels(ROOT / "tests/data/truth/apart_unseen.toml")
 #: ncu rounds what it prints of a counter to six digits.
 PRINTED = 1e-5
 TENSOR = "tensor_utilization"
@@ -34,7 +37,9 @@ def label_of(pair: str) -> Label:
 
 
 def store_of(label: Label) -> Store:
-    return Store(ROOT / ("tests/data/unseen/profiles" if label in UNSEEN else "profiles"))
+    return Store(
+        ROOT / ("tests/data/unseen/profiles" if label in UNSEEN + APART_UNSEEN else "profiles")
+    )
 
 
 def profiles(label: Label) -> Iterator[Profile]:
@@ -84,7 +89,9 @@ def test_every_step_of_every_ladder_is_labelled_once() -> None:
     assert versions == steps
 
 
-@pytest.mark.parametrize("label", [*OWN, *UNSEEN], ids=lambda label: label.pair)
+@pytest.mark.parametrize(
+    "label", [*OWN, *UNSEEN, *APART, *APART_UNSEEN], ids=lambda label: label.pair
+)
 def test_the_numbers_of_a_label_are_the_profiles(label: Label) -> None:
     for moved in label.counter:
         assert moved.id in catalog()
@@ -112,6 +119,18 @@ def test_the_unseen_ladders_are_told_no_worse_than_they_were() -> None:
     assert sum(each.limit for each in verdicts) >= 48
     assert not [each.pair for each in verdicts if each.contradictions]
     assert not rows(each.shown for each in verdicts)
+
+
+def test_pairs_that_are_no_neighbours_are_told_no_worse_than_they_were() -> None:
+    """Labelled blind; told blind, 29 were named first, one contradicted its label."""
+    verdicts = [
+        each for some in (APART, APART_UNSEEN) for each in judged(some, store_of(some[0]), None)
+    ]
+    assert len(verdicts) == 30
+    assert sum(each.top for each in verdicts) >= 29
+    assert all(each.first for each in verdicts)
+    assert sum(each.limit for each in verdicts) >= 28
+    assert not [each.pair for each in verdicts if each.contradictions]
 
 
 def step_of(pair: str, problem: str = "") -> Step:

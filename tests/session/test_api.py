@@ -140,6 +140,11 @@ def test_an_authors_change_is_of_the_step_to_another_version(project: Session) -
     assert not project.diff("v3@h100", "v3@h200").change  # on two devices nobody changed anything
 
 
+@pytest.mark.parametrize(("old", "said"), [("v2", True), ("v1", False), ("v5", False)])
+def test_what_an_author_changed_is_told_of_the_step_from_the_parent(old: str, said: bool) -> None:
+    assert bool(wb.open(REPO).diff(f"sgemm/{old}", "sgemm/v3", device="h200").change) is said
+
+
 def test_a_damaged_file_is_an_error_unless_somebody_takes_it(project: Session) -> None:
     (entry,) = project.store.find(study="demo", version="v3")
     entry.path.write_bytes(b"no profile")

@@ -629,6 +629,10 @@ def _other_size(
 # --- formats of numbers --------------------------------------------------------------
 
 
+#: From so many times as many operations on, numbers may have been taken apart.
+_TERMS = 2.0
+
+
 def _precision(sides: tuple[Profile, Profile]) -> Doubt | None:
     """Formats of numbers that one side calculates in, and the other one does not."""
     counted = [_operations_by_format(side) for side in sides]
@@ -658,7 +662,9 @@ def _precision(sides: tuple[Profile, Profile]) -> Doubt | None:
             (new, [name for name in shifted if new[name] > old[name]]),
         )
     ]
-    fewer = _("; with fewer bits, results may be less exact") if bits[1] < bits[0] else ""
+    # Twice as many operations may be those of a number's terms, which lose nothing together.
+    lost = bits[1] < bits[0] and whole[1] < _TERMS * whole[0]
+    fewer = _("; with fewer bits, results may be less exact") if lost else ""
     return Doubt(kind="precision", words=f"{listed(said)}{fewer}")
 
 

@@ -15,6 +15,7 @@ the same things, each once.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
@@ -408,7 +409,7 @@ def tell(
         proof = cause.proofs[0] if cause.proofs else None
         unknown = proof is not None and proof.place.link == "source unknown"
         clauses += [
-            _proof(proof, attribution.hunks, cause) if proof else _nothing(comparison),
+            _proof(proof, comparison, attribution.hunks, cause) if proof else _nothing(comparison),
             _second(comparison, cause, attribution.hunks),
             _stall(cause),
             "" if unknown or not comparison["duration"].moved else _unexplained(time),
@@ -581,7 +582,7 @@ def _nothing(comparison: Comparison) -> str:
     return _("No counter that moved explains it.") if moved and comparison.speed else ""
 
 
-def _proof(proof: Proof, hunks: Sequence[Hunk], cause: Cause) -> str:
+def _proof(proof: Proof, comparison: Comparison, hunks: Sequence[Hunk], cause: Cause) -> str:
     if proof.way in ("launch", "tail"):
         text = _launch(proof, cause)
     elif proof.way == "occupancy":
@@ -600,9 +601,19 @@ def _proof(proof: Proof, hunks: Sequence[Hunk], cause: Cause) -> str:
         text = _("{what} {moved}").format(what=proof.counter.title, moved=_moved(proof.counter))
         if proof.beside is not None:
             text += _beside(proof.beside)
-    partly = _("It explains only part of the time.") if proof.score < _PARTLY else ""
+    # Counts and waits take seconds of the slower side; a grid is a factor of all of it.
+    taken = proof.way in ("count", "work", "wait")
+    part = _of_seconds(proof.score, comparison) if taken else proof.score
+    partly = _("It explains only part of the time.") if part < _PARTLY else ""
     first = _("{text}.").format(text=f"{text}{_where(proof, hunks)}")
     return joined([first, _held(proof), partly])
+
+
+def _of_seconds(score: float, comparison: Comparison) -> float:
+    """The part (0-1) of what was gained or lost, of a score, which is a part of its logarithm."""
+    speed = comparison.speed
+    change = abs(math.log(speed.speedup)) if speed is not None else 0.0
+    return math.expm1(-score * change) / math.expm1(-change) if change else score
 
 
 def _beside(delta: Delta) -> str:
@@ -813,6 +824,13 @@ def _limits(comparison: Comparison, cause: Cause) -> list[str]:
     known = [(limit.words, label) for label, limit in both if limit is not None]
     if len({words for words, __ in known}) == 1 < len(known):
         return [_("The limit is {words} on both.").format(words=known[0][0])]
+    old, new = cause.limit_old, cause.limit_new
+    unit = next((r.title for r in RESOURCES if new is not None and r.id == new.id), "")
+    if old is not None and new is not None and unit and new.when(old) == "still ":
+        shares = [f"{limit.share:.0f}%" for limit in (old, new)]
+        return [
+            _("The limit is {unit} on both, {shares}.").format(unit=unit, shares=listed(shares))
+        ]
     each = [_("{words}, on {label}").format(words=words, label=label) for words, label in known]
     return [_("The limit is {words}.").format(words=_("; it is ").join(each))] if each else []
 

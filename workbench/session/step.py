@@ -27,7 +27,7 @@ class Diff(Step):
     Attributes:
         sides: Both targets.
         title: The new version's title; "" of what is no version.
-        change: What its author says was changed; "" where that is not known.
+        change: What its author says was changed; "" where that is not known, or of another step.
         stale: Whether each side's source was edited after its capture.
 
     Raises:
@@ -36,7 +36,7 @@ class Diff(Step):
 
     def __init__(self, before: Target, after: Target, *, force: bool = False) -> None:
         old, new = before.version, after.version
-        # What an author predicted speaks of the step from the parent on one chip, no other.
+        # What an author says and predicts is of the step from the parent, predicted on one chip.
         from_parent = old and new and (old.study, old.id) == (new.study, new.parent)
         one_device = before.profile.device.name == after.profile.device.name
         super().__init__(
@@ -50,7 +50,7 @@ class Diff(Step):
         )
         self.sides = before, after
         self.title = new.title if new else ""
-        self.change = new.change if new and new != old else ""  # none of one version on two devices
+        self.change = new.change if new and from_parent else ""
         self.stale = before.stale, after.stale
         _ = self.comparison
 

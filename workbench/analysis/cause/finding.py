@@ -421,7 +421,7 @@ def beside_of(
     """
     if (memory := _memory(comparison, wait)) is not None:
         return memory
-    found = _count(comparison, wait, where.hunks, place) if where.link == "hunk" else None
+    found = _count(comparison, wait, where.hunks, place)
     return found if found is not None else _pipe(comparison, wait, sides)
 
 
@@ -496,7 +496,10 @@ def _count(
     hunks: tuple[int, ...],
     place: Callable[[Delta, str], Origin],
 ) -> Delta | None:
-    """The count that rose (or fell) with a wait at the same hunks, the one that moved most."""
+    """The count that rose (or fell) with a wait at the same hunks, the one that moved most.
+
+    What spilled went with the wait for it wherever both are: the compiler put it there.
+    """
     along = [
         delta
         for delta in (comparison[name] for name in WAITS if wait.counter in WAITS[name])
@@ -505,7 +508,7 @@ def _count(
     along = [d for d in along if _ratio(d) >= _ALONG * abs(wait.effect)]
     along.sort(key=lambda d: -_ratio(d))
     for delta in along:
-        if set(place(delta, "count").hunks) & set(hunks):
+        if delta.id == "local_sectors" or set(place(delta, "count").hunks) & set(hunks):
             return delta
     return None
 
