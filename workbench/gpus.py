@@ -54,11 +54,13 @@ class Chip(Record, frozen=True):
     tensor_half: int = 0
     tensor_tf32: int = 0
     tensor_int8: int = 0
+    store_sectors: int = 0  # that an SM sends to the L2 in a cycle; 0: unknown
     # this device
     sms: int = 0
     sm_clock: float = 0.0
     memory_bandwidth: float = 0.0
     bandwidth_source: str = ""
+    l2_requests: float = 0.0  # that the L2 takes, one for each line that is touched; 0: unknown
     assumed: str = ""
 
     def fp32_peak(self, clock: float | None = None) -> float:
@@ -99,14 +101,20 @@ def shared_per_block(arch: str) -> int:
     return int(found[0]["shared_per_block"]) if found else 0
 
 
-def _bandwidth(device: Device) -> tuple[float, str]:
+def _product(device: Device) -> dict[str, Any]:
+    """What is known of a product, by the fields of `Chip`."""
     for product in _table()["product"]:
         # Word boundaries keep "T4" out of "T400" and "L4" out of "L40".
         if re.search(rf"\b{re.escape(product['match'])}\b", device.name, re.IGNORECASE):
-            return product["memory_bandwidth"], product["source"]
+            return {
+                "memory_bandwidth": product["memory_bandwidth"],
+                "bandwidth_source": product["source"],
+                "l2_requests": product.get("l2_requests", 0.0),
+            }
     # Every memory since GDDR5 and HBM moves two words per clock as CUDA reports it.
     computed = 2.0 * device.memory_clock * device.memory_bus_bits / 8
-    return computed, "memory clock and bus width of the device" if computed else ""
+    source = "memory clock and bus width of the device" if computed else ""
+    return {"memory_bandwidth": computed, "bandwidth_source": source}
 
 
 @lru_cache(maxsize=64)
@@ -120,7 +128,6 @@ def chip_for(device: Device) -> Chip | None:
     if limits is None:
         return None
     row, assumed = limits
-    bandwidth, source = _bandwidth(device)
     fields = {
         **_table()["common"],
         **row,
@@ -128,14 +135,14 @@ def chip_for(device: Device) -> Chip | None:
         "compute_capability": device.compute_capability,
         "sms": device.sms,
         "sm_clock": device.sm_clock,
-        "memory_bandwidth": bandwidth,
-        "bandwidth_source": source,
+        **_product(device),
         "assumed": assumed,
     }
     return msgspec.convert(fields, Chip)
 
 
-#: What all chips have in common: bytes of a sector and of all banks, lanes of a warp.
+#: What all chips have in common: bytes of a sector, a line and all banks, lanes of a warp.
 SECTOR_BYTES: int = _table()["common"]["sector_bytes"]
+LINE_BYTES: int = _table()["common"]["line_bytes"]
 WAVEFRONT_BYTES: int = _table()["common"]["banks"] * _table()["common"]["bank_bytes"]
 WARP_SIZE: int = _table()["common"]["warp_size"]

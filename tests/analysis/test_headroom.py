@@ -14,12 +14,14 @@ from tests.factories import make_instructions, make_launch, make_profile
 from workbench.analysis.limits.headroom import (
     LEAST,
     Panel,
+    Touched,
     Way,
     line_at,
     panel_of,
     panel_of_launch,
     score_ways,
     statement_at,
+    touched_by,
     waited_most,
 )
 from workbench.model import Column, Device, InstructionTable, Launch, Metric, SourceFile
@@ -238,34 +240,100 @@ def test_what_helped_stands_high_and_what_did_not_is_not_offered() -> None:
     assert (first, second) == (14, 17)
 
 
+#: A naive transpose as the emulator counts it: 1,000 warps an SM load a line each and store into
+#: 32, of 32 sectors where 4 would do.
+WARPS = 132_000
+TRANSPOSED = {
+    "ptx__inst_executed": {0: WARPS, 4: WARPS},
+    "memory_l1_tag_requests_global": {0: WARPS, 4: 32 * WARPS},
+    "memory_l2_theoretical_sectors_global": {0: 4 * WARPS, 4: 32 * WARPS},
+    "memory_l2_theoretical_sectors_global_ideal": {0: 4 * WARPS, 4: 4 * WARPS},
+    "memory_l1_wavefronts_shared": {},
+    "memory_l1_wavefronts_shared_ideal": {},
+}
+
+
+def counted(columns: Mapping[str, Mapping[int, int]], **needed: float) -> Launch:
+    """An emulated launch with line counters, and cycles that other units need."""
+    metrics = {name: Metric(value=sum(cells.values())) for name, cells in columns.items()}
+    metrics |= {f"ptx__bound_cycles_{unit}": Metric(value=n) for unit, n in needed.items()}
+    return make_launch(metrics=metrics, instructions=make_instructions(**columns))
+
+
 @pytest.mark.parametrize(
-    ("needed", "kind", "saves"),
+    ("device", "needed", "saves", "why"),
     [
-        # Sectors of 33,792 cycles, three quarters of them in excess: what is left binds.
-        ({"issue_slots": 100.0, "device_memory": 5.0}, "coalesce", 0.75),
-        # Another unit needs half of that: no more than the other half is saved.
-        ({"issue_slots": 16_896.0}, "coalesce", 0.5),
-        ({"issue_slots": 40_000.0}, "coalesce", None),
+        # 33,000 lines an SM are looked up; if coalesced, its 4,000 sectors still go to the L2.
+        ({}, {"issue_slots": 100.0}, 1 - 4 / 33, "but the way from L1 to L2 needs 4,000"),
+        ({}, {"issue_slots": 16_500.0}, 0.5, "but the issue slots need 16.5 k"),
+        ({}, {"issue_slots": 40_000.0}, None, ""),
+        # The L2 takes less than a line a cycle and SM: it binds, and device memory then.
+        (
+            {"name": "emulator (limits of an NVIDIA H200)", "sm_clock": 1.98e9},
+            {"device_memory": 5_227.2},
+            0.9,
+            "the L2 needs 52.3 k cycles, 1,634 without them; but device memory needs 5,227",
+        ),
         # Of no bound that was counted nothing follows.
-        ({}, "coalesce", None),
+        ({}, {}, None, ""),
     ],
 )
 def test_counts_alone_say_what_coalescing_can_save(
-    needed: dict[str, float], kind: str, saves: float | None
+    device: dict[str, Any], needed: dict[str, float], saves: float | None, why: str
 ) -> None:
-    counts = {
-        "ptx__inst_executed": 9.0,
-        "memory_l2_theoretical_sectors_global": 33_792 * 132 * 4.0,
-        "memory_l2_theoretical_sectors_global_ideal": 33_792 * 132 * 1.0,
-        "memory_l1_wavefronts_shared": 0.0,
-        "memory_l1_wavefronts_shared_ideal": 0.0,
-        **{f"ptx__bound_cycles_{unit}": cycles for unit, cycles in needed.items()},
+    on = structs.replace(H200, **({"name": "a 9.0"} | device))
+    ways = {str(way.kind): way for way in panel_of_launch(counted(TRANSPOSED, **needed), on).ways}
+    if saves is None:
+        assert "coalesce" not in ways
+        return
+    way = ways["coalesce"]
+    assert way.saves == pytest.approx(saves)
+    assert way.line == (0, 5)  # the store's
+    assert "4.09 M of 4.36 M look-ups of 128-byte lines are excessive (94%)" in way.because
+    assert why in way.because
+
+
+def test_accesses_that_are_coalesced_are_offered_nothing() -> None:
+    copy = TRANSPOSED | {
+        "memory_l1_tag_requests_global": {0: WARPS, 4: WARPS},
+        "memory_l2_theoretical_sectors_global": {0: 4 * WARPS, 4: 4 * WARPS},
     }
-    metrics = {name: Metric(value=value) for name, value in counts.items()}
-    launch = make_launch(metrics=metrics, instructions=InstructionTable())
-    ways = {str(way.kind): way for way in panel_of_launch(launch, H200).ways}
-    assert (ways[kind].saves if kind in ways else None) == (
-        None if saves is None else pytest.approx(saves)
+    assert kinds(counted(copy, device_memory=100.0)) == []
+
+
+def test_what_begins_within_a_line_is_not_spread_over_lines() -> None:
+    """A warp that begins 4 bytes on touches five sectors of two lines: a fifth is needless."""
+    one = counted(
+        {
+            "inst_executed": {0: WARPS, 4: WARPS},
+            "memory_l1_tag_requests_global": {0: 2 * WARPS, 4: 32 * WARPS},
+            "memory_l2_theoretical_sectors_global": {0: 5 * WARPS, 4: 32 * WARPS},
+            "memory_l2_theoretical_sectors_global_ideal": {0: 4 * WARPS, 4: 4 * WARPS},
+        }
     )
-    if saves:
-        assert "(75%)" in ways[kind].because and "at the chip's peaks" in ways[kind].because
+    now, least = touched_by(one, "load")
+    assert now == Touched(5 * WARPS, 2 * WARPS)
+    assert least == pytest.approx(Touched(4 * WARPS, 2 * WARPS * 4 / 5))
+    stores = Touched(32 * WARPS, 32 * WARPS), Touched(4 * WARPS, WARPS)
+    assert touched_by(one, "store") == stores
+
+
+def test_the_bound_of_strided_stores_is_not_below_what_coalescing_them_gained() -> None:
+    """A store costs the L2 a request a line; warps of every state wait behind them."""
+    truth = tomllib.loads((ROOT / "tests/data/truth/transpose.toml").read_text(encoding="utf-8"))
+    metrics = {name: Metric(value=value) for name, value in truth["metrics"].items()}
+    columns = {name: {0: load, 4: store} for name, (load, store) in truth["columns"].items()} | {
+        f"{STATE}{name}": {0: samples} for name, samples in truth["samples"].items()
+    }
+    one = make_launch(
+        grid=(256, 256, 1),
+        block=(32, 8, 1),
+        metrics=metrics,
+        instructions=make_instructions(**columns),
+    )
+    best, *_ = panel_of_launch(one, H200).ways
+    assert best.kind == "coalesce"
+    assert best.line == (0, 5)
+    time = truth["time_us"]
+    assert best.speedup >= time["strided_write"] / time["tiled"]
+    assert "65.0 M of 69.2 M look-ups of 128-byte lines are excessive (94%)" in best.because

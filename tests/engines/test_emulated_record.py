@@ -48,11 +48,14 @@ def launched(
     module: Ptx, kernel: str, buffers: dict[str, Array], args: Sequence[str | bytes]
 ) -> Launch:
     _, outcome = execute(module, kernel, buffers, args, block=128)
+    (launch,) = launch_records([outcome], built(), Module(module), "sm_90", 4096)
+    return launch
+
+
+def built() -> BuildResult:
     build = make_profile().build
     assert build is not None
-    built = BuildResult(cubin=Path(), build=build, sources=(), cached=True)
-    (launch,) = launch_records([outcome], built, Module(module), "sm_90", 0)
-    return launch
+    return BuildResult(cubin=Path(), build=build, sources=(), cached=True)
 
 
 def value(launch: Launch, counter: str) -> float:
@@ -174,3 +177,14 @@ def test_what_calls_a_routine_of_unknown_length_is_not_counted_and_that_is_said(
     )
     assert odd.metrics.keys().isdisjoint(ISSUED)
     assert set(ISSUED) <= plain.metrics.keys()
+
+
+def test_no_launch_of_several_must_move_what_all_of_them_must(cuda: Compile) -> None:
+    buffers = {"x": np.ones(128, "f4"), "y": np.zeros(128, "f4")}
+    module = cuda(CONSTANTS)
+    _, outcome = execute(module, "plain", buffers, ["x", "y"], block=128)
+    moved = "ptx__bound_cycles_device_memory"
+    assert moved in launched(module, "plain", buffers, ["x", "y"]).metrics
+    for launch in launch_records([outcome, outcome], built(), Module(module), "sm_90", 4096):
+        assert moved not in launch.metrics
+        assert "ptx__bound_cycles" in launch.metrics

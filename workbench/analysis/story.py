@@ -258,7 +258,7 @@ class _Numbers:
 
     def tie(self) -> Tie | None:
         """What is told of the link; None where nothing is."""
-        facts = sorted(filter(self._is_told, self.facts), key=lambda fact: -fact.weight)
+        facts = in_order(list(filter(self._is_told, self.facts)))
         timed = self._time_weight() >= TELLING
         if not facts and not timed:
             return None
@@ -298,6 +298,20 @@ class _Numbers:
         warps = next((f for f in self.facts if f.split.id == "instructions"), None)
         repeated = warps is not None and abs(fact.change - warps.change) < TELLING
         return warps is None or warps.weight < TELLING or not repeated
+
+
+def in_order(facts: Sequence[Fact]) -> list[Fact]:
+    """The heaviest first; but what only moves with another, and what was not there before, last.
+
+    All of a count that begins at nothing is new, however little it weighs.
+    """
+    known = [fact.split.id for fact in facts if fact.split.id in catalog()]
+    echoes = {name for cause in known for name in catalog().following(cause)}
+
+    def order(fact: Fact) -> tuple[bool, bool, float]:
+        return not fact.split.old, fact.split.id in echoes, -fact.weight
+
+    return sorted(facts, key=order)
 
 
 def _told(drafts: Iterable[_Numbers]) -> tuple[tuple[Tie, ...], LeftOut]:

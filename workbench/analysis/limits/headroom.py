@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import structs
 
@@ -33,12 +33,13 @@ from workbench.analysis.limits.limit import (
     sampled_lines,
     stall_words,
 )
+from workbench.analysis.limits.memory import access_of
 from workbench.analysis.opinion import is_misread
 from workbench.counters import Counter, Missing, catalog, line_metric
-from workbench.gpus import SECTOR_BYTES, WARP_SIZE, Chip, chip_for
+from workbench.gpus import LINE_BYTES, SECTOR_BYTES, WARP_SIZE, Chip, chip_for
 from workbench.language import N_, _
 from workbench.model import Device, Launch, LineKey, Number, Profile, Record
-from workbench.sass import COPIES, HOLDING, lane_width, role
+from workbench.sass import COPIES, HOLDING, Access, lane_width, role
 from workbench.units import listed, quantity
 
 #: What can be tried.
@@ -183,6 +184,50 @@ def misread(launch: Launch, counter: str, less: str) -> Number:
     table = launch.instructions
     rows = _rows(launch, counter, less)
     return sum(amount for row, amount in rows.items() if is_misread(table.text[row]))
+
+
+class Touched(NamedTuple):
+    """What requests touch of global memory: sectors, and lines of 128 bytes.
+
+    Each line is a tag that the L1 looks up, and of a store a request of the L2 as well, however
+    few of its sectors are meant.
+    """
+
+    sectors: float = 0.0
+    lines: float = 0.0
+
+
+def touched_by(launch: Launch, *accesses: Access) -> tuple[Touched, Touched]:
+    """What some accesses touch (all, if none is named), and the least that would do.
+
+    That is the ideal of their sectors, and a line for each request, or for the sectors that one
+    holds. Nothing where it is not known by instruction. Where half of the sectors or more are
+    meant, as of what begins within a line or fills rows of a tile, as large a part of the lines
+    is; where ncu misreads how many are, all are.
+    """
+    table = launch.instructions
+    names = ("global_sectors", "global_sectors_ideal", "l1_tag_requests", "instructions")
+    every, ideal, tags, issued = (_rows(launch, name, "") for name in names)
+    now, least = [Touched()], [Touched()]
+    for row, lines in tags.items():
+        if accesses and access_of(table.text[row]) not in accesses:
+            continue
+        sectors, meant = every.get(row, 0), ideal.get(row, 0)
+        now.append(Touched(sectors, lines))
+        if sectors <= meant or is_misread(table.text[row]):
+            least.append(now[-1])
+            continue
+        fewer = min(max(issued.get(row, lines), meant * _OF_LINE), lines)
+        spread = sectors - meant > _SPREAD * sectors
+        least.append(Touched(meant, fewer if spread else lines * meant / sectors))
+    first, second = (Touched(*map(sum, zip(*rows, strict=True))) for rows in (now, least))
+    return first, second
+
+
+#: A sector's part of a line.
+_OF_LINE = SECTOR_BYTES / LINE_BYTES
+#: From this part of the sectors on that nobody asked for, lanes are spread over lines.
+_SPREAD = 0.5
 
 
 def _rows(launch: Launch, counter: str, less: str) -> dict[int, Number]:
@@ -333,30 +378,53 @@ def _counted(seen: Examined, part: _Part, counter: str) -> _Part | None:
         part: What part of the counter is needless, with its words.
         counter: Global sectors or shared wavefronts, which pass the L1's data stage.
     """
-    chip = seen.chip
-    sectors, passes = (seen.side.value(name) for name in ("global_sectors", "shared_wavefronts"))
+    chip, launch = seen.chip, seen.launch
+    passes = seen.side.value("shared_wavefronts")
     least = {
-        _(title): metric.value
+        _(title): float(metric.value)
         for name, title in _LEAST.items()
-        if (metric := seen.launch.metrics.get(f"ptx__bound_cycles_{name}"))
+        if (metric := launch.metrics.get(f"ptx__bound_cycles_{name}"))
         and not isinstance(metric.value, str)
     }
-    if not least or chip is None or not chip.sms or sectors is None or passes is None:
+    if not least or chip is None or not chip.sms or passes is None:
         return None
-    cycles = {
-        "global_sectors": sectors * SECTOR_BYTES / chip.line_bytes / chip.sms,
-        "shared_wavefronts": passes / chip.sms,
-    }
-    now = sum(cycles.values())
-    ideal = now - part[0] * cycles[counter]
-    other = max(least, key=lambda title: least[title])
-    then = max(ideal, least[other])
+    (every, fewer), (stores, fewer_stores) = touched_by(launch), touched_by(launch, "store")
+    cycles = _through(chip, every, stores, passes)
+    if counter == "global_sectors":
+        spared = _through(chip, fewer, fewer_stores, passes)
+    else:
+        spared = _through(chip, every, stores, passes * (1.0 - part[0]))
+    unit = max(cycles, key=lambda name: cycles[name])
+    now, ideal = cycles[unit], spared[unit]
+    if not now:
+        return None
+    others = least | {_("{unit} needs").format(unit=name): n for name, n in spared.items()}
+    other = max(others, key=lambda title: others[title])
+    then = others[other]
     because = _(
-        "{part_1}; at the chip's peaks the L1 needs {now} cycles, {ideal} without them"
-    ).format(part_1=part[1], now=quantity(now), ideal=quantity(ideal))
+        "{part_1}; at the chip's peaks {unit} needs {now} cycles, {ideal} without them"
+    ).format(part_1=part[1], unit=unit, now=quantity(now), ideal=quantity(ideal))
     if then > ideal:
         because += _("; but {other} {then}").format(other=other, then=quantity(then))
     return max(0.0, 1.0 - then / now), because
+
+
+def _through(chip: Chip, every: Touched, stores: Touched, passes: float) -> dict[str, float]:
+    """Cycles that units which lanes' requests pass need at their peaks, as far as those are known.
+
+    Args:
+        chip: What would run them.
+        every: What all accesses of global memory touch.
+        stores: What stores do, all of which go on to the L2.
+        passes: Wavefronts of shared memory.
+    """
+    out = {_("the L1 data stage"): max(every.lines, every.sectors * _OF_LINE) + passes}
+    if chip.store_sectors:
+        out[_("the way from L1 to L2")] = stores.sectors / chip.store_sectors
+    out = {unit: cycles / chip.sms for unit, cycles in out.items()}
+    if chip.l2_requests:
+        out[_("the L2")] = stores.lines / chip.l2_requests * chip.sm_clock
+    return out
 
 
 #: Least cycles of other units, which the emulator counts, in words.
@@ -411,11 +479,14 @@ def _excess(seen: Examined, whole: str, noun: str) -> _Part | None:
         return None
     if excess and f"{whole}_ideal" in catalog():
         excess -= misread(seen.launch, whole, f"{whole}_ideal")
-    if excess <= 0:
-        return None
-    part = excess / total
+    return _beyond(total, total - excess, noun) if excess > 0 else None
+
+
+def _beyond(total: float, least: float, noun: str) -> _Part:
+    """The part (0-1) of a count beyond the least that would do, with its words."""
+    part = over(total - least, total) or 0.0
     return part, _("{excess} of {total} {noun} are excessive ({part:.0%})").format(
-        excess=quantity(excess), total=quantity(total), noun=noun, part=part
+        excess=quantity(total - least), total=quantity(total), noun=noun, part=part
     )
 
 
@@ -423,8 +494,13 @@ def _coalesce(seen: Examined) -> Way | None:
     part = _excess(seen, "global_sectors", _("global sectors"))
     if part is None:
         return None
+    if part[0] > _SPREAD:
+        every, fewer = touched_by(seen.launch)
+        part = max(part, _beyond(every.lines, fewer.lines, _("look-ups of 128-byte lines")))
     resources = {"l1_data": minus(1.0, shared_part(seen.side)), "l2": 1.0}
-    went = seen.went(resources, (*_GLOBAL, "drain_stall"))
+    # Before a full L2 the queues fill, up to that of all memory instructions.
+    behind = _SHARED if seen.full("l2") and not seen.side.value("shared_wavefronts") else ()
+    went = seen.went(resources, (*_GLOBAL, "drain_stall", *behind))
     found = bound(seen, part, went, _ISSUING) or _counted(seen, part, "global_sectors")
     line = heaviest_line(seen.launch, "global_sectors", "global_sectors_ideal")
     words = _("Let neighbouring lanes touch neighbouring addresses of global memory")

@@ -334,7 +334,7 @@ def bound(
         counts: Its counters.
         chip: What runs it.
         machine_instructions: Warp instructions that the chip issues; None: not known.
-        least_bytes: Bytes that must cross the device memory's bus at least.
+        least_bytes: Bytes that must cross the device memory's bus at least; 0: not known.
     """
     fma = sum(
         row.on for row in counts.rows
@@ -354,7 +354,7 @@ def bound(
     if machine_instructions is not None:
         cycles["issue slots"] = machine_instructions / chip.schedulers / sms
     cycles["shared memory"] = waves / sms
-    if chip.memory_bandwidth and chip.sm_clock:
+    if least_bytes and chip.memory_bandwidth and chip.sm_clock:
         cycles["device memory"] = least_bytes / chip.memory_bandwidth * chip.sm_clock
     return Bound(cycles)
 
@@ -387,9 +387,11 @@ def launch_records(
         built: The build, for registers and shared memory.
         module: The parsed PTX.
         arch: What it was compiled for, and so the chip of `device_of`.
-        least_bytes: The study's least traffic, for the bound by device memory.
+        least_bytes: The study's least traffic, for the bound by device memory of one launch.
     """
     chip = chip_for(device_of(arch))
+    # What several launches must move is no single one's.
+    least_bytes = least_bytes if len(every) == 1 else 0
     sources = sources_of(module, built)
     resources = {kernel.name: kernel for kernel in built.build.resources}
     records = []
