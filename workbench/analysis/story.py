@@ -270,7 +270,7 @@ class _Numbers:
             and stall.stall not in WELL
             and abs(stall.delta_s) >= TELLING * self.seconds
         ]
-        heaviest = facts[0].part.symbols if facts else ()
+        heaviest = max(facts, key=lambda fact: fact.weight).part.symbols if facts else ()
         return Tie(
             link=self.key.link,
             hunks=self.key.hunks,
