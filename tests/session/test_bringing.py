@@ -56,6 +56,9 @@ def test_a_program_becomes_a_study(project: Project) -> None:
     made = bring(project, PROGRAMS / "vector_add.cu")
     assert (made.study, made.versions, made.notes) == ("vector_add", {"v0": "vectorAdd"}, [])
     study = load_study(project, "vector_add")
+    assert study.title == "vectorAdd"  # a list has the study's name beside it
+    said = (project.kernels / "vector_add" / "study.py").read_text(encoding="utf-8")
+    assert "left to do:\n\n* the tolerance\n* flops()" in said
     assert study.input_names == ("a", "b")
     assert study.problem().parameters == {"n": 1 << 20}
     verified = [each.parameters["n"] for each in study.problems_for("verify")]

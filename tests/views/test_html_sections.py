@@ -392,6 +392,7 @@ def test_a_ladder_that_was_only_counted_speaks_of_no_durations(tmp_path: Path) -
     index, ladder = (page.read_text(encoding="utf-8") for page in pages)
     assert "under the profiler" not in index + ladder
     assert "only counters are compared" in ladder and "nothing is timed" in index
+    assert "unknown without a time" in index and "not profiled" not in index
 
 
 def test_what_the_emulator_counted_is_called_ptx(tmp_path: Path) -> None:

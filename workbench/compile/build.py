@@ -426,8 +426,13 @@ def _check_kernels(version: Version, made: Build) -> None:
                 hint += f' One alone is compiled, {kinds[0]}: kernel = "{base}" means it.'
             elif kinds:
                 hint += f" Compiled are {', '.join(kinds)}."
-        else:
+        elif names:
             hint = did_you_mean(launch.kernel, names, "kernels")
+        else:
+            hint = (
+                "Nothing of the file is compiled to a kernel. Where one is only declared, as in a "
+                "study of a report without source, write its body."
+            )
         raise KernelError(f"{where} no kernel `{launch.kernel}`", hint)
 
 

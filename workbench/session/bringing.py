@@ -274,14 +274,15 @@ class _Files(StudyPlan):
         tolerance, why = self._tolerance(outputs, reference is not None)
         kernels = ", ".join(dict.fromkeys(self.versions.values()))
         self.notes[:] = dict.fromkeys(self.notes)
-        notes = "".join(f"* {note}\n" for note in self.notes) or "* nothing\n"
+        known = ("the tolerance", "flops(): the operations of the job, by which speeds are told")
+        notes = "".join(f"* {note}\n" for note in (*self.notes, *known))
         text = f'"""Study {self.name}, made of {self.file}: {kernels}.\n\n'
         text += f"Guessed or left to do:\n\n{notes}"
         text += '"""\n\n'
         text += "from pathlib import Path\n\n" if reference else ""
         text += "import numpy as np\n\n"
         text += "from workbench.compile.host import call\n\n" if reference else ""
-        text += f'title = "{self.name}: {kernels}"\n\n'
+        text += f'title = "{kernels}"\n\n'
         text += f"input_names = {_tuple(each.name for each in inputs)}\n\n"
         text += self._problems()
         text += f'tolerance = {tolerance!r}\ntolerance_why = "{why}"\n\n\n'

@@ -170,7 +170,7 @@ def _counts(found: StudyList, rungs: list[Rung], *, brief: bool) -> list[Rendera
     for rung in rungs:
         counts = rung.record.counts if rung.record else {}
         cells = [Text(quantity(counts.get(name), "inst")) for name in COUNTED]
-        table.add_row(*_name(rung, brief=brief), *cells, _profiled(found, rung))
+        table.add_row(*_name(rung, brief=brief), *cells, _profiled(found, rung, counted=True))
     note = _("counted by the emulator, which knows no time")
     return [table] if brief else [table, Text(note, style=DIM)]
 
@@ -187,7 +187,8 @@ def _step(found: StudyList, rung: Rung) -> Text:
     return Text(factor(speedup.value), style=style)
 
 
-def _profiled(found: StudyList, rung: Rung) -> Text:
+def _profiled(found: StudyList, rung: Rung, *, counted: bool = False) -> Text:
+    """When a version was profiled, and under which engine; `counted`: the table says which."""
     profile = rung.record
     old = _("time stale") if rung.time is not None and rung.time.stale else ""
     if profile is None and old:
@@ -197,7 +198,7 @@ def _profiled(found: StudyList, rung: Rung) -> Text:
         here = _("other device") if found.problem in others else _("other problem")
         return Text(here if others else quantity(None), style=DIM)
     text = Text(profile.captured[:10] or _("no date"))
-    if profile.engine != "ncu":
+    if profile.engine != "ncu" and not counted:
         text.append(f" {_(profile.engine)}", style=DIM)
     old = _("stale") if profile.stale else old
     return text.append(f" {old}" * bool(old), style=f"bold {WARN}")
