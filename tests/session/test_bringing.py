@@ -1542,3 +1542,135 @@ def test_only_whole_numbers_are_taken_for_sizes_where_nothing_launches(project: 
     assert study.problem().parameters == {"n": 1024}
     launch = study.version("v0").launches[0]
     assert list(launch.args)[1:] == ["n", "uchar(1)", "double(1)"]
+
+
+@needs_compiler
+def test_arrays_that_objects_hold_are_followed(project: Project) -> None:
+    made, study = brought(
+        project,
+        """#include <vector>
+template <typename T> class DeviceArray {
+  public:
+    explicit DeviceArray(size_t count) : count_(count) { allocate(); }
+    ~DeviceArray() { cudaFree(data_); }
+    void from(const T* host) {
+        cudaMemcpy(data_, host, count_ * sizeof(T), cudaMemcpyHostToDevice);
+    }
+    void to(T* host) const {
+        cudaMemcpy(host, this->data_, count_ * sizeof(T), cudaMemcpyDeviceToHost);
+    }
+    T* get() { return data_; }
+  private:
+    void allocate() { cudaMalloc(&data_, count_ * sizeof(T)); }
+    T* data_ = nullptr;
+    size_t count_;
+};
+template <typename T> __global__ void twice(const T* x, T* y, size_t n) {
+    size_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2 * x[i];
+}
+struct Runner {
+    int n;
+    float *h, *right, *back;
+    Runner(int size) : n(size) {
+        h = new float[n];
+        right = new float[n];
+        back = new float[n];
+        for (int i = 0; i < n; i++) h[i] = rand() / (float)RAND_MAX;
+    }
+    void run() {
+        DeviceArray<float> x(n), y(n);
+        x.from(h);
+        twice<float><<<(n + 127) / 128, 128>>>(x.get(), y.get(), n);
+        y.to(back);
+    }
+};
+void twice_cpu(const float* x, float* y, int n) { for (int i = 0; i < n; i++) y[i] = 2 * x[i]; }
+int main() {
+    const int size = 100000;
+    Runner runner(size);
+    runner.run();
+    twice_cpu(runner.h, runner.right, size);
+}
+""",
+    )
+    assert study.problem().parameters == {"size": 100000}
+    (launch,) = study.version("v0").launches
+    assert (launch.grid, list(launch.args)) == (("cdiv(size, 128)",), ["x", "y", "ulong(size)"])
+    assert "`twice_cpu`" in made.reference
+    done = CliRunner().invoke(app, ["verify", "program/v0", "--engine", "emulator"])
+    assert done.exit_code == 0, done.output
+
+
+def test_each_kernel_of_a_table_is_a_version(project: Project) -> None:
+    kernel = """__global__ void once(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] + 1;
+}
+__global__ void in_steps(const float* x, float* y, int n) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        y[i] = x[i] + 1;
+}"""
+    main = """    int n = 4096;
+    float *h = new float[n], *x, *y;
+    cudaMalloc(&x, n * sizeof(float));
+    cudaMalloc(&y, n * sizeof(float));
+    cudaMemcpy(x, h, n * sizeof(float), cudaMemcpyHostToDevice);
+    void (*kernels[])(const float*, float*, int) = {once, in_steps};
+    for (int k = 0; k < 2; k++) {
+        kernels[k]<<<n / 64, 64>>>(x, y, n);
+        for (int again = 0; again < 10; again++) kernels[k]<<<n / 64, 64>>>(x, y, n);
+        cudaMemcpy(h, y, n * sizeof(float), cudaMemcpyDeviceToHost);
+    }"""
+    made, study = brought(project, program(main, kernel))
+    assert made.versions == {"v0": "once", "v1": "in_steps"}
+    assert all(version.launches[0].grid == ("n // 64",) for version in study.versions.values())
+
+
+def test_structures_with_one_array_give_it_their_name(project: Project) -> None:
+    main = """    int n = 4096;
+    Row h_x, h_y, d_x, d_y;
+    h_x.width = d_x.width = n;
+    h_x.elements = (float*)malloc(n * sizeof(float));
+    h_y.elements = (float*)malloc(n * sizeof(float));
+    for (int i = 0; i < n; i++) h_x.elements[i] = rand() % 7;
+    cudaMalloc((void**)&d_x.elements, n * sizeof(float));
+    cudaMalloc((void**)&d_y.elements, n * sizeof(float));
+    cudaMemcpy(d_x.elements, h_x.elements, n * sizeof(float), cudaMemcpyHostToDevice);
+    twice<<<n / 64, 64>>>(d_x.elements, d_y.elements);
+    cudaMemcpy(h_y.elements, d_y.elements, n * sizeof(float), cudaMemcpyDeviceToHost);"""
+    row = "struct Row { int width; float* elements; };"
+    made, study = brought(project, program(main, row, TWICE))
+    assert list(study.version("v0").launches[0].args) == ["x", "y"]
+    assert study.input_names == ("x",) and "y" in study.outputs(study.problem())
+    assert len(made.notes) == 1  # that no host code gives the answer
+
+
+def test_a_kernel_that_reads_arrays_of_another_size_is_no_version(project: Project) -> None:
+    """A demonstration on eight numbers beside the kernels themselves."""
+    main = """    int n = 4096;
+    float demo[8] = {1, 2, 3, 4, 5, 6, 7, 8}, one, *h = new float[n], *small, *x, *y;
+    cudaMalloc(&small, 8 * sizeof(float));
+    cudaMalloc(&x, n * sizeof(float));
+    cudaMalloc(&y, sizeof(float));
+    cudaMemcpy(small, demo, 8 * sizeof(float), cudaMemcpyHostToDevice);
+    shown<<<1, 8>>>(small, y);
+    cudaMemcpy(&one, y, sizeof(float), cudaMemcpyDeviceToHost);
+    cudaMemcpy(x, h, n * sizeof(float), cudaMemcpyHostToDevice);
+    sum<<<n / 64, 64>>>(x, y);
+    cudaMemcpy(&one, y, sizeof(float), cudaMemcpyDeviceToHost);"""
+    kernel = """__global__ void NAME(const float* x, float* y) {
+    atomicAdd(y, x[blockIdx.x * blockDim.x + threadIdx.x]);
+}"""
+    made, _ = brought(
+        project, program(main, *(kernel.replace("NAME", each) for each in ("shown", "sum")))
+    )
+    assert made.versions == {"v0": "shown"}
+    assert any("sum works on arrays of another size than v0's" in each for each in made.notes)
+
+
+def test_where_no_kernel_can_be_brought_another_beginning_is_named(project: Project) -> None:
+    kernel = "__global__ void again(int* x) { if (x[0]-- > 0) again<<<1, 1>>>(x); }"
+    with pytest.raises(UsageError, match="launches kernels itself") as caught:
+        brought(project, program("    again<<<1, 1>>>(0);", kernel))
+    assert "--kernel" not in caught.value.hint and "--study NAME" in caught.value.hint

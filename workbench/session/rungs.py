@@ -88,7 +88,9 @@ def rungs_of(pieces: Pieces, kernel: str) -> list[NewVersion]:
         raise UsageError(
             f"{kernel or sorted(nested)[0]} launches kernels itself, which the build of a version "
             "does not know (it links no device code)",
-            "Bring a kernel that launches none: --kernel NAME.",
+            "Bring a kernel that launches none: --kernel NAME."
+            if nested < pieces.kernels().keys()
+            else "Begin with `workbench new --study NAME`, and a kernel that launches none.",
         )
     first = follow(pieces)
     walks = [first, *(follow(pieces, i) for i in range(1, len(first.choices)))]
@@ -181,8 +183,13 @@ def _unlike(first: NewVersion, rung: NewVersion, pieces: Pieces) -> str:
     mine = {_plain_name(m.name): m for x in first.launches for m, _ in _accessed(x, pieces)}
     for launch in rung.launches if rung is not first else ():
         name = f"{launch.kernel}<{', '.join(launch.template)}>".removesuffix("<>")
-        for memory, _ in _accessed(launch, pieces):
+        for memory, access in _accessed(launch, pieces):
             other = mine.get(_plain_name(memory.name))
+            if other is None and not access.written and (read := _read_by(first, memory, pieces)):
+                size = memory.count and memory.count.whole
+                if size is not None and None not in read and size not in read:
+                    why = template("{name} works on arrays of another size than v0's")
+                    return why.format(name=name)
             if other is None or other is memory:
                 continue
             if memory.dtype and other.dtype and memory.dtype != other.dtype:
@@ -198,6 +205,15 @@ def _unlike(first: NewVersion, rung: NewVersion, pieces: Pieces) -> str:
         why = template("{name} gives the host another number of elements than v0")
         return why.format(name=rung.launches[0].kernel)
     return ""
+
+
+def _read_by(rung: NewVersion, like: Memory, pieces: Pieces) -> set[int | None]:
+    """The sizes of arrays of one type that a version only reads; empty if the array is one."""
+    listed = [pair for launch in rung.launches for pair in _accessed(launch, pieces)]
+    if any(memory is like for memory, _ in listed):
+        return set()
+    read = [m for m, access in listed if not access.written and m.dtype == like.dtype]
+    return {memory.count.whole if memory.count else None for memory in read}
 
 
 def _given_back(rung: NewVersion, pieces: Pieces) -> int:

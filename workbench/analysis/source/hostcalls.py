@@ -7,7 +7,7 @@ host's own work.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from workbench.analysis.source.hostseen import (
     Frame,
     Fresh,
     HostWork,
+    Instance,
     Lambda,
     LaunchSeen,
     LibrarySeen,
@@ -31,8 +32,8 @@ from workbench.analysis.source.hostseen import (
 from workbench.analysis.source.hostvalues import ASKED, INTEGERS, HostValues
 from workbench.analysis.source.kernels import listed_parameters, parameters, template_parameters
 from workbench.analysis.source.lines import scan
-from workbench.analysis.source.pieces import FilePiece, Pieces, inner
-from workbench.analysis.source.symbols import parse
+from workbench.analysis.source.pieces import FilePiece, Pieces, inner, name_in
+from workbench.analysis.source.symbols import parse, words_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -104,10 +105,15 @@ class HostCalls(HostValues):
     def _active_functions(self) -> set[str]:
         """Functions and macros that reach the device, themselves or by what they call."""
         kinds = ("function", "macro")
-        those = [p for p in self.pieces.pieces if p.kind in kinds and p.names and not p.kernel]
-        found = {p.names[0] for p in those if _ACTIVE.search(p.text)}
+        pieces = [p for p in self.pieces.pieces if p.names and not p.kernel]
+        those = [(p.names[0], p.text, p.words) for p in pieces if p.kind in kinds]
+        for piece in pieces:
+            for name, node in _methods(piece) if piece.kind == "type" else ():
+                text = piece.plain[node.start_byte : node.end_byte]
+                those.append((name, text, frozenset(words_of(text))))
+        found = {name for name, text, _ in those if _ACTIVE.search(text)}
         while True:
-            more = {p.names[0] for p in those if p.words & found} - found
+            more = {name for name, _, words in those if words & found} - found
             if not more:
                 return found
             found |= more
@@ -142,7 +148,9 @@ class HostCalls(HostValues):
         listed = arguments.named_children if arguments is not None else []
         listed = [each for each in listed if each.type != "comment"]
         if launch is not None:
-            self._launch(node, name, template, launch, listed)
+            held = self.lookup(name) if name else self.value(function)
+            called = held.name if isinstance(held, Callee) else name
+            self._launch(node, called, template, launch, listed)
             return None
         if function is not None and function.type == "field_expression":
             return self._method(function, name, listed)
@@ -157,7 +165,12 @@ class HostCalls(HostValues):
         piece = self.pieces.named(name)
         if piece is not None and piece.kind == "macro":
             return self._macro(piece, listed)
+        this = self.lookup("this") if piece is None else None
+        if isinstance(this, Instance) and (method := _method(this.piece, name)) is not None:
+            return self._on(this, method, [self.value(each) for each in listed])
         given = [self.value(each) for each in listed]
+        if piece is not None and piece.kind == "type":
+            return self._made(self.text(function), given)
         if name in _ARITHMETIC and given and all(isinstance(each, Known) for each in given):
             return self._arithmetic(name, [each for each in given if isinstance(each, Known)])
         if name == "dim3":
@@ -214,13 +227,79 @@ class HostCalls(HostValues):
             return None
         own, around = dict[str, Value](), called.frame
         frame = replace(around, scopes=[*around.scopes, own], result=None, left=False)
-        formals = listed_parameters(called.node.child_by_field_name("declarator"), frame.plain)
-        for parameter, value in zip(formals, given, strict=False):
-            own[parameter.name] = value
+        return self._run(frame, called.node.child_by_field_name("declarator"), body, given)
+
+    def _run(self, frame: Frame, head: Node | None, body: Node | None, given: list[Value]) -> Value:
+        """Go through what is no function of the file's own level, in its innermost scope."""
         self.frames.append(frame)
-        self.statement(body)
+        for number_, parameter in enumerate(listed_parameters(head, frame.plain)):
+            default = self._snippet(parameter.default) if parameter.default else None
+            self.declare(parameter.name, given[number_] if number_ < len(given) else default)
+        if body is not None:
+            self.statement(body)
         self.frames.pop()
         return frame.result
+
+    def _made(self, kind: str, given: list[Value]) -> Instance | None:
+        """An object of a class of the file: its fields, as a constructor leaves them."""
+        found = re.match(r"(\w+)\s*(?:<(.*)>)?\Z", self.resolve(kind))
+        piece = self.pieces.named(found[1]) if found is not None else None
+        if found is None or piece is None or piece.kind != "type" or len(self.frames) > _DEEPEST:
+            return None
+        body = inner(piece.node).child_by_field_name("body")
+        if body is None or body.type != "field_declaration_list":
+            return None
+        bound = [self.resolve(each) for each in (found[2] or "").split(",") if each.strip()]
+        made = Instance(piece, dict(zip(template_parameters(piece), bound, strict=False)))
+        frame = self._inside_of(made)
+        self.frames.append(frame)
+        for each in body.named_children:
+            default = each.child_by_field_name("default_value")
+            for declarator in each.children_by_field_name("declarator"):
+                if each.type == "field_declaration" and declarator.type != "function_declarator":
+                    self._declare(self.text(each.child_by_field_name("type")), declarator)
+                    if default is not None:
+                        self._set(self.text(name_in(declarator)), "=", self.value(default))
+        self.frames.pop()
+        made.fields |= frame.scopes.pop()
+        if (constructor := _method(piece, found[1], len(given))) is not None:
+            self._on(made, constructor, given)
+        elif given and not isinstance(given[0], Instance):
+            names = [name for name in made.fields if name != "this"]
+            made.fields |= dict(zip(names, given, strict=False))  # as a list of its fields
+        return made
+
+    def _inside_of(self, made: Instance) -> Frame:
+        place = made.piece.place
+        made.fields["this"] = made
+        return Frame(made.piece.names[0], made.piece.plain, place, [made.fields, {}], made.types)
+
+    def _on(self, made: Instance, method: Node, given: list[Value]) -> Value:
+        """Go through a method of an object."""
+        if len(self.frames) > _DEEPEST:
+            return None
+        frame = self._inside_of(made)
+        head = _head(method)
+        for each in method.named_children:
+            if each.type == "field_initializer_list":
+                self._run(frame, head, None, given)
+                self.frames.append(frame)
+                for one in each.named_children:
+                    self._begun(made, one)
+                self.frames.pop()
+        return self._run(frame, head, method.child_by_field_name("body"), given)
+
+    def _begun(self, made: Instance, node: Node) -> None:
+        """``size(n)`` of a constructor's list."""
+        name = self.text(node.named_children[0]) if node.named_children else ""
+        values = [
+            self.value(each) for one in node.named_children[1:] for each in one.named_children
+        ]
+        old = made.fields.get(name)
+        if isinstance(old, Variable) and old.memory is not None and old.memory.vector and values:
+            old.memory.count = values[0] if isinstance(values[0], Known) else None
+        elif values:
+            self._set(name, "=", values[0])
 
     def _lambda(self, node: Node) -> Value:
         """One that reaches the device is gone through where it is called."""
@@ -273,6 +352,8 @@ class HostCalls(HostValues):
     def _method(self, function: Node, name: str, listed: list[Node]) -> Value:
         base = self.value(function.child_by_field_name("argument"))
         given = [self.value(each) for each in listed]
+        if isinstance(base, Instance) and (method := _method(base.piece, name)) is not None:
+            return self._on(base, method, given)
         if not isinstance(base, Variable) or base.memory is None:
             return None
         if name in ("resize", "assign", "reserve") and given and isinstance(given[0], Known):
@@ -376,11 +457,10 @@ class HostCalls(HostValues):
             elif isinstance(value, Known) and value.whole is not None:
                 kind = str(value.whole)
             bound.append(kind)
-        held = self.lookup(name)
         file = self.frames[-1].place.rpartition(":")[0]
         self.found.events.append(
             LaunchSeen(
-                held.name if isinstance(held, Callee) else name,
+                name,
                 bound,
                 grid.amounts(),
                 block.amounts(),
@@ -394,6 +474,9 @@ class HostCalls(HostValues):
     def _argument(self, value: Value) -> Known | Memory | None:
         if isinstance(value, Variable):
             return value.memory
+        if isinstance(value, Instance) and re.search(r"\boperator\b[^(=]*\*", value.piece.text):
+            arrays = [each.memory for each in value.fields.values() if isinstance(each, Variable)]
+            return arrays[0] if len(arrays) == 1 else None
         return value if isinstance(value, Known) else None
 
     def _pitched(self, listed: list[Node]) -> None:
@@ -481,6 +564,34 @@ class HostCalls(HostValues):
         if len(pair) == 2 and isinstance(pair[0], Variable) and isinstance(pair[1], Variable):
             pair[0].memory, pair[1].memory = pair[1].memory, pair[0].memory
         return None
+
+
+def _methods(piece: FilePiece) -> Iterator[tuple[str, Node]]:
+    """A class's functions with a body, by name."""
+    body = inner(piece.node).child_by_field_name("body")
+    for each in body.named_children if body is not None else ():
+        node = inner(each)
+        if node.type == "function_definition":
+            name = name_in(node.child_by_field_name("declarator"))
+            if name is not None:
+                yield piece.plain[name.start_byte : name.end_byte], node
+
+
+def _method(piece: FilePiece, name: str, given: int | None = None) -> Node | None:
+    """A class's function of that name, if it can that with so many arguments."""
+    found = [node for each, node in _methods(piece) if each == name]
+    if given is not None:
+        heads = [(node, _head(node)) for node in found]
+        many = [(node, [*listed_parameters(head, piece.plain)]) for node, head in heads]
+        found = [n for n, p in many if sum(not each.default for each in p) <= given <= len(p)]
+    return found[0] if found else None
+
+
+def _head(node: Node) -> Node | None:
+    head = node.child_by_field_name("declarator")
+    while head is not None and head.type != "function_declarator":
+        head = head.child_by_field_name("declarator") or next(iter(head.named_children), None)
+    return head
 
 
 def body_of(written: str, given: Mapping[str, str]) -> str:

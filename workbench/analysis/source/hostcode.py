@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from workbench.analysis.source.amounts import Known, number, operated
 from workbench.analysis.source.hostcalls import HostCalls
 from workbench.analysis.source.hostseen import (
+    Callee,
     CopySeen,
     Followed,
     Frame,
@@ -25,7 +26,7 @@ from workbench.analysis.source.hostseen import (
     Variable,
 )
 from workbench.analysis.source.hostvalues import INTEGERS, MOST_STEPS
-from workbench.analysis.source.pieces import Pieces, name_in
+from workbench.analysis.source.pieces import Pieces, inner, name_in
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -244,7 +245,10 @@ class _HostWalk(HostCalls):
         left, right = (condition and condition.child_by_field_name(x) for x in ("left", "right"))
         name, last = self.text(left or None), self.value(right or None)
         begin = self.lookup(name) if name.isidentifier() else None
-        if not (isinstance(begin, Known) and isinstance(last, Known)) or not any(map(any, first)):
+        if not (isinstance(begin, Known) and isinstance(last, Known)):
+            return
+        tables = re.search(rf"\[\s*{name}\s*\]\s*(?:\.\w+\s*)?<<<", self.text(body))
+        if not tables and not any(any(each[1:]) for each in first):
             return
         step = re.sub(r"\s", "", self.text(node.child_by_field_name("update")))
         turns = range((begin.whole or 0) + 1, last.whole or 0)
@@ -259,12 +263,15 @@ class _HostWalk(HostCalls):
                 return
             for each in self.found.events[at:]:
                 if isinstance(each, LaunchSeen):
-                    each.part = True
+                    each.part = each.kernel in {of[0] for of in first}
 
     def _offsets(self, began: int) -> list[list[str]]:
-        """Where the pointers of launches lead, of those met since."""
+        """What was launched since, each with where its pointers lead."""
         met = [each for each in self.found.events[began:] if isinstance(each, LaunchSeen)]
-        return [[offset.text if offset else "" for offset in each.offsets] for each in met]
+        return [
+            [each.kernel, *(offset.text if offset else "" for offset in each.offsets)]
+            for each in met
+        ]
 
     def _each(self, name: str, node: Node) -> None:
         """``for (auto& x : values)``: what is assigned to `x` fills the array."""
@@ -303,8 +310,11 @@ class _HostWalk(HostCalls):
         stars = self.text(shape).partition("[")[0].count("*")
         plain = self.resolve(kind.rstrip("* ")) if kind != "auto" else ""
         vector = re.match(r"(?:thrust::\w+_|pinned_)?vector\s*<\s*([^<>]+?)\s*(?:,.*)?>", plain)
+        class_ = self._class(plain) if not stars and shape.type != "array_declarator" else False
         if plain == "dim3":
             self.declare(name, self._extent(self._arguments(value, shape)))
+        elif class_ and (value is None or value.type in ("argument_list", "initializer_list")):
+            self._plain(name, plain, 0, self._made(plain, self._arguments(value, shape)), None)
         elif vector:
             self._vector(name, self.resolve(vector[1]), value, shape)
         elif shape.type == "array_declarator" or "[" in self.text(shape):
@@ -319,6 +329,12 @@ class _HostWalk(HostCalls):
             if isinstance(given_value, list) and len(given_value) == 1:
                 given_value = given_value[0]
             self._plain(name, plain, stars or kind.endswith("*"), given_value, value)
+
+    def _class(self, kind: str) -> bool:
+        """Whether a type is a class of the file that has a body."""
+        piece = self.pieces.named(kind.partition("<")[0].strip())
+        node = inner(piece.node) if piece is not None and piece.kind == "type" else None
+        return node is not None and node.type in ("class_specifier", "struct_specifier")
 
     def _vector(self, name: str, kind: str, value: Node | None, shape: Node) -> None:
         given = self._arguments(value, shape)
@@ -357,6 +373,9 @@ class _HostWalk(HostCalls):
         listed = items if isinstance(items, list) else None
         if count is None and listed:
             count = number(len(listed))
+        if listed and all(isinstance(each, Callee) for each in listed):  # a table of kernels
+            self.declare(name, Variable(name, kind, items=listed))
+            return
         if "*" in self.text(shape).partition("[")[0]:  # an array of pointers
             self.declare(name, Variable(name, kind, pointers={}))
             return

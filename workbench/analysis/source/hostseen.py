@@ -14,6 +14,8 @@ from workbench.analysis.source.amounts import Known
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+    from workbench.analysis.source.pieces import FilePiece
+
 
 @dataclass(slots=True, eq=False)
 class Memory:
@@ -109,7 +111,33 @@ class Lambda:
     frame: Frame
 
 
-Value = Known | Variable | Reference | Extent | Fresh | Callee | Lambda | list["Value"] | None
+@dataclass(slots=True, eq=False)
+class Instance:
+    """An object of a class of the file.
+
+    Attributes:
+        piece: The class.
+        types: What parameters of its template are.
+        fields: Its variables; ``this`` is the object itself.
+    """
+
+    piece: FilePiece
+    types: dict[str, str]
+    fields: dict[str, Value] = field(default_factory=dict)
+
+
+Value = (
+    Known
+    | Variable
+    | Reference
+    | Extent
+    | Fresh
+    | Callee
+    | Lambda
+    | Instance
+    | list["Value"]
+    | None
+)
 
 
 @dataclass(slots=True)

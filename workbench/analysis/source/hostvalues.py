@@ -20,6 +20,7 @@ from workbench.analysis.source.hostseen import (
     Frame,
     Fresh,
     HostWork,
+    Instance,
     Lambda,
     Memory,
     Reference,
@@ -101,8 +102,16 @@ class HostValues(abc.ABC):
         """Go through a statement."""
 
     @abc.abstractmethod
+    def _declare(self, kind: str, declarator: Node) -> None:
+        """What a declaration makes of one name."""
+
+    @abc.abstractmethod
     def _call(self, node: Node) -> Value:
         """What a call gives; what it does is taken down."""
+
+    @abc.abstractmethod
+    def _made(self, kind: str, given: list[Value]) -> Instance | None:
+        """An object of a class of the file."""
 
     @abc.abstractmethod
     def _lambda(self, node: Node) -> Value:
@@ -285,7 +294,7 @@ class HostValues(abc.ABC):
         if isinstance(found, Callee):
             return found
         if self.text(node)[:1] == "&":
-            direct = argument is not None and argument.type == "identifier"
+            direct = argument is not None and argument.type in ("identifier", "field_expression")
             if isinstance(found, Variable) and direct:
                 return (
                     Reference(found) if found.items is None and not self._is_array(found) else found
@@ -382,6 +391,8 @@ class HostValues(abc.ABC):
         name = self.text(node.child_by_field_name("field"))
         if isinstance(base, Extent) and name in ("x", "y", "z"):
             return {"x": base.x, "y": base.y, "z": base.z}[name]
+        if isinstance(base, Instance):
+            return base.fields.get(name)
         if name in _DEVICE and base is None:
             note = f"{name} of the device is taken for {_DEVICE[name]}, an H100's"
             if note not in self.found.notes:
@@ -415,6 +426,10 @@ class HostValues(abc.ABC):
             name = self.text(left.child_by_field_name("field"))
             if isinstance(base, Extent) and isinstance(value, Known) and name in ("x", "y", "z"):
                 setattr(base, name, value)
+            elif isinstance(base, Instance):
+                self.frames[-1].scopes.append(base.fields)
+                self._set(name, operator, value)
+                self.frames[-1].scopes.pop()
         elif left.type in ("subscript_expression", "pointer_expression"):
             self._store(left, operator, value, right)
         return value
@@ -426,8 +441,8 @@ class HostValues(abc.ABC):
                 self.assign(name, operated(operator[:-1], old, value))
             return
         if isinstance(value, Fresh):
-            kind = old.kind if isinstance(old, Variable) else ""
-            self.assign(name, self._named(name, kind, value))
+            kind, called = (old.kind, old.name) if isinstance(old, Variable) else ("", name)
+            self.assign(name, self._named(called, kind, value))
         elif isinstance(value, Variable) and isinstance(old, Variable):
             if value.memory is not None and value.name == "return":
                 value.memory.name = name
@@ -439,6 +454,8 @@ class HostValues(abc.ABC):
             self.assign(
                 name, Variable(name, old.kind or value.kind, memory, value.items, value.moved)
             )
+        elif isinstance(value, Known) and isinstance(old, Variable) and value.value == 0:
+            self.assign(name, Variable(name, old.kind))  # a null pointer
         elif isinstance(value, Known) and self.counting:
             self.assign(name, value if self.counting == "known" else Known(name, None))
         elif isinstance(value, Known) and value.text == ASKED:
@@ -456,6 +473,13 @@ class HostValues(abc.ABC):
     ) -> None:
         if isinstance(value, Fresh):
             self.declare(name, self._named(name, kind, value))
+        elif isinstance(value, Instance):
+            self.declare(name, value)
+            pointers = [each for each in value.fields.values() if isinstance(each, Variable)]
+            if len(pointers) == 1:  # what wraps one array stands for it
+                pointers[0].name = name
+                if pointers[0].memory is not None:
+                    pointers[0].memory.name = name
         elif isinstance(value, Variable):
             if value.memory is not None and value.name == "return":
                 value.memory.name = name
@@ -551,6 +575,10 @@ class HostValues(abc.ABC):
         return None
 
     def _new(self, node: Node) -> Value:
+        arguments = node.child_by_field_name("arguments")
+        given = [self.value(each) for each in arguments.named_children] if arguments else []
+        if made := self._made(self.text(node.child_by_field_name("type")), given):
+            return made
         declarator = node.child_by_field_name("declarator")
         length = declarator.child_by_field_name("length") if declarator is not None else None
         if length is None and declarator is not None and declarator.named_children:
@@ -577,7 +605,7 @@ class HostValues(abc.ABC):
 
 _EXPRESSIONS: dict[str, Callable[[HostValues, Node], Value]] = {
     "number_literal": HostValues._number,
-    "identifier": HostValues._identifier,
+    **dict.fromkeys(("identifier", "this"), HostValues._identifier),
     "type_identifier": HostValues._identifier,
     "binary_expression": HostValues._binary,
     "unary_expression": HostValues._unary,
