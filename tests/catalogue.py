@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -245,6 +246,9 @@ def _of_scripts() -> Iterator[tuple[Marked, Place]]:
 
 
 def _of_data() -> Iterator[tuple[Marked, Place]]:
+    for path in sorted((PACKAGE / "data" / "templates").rglob("*.template")):
+        for text in re.findall("«(.+?)»", path.read_text(encoding="utf-8")):
+            yield text, Place(f"data/templates/{path.name}")
     for name, tables in _SHOWN.items():
         data = tomllib.loads((PACKAGE / "data" / name).read_text(encoding="utf-8"))
         for table, keys in tables.items():

@@ -169,7 +169,6 @@ _HANDED_ON = {
     # click's words are told where they are shown.
     *(("cli.py", "error.format_message()"), ("cli.py", "ctx")),
     ("commands/options.py", "error.format_message()"),
-    *(("commands/tune.py", "param"), ("commands/tune.py", "ctx")),
     # Another error's words, or a part of them.
     ("commands/capture.py", "taken.broken.removeprefix('The survey stands alone: ')"),
     *(("engines/emulated/emulation.py", code) for code in ("message", "f'{words}.'")),

@@ -43,13 +43,31 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
     # Its first is the key.
     "DescriptorError": (1, 2, "message", "hint"),
     # Why a file is damaged.
-    "ValueError": (0,),
+    **dict.fromkeys(("ValueError", "WireError"), (0,)),
+    # Why a gate judges nothing, and what became of a choice of a tuning.
+    **dict.fromkeys(("inconclusive", "unchanged", "broken"), (2,)),
+    "Turns": ("silence",),
+    "_Moved": ("text", 2),
+    "_SourceText": ("told", 2),
+    "replace": ("why",),
+    "_not_run": (1,),
+    # A job's, a browser's and click's errors.
+    "Fault": (0, 1, "message", "hint"),
+    "_TurnedAwayError": (1,),
+    "BadParameter": (0,),
+    # What a compiler, the driver and limits say.
+    "_SourceError": (1,),
+    "StoppedError": (0, 1),
+    "DriverError": (0,),
+    **dict.fromkeys(("ByteLimit", "TotalLimit"), (0,)),
     # The worker's, which become an error.
     "WorkerError": (1, "during"),
     "Failure": ("message", "during"),
 }
 #: Of these what makes an error, or a part of one.
 _LIKE_ERRORS = ("error", "fail", "_NoValueError", "WorkerError", "Suspect", "Blame")
+#: Functions that return sentences: one, a pair of what and hint, or a list.
+_RETURN = ("_table_fault", "_surely_cut", "refusal", "_unlisted", "fitting", "_word")
 #: What an error takes.
 _ERROR = (0, 1, "message", "hint")
 #: Variants of one text, at most: what depends on more conditions is left as it is.
@@ -75,7 +93,9 @@ def name_of(call: ast.Call) -> str:
     """What a call calls; of the object before it its last name where it is what words go into."""
     match call.func:
         case ast.Attribute(
-            value=ast.Attribute(attr="warnings" | "doubts" | "notes" as kind), attr="add" | "append"
+            value=ast.Attribute(attr="warnings" | "doubts" | "notes" as kind)
+            | ast.Name(id="notes" | "doubts" as kind),
+            attr="add" | "append" | "extend",
         ):
             return kind
         case ast.Call(func=ast.Name(id="type")):  # another one of its kind
@@ -200,6 +220,19 @@ class Templates:
             for argument in self._given(call):
                 for template in self._templates(argument, function, _DEPTH):
                     yield template, file, call.lineno
+        for file, nodes in self._files.items():
+            for _within, made in nodes:
+                if isinstance(made, ast.FunctionDef) and made.name in _RETURN:
+                    for text in self._returns(made):
+                        for template in self._templates(text, made, _DEPTH):
+                            yield template, file, made.lineno
+
+    def _returns(self, function: ast.FunctionDef) -> Iterator[ast.expr]:
+        """The texts that a function returns, each alone."""
+        for value in self._values[function, ""]:
+            yield from value.elts if isinstance(value, ast.Tuple | ast.List) else (value,)
+        for (within, _name), parts in self._parts.items():
+            yield from parts if within is function else ()
 
     def unknown(self) -> Iterator[tuple[str, str]]:
         """What errors and hints are given of which no sentence is found: the file, the code."""
@@ -270,6 +303,8 @@ class Templates:
             case ast.BinOp(left=left, op=ast.Add(), right=right):
                 sides = [self._variants(each, function, depth) for each in (left, right)]
                 return self._product(sides, node)
+            case ast.GeneratorExp(elt=each):
+                return self._variants(each, function, depth)
             case ast.IfExp(body=body, orelse=other):
                 return [
                     *self._variants(body, function, depth),
@@ -461,6 +496,11 @@ def english_of(*texts: str) -> list[str]:
     """What stays English of texts in Chinese; code in backticks may."""
     with using("zh"):
         heard = "\n".join(told(text) for text in texts)
+    return english_words(heard)
+
+
+def english_words(heard: str) -> list[str]:
+    """Three English words and more in a row, outside of backticks."""
     return _ENGLISH.findall(re.sub(r"`[^`]*`", "", heard))
 
 

@@ -78,6 +78,7 @@ _CLICK = (
     template("Directory '{path}' is a file."),
     template("integer range"),
     template("float range"),
+    template("File '{path}' does not exist."),
     template("Try '{command} {option}' for help."),
     # Of an option's help.
     template("default: {value}"),

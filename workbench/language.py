@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from string import Formatter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from gettext import GNUTranslations
@@ -43,6 +43,7 @@ _WORDS = {
 #: In a field: the place of another sentence; in one that nobody knows a full stop, too.
 _PLACE = r"\S:\d+: "
 _ANOTHER = rf"{_PLACE}|\. [`A-Z]|\.$"
+_Literal = TypeVar("_Literal", bound=str)
 LOCALE = Path(__file__).parent / "data" / "locale"
 
 _chosen = "en"
@@ -130,7 +131,7 @@ def ngettext(one: str, many: str, n: float) -> str:
     return _fillable(_catalogue(lang).ngettext(one, many, 1 if n == 1 else 2))
 
 
-def N_(text: str) -> str:  # noqa: N802 - what translators and their tools look for
+def N_(text: _Literal) -> _Literal:  # noqa: N802 - what translators and their tools look for
     """`text` as it is, marked for translation: `_` is called where it is shown."""
     return text
 

@@ -252,7 +252,7 @@ def split_time(old: Profile, new: Profile, placing: Placing | None = None) -> Ti
         for number, launch in enumerate(profile.launches):
             if not launch.profiled:
                 continue
-            where = _(("the old side's {kernel}", "the new side's {kernel}")[side]).format(
+            where = _((N_("the old side's {kernel}"), N_("the new side's {kernel}"))[side]).format(
                 kernel=launch.kernel
             )
             reading = read(launch, "duration")

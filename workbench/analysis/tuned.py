@@ -36,7 +36,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from workbench.analysis.limits.limit import FULL
-from workbench.language import N_
+from workbench.language import N_, template
 from workbench.model import Record
 from workbench.tune.record import BUSY, Trial, Tuning, Value, Values, key_of, score
 from workbench.units import digits3, factor, quantity
@@ -327,12 +327,23 @@ class _Moved(NamedTuple):
     text: str
 
 
-#: Counts of which more take longer: what is said of them.
+#: Counts of which more take longer: what each is called, and what is said of it.
 _COUNTS = {
-    "shared_wavefronts": "shared-memory wavefronts",
-    "global_sectors": "global sectors",
-    "instructions": "instructions",
+    "shared_wavefronts": (
+        N_("shared-memory wavefronts"),
+        template("shared-memory wavefronts {old} → {new} ({times})"),
+    ),
+    "global_sectors": ("global sectors", template("global sectors {old} → {new} ({times})")),
+    "instructions": (N_("instructions"), template("instructions {old} → {new} ({times})")),
 }
+#: The same of what a choice takes.
+_TAKES = {
+    "spills": (N_("spills"), template("spills {old} → {new} bytes a thread")),
+    "local memory": (N_("local memory"), template("local memory {old} → {new} bytes a thread")),
+    "registers": (N_("registers"), template("registers {old} → {new} a thread")),
+    "shared memory": (N_("shared memory"), template("shared memory {old} → {new} a block")),
+}
+_OCCUPANCY = template("theoretical occupancy {old} → {new}")
 
 
 def limiters(fast: Trial, slow: Trial, ratio: float) -> tuple[str, tuple[str, ...]]:
@@ -361,28 +372,26 @@ def _facts(fast: Trial, slow: Trial) -> Iterator[_Moved]:
         # What is spilled lies in the stack frame as well; where that grew by far more, arrays do.
         spilled = local.get("spill_bytes", 0.0)
         name = "stack_bytes" if local.get("stack_bytes", 0.0) > 2 * spilled else "spill_bytes"
-        words = "local memory" if name == "stack_bytes" else "spills"
+        words, form = _TAKES["local memory" if name == "stack_bytes" else "spills"]
         # Nothing says what that costs: that it is more is told, whatever the factor.
-        text = f"{words} {digits3(a[name])} → {digits3(b[name])} bytes a thread"
-        yield _Moved(words, math.inf, text)
+        yield _Moved(words, math.inf, form.format(old=digits3(a[name]), new=digits3(b[name])))
     yield from _occupied(fast, slow)
-    for name, words in _COUNTS.items():
+    for name, (words, form) in _COUNTS.items():
         if a.get(name) and b.get(name, 0.0) > a[name]:
             times = b[name] / a[name]
-            limiter = words
             if name == "shared_wavefronts" and _conflicts(a, b):
-                limiter = "bank conflicts"
-            shown = f"{quantity(a[name], '')} → {quantity(b[name], '')}"
+                words = N_("bank conflicts")
+            old, new = (quantity(each[name], "") for each in (a, b))
             made = 1 / (1 - _bound(name, slow) * (1 - 1 / times))
-            yield _Moved(limiter, made, f"{words} {shown} ({factor(times)})")
+            yield _Moved(words, made, form.format(old=old, new=new, times=factor(times)))
     before, after = _uneven(a), _uneven(b)
     if before and after and after > before:
         if b["waves"] < 1:
             each = " → ".join(digits3(side["waves"] * _fitting(side)) for side in (a, b))
-            yield _Moved("small grid", after / before, f"blocks for each SM {each}")
+            yield _Moved(N_("small grid"), after / before, f"blocks for each SM {each}")
         else:
             text = f"waves {digits3(a['waves'])} → {digits3(b['waves'])}: the last one is emptier"
-            yield _Moved("last wave", after / before, text)
+            yield _Moved(N_("last wave"), after / before, text)
 
 
 def _bound(counter: str, slow: Trial) -> float:
@@ -425,7 +434,7 @@ def _conflicts(a: Mapping[str, float], b: Mapping[str, float]) -> bool:
 _LIMITS = {
     "occupancy_limit_registers": "registers",
     "occupancy_limit_shared": "shared memory",
-    "occupancy_limit_warps": "block size",
+    "occupancy_limit_warps": N_("block size"),
     "occupancy_limit_blocks": "block size",
 }
 
@@ -448,18 +457,19 @@ def _occupied(fast: Trial, slow: Trial) -> Iterator[_Moved]:
     causes = {_LIMITS[name] for name, limit in known.items() if limit == least}
     cause = causes.pop() if len(causes) == 1 else ""
     texts = []
-    took = (("registers", fast.registers, slow.registers, "", "a thread"),
-            ("shared memory", fast.shared, slow.shared, "B", "a block"))  # fmt: skip
-    for what, before, after, unit, each in took:
+    took = (("registers", fast.registers, slow.registers, ""),
+            ("shared memory", fast.shared, slow.shared, "B"))  # fmt: skip
+    for what, before, after, unit in took:
         if before is not None and after is not None and after > before and cause in ("", what):
-            texts.append(f"{what} {quantity(before, unit)} → {quantity(after, unit)} {each}")
+            old, new = quantity(before, unit), quantity(after, unit)
+            texts.append(_TAKES[what][1].format(old=old, new=new))
         if what == cause and before is not None and after is not None and after <= before:
             cause = "block size"  # of which as much fits, or more
     if not cause and len(texts) == 1:
         cause = next(what for what, *_ in took if texts[0].startswith(what))
-    share = f"{quantity(100 * fast.occupancy, '%')} → {quantity(100 * slow.occupancy, '%')}"
-    named = f"{cause} → occupancy" if cause else "occupancy"
-    text = ", ".join([*texts, f"theoretical occupancy {share}"])
+    old, new = (quantity(100 * (each.occupancy or 0.0), "%") for each in (fast, slow))
+    named = " → ".join(filter(None, (cause, N_("occupancy"))))
+    text = ", ".join([*texts, _OCCUPANCY.format(old=old, new=new)])
     yield _Moved(named, fast.occupancy / slow.occupancy, text)
 
 

@@ -79,7 +79,8 @@ def command(
         raise UsageError("times have no engine", "Leave out --engine.")
     if format_ is None:
         format_ = "parquet" if out is not None and out.suffix == ".parquet" else "csv"
-    speak_for(format_)
+    if out is None:
+        speak_for(format_)
     if format_ == "parquet" and out is None:
         raise UsageError("Parquet cannot be printed", "Name a file with --out.")
     frames = _some(stored(Session().store, table, metrics or None, **where))
@@ -95,12 +96,11 @@ def command(
             rows = write_csv(frames, text)
             text.detach()
     # A name that promises something else (.xlsx, .json) was no reason to write that.
-    kind = (
-        ""
-        if out.suffix.lower() == f".{format_}"
-        else f", as {format_.upper() if format_ == 'csv' else 'Parquet'}"
-    )
-    say(f"{rows:,} rows written to {out}{kind}")
+    kind = "CSV" if format_ == "csv" else "Parquet"
+    if out.suffix.lower() == f".{format_}":
+        say(f"{rows:,} rows written to {out}")
+    else:
+        say(f"{rows:,} rows written to {out}, as {kind}")
 
 
 def _some(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 
 import click
 
 from workbench.errors import MissingError
+from workbench.language import VARIABLE
 
 
 @click.command()
-def command() -> None:
+@click.pass_context
+def command(ctx: click.Context) -> None:
     """Serve the project to an editor that speaks the Language Server Protocol.
 
     It answers with what is recorded of the lines of a version, or of any file that a capture names:
@@ -26,4 +29,5 @@ def command() -> None:
         )
     from workbench.editing.server import serve  # needs pygls
 
-    serve()
+    chosen = ctx.find_root().params["lang"] or os.environ.get(VARIABLE)
+    serve(chosen=bool(chosen))

@@ -11,6 +11,7 @@ from workbench.commands.options import device_option, problem_option
 from workbench.disk.limits import SOURCE, read_regular
 from workbench.disk.writing import replace_file
 from workbench.errors import MissingError, UsageError
+from workbench.language import _
 from workbench.session.api import Session
 from workbench.session.asked import Selection
 from workbench.session.figures import figure_of
@@ -75,4 +76,5 @@ def command(
         replace_file(chart.absolute().parent, chart.name, drawn)
     if new != text:
         replace_file(file.parent, file.name, new.encode())
-    say(f"{file.name}: {'written' if new != text else 'unchanged'}")
+    done = _("{file}: written") if new != text else _("{file}: unchanged")
+    say(done.format(file=file.name))

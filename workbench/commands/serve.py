@@ -13,10 +13,12 @@ import click
 
 from workbench.commands.options import languages_option
 from workbench.errors import WorkbenchError
+from workbench.language import _, told
 from workbench.serve.server import Server, listening
 from workbench.serve.watch import changes
 from workbench.session.asked import Workspace
 from workbench.session.site import SitePlan
+from workbench.units import listed
 from workbench.views.html.pool import get_ready
 from workbench.views.html.site import Audience
 from workbench.views.text.door import complain, say
@@ -142,11 +144,10 @@ def attempt(plan: SitePlan, audience: Audience | None = None) -> list[str]:
         problems.append(WorkbenchError(words, "`workbench --debug report` shows where."))
     for problem in problems:
         complain(problem)
-    return [problem.message for problem in problems]
+    return [told(problem.message) for problem in problems]
 
 
 def named(changed: Iterable[Path]) -> str:
     """``changed: v3_padded.cu, study.py and 2 more``."""
     names = sorted({path.name for path in changed})
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"changed: {', '.join(names[:3])}{more}"
+    return _("changed: {names}").format(names=listed(names, 3))

@@ -14,6 +14,7 @@ from workbench.commands.options import (
     memory_option,
     source_options,
 )
+from workbench.language import _
 from workbench.session.api import Session
 from workbench.session.asked import (
     Places,
@@ -73,7 +74,9 @@ def command(
     if memory:
         from workbench.views.sheets.memory import memory_sheet
 
-        sheet = memory_sheet(f"Memory of {found.name}", (found.profile,), (found.name,))
+        sheet = memory_sheet(
+            _("Memory of {name}").format(name=found.name), (found.profile,), (found.name,)
+        )
         _print_sheet(sheet, format_)
     else:
         _print(found, all_, format_)

@@ -42,7 +42,8 @@ class Seconds(click.ParamType[float]):
         found = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([smh]?)", str(value).strip())
         seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
         if not _LEAST_S <= seconds <= _MOST_S:
-            self.fail(f"{value} is no time from 1s to 168h; write 90s, 5m or 1h", param, ctx)
+            words = f"{value} is no time from 1s to 168h; write 90s, 5m or 1h"
+            raise click.BadParameter(words, ctx, param)
         return seconds
 
 

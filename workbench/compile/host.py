@@ -26,6 +26,7 @@ import workbench.processes.following  # noqa: F401 - what is forked here ends wi
 from workbench.disk.limits import SOURCE, memory, read_regular
 from workbench.disk.writing import private_folder, replace_file
 from workbench.errors import MissingError, UsageError, WorkbenchError
+from workbench.language import template
 from workbench.processes.starting import environment, limited, program
 from workbench.project import cache_folder
 from workbench.units import several
@@ -96,7 +97,8 @@ def call(path: Path, name: str, *arguments: npt.NDArray[np.generic] | int | floa
     made_of = f"{compiler} {_FLAGS} {platform.machine()}".encode()
     folder, kept = cache_folder("host"), f"{sha256(text + made_of).hexdigest()[:32]}.so"
     if not (folder / kept).is_file():
-        wrong = UsageError, f"Correct {path}; or write `reference` in study.py in NumPy."
+        words = template("Correct {path}; or write `reference` in study.py in NumPy.")
+        wrong = UsageError, words.format(path=path)
         replace_file(folder, kept, built(compiler, path, _FLAGS, wrong))
     try:
         function = ctypes.CDLL(str(folder / kept))[name]

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from workbench.disk.limits import kind
 from workbench.errors import DataError, MissingError, UsageError, WorkbenchError
+from workbench.language import template
 
 #: Whether this system opens relative to a folder, and can refuse to follow links.
 RELATIVE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
@@ -67,8 +68,9 @@ def unanswered(error: BaseException) -> WorkbenchError | None:
         return next(filter(None, map(unanswered, error.exceptions)), None)
     if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
         words = str(error) if isinstance(error, MemoryError) else ""
+        words = words[:1].lower() + words[1:] or template("no more was given")
         return MissingError(
-            f"there is not enough memory: {words[:1].lower() + words[1:] or 'no more was given'}",
+            f"there is not enough memory: {words}",
             "Choose less at once: a smaller problem, fewer files; or allow more (`ulimit -v`).",
         )
     if not isinstance(error, OSError):
@@ -107,9 +109,21 @@ def refused(path: Path | str, error: OSError) -> WorkbenchError:
     )
 
 
+#: What a system says of files, which stands behind what we say.
+_SYSTEMS = (
+    template("No such file or directory"),
+    template("Permission denied"),
+    template("Not a directory"),
+    template("Is a directory"),
+    template("File exists"),
+    template("No space left on device"),
+    template("Read-only file system"),
+)
+
+
 def linked(path: Path, status: os.stat_result) -> DataError:
     """The error for what stands where a folder or file of our own is to be."""
-    other = "a second name of another file"
+    other = template("a second name of another file")
     what = "a link" if _is_link(status) else kind(status.st_mode, other)
     return DataError(
         f"{path} is {what}, and workbench writes through none",

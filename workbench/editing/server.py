@@ -23,7 +23,7 @@ from pygls.uris import to_fs_path
 from workbench import __version__
 from workbench.analysis.beside import Beside
 from workbench.errors import WorkbenchError
-from workbench.language import _, told
+from workbench.language import VARIABLE, _, asked, template, told, use
 from workbench.model import Profile, Record
 from workbench.processes.ending import end_group, guarded
 from workbench.session.api import Session
@@ -37,6 +37,13 @@ _T = TypeVar("_T")
 _MOST_BYTES = 64 << 20
 #: Seconds that a trial has to say its last word, beyond those that it was given.
 _LAST_WORDS_S = 2.0
+#: What is said of wishes that cannot be read; msgspec's words.
+_UNREAD = (
+    template("Object contains unknown field `{name}`"),
+    template("Expected `{kind}`, got `{other}` - at `{place}`"),
+    template("Expected `{kind}` {bound} - at `{place}`"),
+    template("Invalid enum value {value} - at `{place}`"),
+)
 #: The client's command, which runs the words that it is given, or does not.
 RUN = "workbench.run"
 
@@ -65,10 +72,11 @@ class Editing:
 
     Args:
         server: The protocol's side.
+        chosen: Whether the user has said which language is spoken; else the editor says it.
     """
 
-    def __init__(self, server: LanguageServer) -> None:
-        self._server = server
+    def __init__(self, server: LanguageServer, *, chosen: bool) -> None:
+        self._server, self._chosen = server, chosen
         self._wishes = Wishes()
         # By the uri of the file that is open: what its trial counted, what is wrong by records
         # and by the trial, and the trial.
@@ -81,12 +89,16 @@ class Editing:
         self._reading: set[str] = set()
         self._told: dict[str, set[str]] = defaultdict(set)
 
-    def begin(self, given: object) -> None:
-        """Take what the client wishes; wishes that cannot be read are none."""
+    def begin(self, given: types.InitializeParams) -> None:
+        """Speak as the client does, and take its wishes; those that cannot be read are none."""
+        if given.locale and not self._chosen:
+            use(asked({VARIABLE: given.locale}))
+        wishes = given.initialization_options
         try:
-            self._wishes = msgspec.convert({} if given is None else given, Wishes)
+            self._wishes = msgspec.convert({} if wishes is None else wishes, Wishes)
         except (msgspec.ValidationError, RecursionError) as error:
-            self._say(types.MessageType.Error, f"initializationOptions: {error}")
+            words = _("initializationOptions cannot be read, and none of them holds: {error}")
+            self._say(types.MessageType.Error, words.format(error=told(str(error))))
 
     async def opened(self, uri: str) -> None:
         """Say what is wrong with a file by what is recorded."""
@@ -296,10 +308,10 @@ def _diagnostic(found: Remark) -> types.Diagnostic:
 # --- the protocol ------------------------------------------------------------------------------
 
 
-def server_of() -> LanguageServer:
-    """The protocol, with what answers it."""
+def server_of(*, chosen: bool = False) -> LanguageServer:
+    """The protocol, with what answers it; see `Editing`."""
     server = LanguageServer("workbench", __version__)
-    desk = Editing(server)
+    desk = Editing(server, chosen=chosen)
 
     async def opened(given: types.DidOpenTextDocumentParams) -> None:
         await desk.opened(given.text_document.uri)
@@ -308,7 +320,7 @@ def server_of() -> LanguageServer:
         await desk.saved(given.text_document.uri)
 
     answers: dict[str, Callable[[Any], Any]] = {
-        types.INITIALIZE: lambda given: desk.begin(given.initialization_options),
+        types.INITIALIZE: lambda given: desk.begin(given),
         types.TEXT_DOCUMENT_DID_OPEN: opened,
         types.TEXT_DOCUMENT_DID_SAVE: saved,
         types.TEXT_DOCUMENT_DID_CLOSE: lambda given: desk.closed(given.text_document.uri),
@@ -322,8 +334,12 @@ def server_of() -> LanguageServer:
     return server
 
 
-def serve() -> None:
-    """Answer one client on standard input and output, until it closes them."""
+def serve(*, chosen: bool) -> None:
+    """Answer one client on standard input and output, until it closes them.
+
+    Args:
+        chosen: Whether the user has said which language is spoken.
+    """
     # pygls closes both in the end, and what else has words then says them on ours.
     with os.fdopen(os.dup(0), "rb") as reading, os.fdopen(os.dup(1), "wb") as writing:
-        server_of().start_io(reading, writing)
+        server_of(chosen=chosen).start_io(reading, writing)

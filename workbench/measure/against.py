@@ -169,7 +169,7 @@ def _turns(now: Subject, result: Result, before: Before) -> Turns:
         device=device.name,
         samples=(old, new),
         slowdown=None if silence else slowdown(old, new),
-        silence=silence and f"not comparable with {before.label}: {silence}",
+        silence=f"not comparable with {before.label}: {silence}" if silence else "",
         state=result.state,
         notices=result.notices,
     )

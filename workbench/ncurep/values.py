@@ -11,6 +11,7 @@ from collections.abc import Container, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
+from workbench.language import template
 from workbench.model import Launch, Metric, Notice, Number, SourceFile
 from workbench.ncurep.direct import DirectMetric
 from workbench.units import listed, several
@@ -137,7 +138,7 @@ def read_metric(name: str, native: Any) -> Metric | str:
         native: ``ncu_report.IMetric`` or None.
     """
     if native is None:
-        return "not collected for this launch"
+        return template("not collected for this launch")
     return _read(name, native.value(), native.unit() or "")
 
 
@@ -229,33 +230,48 @@ def _mostly_nan(launch: Launch) -> bool:
 
 def lacks(launches: Sequence[Launch], sources: Sequence[SourceFile]) -> tuple[Notice, ...]:
     """One notice for each thing that these launches do not have."""
-    found: dict[str, str] = {}
+    found: list[Notice] = []
     measured = [x for x in launches if x.profiled]
     unprofiled = [x for x in launches if not x.profiled]
     if unprofiled:
-        found["unprofiled-launch"] = f"listed but never measured: {_listed(unprofiled)}"
+        found.append(
+            Notice("unprofiled-launch", f"listed but never measured: {_listed(unprofiled)}")
+        )
     nan = [x for x in measured if _mostly_nan(x)]
     if nan:
-        found["nan-launch"] = f"most values are NaN, so nothing was measured of {_listed(nan)}"
+        found.append(
+            Notice("nan-launch", f"most values are NaN, so nothing was measured of {_listed(nan)}")
+        )
     partly = [x.absent for x in measured if not _mostly_nan(x)]
     names = sorted({name for absent in partly for name, why in absent.items() if why == "NaN"})
     if names:
-        found["nan-counters"] = (
-            f"NaN instead of a number for {several(len(names), 'metric')}, which are "
-            f"unknown (an ncu older than the chip gives these): {listed(names, 6)}"
+        found.append(
+            Notice(
+                "nan-counters",
+                f"NaN instead of a number for {several(len(names), 'metric')}, which are "
+                f"unknown (an ncu older than the chip gives these): {listed(names, 6)}",
+            )
         )
     kernels = [x for x in measured if x.workload == "kernel"]
     tables = [x for x in kernels if x.instructions.address]
     bare = [x for x in kernels if not x.instructions.address]
     if bare:
         which = _listed(bare)
-        found["no-instruction-metrics"] = f"no counters per instruction or line: {which}"
+        found.append(
+            Notice("no-instruction-metrics", f"no counters per instruction or line: {which}")
+        )
     if tables and not any(any(x.instructions.line) for x in tables):
-        found["no-line-info"] = "instructions without source lines: compile with -lineinfo"
+        found.append(
+            Notice("no-line-info", "instructions without source lines: compile with -lineinfo")
+        )
     if tables and not any(any(x.instructions.text) for x in tables):
-        found["no-sass"] = "the native reader no longer disassembles this chip's code"
+        found.append(Notice("no-sass", "the native reader no longer disassembles this chip's code"))
     if not any(source.text for source in sources):
-        found["no-source"] = "no source text in the report: capture with --import-source yes"
+        found.append(
+            Notice("no-source", "no source text in the report: capture with --import-source yes")
+        )
     if measured and not any(x.rules for x in measured):
-        found["no-rules"] = "no rule results: ncu's own advice was not part of the capture"
-    return tuple(Notice(code, message) for code, message in found.items())
+        found.append(
+            Notice("no-rules", "no rule results: ncu's own advice was not part of the capture")
+        )
+    return tuple(found)

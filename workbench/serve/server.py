@@ -34,6 +34,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qs, quote, unquote
 
 from workbench.errors import MissingError, UsageError
+from workbench.language import told
 from workbench.serve.visitors import (
     AGAIN_S,
     CONNECTIONS,
@@ -591,7 +592,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _refuse(self, refused: _TurnedAwayError, body: bool) -> None:
         text = (
             f"<!doctype html><meta charset=utf-8><title>{refused.status.phrase}</title>"
-            f"<p>{html.escape(refused.words)}\n"
+            f"<p>{html.escape(told(refused.words))}\n"
         ).encode()
         headers = {"Content-Type": "text/html; charset=utf-8", "Content-Length": str(len(text))}
         if self.close_connection:

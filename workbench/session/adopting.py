@@ -11,7 +11,6 @@ import keyword
 import posixpath
 import re
 import struct
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -24,6 +23,7 @@ from workbench.compile.build import build
 from workbench.compile.image import architecture, has_ptx
 from workbench.disk.writing import create_files
 from workbench.errors import KernelError, UsageError, WorkbenchError
+from workbench.language import _, told
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.study.expressions import FUNCTIONS
@@ -37,7 +37,7 @@ from workbench.study.lifted import (
     read_lifted,
 )
 from workbench.study.mangling import own_name
-from workbench.study.scaffold import check_study_name
+from workbench.study.scaffold import check_study_name, filled, first_text
 from workbench.study.sources import read_source, without_comments
 
 #: The study's one problem.
@@ -147,7 +147,7 @@ def make_study(folder: Path, name: str) -> list[str]:
     study = _study_text(lifted, uses, notes)
     front = _front_matter(lifted, sha256(cubin).hexdigest(), uses, parameters)
     if source.python:
-        head = f"{_plain(lifted)}, as a program launched it."
+        head = _("{kernel}, as a program launched it.").format(kernel=_plain(lifted))
         text = f'r"""{head}\n\n---\n{front}---\n"""\n{source.text}'
     else:
         text = f"/* ---\n{front}--- */\n{source.text}"
@@ -376,11 +376,10 @@ def _uses(
             use.restored = not _whole(buffer, by)
             notes.append(
                 f"{use.name}: the launch left it as it was, so the program had computed the same "
-                + (
-                    "before; a version that writes nothing passes. Lift the first launch instead."
-                    if use.restored
-                    else "before. It begins without a value, on the guess that all is written."
-                )
+                "before; a version that writes nothing passes. Lift the first launch instead."
+                if use.restored
+                else f"{use.name}: the launch left it as it was, so the program had computed the "
+                "same before. It begins without a value, on the guess that all is written."
             )
         if use.role == "output" and buffer.name in holding:
             if buffer.name in aimed:
@@ -466,93 +465,55 @@ def _study_text(lifted: LiftedLaunch, uses: Sequence[_Role], notes: Sequence[str
         for each in lifted.pointers
         if each.buffer is not None
     ]
-    duration = (
-        f"{lifted.duration_ns / 1e3:.2f} µs in its program" if lifted.duration_ns else "not timed"
+    duration = _("not timed")
+    if lifted.duration_ns:
+        took = f"{lifted.duration_ns / 1e3:.2f} µs"
+        duration = _("{time} in its program").format(time=took)
+    recorded = _(
+        "Recorded: launch {number} of the kernel, grid {grid}, block {block}, {duration}; its "
+        "arguments, its buffers before and after, its machine code. The data lie in captured/, "
+        "which Git leaves out."
     )
-    shape = f"grid {lifted.grid}, block {lifted.block}"
-    table = [
-        f"  {use.name}: {use.buffer.size:,} bytes, {use.role}, taken as {use.dtype}"
-        + (f" (variable {use.buffer.symbol})" if use.buffer.symbol else "")
-        for use in uses
-    ]
     said = [
-        f"Recorded: launch {lifted.launch} of the kernel, {shape}, {duration}; its arguments, its "
-        "buffers before and after, its machine code. The data lie in captured/, which Git leaves "
-        "out.",
-        "Guessed, and to be mended here: names, element types, the tolerance.",
-        "\n".join(table),
-        *[f"* {note}" for note in (*lifted.notes, *notes) if note],
+        recorded.format(
+            number=lifted.launch, grid=lifted.grid, block=lifted.block, duration=duration
+        ),
+        _("Guessed, and to be mended here: names, element types, the tolerance."),
+        "\n".join(map(_in_words, uses)),
+        *[f"* {told(note)}" for note in (*lifted.notes, *notes) if note],
     ]
+    head = _("{kernel}, as a program launched it on {device}.")
     paragraphs = [
-        text if text.startswith(" ") else "\n".join(textwrap.wrap(text, 95, subsequent_indent=""))
-        for text in (f"{_plain(lifted)}, as a program launched it on {lifted.device}.", *said)
+        text if text.startswith(" ") else filled(text)
+        for text in (head.format(kernel=_plain(lifted), device=lifted.device), *said)
     ]
-    told = "\n\n".join(paragraphs).replace("\\", "/").replace('"""', "'''")
+    doc = "\n\n".join(paragraphs).replace("\\", "/").replace('"""', "'''")
     given = {use.given: (use.buffer.name, use.dtype) for use in inputs}
     kept = {
         use.name: (use.buffer.name, use.dtype, use.buffer.size // _itemsize(use.dtype))
         for use in outputs
     }
-    text = f'"""{told}\n"""\n\n' + _STUDY.format(
-        title=json.dumps(f"{_plain(lifted)}, lifted from a program", ensure_ascii=False),
+    title = _("{kernel}, lifted from a program").format(kernel=_plain(lifted))
+    text = f'"""{doc}\n"""\n\n' + first_text("study/study_of_launch.py").format(
+        title=json.dumps(title, ensure_ascii=False),
         inputs=_table(given),
         outputs=_table(kept),
         names="(" + "".join(f'"{name}", ' for name in given).rstrip(" ") + ")",
         problem=PROBLEM,
         tolerance=tolerance,
-        why=json.dumps(why),
+        why=json.dumps(why, ensure_ascii=False),
         bytes=sum(use.buffer.size for use in uses),
     )
-    return text + (_POINTERS.format(pointers=_rows(pointers)) if pointers else "")
+    more = first_text("study/pointers.py").format(pointers=_rows(pointers)) if pointers else ""
+    return text + more
 
 
-_STUDY = """\
-from pathlib import Path
-
-from workbench.study.recorded import recorded
-
-HERE = Path(__file__).parent / "captured"
-#: Input -> the buffer that was recorded, and the type of its elements.
-INPUTS = {inputs}
-#: Output -> the same, and the number of its elements.
-OUTPUTS = {outputs}
-
-title = {title}
-input_names = {names}
-problems = {{"{problem}": {{"uses": ["verify", "profile", "sweep"]}}}}
-tolerance = {tolerance}
-tolerance_why = {why}
-not_finite = True  # a program may well have computed infinities
-
-
-def inputs(problem, rng):
-    return {{name: recorded(HERE, *what) for name, what in INPUTS.items()}}
-
-
-def outputs(problem):
-    return {{name: ((count,), dtype) for name, (_, dtype, count) in OUTPUTS.items()}}
-
-
-def reference(problem, inputs):
-    return {{
-        name: recorded(HERE, buffer, dtype, after=True).astype("float64")
-        for name, (buffer, dtype, _) in OUTPUTS.items()
-    }}
-
-
-def flops(problem):
-    return 0  # not known: write the operations that the job needs
-
-
-def bytes(problem):
-    return {bytes}  # every buffer once: write the least that must move
-"""
-_POINTERS = '''
-
-def pointers(problem):
-    """Addresses in inputs: (input, byte, the buffer that it leads to, byte in that)."""
-    return {pointers}
-'''
+def _in_words(use: _Role) -> str:
+    said = _("  {name}: {size} bytes, {role}, taken as {dtype}")
+    if use.buffer.symbol:
+        said = _("  {name}: {size} bytes, {role}, taken as {dtype} (variable {symbol})")
+    size, symbol = f"{use.buffer.size:,}", use.buffer.symbol
+    return said.format(name=use.name, size=size, role=use.role, dtype=use.dtype, symbol=symbol)
 
 
 def _table(rows: Mapping[str, tuple[object, ...]]) -> str:
@@ -570,18 +531,20 @@ def _itemsize(dtype: str) -> int:
 
 def _tolerance(lifted: LiftedLaunch, outputs: Sequence[_Role]) -> tuple[float, str]:
     said = {
-        True: "Run twice on the same data, the launch wrote the same bytes",
-        False: "Run twice on the same data, the launch wrote other bytes",
-        None: "The launch was not run a second time",
+        True: _("Run twice on the same data, the launch wrote the same bytes"),
+        False: _("Run twice on the same data, the launch wrote other bytes"),
+        None: _("The launch was not run a second time"),
     }[lifted.repeats_equal]
     floats = [use.dtype for use in outputs if use.dtype in _TOLERANCES]
     if not floats:
-        return 0, f"{said}; the outputs are integers or bytes."
+        return 0, _("{said}; the outputs are integers or bytes.").format(said=said)
     widest = max(floats, key=lambda each: _TOLERANCES[each])
-    return _TOLERANCES[widest], (
-        f"{said}. Another order of sums rounds otherwise: {_TOLERANCES[widest]} is a stated bound "
-        f"for {widest}, not a measured one."
+    why = _(
+        "{said}. Another order of sums rounds otherwise: {bound} is a stated bound for {kind}, not "
+        "a measured one."
     )
+    bound = _TOLERANCES[widest]
+    return bound, why.format(said=said, bound=bound, kind=widest)
 
 
 def _front_matter(
@@ -593,7 +556,8 @@ def _front_matter(
     def pair(key: str, value: object) -> str:
         return f"{key} = {json.dumps(value, ensure_ascii=False)}\n"
 
-    text = pair("title", f"{_plain(lifted)} as it was lifted") + pair("image", image)
+    title = _("{kernel} as it was lifted")
+    text = pair("title", title.format(kernel=_plain(lifted))) + pair("image", image)
     for use in uses:
         if use.role == "scratch":
             text += "\n[[scratch]]\n" + pair("name", use.name) + pair("dtype", "uint8")

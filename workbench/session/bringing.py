@@ -30,7 +30,7 @@ from workbench.analysis.source.pieces import DEVICE_HEADERS, FilePiece, Headers,
 from workbench.analysis.source.texels import TEXTURE_OBJECTS, texture_of
 from workbench.disk.writing import create_files
 from workbench.errors import UsageError, did_you_mean
-from workbench.language import _, told
+from workbench.language import N_, _, told
 from workbench.project import Project
 from workbench.session.rungs import Buffer, NewVersion, StudyPlan, rungs_of
 from workbench.study.scaffold import check_study_name, ensure_project, pair, study_name
@@ -58,9 +58,9 @@ _STANDARD = re.compile(
     r"utility|algorithm|iostream|vector|functional|numeric|chrono|random"
 )
 _TOLERANCES = {
-    "float16": (1e-2, "float16 keeps three digits"),
-    "bfloat16": (3e-2, "bfloat16 keeps two digits"),
-    "float64": (1e-10, "float64, in another order of sums"),
+    "float16": (1e-2, N_("a guess: float16 keeps three digits")),
+    "bfloat16": (3e-2, N_("a guess: bfloat16 keeps two digits")),
+    "float64": (1e-10, N_("a guess: float64, in another order of sums")),
 }
 
 
@@ -212,14 +212,10 @@ class _Files(StudyPlan):
             files["reference.cpp"] = reference.code
             self.says = reference.says
         else:
+            more = "; a kernel that does another job is brought alone, by --kernel"
             self.notes.append(
                 "no host code of the file gives the answer: versions must equal v0, and nothing "
-                "proves v0 itself (reference in study.py)"
-                + (
-                    "; a kernel that does another job is brought alone, by --kernel"
-                    if len(self.rungs) > 1
-                    else ""
-                )
+                "proves v0 itself (reference in study.py)" + (more if len(self.rungs) > 1 else "")
             )
         return {"study.py": self._study(reference), **files}
 
@@ -274,10 +270,11 @@ class _Files(StudyPlan):
         tolerance, why = self._tolerance(outputs, reference is not None)
         kernels = ", ".join(dict.fromkeys(self.versions.values()))
         self.notes[:] = dict.fromkeys(self.notes)
-        known = ("the tolerance", "flops(): the operations of the job, by which speeds are told")
-        notes = "".join(f"* {note}\n" for note in (*self.notes, *known))
-        text = f'"""Study {self.name}, made of {self.file}: {kernels}.\n\n'
-        text += f"Guessed or left to do:\n\n{notes}"
+        work = _("flops(): the operations of the job, by which speeds are told")
+        notes = [*map(told, self.notes), _("the tolerance"), work]
+        head = _("Study {name}, made of {file}: {kernels}.")
+        text = f'"""{head.format(name=self.name, file=self.file, kernels=kernels)}\n\n'
+        text += _("Guessed or left to do:") + "\n\n" + "".join(f"* {note}\n" for note in notes)
         text += '"""\n\n'
         text += "from pathlib import Path\n\n" if reference else ""
         text += "import numpy as np\n\n"
@@ -287,14 +284,14 @@ class _Files(StudyPlan):
         text += self._problems()
         text += f'tolerance = {tolerance!r}\ntolerance_why = "{why}"\n\n\n'
         text += self._cdiv()
-        text += 'def inputs(problem, rng):\n    """Fresh random inputs."""\n'
+        text += "def inputs(problem, rng):\n" + _docstring(_("Fresh random inputs."))
         drawn = {each.name: self._drawn(each) for each in inputs}
         text += self._unpacked(inputs, " ".join(drawn.values()))
         text += "    return {\n"
         for name, values in drawn.items():
             text += f'        "{name}": {values},\n'
         text += "    }\n\n\n"
-        text += 'def outputs(problem):\n    """Shape and type of every output."""\n'
+        text += "def outputs(problem):\n" + _docstring(_("Shape and type of every output."))
         text += self._unpacked(outputs)
         pairs = (
             f'"{each.name}": (({self.plain(each.count)},), "{each.dtype}")' for each in outputs
@@ -307,8 +304,8 @@ class _Files(StudyPlan):
     def _problems(self) -> str:
         small = self.small()
         first = ", ".join(f'"{name}": {value}' for name, value in self.parameters.items())
-        text = "# The first problem is the file's own; the others are small, for `verify`.\n"
-        text += "problems = {\n"
+        said = _("The first problem is the file's own; the others are small, for `verify`.")
+        text = f"# {said}\nproblems = {{\n"
         if small == self.parameters:
             text += f'    "whole": {{{first}, "uses": ("verify", "profile", "sweep")}},\n'
         else:
@@ -344,22 +341,22 @@ class _Files(StudyPlan):
     def _tolerance(self, outputs: list[Buffer], proved: bool) -> tuple[float, str]:
         kinds = {each.dtype for each in (*outputs, *self.buffers)}
         if all(each.dtype.startswith(("int", "uint")) for each in outputs):
-            return 0, "whole numbers"
+            return 0, _("whole numbers")
         for kind in ("bfloat16", "float16"):
             if kind in kinds:
-                return _TOLERANCES[kind][0], f"a guess: {_TOLERANCES[kind][1]}"
+                return _TOLERANCES[kind][0], _(_TOLERANCES[kind][1])
         if all(each.dtype == "float64" for each in outputs):
-            return _TOLERANCES["float64"][0], f"a guess: {_TOLERANCES['float64'][1]}"
+            return _TOLERANCES["float64"][0], _(_TOLERANCES["float64"][1])
         if "linear" in self.textures.values():
-            return 4e-3, "a guess: a texture weighs texels in steps of 1/256"
+            return 4e-3, _("a guess: a texture weighs texels in steps of 1/256")
         if proved:
-            return 1e-5, "a guess: float32 sums in another order differ by about 1e-6"
+            return 1e-5, _("a guess: float32 sums in another order differ by about 1e-6")
         given, made = (
             sum(self._evaluated(b.count, self.parameters) for b in self.buffers if b.role == role)
             for role in ("input", "output")
         )
         # Three deviations of a sum of so many float32 numbers, one behind the other.
-        return float(f"{max(1e-5, 2**-24 * math.sqrt(given / max(made, 1))):.0e}"), (
+        return float(f"{max(1e-5, 2**-24 * math.sqrt(given / max(made, 1))):.0e}"), _(
             "a guess: v0 sums float32 numbers as well, and each order of them rounds otherwise"
         )
 
@@ -367,7 +364,8 @@ class _Files(StudyPlan):
         every = " ".join(self.plain(each) for each in self.every())
         if "cdiv" not in every:
             return ""
-        return 'def cdiv(a, b):\n    """a / b, rounded up."""\n    return -(-a // b)\n\n\n'
+        head = "def cdiv(a, b):\n" + _docstring(_("a / b, rounded up."))
+        return head + "    return -(-a // b)\n\n\n"
 
     def _unpacked(self, buffers: Iterable[Buffer], more: str = "") -> str:
         words = set(
@@ -400,14 +398,12 @@ class _Files(StudyPlan):
 
     def _answer(self, reference: HostReference | None) -> str:
         if reference is None:
-            return (
-                "# No host code gives the answer: versions must equal v0, which nothing proves.\n"
-                "# To prove it, write def reference(problem, inputs) here, in float64.\n"
-                'reference = "v0"\n\n\n'
-            )
+            said = _("No host code gives the answer: versions must equal v0, which nothing proves.")
+            more = _("To prove it, write def reference(problem, inputs) here, in float64.")
+            return f'# {said}\n# {more}\nreference = "v0"\n\n\n'
         roles = {each.name: each for each in self.buffers}
-        text = "def reference(problem, inputs):\n"
-        text += f'    """The answer by {reference.says} (reference.cpp)."""\n'
+        said = _("The answer by {origin} (reference.cpp).").format(origin=told(reference.says))
+        text = "def reference(problem, inputs):\n" + _docstring(said)
         taken = [roles[name] for name in reference.arrays]
         fresh = [each for each in taken if each.role == "output"]
         text += self._unpacked(fresh, " ".join(reference.numbers))
@@ -432,23 +428,25 @@ class _Files(StudyPlan):
 
     def _counts(self, inputs: list[Buffer], outputs: list[Buffer]) -> str:
         work = " + ".join(self.plain(each.count) for each in outputs)
-        text = "def flops(problem):\n"
-        text += '    """TO DO: operations of the job; here one for each element of an output."""\n'
+        said = _("TO DO: operations of the job; here one for each element of an output.")
+        text = "def flops(problem):\n" + _docstring(said)
         text += self._unpacked(outputs) + f"    return {work}\n\n\n"
         sizes = " + ".join(
             f"{width(b.dtype)} * ({self.plain(b.count)})" for b in (*inputs, *outputs)
         )
-        text += 'def bytes(problem):\n    """Every input read once, every output written once."""\n'
+        said = _("Every input read once, every output written once.")
+        text += "def bytes(problem):\n" + _docstring(said)
         return text + self._unpacked((*inputs, *outputs)) + f"    return {sizes}\n"
 
     # --- a version -------------------------------------------------------------------------------
 
     def _version(self, index: int, rung: NewVersion, kernels: list[str]) -> str:
-        title = " and ".join(kernels)
+        title = _(" and ").join(kernels)
         if len(self.rungs) > 1 and rung.label and rung.label != "guessed":
             title += f" ({rung.label})"
         toml = pair("title", title, 6)
-        toml += pair("change", f"as {self.file} launches it: {rung.launches[0].place}", 6)
+        change, place = _("as {file} launches it: {place}"), rung.launches[0].place
+        toml += pair("change", change.format(file=self.file, place=place), 6)
         used = {self.names.get(id(m)) for m in self.used(rung)}
         for buffer in (*self.buffers, *self.own[index]):
             if buffer.role == "scratch" and buffer.name in used:
@@ -651,7 +649,8 @@ class _Files(StudyPlan):
         if standard:
             lines = "\n".join(dict.fromkeys(standard))
             head.append(
-                f"#ifndef __CUDACC_RTC__  // NVRTC has no headers of the host\n{lines}\n#endif"
+                f"#ifndef __CUDACC_RTC__  // {_('NVRTC has no headers of the host')}\n"
+                f"{lines}\n#endif"
             )
         for word in sorted(words & _BEFORE_CUDA_9):
             head.append(f"#define {word}(...) {word}_sync(0xffffffffu, __VA_ARGS__)")
@@ -676,6 +675,10 @@ def _instance(piece: FilePiece, kernel: str, bound: Mapping[str, str]) -> str:
     text = re.sub(r"\s*=\s*[^,)]+", "", text)
     text = re.sub(r"[A-Za-z_]\w*", lambda word: bound.get(word[0], word[0]), text)
     return f"template __global__ void {kernel}{' '.join(text.split())};"
+
+
+def _docstring(said: str) -> str:
+    return f'    """{said}"""\n'
 
 
 def _tuple(names: Iterable[str]) -> str:

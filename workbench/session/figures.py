@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from workbench.analysis.aggregate import main_launch
 from workbench.errors import UsageError
+from workbench.language import template
 from workbench.session.asked import Selection
 from workbench.views.html.charts.several import roof_path
 from workbench.views.html.charts.steps import time_waterfall
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 
 Kind = Literal["ladder", "sweep", "roofline", "step"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+_NOTHING = {
+    "ladder": template("no time of {name} is recorded there"),
+    "sweep": template("no times of two problems of {name} are recorded there"),
+    "roofline": template("no profile of {name} is recorded there"),
+}
 
 
 def figure_of(
@@ -54,9 +62,8 @@ def figure_of(
     ladder = session.ladder(study, selection.problem, selection.device)
     found = _of_ladder(kind, ladder)
     if found is None:
-        what = {"ladder": "no time", "sweep": "no times of two problems", "roofline": "no profile"}
         raise UsageError(
-            f"{what[kind]} of {ladder.name} is recorded there",
+            _NOTHING[kind].format(name=ladder.name),
             f"`workbench list --study {ladder.name}` shows what is.",
         )
     return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-import textwrap
 from pathlib import Path, PurePosixPath
 
 from msgspec.structs import replace
@@ -14,6 +13,7 @@ from workbench.analysis.aggregate import seconds_of
 from workbench.disk.writing import create_files, remove_file
 from workbench.engines.ncu.report import scrub
 from workbench.errors import DataError, UsageError
+from workbench.language import _
 from workbench.model import Dim3, Problem, Profile, Record, SourceFile
 from workbench.ncurep.adopt import adopt
 from workbench.ncurep.files import read_raw, split_target
@@ -34,7 +34,13 @@ from workbench.study.folder import (
 )
 from workbench.study.frontmatter import code
 from workbench.study.mangling import own_name, written
-from workbench.study.scaffold import check_study_name, ensure_project, first_text, study_name
+from workbench.study.scaffold import (
+    check_study_name,
+    ensure_project,
+    filled,
+    first_text,
+    study_name,
+)
 from workbench.study.sources import include_directives, kernel_names
 
 #: A header in or below the folder of who includes it, whose name no study's file has.
@@ -220,8 +226,12 @@ def _one_launch(profile: Profile, report: str) -> tuple[Profile, str]:
     times = [took for each in launches if (took := seconds_of(each)) is not None]
     timed = len(times) == len(launches)
     chosen = launches[times.index(max(times)) if timed else 0]
-    which = "longest" if timed else "first; not each has a duration"
-    return replace(profile, launches=(chosen,)), f"Of {len(launches)} launches it is the {which}."
+    which = (
+        _("Of {n} launches it is the longest.")
+        if timed
+        else _("Of {n} launches it is the first; not each has a duration.")
+    )
+    return replace(profile, launches=(chosen,)), which.format(n=len(launches))
 
 
 def _shape(size: Dim3) -> list[int]:
@@ -252,14 +262,15 @@ class _MadeStudy:
         if is_capture(report):
             self.report = report.partition("::")[0]
         told = self.launch.signature or self.launch.kernel
-        found = "It holds no source of it."
+        found = _("It holds no source of it.")
         if self.source:
-            found = f"Its source is {PurePosixPath(self.source.path).name}, as it stands there."
-        self.known = (
-            f"Known from {self.report}: the kernel {told}, its grid, block and shared memory on "
-            f"{profile.device.name}. {found} {more}"
-        ).strip()
-        self.unknown = (
+            name = PurePosixPath(self.source.path).name
+            found = _("Its source is {name}, as it stands there.").format(name=name)
+        known = _("Known from {report}: the kernel {kernel}, its grid, block and shared memory on "
+                  "{device}.")  # fmt: skip
+        known = known.format(report=self.report, kernel=told, device=profile.device.name)
+        self.known = _("{known} {found} {more}").format(known=known, found=found, more=more).strip()
+        self.unknown = _(
             "what the arguments were, what was in memory, which result is right, and with which "
             "flags it was compiled"
         )
@@ -279,7 +290,7 @@ class _MadeStudy:
         queue = [("", source.text or "")]
         while queue:
             folder, text = queue.pop()
-            for _, name, _ in include_directives(text):
+            for _line, name, _angled in include_directives(text):
                 inside = posixpath.normpath(posixpath.join(folder, name))
                 there = texts.get(posixpath.join(posixpath.dirname(source.path), inside))
                 if there and inside not in found and _OWN_HEADER.fullmatch(inside):
@@ -303,8 +314,9 @@ class _MadeStudy:
             return code(self.source.text or "", kind="cuda")
         types = ", ".join(each.type for each in self.parameters)
         name = own_name(self.launch.kernel)
+        missing = _("{report} holds no source of it: write the kernel here.")
         return (
-            f"// {self.report} holds no source of it: write the kernel here.\n"
+            f"// {missing.format(report=self.report)}\n"
             f"__global__ void {name}({f'/* {types} */' if types else ''});\n"
         )
 
@@ -314,7 +326,7 @@ class _MadeStudy:
         cluster = [launch.metrics.get(name) for name in _CLUSTER]
         sizes = [int(each.value) for each in cluster if each and not isinstance(each.value, str)]
         lines = [
-            f"title  = {_quoted(f'{launch.kernel}, as {self.report} has it')}",
+            f"title  = {_quoted(self._title())}",
             "",
             "[[launch]]",
             f"kernel = {_quoted(self._kernel())}",
@@ -325,11 +337,17 @@ class _MadeStudy:
             lines.append(f"dynamic_shared = {launch.dynamic_shared}")
         if len(sizes) == len(_CLUSTER) and max(sizes) > 1:
             lines.append(f"cluster = {sizes}")
-        lines.append("# The report does not hold the arguments. Name them here before it is run:")
+        lines.append(
+            _("# The report does not hold the arguments. Name them here before it is run:")
+        )
         lines.append(f"# args   = {_quoted(self.names) if any(self.names) else '[…]'}")
         for each, name in zip(self.parameters, self.names, strict=True):
             lines.append(f"#          {' '.join([*each.type.split(), name])}".rstrip())
         return "\n".join(lines).replace("*/", "* /") + "\n"
+
+    def _title(self) -> str:
+        said = _("{kernel}, as {report} has it")
+        return said.format(kernel=self.launch.kernel, report=self.report)
 
     def _kernel(self) -> str:
         """As a launch names it: an instance of a template with its arguments."""
@@ -340,22 +358,23 @@ class _MadeStudy:
         named = [pair for pair in zip(self.names, self.parameters, strict=True) if pair[0]]
         read = [name for name, of in named if "*" in of.type and not of.writable]
         outputs = {name: of.element or "float32" for name, of in named if of.writable}
-        head = textwrap.fill(f"{self.launch.kernel}, as {self.report} has it.", 95)
-        told = textwrap.fill(self.known, 95)
-        missing = textwrap.fill(
-            f"Not known: {self.unknown}. Write it below, and `args` in v0, before the first "
+        missing = _(
+            "Not known: {what}. Write it below, and `args` in v0, before the first "
             "`workbench verify v0`. Until then `list`, `show`, `diff`, `check` and `report` have "
-            "what was recorded.",
-            95,
+            "what was recorded."
         )
-        doc = f"{head}\n\n{told}\n\n{missing}".replace("\\", "/").replace('"""', "'''")
+        head = _("{title}.").format(title=self._title())
+        told = head, self.known, missing.format(what=self.unknown)
+        doc = "\n\n".join(map(filled, told)).replace("\\", "/").replace('"""', "'''")
         shapes = [f'"{name}": ((0,), "{dtype}")' for name, dtype in outputs.items()]
         return f'"""{doc}\n"""\n\n' + first_text("study/study_of_report.py").format(
-            title=_quoted(f"{self.launch.kernel}, from {self.report}"),
+            title=_quoted(
+                _("{kernel}, from {report}").format(kernel=self.launch.kernel, report=self.report)
+            ),
             names=_quoted(read).replace("[", "(").replace("]", ",)" if read else ")"),
-            read=", ".join(read) or "the inputs",
+            read=", ".join(read) or _("the inputs"),
             outputs=", ".join(shapes) or '"out": ((0,), "float32")',
-            given=", ".join(outputs) or "the outputs",
+            given=", ".join(outputs) or _("the outputs"),
             problem=_quoted(self.problem),
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from workbench.capture.lifting import LIMIT, choose, lift
@@ -72,27 +71,26 @@ def lift_kernel(
         launch = read_lifted(lift(invocation, given, wanted, place, say))
         make_study(place, study)
     lifted = Lifted(study=study, folder=project.kernels / study, launch=launch)
-    for line in _told(lifted):
-        say(line)
+    _tell(lifted, say)
     return lifted
 
 
-def _told(lifted: Lifted) -> Iterator[str]:
-    """What was kept, and what is to be known of it."""
+def _tell(lifted: Lifted, say: Say) -> None:
+    """Say what was kept, and what is to be known of it."""
     launch = lifted.launch
     size = sum(buffer.size for buffer in launch.buffers)
     written = sum(buffer.after is not None for buffer in launch.buffers)
-    yield (
+    say(
         f"kept launch {launch.launch} of {launch.demangled} in {lifted.folder}: grid "
         f"{extent(launch.grid)}, block {extent(launch.block)}, "
         f"{several(len(launch.buffers), 'buffer')} of {quantity(size, 'byte')}, of which it wrote "
         f"{written}"
     )
     if launch.repeats_equal is False:
-        yield "note: run twice on the same data it wrote different bytes"
+        say("note: run twice on the same data it wrote different bytes")
     for note in launch.notes:
-        yield f"note: {note}"
-    yield (
+        say(f"note: {note}")
+    say(
         f"study {lifted.study}: v0 is the kernel as it was launched; study.py says what was "
         f"guessed. Next: workbench verify {lifted.study}/v0"
     )

@@ -194,10 +194,12 @@ class NamedFile:
             words += [] if duration is None else [quantity(float(duration), "s")]
             words += [limit_stop(limit, "").text] if (limit := limit_of(own)) else []
             words += [] if of.exact else [_("edited since")]
-            commands: Commands = [("show", ("show", f"{of.name}::{kernel}"))]
+            commands: Commands = [(_("show"), ("show", f"{of.name}::{kernel}"))]
             if before := next((each for each in older if _has(each, kernel)), None):
                 sides = (f"{each.name}::{kernel}" for each in (before, of))
-                commands.append((f"diff to {before.title}", ("diff", *sides)))
+                commands.append(
+                    (_("diff to {before}").format(before=before.title), ("diff", *sides))
+                )
             out.append(Headline(places[kernel], " · ".join(words), commands))
         return out
 

@@ -22,7 +22,7 @@ from workbench.analysis.source.lines import scan
 from workbench.analysis.times.timing import time_change
 from workbench.analysis.wording import limit_stop, title_of
 from workbench.errors import UsageError, WorkbenchError
-from workbench.language import _
+from workbench.language import N_, _, current
 from workbench.model import LineKey, Profile, Record
 from workbench.processes.starting import Start, own_module
 from workbench.project import VERSION_SUFFIXES
@@ -80,7 +80,7 @@ def trial(root: Path, target: str, seconds: float) -> Start:
         target: ``sgemm/v3``.
         seconds: When it gives up.
     """
-    return own_module("workbench.session.trying", str(root), target, str(seconds))
+    return own_module("workbench.session.trying", str(root), target, str(seconds), current())
 
 
 def remarks(words: str, path: str) -> list[Remark]:
@@ -218,19 +218,24 @@ class OpenedFile:
         if target is None and self.path.endswith(VERSION_SUFFIXES) and (name := self.version()):
             nothing = _("{version} · nothing is recorded of it")
             said = nothing.format(version=name.rpartition("/")[2])
-            return [Headline(first, said, [(verb, (verb, name)) for verb in ("verify", "profile")])]
+            return [Headline(first, said, _runs(name))]
         if target is None or target.version is None or target.version.path != self.path:
             return []
         profile, words = target.profile, [target.label]
         if target.timing is not None:
             words.append(quantity(target.timing.time.value, "s"))
-        commands: Commands = [(verb, (verb, target.name)) for verb in ("verify", "profile")]
+        commands = _runs(target.name)
         if parent := target.version.parent:
             before = f"{self.study}/{parent}"
             wish = self._selection
             given = {"--problem": wish.problem, "--device": wish.device}
             options = [word for pair in given.items() if pair[1] for word in pair if word]
-            commands.append((f"diff to {parent}", ("diff", before, target.name, *options)))
+            commands.append(
+                (
+                    _("diff to {before}").format(before=parent),
+                    ("diff", before, target.name, *options),
+                )
+            )
             try:
                 step = time_change(self._session.show(before, _alike(target)).timing, target.timing)
             except WorkbenchError:
@@ -243,7 +248,7 @@ class OpenedFile:
         limit = limit_of(profile)
         words += [limit_stop(limit).text] if limit else []
         words += [_("stale")] * target.stale
-        commands.append(("open its page", ("serve", self.study)))
+        commands.append((_("open its page"), ("serve", self.study)))
         longest = main_launch(profile)
         wanted = own_name(longest.kernel) if longest else ""
         return [Headline(places.get(wanted, first), " · ".join(words), commands)]
@@ -272,6 +277,10 @@ class OpenedFile:
         found = (self.root / path).resolve()
         inside = found.is_relative_to(self._session.project.kernels.resolve())
         return found if path != self.path and inside and found.is_file() else None
+
+
+def _runs(name: str) -> Commands:
+    return [(_(verb), (verb, name)) for verb in (N_("verify"), N_("profile"))]
 
 
 def _alike(target: Target) -> Selection:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import Step, Story, explain
 from workbench.analysis.times.timing import TimeChange
+from workbench.language import _
 from workbench.session.targets import Target
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Diff(Step):
         if self.codes:
             return ""
         if "emulator" in (self.old.engine, self.new.engine):
-            return "the emulator runs PTX, so no machine code is there to compare"
+            return _("the emulator runs PTX, so no machine code is there to compare")
         sides = zip((self.old, self.new), self.sides, strict=True)
         bare = [
             side.label
@@ -73,8 +74,8 @@ class Diff(Step):
             if not any(text for launch in profile.launches for text in launch.instructions.text)
         ]
         if bare:
-            return f"no machine code was collected of {' and '.join(bare)}"
-        return "no hunk has machine code that is known on both sides"
+            return _("no machine code was collected of {names}").format(names=_(" and ").join(bare))
+        return _("no hunk has machine code that is known on both sides")
 
     @cached_property
     def story(self) -> Story:

@@ -363,7 +363,7 @@ class _Candidates:
         profile = self.store.load(self.chosen.path)
         now = source_hash(self.project, self.version)
         stale = bool(profile.source_hash) and profile.source_hash != now
-        notes = []
+        notes = list[str]()
         if stale:
             default = self.study_name == self.project.default_study
             name = self.version.id if default else f"{self.study_name}/{self.version.id}"
@@ -386,9 +386,9 @@ class _Candidates:
         untold: list[DataError] = []
         own = self.version.id
         tuned = tuned_lines(self.store, self.study_name, lambda _: now, untold, own)
-        notes += [f"without its tuning: {error.message}" for error in untold]
+        notes.extend(f"without its tuning: {error.message}" for error in untold)
         # The counters are whole: a time that cannot be read does not hide them.
-        notes += [f"without its time: {error.message}" for error in damaged]
+        notes.extend(f"without its time: {error.message}" for error in damaged)
         return Target(
             label=self.label,
             placed=bool(self.where),

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from workbench.engines import ProfileOptions, RunOptions, Verdict
 from workbench.engines.choice import choose
 from workbench.errors import WorkbenchError
+from workbench.language import _, use
 from workbench.measure.experiment import Experiment
 from workbench.measure.plan import chosen
 from workbench.model import Problem, Profile
@@ -42,7 +43,7 @@ def attempt(root: Path, target: str, seconds: float, say: Callable[[Tried], None
     """
     project = require_project(root)
     try:
-        _, study, (version,) = Named(versions=(target,)).pick(project)
+        _project, study, (version,) = Named(versions=(target,)).pick(project)
         engine = choose("emulator", project, RunOptions(seed=0).within(seconds))
         runner = Experiment(project, study, engine)
         problems = [each.problem for each in chosen(study, version, None, "verify")]
@@ -59,19 +60,23 @@ def attempt(root: Path, target: str, seconds: float, say: Callable[[Tried], None
             before = _as_recorded(version, recorded)
             if before is not None:
                 runner = Experiment(project, study, engine)  # which keeps a build a version
-                both = (" as recorded", counted(before, problems[0])), (" now", profile)
-                sides = [Target(label=version.id + when, profile=each) for when, each in both]
+                labels = _("{version} as recorded"), _("{version} now")
+                both = zip(labels, (counted(before, problems[0]), profile), strict=True)
+                sides = [
+                    Target(label=label.format(version=version.id), profile=each)
+                    for label, each in both
+                ]
                 say(Tried(moved=Diff(*sides).sentence))
         runner = Experiment(project, study, engine)
         subjects = [runner.subject(version, each) for each in problems]
         # What is wrong is mostly wrong on all of them; the smallest says it soonest.
         found: list[str] = []
 
-        def tell(_: int, verdict: Verdict) -> None:
+        def tell(_place: int, verdict: Verdict) -> None:
             if verdict.error is not None:
                 found.append(verdict.error.message)
 
-        engine.verify(subjects[::-1], tell, lambda _: None)
+        engine.verify(subjects[::-1], tell, lambda _place: None)
         say(Tried(faults=tuple(dict.fromkeys(found))))
     except WorkbenchError as error:
         say(Tried(faults=(error.message,)))
@@ -93,4 +98,5 @@ def _print(piece: Tried) -> None:
 
 
 if __name__ == "__main__":
+    use(sys.argv[4])
     attempt(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), _print)

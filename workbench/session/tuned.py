@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from msgspec.structs import replace
 
 from workbench.errors import MissingError, UsageError, did_you_mean
+from workbench.language import _
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.store import means_device
@@ -50,27 +53,35 @@ def start_tuned(
             "Nothing was written. Add values to [tune], or change the kernel.",
         )
     steps = ", ".join(f"{parameter} {old} → {new}" for parameter, (old, new) in moved.items())
-    by = "" if tuning.engine == "gpu" else ", ranked by the emulator's counts"
+    change = (
+        _("Tuned for {problem} on {device}: {steps}.")
+        if tuning.engine == "gpu"
+        else _("Tuned for {problem} on {device}, ranked by the emulator's counts: {steps}.")
+    )
     child = replace(with_values(version, best.values), id=version.id, tune=None)
+    # A file has one name in every language.
+    plain = "_".join(re.findall(r"[a-z0-9]+", problem.lower()))
     path = start_version(
         study,
         project,
-        name,
+        name if title or "_" in name else f"{name}_tuned_for_{plain}"[:40].rstrip("_"),
         child,
-        title or f"Tuned for {problem}",
-        change=f"Tuned for {problem} on {tuning.gpu}{by}: {steps}.",
+        title or _("Tuned for {problem}").format(problem=problem),
+        change=change.format(problem=problem, device=tuning.gpu, steps=steps),
     )
     return path, _told(tuning, version, problem, best)
 
 
 def _told(tuning: Tuning, version: Version, problem: str, best: Trial) -> str:
-    said = f"{version.id} with {shown_values(best.values)}, which won on {problem}"
+    said = _("{version} with {values}, which won on {problem}")
+    default, times = tuning.default_trial(problem), 0.0
     if tuning.engine != "gpu":
-        return f"{said} by the emulator's estimate: no time was measured"
-    default = tuning.default_trial(problem)
-    if default is None or not default.median_s or not best.median_s:
-        return said
-    return f"{said}: {factor(default.median_s / best.median_s)} the speed of its own values"
+        said += _(" by the emulator's estimate: no time was measured")
+    elif default is not None and default.median_s and best.median_s:
+        said += _(": {times} the speed of its own values")
+        times = default.median_s / best.median_s
+    values = shown_values(best.values)
+    return said.format(version=version.id, values=values, problem=problem, times=factor(times))
 
 
 def _tuning(project: Project, study: Study, version: Version) -> Tuning:

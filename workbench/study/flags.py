@@ -50,7 +50,7 @@ def refusal(flags: Sequence[str]) -> tuple[str, str] | None:
         if name in SWITCHES and value is None:
             continue
         if name not in VALUES or value is None:
-            return _refused(flag, name)
+            return _unlisted(flag, name)
         if not re.fullmatch(VALUES[name], value):
             return f"`{flag}`: {name} cannot be `{value}`", _LISTED
         if name in _INCLUDES and not _inside(value):
@@ -91,7 +91,7 @@ def _read(flags: Sequence[str]) -> Iterator[tuple[str, str, str | None]]:
             yield word, name, value if mark else None
 
 
-def _refused(flag: str, name: str) -> tuple[str, str]:
+def _unlisted(flag: str, name: str) -> tuple[str, str]:
     if name in VALUES:
         return f"`{flag}` needs a value", _LISTED
     if name in SWITCHES:

@@ -222,7 +222,7 @@ TENSOR_MAP_SIZES = tuple(
     if each not in ("name", "buffer", "dtype", "fill")
 )
 _SIZES = ("`{key}` must hold integers or expressions, not {value!r}", "{key} = {example}")
-_EXAMPLE = '["cdiv(N, 64)", 1], in strings what is no plain number'
+_EXAMPLE = template('["cdiv(N, 64)", 1], in strings what is no plain number')
 _TABLES = ("`{key}` must be a list of tables", "[[{key}]], with two brackets")
 #: Key -> what it must be, and what to write; of all others a string.
 _FORMS = {
@@ -240,7 +240,7 @@ _FORMS = {
     "value": ("`{key}` must hold strings or numbers, not {value!r}", "{key} = {example}"),
     "args": (
         "`{key}` must hold strings, numbers or lists of them, not {value!r}",
-        'args = ["x", "cdiv(N, 64)", 0.5], and a list in it for a struct',
+        template('args = ["x", "cdiv(N, 64)", 0.5], and a list in it for a struct'),
     ),
     **dict.fromkeys(("grid", "block", "cluster", "dynamic_shared", "shape"), _SIZES),
     "when": ("`{key}` must be an expression, not {value!r}", '{key} = "N > 512"'),

@@ -7,6 +7,7 @@ import contextlib
 import json
 import re
 import struct
+import textwrap
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -18,6 +19,7 @@ from msgspec.structs import replace
 from workbench.disk.opening import refused
 from workbench.disk.writing import create_files, remove_file, replace_file
 from workbench.errors import MissingError, UsageError, did_you_mean
+from workbench.language import N_, _, current
 from workbench.project import Project, find_project, shipped
 from workbench.specs import Version
 from workbench.study import frontmatter
@@ -26,9 +28,13 @@ from workbench.study.keys import LISTS
 from workbench.study.sources import VERSION_NAME, load_versions, read_source
 
 _STUDY_NAME = re.compile(r"[A-Za-z]\w*\Z", re.ASCII)
+#: A text of a template, in the language of who will read the file.
+_SAID = re.compile("«(.+?)»")
+_PREDICT = N_(
+    "# Predict what your change will move, before you measure it: `workbench docs counters`\n"
+    "# has the ids of all counters. Take the # away and fill in:\n"
+)
 _EXPECT = """\
-# Predict what your change will move, before you measure it: `workbench docs counters`
-# has the ids of all counters. Take the # away and fill in:
 # [[expect]]
 # counter = "duration"
 # change  = "down"
@@ -37,9 +43,19 @@ _EXPECT = """\
 
 
 def first_text(name: str) -> str:
-    """The text that a new file begins with, by its name: ``study/study.py``."""
+    """The text that a new file begins with, by its name: ``study/study.py``.
+
+    What people read of it stands between « and », and is translated.
+    """
     resource = files("workbench").joinpath("data", "templates", *f"{name}.template".split("/"))
-    return resource.read_text(encoding="utf-8")
+    return _SAID.sub(lambda said: _(said[1]), resource.read_text(encoding="utf-8"))
+
+
+def filled(text: str) -> str:
+    """A paragraph of a file, 95 columns wide; Chinese has no blanks: a sentence a line."""
+    if current() == "en":
+        return textwrap.fill(text, 95)
+    return re.sub(r"(?<=[。；])(?=.)", "\n", text)
 
 
 # --- a project --------------------------------------------------------------------
@@ -277,7 +293,7 @@ def version_text(
     if lifted is not None:
         parent, code = lifted.version, code or lifted.code
     toml = pair("title", title, 6) + pair("parent", parent.id, 6) + pair("change", change, 6)
-    toml += _inherited(parent) + "\n" + _EXPECT
+    toml += _inherited(parent) + "\n" + _(_PREDICT) + _EXPECT
     code = code or _code(parent)
     if parent.kind == "cuda":
         return f"/* ---\n{toml}--- */\n{code}"
@@ -511,7 +527,8 @@ def start_version(
                 f"{parent.id} says by itself what its constants are",
                 "Change them under [defines]; --define is for a lifted kernel in Triton.",
             )
-        text = version_text(parent, title or f"{name}, to be named", change, text, lifted)
+        title = title or _("{name}, to be named").format(name=name)
+        text = version_text(parent, title, change, text, lifted)
     frontmatter.parse(text, path=path, kind=parent.kind)  # a title such as "*/" ends here
     try:
         data = text.encode()

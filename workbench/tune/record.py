@@ -29,6 +29,7 @@ from workbench.disk.limits import RECORD, read_regular
 from workbench.disk.lock import locked
 from workbench.disk.writing import append_file, remove_file, replace_file
 from workbench.errors import DataError, MissingError
+from workbench.language import N_
 from workbench.model import EngineName, Record
 from workbench.store import TUNED, Store, component
 from workbench.study.frontmatter import define_text
@@ -51,8 +52,8 @@ Fate = Literal[
     "not run",
 ]
 FATES: tuple[Fate, ...] = (
-    "timed", "counted", "dropped", "not run",
-    "does not fit", "not compiled", "wrong", "hung", "failed",
+    N_("timed"), N_("counted"), N_("dropped"), N_("not run"),
+    N_("does not fit"), N_("not compiled"), N_("wrong"), N_("hung"), N_("failed"),
 )  # fmt: skip
 TuningEngine = Literal["gpu", "emulator"]
 #: Why a run ended: all of the space was tried, or the search found no better; its time was over.

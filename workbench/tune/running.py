@@ -323,8 +323,9 @@ class Tuner:
         for each in sifted:
             bound = each.trial.bound_s
             if best is not None and bound is not None and bound * _BOUND_SURE > best:
-                words = f"it takes at least {quantity(bound, 's')} by its counts; the best takes "
-                self._not_run([each], f"{words}{quantity(best, 's')}")
+                least, took = quantity(bound, "s"), quantity(best, "s")
+                words = f"it takes at least {least} by its counts; the best takes {took}"
+                self._not_run([each], words)
             else:
                 todo.append(each)
         self._on_gpu(

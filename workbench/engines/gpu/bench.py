@@ -251,7 +251,8 @@ class CudaVersion:
         except DriverError as error:
             what = [template("a cooperative launch")] if launch.cooperative else []
             if launch.cluster is not None:
-                what.append("a launch in clusters of {}×{}×{} blocks".format(*launch.cluster))
+                words = template("a launch in clusters of {x}×{y}×{z} blocks")
+                what.append(words.format(**dict(zip("xyz", launch.cluster, strict=True))))
             raise WorkerError(
                 "unsupported",
                 " and ".join(what),

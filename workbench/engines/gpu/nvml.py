@@ -9,16 +9,17 @@ import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from workbench.language import N_
 from workbench.model import DeviceState, Record
 
 #: Bits of NVML's clock-event reasons that slow a chip down -> the words for them
 #: (nvml.h, nvmlClocksEventReasons). Idle and user-set clocks are not listed.
 _REASONS = {
-    0x0000000000000004: "power cap",
-    0x0000000000000008: "hardware slowdown",
-    0x0000000000000020: "thermal slowdown (software)",
-    0x0000000000000040: "thermal slowdown (hardware)",
-    0x0000000000000080: "power brake",
+    0x0000000000000004: N_("power cap"),
+    0x0000000000000008: N_("hardware slowdown"),
+    0x0000000000000020: N_("thermal slowdown (software)"),
+    0x0000000000000040: N_("thermal slowdown (hardware)"),
+    0x0000000000000080: N_("power brake"),
 }
 #: Those of them that go away when the chip is left alone: heat, and what the board does for it.
 _HEAT = 0x8 | 0x20 | 0x40

@@ -16,6 +16,7 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
+from workbench.language import template
 from workbench.units import digits3
 
 
@@ -119,7 +120,7 @@ _WORDS: dict[str, tuple[type[WorkbenchError], str, str]] = {
     "no-device": (
         MissingError,
         "the worker finds no GPU: {message} ({code})",
-        f"Check nvidia-smi and CUDA_VISIBLE_DEVICES. {presence.WITHOUT_GPU}",
+        f"{template('Check nvidia-smi and CUDA_VISIBLE_DEVICES.')} {presence.WITHOUT_GPU}",
     ),
     "no-pycuda": (MissingError, "{message}", f"{presence.INSTALL_PYCUDA}. {presence.WITHOUT_GPU}"),
     "internal": (

@@ -25,7 +25,7 @@ from workbench.disk.limits import SOURCE, SOURCES, read_regular
 from workbench.errors import DataError, UsageError, WorkbenchError, did_you_mean, together
 from workbench.ladder import Ladder, Rung, damaged_files, find_ladders
 from workbench.ladder.summaries import KeptSummaries
-from workbench.language import current
+from workbench.language import _, current, ngettext
 from workbench.model import Record
 from workbench.project import Project, studies_in
 from workbench.store import Store, means_device
@@ -170,9 +170,10 @@ class BuiltReport(Record, frozen=True):
     def words(self) -> str:
         """``3 pages written, 12 unchanged, 1 removed``."""
         done = self.pages
-        removed = f", {done.removed} removed" if done.removed else ""
-        pages = "page" if done.written == 1 else "pages"
-        return f"{done.written} {pages} written, {done.unchanged} unchanged{removed}"
+        written = ngettext("{n} page written", "{n} pages written", done.written)
+        said = [written.format(n=done.written), _("{n} unchanged").format(n=done.unchanged)]
+        said += [_("{n} removed").format(n=done.removed)] * bool(done.removed)
+        return _(", ").join(said)
 
 
 def build_report(

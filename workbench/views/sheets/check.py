@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from workbench.analysis.gates import Gate, overall
 from workbench.analysis.times.regression import Turns
-from workbench.language import N_, _
+from workbench.language import N_, _, told
 from workbench.units import count
 from workbench.views.shapes import Json, shaped
 from workbench.views.shapes.measured import CheckDocument, GateFacts, MeasuredTurns
@@ -97,7 +97,7 @@ def github(gates: Sequence[Gate], below: str = "") -> str:
         place = f"file={_property(below + gate.file)},line={max(1, gate.line)},"
         title = f"title={_property(f'{gate.version}: {gate.name}')}"
         where = f"{place}{title}" if gate.file else title
-        lines.append(f"::{_LEVEL[gate.status]} {where}::{_data(gate.message)}")
+        lines.append(f"::{_LEVEL[gate.status]} {where}::{_data(told(gate.message))}")
     return "\n".join([*lines, summary(gates)]) + "\n"
 
 

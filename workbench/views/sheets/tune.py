@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from workbench.analysis.story import Step
 from workbench.analysis.tuned import cliffs, effects, wrong_choices
+from workbench.language import N_, _
 from workbench.tune.record import Trial, Tuning, score, shown_values
 from workbench.units import count, factor, quantity, several
 from workbench.views.shapes import shaped
@@ -14,14 +15,14 @@ from workbench.views.sheets import Sheet
 from workbench.views.text.documents import step_of
 
 _ENDED = {
-    "space": "all of the space was tried",
-    "converged": "the search found nothing better any more",
-    "budget": "the budget was over",
-    "interrupted": "it was interrupted; the same command goes on",
-    "failed": "it failed",
+    "space": N_("all of the space was tried"),
+    "converged": N_("the search found nothing better any more"),
+    "budget": N_("the budget was over"),
+    "interrupted": N_("it was interrupted; the same command goes on"),
+    "failed": N_("it failed"),
 }
 #: What the emulator does not know: said under its table.
-_UNKNOWN = (
+_UNKNOWN = N_(
     "ranked by counts alone: the emulator knows no latency, no caches and no clocks, so neighbours "
     "in this order may change places on a GPU; `workbench tune --engine gpu` times them"
 )
@@ -95,21 +96,20 @@ def _flat(tuning: Tuning, trial: Trial) -> dict[str, object]:
 
 
 def _notes(tuning: Tuning) -> list[str]:
-    fates = ", ".join(f"{count(many)} {fate}" for fate, many in tuning.fates.items())
-    notes = [f"{tuning.version}: {several(len(tuning.trials), 'trial')}: {fates}"]
+    fates = (f"{count(many)} {_(fate)}" for fate, many in tuning.fates.items())
+    trials = several(len(tuning.trials), "trial")
+    notes = [_("{trials}: {fates}").format(trials=trials, fates=_(", ").join(fates))]
     if tuning.gpu_s is not None:
-        notes.append(
-            f"{tuning.version}: {quantity(tuning.gpu_s, 's')} of the GPU; "
-            f"{several(tuning.saved, 'run')} of it saved on the CPU"
-        )
+        text = _("{time} of the GPU; {runs} of it saved on the CPU")
+        time, runs = quantity(tuning.gpu_s, "s"), several(tuning.saved, "run")
+        notes.append(text.format(time=time, runs=runs))
     if tuning.ended != "space":
-        notes.append(f"{tuning.version}: {_ENDED[tuning.ended]}")
+        notes.append(_(_ENDED[tuning.ended]))
     for problem in tuning.problems:
         if problem not in tuning.winners:
-            notes.append(f"{tuning.version}: no choice was timed on {problem}")
-    if tuning.engine == "emulator":
-        notes.append(_UNKNOWN)
-    return notes
+            notes.append(_("no choice was timed on {problem}").format(problem=problem))
+    unknown = [_(_UNKNOWN)] * (tuning.engine == "emulator")
+    return [f"{tuning.version}{_(': ')}{each}" for each in notes] + unknown
 
 
 def tune_sheet(study: str, tunings: Sequence[Tuning], steps: Sequence[Mapping[str, Step]]) -> Sheet:
@@ -141,11 +141,19 @@ def tune_sheet(study: str, tunings: Sequence[Tuning], steps: Sequence[Mapping[st
         )
         notes += _notes(tuning)
     first = tunings[0]
-    timed = "median" if first.engine == "gpu" else "estimate"
-    columns = ("version", "problem", "best", timed, "±", "× default", "runner-up")
+    timed = N_("median") if first.engine == "gpu" else N_("estimate")
+    columns = (
+        N_("version"),
+        N_("problem"),
+        N_("best"),
+        timed,
+        "±",
+        N_("× default"),
+        N_("runner-up"),
+    )
     header = tuple(each for each in columns if (timed, each) != ("estimate", "±"))
     return Sheet(
-        title=(f"study {study} on {first.gpu}, tuned",),
+        title=(_("study {study} on {device}, tuned").format(study=study, device=first.gpu),),
         header=header,
         shown=tuple(tuple(row[name] for name in header) for row in rows),
         extra=("runner-up", "±"),

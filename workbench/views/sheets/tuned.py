@@ -10,13 +10,15 @@ from types import MappingProxyType
 
 from workbench.analysis.story import Step, telling
 from workbench.analysis.tuned import Cliff, Effect, cliffs, effects, wrong_choices
-from workbench.language import _
+from workbench.language import N_, _, told
 from workbench.tune.record import Trial, Tuning, score, shown_values
 from workbench.units import factor, quantity, several
 from workbench.views.sheets import Sheet
 
 #: Cliffs that a table lists, and counters of a step besides those that its sentence names.
 _CLIFFS, _COUNTERS = 12, 6
+#: What is called otherwise where it stands alone: of the other name there is a number of.
+_APART = {"global sectors": N_("sectors of global memory")}
 _NO_STEPS: Mapping[str, Step] = MappingProxyType({})
 
 
@@ -97,9 +99,20 @@ def _cliff(cliff: Cliff) -> tuple[str, ...]:
         f"{cliff.parameter} {before} → {after}",
         factor(cliff.factor),
         str(cliff.cases),
-        cliff.limiter or _("unknown"),
-        "; ".join(cliff.moved) or _("nothing that the compiler or the emulator say moved so far"),
+        _limiter(cliff.limiter) if cliff.limiter else _("unknown"),
+        _("; ").join(_told(each) for each in cliff.moved)
+        or _("nothing that the compiler or the emulator say moved so far"),
     )
+
+
+def _limiter(name: str) -> str:
+    return " → ".join(_(_APART.get(each, each)) for each in name.split(" → "))
+
+
+def _told(moved: str) -> str:
+    """A fact that moved; one that names two is told in its parts."""
+    said = told(moved)
+    return said if said != moved else _(", ").join(map(told, moved.split(", ")))
 
 
 def sizes_sheet(tuning: Tuning) -> Sheet:
@@ -128,7 +141,7 @@ def step_sheet(step: Step) -> Sheet:
     """What moved from the runner-up to the winner, as `diff` has it: the sentence, and counters."""
     comparison, story = step.comparison, step.story
     title = _("from the runner-up to the winner on {problem}")
-    told = (story.sentence, *comparison.refusals, *comparison.warnings)
+    said = (story.sentence, *comparison.refusals, *comparison.warnings)
     return Sheet(
         title=(title.format(problem=comparison.new.problem),),
         header=(_("counter"), *step.labels, _("change")),
@@ -143,7 +156,7 @@ def step_sheet(step: Step) -> Sheet:
         ),
         raw=(),
         document={},
-        notes=tuple(each for each in told if each),
+        notes=tuple(each for each in said if each),
     )
 
 
@@ -169,7 +182,7 @@ def _row(tuning: Tuning, name: str, trial: Trial | None, best: float | None) -> 
     return (
         name,
         shown_values(trial.values),
-        quantity(seconds, "s") if seconds else trial.fate,
+        quantity(seconds, "s") if seconds else _(trial.fate),
         factor(seconds / best) if seconds and best else "—",
         quantity(trial.registers),
         quantity(occupancy, "%"),
