@@ -150,4 +150,4 @@ def attempt(plan: SitePlan, audience: Audience | None = None) -> list[str]:
 def named(changed: Iterable[Path]) -> str:
     """``changed: v3_padded.cu, study.py and 2 more``."""
     names = sorted({path.name for path in changed})
-    return _("changed: {names}").format(names=listed(names, 3))
+    return _("changed: {names}").format(names=listed(names))
