@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -252,6 +253,33 @@ def test_github_annotates_the_expectation(project: Path) -> None:
     settings(project, "[check]\nrequire_expectations = true\n")
     output = run("v3", "--format", "github").output
     assert "passed" in output or "::error" in output
+
+
+def test_a_report_is_checked_against_another_one(
+    project: Path, report: Callable[[str], Path]
+) -> None:
+    old, new = (f"{report('ladder_full')}::{kernel}" for kernel in ("sgemm_v1", "sgemm_v0"))
+    settings(project, "[check]\nrequire_expectations = true\n")
+    for arguments in ((old, new), (new, "--against", old)):
+        result = run(*arguments)
+        assert result.exit_code == 1 and "Duration: +" in result.output, result.output
+        assert "expect" not in result.output
+    assert run(new, old).exit_code == 0
+    with pytest.raises(UsageError, match="is checked against another one") as error:
+        run(new)
+    assert "check OLD.ncu-rep" in error.value.hint
+
+
+def test_without_a_default_study_all_of_them_are_meant(project: Path) -> None:
+    shutil.copytree(project / "kernels" / "demo", project / "kernels" / "other")
+    (project / "workbench.toml").write_text("")
+    for arguments in ((), ("--all",)):
+        result = run(*arguments)
+        assert result.exit_code == 0 and "demo/v3" in result.output, result.output
+    result = run("--study", "other")
+    assert result.exit_code == 6
+    result = run("--baseline")
+    assert result.exit_code == 6
 
 
 @pytest.mark.parametrize(

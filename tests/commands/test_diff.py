@@ -211,6 +211,11 @@ def test_two_kernels_of_one_report(report: Callable[[str], Path]) -> None:
     assert "13.4× faster" in text and "Global sectors" in text
 
 
+def test_one_report_beside_itself_is_said_to_be_one(report: Callable[[str], Path]) -> None:
+    path, words = str(report("ladder_focus")), "both sides are one profile"
+    assert words in run(path, path) and words not in run(path, str(report("ladder_full")))
+
+
 def test_two_reports_of_several_launches(report: Callable[[str], Path]) -> None:
     text = " ".join(run(str(report("ladder_full")), str(report("ladder_focus"))).split())
     assert "as fast" in text

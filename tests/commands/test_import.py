@@ -210,6 +210,20 @@ def test_of_several_launches_the_longest_is_taken(
     assert found.launches == (same[times.index(max(times))],) and "Of 5 launches" in told
 
 
+def test_launches_that_are_not_kept_are_said_and_can_be_named(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = read_report(Path(REPORT))
+    twice = tuple(replace(found.launches[0], index=index) for index in range(2))
+    monkeypatch.setattr(importing, "read_report", lambda _: replace(found, launches=twice))
+    code, out, err = run(REPORT, "--study", "one")
+    assert code == 0, err
+    assert "Of 2 launches it is the longest" in out
+    assert f"`workbench import {REPORT}::sgemm_v3#1 --study NAME` keeps the first" in out
+    code, out, err = run(f"{REPORT}::sgemm_v3#2", "--study", "two")
+    assert code == 0 and "1 launch: sgemm_v3" in out and "Of 2" not in out, err
+
+
 def test_a_report_without_source_gives_a_declaration(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -284,13 +284,14 @@ _misread = Recent(_count_misread)
 def misread_words(profile: Profile) -> list[str]:
     """What a reader of the profile's line counters must know; empty where all are right."""
     count = misread_copies(profile)
-    if not count:
+    # Of another architecture nobody knows.
+    if not count or profile.device.compute_capability != (9, 0):
         return []
     copies = "copy" if count == 1 else "copies"
     which = _("{count} {copies} to shared memory (LDGSTS.BYPASS under predicate P0)").format(
         count=count, copies=copies
     )
-    if _seen(profile):
+    if profile.tools.get("ncu", "").startswith("2025."):
         return [
             _(
                 "ncu misreads {which}: the sectors and wavefronts that it reports for "
@@ -299,8 +300,8 @@ def misread_words(profile: Profile) -> list[str]:
         ]
     return [
         _(
-            "ncu may misread {which}: on compute capability 9.0, ncu 2025 reported "
-            "sectors and wavefronts for such lines that did not occur"
+            "ncu may misread {which}: ncu 2025 reported sectors and wavefronts for such lines "
+            "that did not occur"
         ).format(which=which)
     ]
 
@@ -312,9 +313,3 @@ def misread_sides(old: Profile, new: Profile) -> list[str]:
         return [_("on both sides: {text}").format(text=text) for text in before]
     words = [f"{old.version or 'old'}: {text}" for text in before]
     return [*words, *(f"{new.version or 'new'}: {text}" for text in after)]
-
-
-def _seen(profile: Profile) -> bool:
-    """Whether it was on this architecture, with this ncu, that the wrong counts were found."""
-    version = profile.tools.get("ncu", "")
-    return profile.device.compute_capability == (9, 0) and version.startswith("2025.")

@@ -123,11 +123,11 @@ def command(
 ) -> None:
     """Check a step: expectations, regressions and limits.
 
-    VERSIONS is OLD NEW as for diff (two captures too: @base @new), or one version, which
-    is checked against its parent. Without VERSIONS, and with --all, that is every recorded
-    version of the study. With --against or --baseline versions are checked against their own
-    past. The exit code is 1 if a gate fails and 6 if one cannot be judged. The
-    rules are in [tool.workbench.check].
+    VERSIONS is OLD NEW as for diff (two reports or captures too: @base @new), or one version,
+    which is checked against its parent. Without VERSIONS, and with --all, that is every recorded
+    version of the study, or of all studies where none is the default. With --against or
+    --baseline versions are checked against their own past. The exit code is 1 if a gate fails and
+    6 if one cannot be judged. The rules are in [tool.workbench.check].
     """
     if versions and all_:
         raise UsageError("--all checks every version", "Leave out the versions, or --all.")
@@ -163,15 +163,16 @@ def command(
 
 
 def _nothing(name: str, past: str) -> str:
-    """Why nothing of a study was checked."""
+    """Why nothing of a study (without a name: of any) was checked."""
+    of, only = (name, f" --study {name}") if name else ("any study", "")
     if past:
         return (
-            f"Nothing is recorded of {name} that could be compared; `workbench time --all` takes "
-            "times."
+            f"Nothing is recorded of {of} that could be compared; `workbench time --all{only}` "
+            "takes times."
         )
     return (
-        f"No version of {name} is recorded together with its parent; `workbench "
-        f"list --study {name}` shows what is, `workbench profile` records more."
+        f"No version of {of} is recorded together with its parent; `workbench "
+        f"list{only}` shows what is, `workbench profile` records more."
     )
 
 

@@ -48,6 +48,8 @@ def command(
     for path in kept.written:
         say(f"wrote {path}")
     _report(kept.profile, kept.path)
+    if kept.more:
+        say(f"  {kept.more}")
     if kept.written:
         name = f"{kept.profile.study}/{kept.profile.version}"
         say(f"Not in the report: {kept.unknown}. study.py says where to write it.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -50,7 +51,7 @@ from workbench.session.targets import Named, resolve
 from workbench.specs import Version
 from workbench.store import Store, device_slug
 from workbench.store.baselines import BaselineRun, Baselines, disturbed
-from workbench.study.folder import parse_targets, source_hash, view_study
+from workbench.study.folder import parse_targets, source_hash, study_names, view_study
 
 
 class Keeping(NamedTuple):
@@ -107,7 +108,8 @@ def of_recorded(place: Workspace, asked: Asked, *, force: bool = False) -> Past:
 
     Args:
         place: Where we are.
-        asked: OLD NEW, versions or captures; one version; none: all with a recorded parent.
+        asked: OLD NEW, versions, reports or captures; one version; none: all with a recorded
+            parent, of every study where none is meant.
         force: Compare what is not comparable as well.
 
     Raises:
@@ -125,13 +127,34 @@ def of_recorded(place: Workspace, asked: Asked, *, force: bool = False) -> Past:
                 f"{text} is a captured program, and is checked against another one",
                 "Name both, the older one first: `workbench check @base @new`.",
             )
-        if is_report(text):
+        if is_report(text) and len(targets) == 1:
             raise UsageError(
-                f"{text} is a report, which states no expectations",
-                "`workbench diff` compares reports.",
+                f"{text} is a report, and is checked against another one",
+                f"Name both, the older one first: `workbench check OLD.ncu-rep {text}`.",
             )
     if len(targets) == 2:
         return Past(gates=tuple(_of_step(place, (targets[0], targets[1]), asked, force)))
+    each = partial(_of_study, place, force=force)
+    return _of_each_study(place, asked, each)
+
+
+def _of_each_study(place: Workspace, asked: Asked, judged: Callable[[Asked], Past]) -> Past:
+    """The gates of what is named; of every study where nothing is, and none is the default."""
+    where = asked.selection
+    if asked.names or where.study or place.project.default_study:
+        return judged(asked)
+    studies = study_names(place.project)
+    if not studies:
+        return judged(asked)  # it says that there is none
+    found = [judged(replace(asked, selection=replace(where, study=study))) for study in studies]
+    return Past(
+        gates=tuple(gate for past in found for gate in past.gates),
+        turns=tuple(turns for past in found for turns in past.turns),
+        counted=tuple(both for past in found for both in past.counted),
+    )
+
+
+def _of_study(place: Workspace, asked: Asked, force: bool) -> Past:
     gates: list[Gate] = []
     if not asked.names:
         gates += _unread(place, asked)
@@ -173,18 +196,20 @@ def _unread(place: Workspace, asked: Asked) -> list[Gate]:
 
 def _of_step(place: Workspace, targets: tuple[str, str], asked: Asked, force: bool) -> list[Gate]:
     before, after = resolve(place, targets, asked.selection)
-    version = after.version
-    assert version is not None  # reports were refused before
-    label = f"{version.study}/{version.id}"
+    version, label, file, rules = after.version, after.label, "", asked.rules
+    if version is None:
+        rules = replace(rules, require_expectations=False)  # a report states none
+    else:
+        label, file = f"{version.study}/{version.id}", version.path
     try:
         comparison = Diff(before, after, force=force).comparison
     except InconclusiveError as error:
-        return [inconclusive(label, version.path, error.message)]
-    judgements = judge(version.expectations, comparison)
-    gates = [*check_step(comparison, judgements, asked.rules, version=label, file=version.path)]
+        return [inconclusive(label, file, error.message)]
+    judgements = judge(version.expectations if version else (), comparison)
+    gates = [*check_step(comparison, judgements, rules, version=label, file=file)]
     for side in (before, after):
         if side.stale:
-            gates.append(inconclusive(label, version.path, f"{side.label}: {side.notes[0]}"))
+            gates.append(inconclusive(label, file, f"{side.label}: {side.notes[0]}"))
     return gates
 
 
@@ -209,13 +234,20 @@ def against(place: Workspace, asked: Asked, where: str, run: RunOptions) -> Past
     Args:
         place: Where we are, and who is told which engine runs.
         asked: The versions; with `every` and no names, those too that nobody changed.
-        where: A folder that holds the project as it was, or a Git revision.
+        where: A folder that holds the project as it was, or a Git revision; or a report, beside
+            which the one that is named is judged as it was recorded.
         run: Where and how versions run.
 
     Raises:
         UsageError: no such folder or revision, an unknown version, versions of several studies.
         MissingError: neither a GPU nor a compiler for the emulator is here.
     """
+    if is_report(where):
+        return of_recorded(place, replace(asked, names=(where, *asked.names)))
+    return _of_each_study(place, asked, partial(_against, place, where=where, run=run))
+
+
+def _against(place: Workspace, asked: Asked, where: str, run: RunOptions) -> Past:
     rules, selection = asked.rules, asked.selection
     project, study, versions = asked.named.pick(place.project)
     if run.seed is None:
@@ -316,9 +348,16 @@ def beside_baseline(place: Workspace, asked: Asked, baseline: str, keeping: Keep
         DataError: the baseline is damaged.
         MissingError: a run cannot be kept.
     """
+    each = partial(_beside_baseline, place, baseline=baseline, keeping=keeping)
+    return _of_each_study(place, asked, each)
+
+
+def _beside_baseline(place: Workspace, asked: Asked, baseline: str, keeping: Keeping) -> Past:
     selection, rules = asked.selection, asked.rules
     project, study, versions = asked.named.pick(place.project, run=False)
     store, kept = Store.of(project), Baselines(project.root / FOLDER / "baselines", baseline)
+    if not asked.names and not store.timings(study=study.name):
+        return Past(gates=())
     wish = replace(selection, problem=study.problem(selection.problem).name)
     found = {
         version.id: _of_device(store, study.name, version.id, wish)

@@ -65,13 +65,15 @@ class Import(Record, frozen=True):
 class KeptReport(Record, frozen=True):
     """A profile that was kept, and where; of a study that was made for it, what was written.
 
-    `unknown` says what the report could not tell of that study.
+    `unknown` says what the report could not tell of that study, `more` which launch of several
+    was kept and what names another one.
     """
 
     profile: Profile
     path: str
     written: tuple[str, ...] = ()
     unknown: str = ""
+    more: str = ""
 
 
 def keep_report(place: Workspace, wish: Import, *, force: bool = False) -> KeptReport:
@@ -203,7 +205,19 @@ def _keep_as_study(place: Workspace, wish: Import) -> KeptReport:
         for path in texts:
             remove_file(project.root, path)
         raise
-    return replace(kept, written=(*made_project, *texts), unknown=made.unknown)
+    written = (*made_project, *texts)
+    return replace(kept, written=written, unknown=made.unknown, more=_others(wish, profile, more))
+
+
+def _others(wish: Import, profile: Profile, more: str) -> str:
+    """What is said of the launches of the kernel that were not kept; "" where there are none."""
+    path, inner = split_target(wish.report)
+    if not more or is_capture(wish.report):
+        return more
+    kernel = wish.kernel or inner or profile.launches[0].kernel
+    return (
+        f"{more} `workbench import {path}::{kernel}#1 --study NAME` keeps the first, #2 the next."
+    )
 
 
 def _one_launch(profile: Profile, report: str) -> tuple[Profile, str]:

@@ -58,7 +58,9 @@ class Diff(Step):
     @property
     def notes(self) -> list[str]:
         """Sentences that must stand beside any number, such as that a side is stale."""
-        return [f"{side.label}: {note}" for side in self.sides for note in side.notes]
+        one = self.sides[0].profile == self.sides[1].profile
+        same = [_("both sides are one profile, so nothing can differ")] if one else []
+        return [*same, *(f"{side.label}: {note}" for side in self.sides for note in side.notes)]
 
     @property
     def no_codes(self) -> str:
