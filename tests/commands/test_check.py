@@ -262,7 +262,7 @@ def test_a_report_is_checked_against_another_one(
     settings(project, "[check]\nrequire_expectations = true\n")
     for arguments in ((old, new), (new, "--against", old)):
         result = run(*arguments)
-        assert result.exit_code == 1 and "Duration: +" in result.output, result.output
+        assert result.exit_code == 1 and "Duration: ×13.4" in result.output, result.output
         assert "expect" not in result.output
     assert run(new, old).exit_code == 0
     with pytest.raises(UsageError, match="is checked against another one") as error:
