@@ -1646,6 +1646,58 @@ def test_structures_with_one_array_give_it_their_name(project: Project) -> None:
     assert len(made.notes) == 1  # that no host code gives the answer
 
 
+@needs_compiler
+@needs_host
+def test_an_array_of_structures_that_both_sides_change_in_place(project: Project) -> None:
+    """Its elements are the structures' numbers; the host's function begins with what was sent."""
+    made = bring(project, PROGRAMS / "bodies.cu")
+    assert "`attract_cpu`" in made.reference and made.notes == []
+    study = load_study(project, "bodies")
+    problem = study.problem()
+    assert study.outputs(problem) == {"d": ((512 * 6,), "float32")}
+    done = CliRunner().invoke(app, ["verify", "bodies/v0", "--engine", "emulator"])
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        "float x; int n;",
+        "float *x;",
+        "float x; float4 y;",
+        "unsigned a : 3; unsigned b : 4;",
+        "float x[SIZE];",
+        "virtual void f(); float x;",
+    ],
+)
+def test_a_structure_of_another_layout_is_not_taken_for_numbers(
+    members: str, project: Project
+) -> None:
+    main = """    int n = 4096;
+    Row *h = (Row*)malloc(n * sizeof(Row)), *x;
+    cudaMalloc(&x, n * sizeof(Row));
+    cudaMemcpy(x, h, n * sizeof(Row), cudaMemcpyHostToDevice);
+    twice<<<n / 64, 64>>>(x, x);
+    cudaMemcpy(h, x, n * sizeof(Row), cudaMemcpyDeviceToHost);"""
+    made, _ = brought(project, program(main, f"struct Row {{ {members} }};", TWICE))
+    assert any("the size of x could not be read" in note for note in made.notes)
+
+
+def test_what_the_host_changed_since_it_was_sent_is_no_input(project: Project) -> None:
+    main = """    int n = 4096;
+    float *x = (float*)malloc(n * sizeof(float)), *back = (float*)malloc(n * sizeof(float)), *d, *e;
+    for (int i = 0; i < n; i++) x[i] = rand() % 7;
+    cudaMalloc(&d, n * sizeof(float));
+    cudaMalloc(&e, n * sizeof(float));
+    cudaMemcpy(d, x, n * sizeof(float), cudaMemcpyHostToDevice);
+    twice<<<n / 64, 64>>>(d, e);
+    cudaMemcpy(back, e, n * sizeof(float), cudaMemcpyDeviceToHost);
+    for (int i = 0; i < n; i++) x[i] = 2 * x[i];
+    for (int i = 0; i < n; i++) if (fabs(back[i] - x[i]) > 1e-5) return 1;"""
+    made, _ = brought(project, program(main, TWICE))
+    assert "compares" not in made.reference
+
+
 def test_a_kernel_that_reads_arrays_of_another_size_is_no_version(project: Project) -> None:
     """A demonstration on eight numbers beside the kernels themselves."""
     main = """    int n = 4096;

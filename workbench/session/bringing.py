@@ -245,7 +245,15 @@ class _Files(StudyPlan):
         inputs = self._through(work, inputs)
         names = [each.name for each in self.buffers if each.role == "output"]
         begun = {b.start: b.name for b in self.buffers if isinstance(b.start, str)}
-        sought = AnswerSought(self.pieces, work, inputs, outputs, names, begun, self.parameters)
+        sent, later = set[int](), set[tuple[int, int]]()
+        for event in rung.events:
+            if isinstance(event, CopySeen) and event.target is not None and event.target.device:
+                sent.add(id(event.source))
+            elif isinstance(event, HostWork):
+                later |= {(id(event), id(m)) for m in event.writes if id(m) in sent}
+        sought = AnswerSought(
+            self.pieces, work, inputs, outputs, names, begun, later, self.parameters
+        )
         return sought.found()
 
     def _through(self, work: list[HostWork], inputs: dict[Memory, str]) -> dict[Memory, str]:

@@ -112,11 +112,11 @@ def rungs_of(pieces: Pieces, kernel: str) -> list[NewVersion]:
     guessed: dict[str, Memory] = {}
     for rung in wanted:
         for launch in rung.launches:
-            _guess_arrays(launch, rung, pieces.kernels()[launch.kernel], guessed)
+            _guess_arrays(launch, rung, pieces, guessed)
     wanted = _kept(wanted, [_unlike(wanted[0], rung, pieces) for rung in wanted])
     if not wanted:
         names = [kernel] if kernel else [each for each in pieces.kernels() if each not in nested]
-        wanted = [_guessed(pieces.kernels()[name]) for name in names]
+        wanted = [_guessed(pieces.kernels()[name], pieces) for name in names]
     for each in nested:
         wanted[0].notes.append(f"{each} launches kernels itself: it is left out")
     return wanted
@@ -325,11 +325,12 @@ def _accessed(launch: LaunchSeen, pieces: Pieces) -> list[tuple[Memory, Access]]
 
 
 def _guess_arrays(
-    launch: LaunchSeen, rung: NewVersion, piece: FilePiece, guessed: dict[str, Memory]
+    launch: LaunchSeen, rung: NewVersion, pieces: Pieces, guessed: dict[str, Memory]
 ) -> None:
     """Arrays in place of pointers that could not be read, of one element for each thread."""
-    for at, (value, parameter) in enumerate(zip(launch.arguments, parameters(piece), strict=False)):
-        kind = element(parameter.kind)
+    listed = parameters(pieces.kernels()[launch.kernel])
+    for at, (value, parameter) in enumerate(zip(launch.arguments, listed, strict=False)):
+        kind = element(parameter.kind, pieces.members)
         if isinstance(value, Memory) or parameter.stars != 1 or kind is None:
             continue
         count = number(kind[1])
@@ -346,7 +347,7 @@ def _guess_arrays(
         rung.notes.append(f"{said}an array with an element for each thread is a guess")
 
 
-def _guessed(piece: FilePiece) -> NewVersion:
+def _guessed(piece: FilePiece, pieces: Pieces) -> NewVersion:
     """A launch of a kernel that nothing in its file launches."""
     listed = parameters(piece)
     integers = [
@@ -362,8 +363,10 @@ def _guessed(piece: FilePiece) -> NewVersion:
     pointers = [p for p in listed if p.stars]
     for parameter in listed:
         if parameter.stars:
-            known = element(parameter.kind)
+            known = element(parameter.kind, pieces.members)
             count = _guessed_count(sizes, pointers.index(parameter), len(pointers), plane)
+            if known is not None:
+                count = operated("*", count, number(known[1])) or count
             arguments.append(Memory(parameter.name, known[0] if known else "float32", count, True))
         elif parameter in integers[:3]:
             arguments.append(sizes[integers.index(parameter)])

@@ -23,6 +23,13 @@ _TESTS = frozenset({"==", "!=", "<", "<=", ">", ">=", "&&", "||"})
 _BYTES = {"bool": 1, "bfloat16": 2}
 _VECTOR = re.compile(r"(u?char|u?short|u?int|u?long|u?longlong|float|double)([1234])\Z")
 _TYPES = ELEMENTS | FURTHER
+#: CUDA's own types of several numbers: ``float4``.
+VECTORS = frozenset(
+    f"{kind}{many}"
+    for base in ("char", "short", "int", "long", "longlong")
+    for kind in (base, f"u{base}", "float", "double")
+    for many in (1, 2, 3, 4)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +62,13 @@ def number(value: int | float) -> Known:
     return Known(repr(value), value, _ATOM if value >= 0 else _SUM)
 
 
-def size_of(kind: str) -> Known | None:
+#: Gives the data members of a structure of the file, as type and number of each; None: it is none.
+Members = Callable[[str], list[tuple[str, int]] | None]
+
+
+def size_of(kind: str, members: Members | None = None) -> Known | None:
     """``sizeof`` of a type by its plain name; None: not known."""
-    found = element(kind)
+    found = element(kind, members)
     if kind.endswith("*"):
         return Known(f"{_SIZE}8", 8)
     if not found:
@@ -66,8 +77,11 @@ def size_of(kind: str) -> Known | None:
     return Known(f"{_SIZE}{size}", size)
 
 
-def element(kind: str) -> tuple[str, int] | None:
-    """NumPy's type of a type of C, and how many of it: ``float4`` -> ``("float32", 4)``."""
+def element(kind: str, members: Members | None = None) -> tuple[str, int] | None:
+    """NumPy's type of a type of C, and how many of it: ``float4`` -> ``("float32", 4)``.
+
+    With `members` structures of the file as well, where nothing but numbers of one type is in them.
+    """
     kind = " ".join(
         re.sub(r"\b(?:const|volatile|struct|std::|unsigned int(?= ))\b", "", kind).split()
     )
@@ -82,7 +96,26 @@ def element(kind: str) -> tuple[str, int] | None:
     if kind in ("__nv_bfloat162", "nv_bfloat162"):
         return "bfloat16", 2
     name = _TYPES.get(kind)
+    if name is None and members is not None:
+        return _of_members(members(kind) or (), members)
     return (name, 1) if name else None
+
+
+def _of_members(listed: Iterable[tuple[str, int]], members: Members) -> tuple[str, int] | None:
+    """The one type of a structure's members and how many of it; None: several, or with gaps."""
+    types, whole, widest = set[str](), 0, 1
+    for kind, many in listed:
+        found = element(kind, members)
+        if found is None:
+            return None
+        # The vectors of two and of four are aligned to their size.
+        aligned = found[1] if found[1] in (2, 4) and element(kind) is not None else 1
+        if whole % aligned:
+            return None
+        types.add(found[0])
+        whole += found[1] * many
+        widest = max(widest, aligned)
+    return (types.pop(), whole) if len(types) == 1 and whole % widest == 0 else None
 
 
 def width(dtype: str) -> int:

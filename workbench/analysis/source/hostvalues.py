@@ -39,6 +39,7 @@ MOST_STEPS = 200_000
 #: Of a number that the command line has to give, and what is put in its place.
 ASKED, _GUESS = "?given", 1024
 _BOUND = re.compile(r"(%\s*\(?\s*)([A-Za-z_]\w*)")
+
 #: What a program asks of the device, and what is answered.
 _DEVICE = {
     "multiProcessorCount": 132,
@@ -213,6 +214,10 @@ class HostValues(abc.ABC):
             kind = piece.plain[target.start_byte : target.end_byte]
         return kind
 
+    def size_of(self, kind: str, stars: str = "") -> Known | None:
+        """``sizeof`` of a type, or of a pointer to it; None: not known."""
+        return size_of(self.resolve(kind) + stars, self.pieces.members)
+
     def declare(self, name: str, value: Value) -> None:
         """Give a name a value in the innermost block."""
         self.frames[-1].scopes[-1][name] = value
@@ -347,7 +352,7 @@ class HostValues(abc.ABC):
         kind = node.child_by_field_name("type")
         if kind is not None:
             text = self.text(kind)
-            known = size_of(self.resolve(text) + ("*" if "*" in text else ""))
+            known = self.size_of(text, "*" if "*" in text else "")
             if known is not None:
                 return known
             name = text
@@ -355,12 +360,12 @@ class HostValues(abc.ABC):
             name = self.text(node.child_by_field_name("value")).strip("() ")
         found = self.lookup(name.split("[")[0])
         if isinstance(found, Variable) and found.memory is not None:
-            each = size_of(self.resolve(found.kind))
+            each = self.size_of(found.kind)
             if "[" in name or name.startswith("*"):
                 return each
             count = found.memory.count
             return operated("*", count, each) if count is not None and each is not None else None
-        return size_of("int") if isinstance(found, Known) else size_of(self.resolve(name))
+        return size_of("int") if isinstance(found, Known) else self.size_of(name)
 
     def _conditional(self, node: Node) -> Value:
         condition = self.value(node.child_by_field_name("condition"))
@@ -419,6 +424,7 @@ class HostValues(abc.ABC):
         operator = self.text(node.child_by_field_name("operator"))
         if left is None:
             return value
+        left = _structure(left)
         if left.type == "identifier":
             self._set(self.text(left), operator, value)
         elif left.type == "field_expression":
@@ -521,7 +527,7 @@ class HostValues(abc.ABC):
             self.declare(name, value)
 
     def _named(self, name: str, kind: str, fresh: Fresh) -> Variable:
-        known = element(kind)
+        known = element(kind, self.pieces.members)
         count = fresh.size
         if count is not None and not fresh.counted and known is not None:
             count = elements(count, known)
@@ -565,6 +571,7 @@ class HostValues(abc.ABC):
     def _update(self, node: Node) -> Value:
         argument = node.child_by_field_name("argument")
         if argument is not None and argument.type != "identifier":
+            argument = _structure(argument)
             indices = argument.child_by_field_name("indices")
             for each in indices.named_children if indices is not None else ():
                 self.value(each)
@@ -627,3 +634,16 @@ _EXPRESSIONS: dict[str, Callable[[HostValues, Node], Value]] = {
     "true": lambda _walk, _node: number(1),
     "false": lambda _walk, _node: number(0),
 }
+
+
+def _structure(node: Node) -> Node:
+    """Of a member of an array's element the element: ``bodies[i]`` of ``bodies[i].at[2]``."""
+    found, inside = node, node
+    while inside.type in ("field_expression", "subscript_expression"):
+        below = inside.child_by_field_name("argument")
+        if below is None:
+            break
+        if inside.type == "field_expression" and below.type == "subscript_expression":
+            found = below
+        inside = below
+    return found

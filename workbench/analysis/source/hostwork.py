@@ -7,12 +7,12 @@ should be: ``if (fabs(a[i] + b[i] - c[i]) > eps)`` is read as ``c[i] = a[i] + b[
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench.analysis.source.amounts import Known
+from workbench.analysis.source.amounts import VECTORS, Known
 from workbench.analysis.source.hostseen import HostWork, Memory, Value, Variable
 from workbench.analysis.source.kernels import Formal, parameters
 from workbench.analysis.source.pieces import Pieces, inner
@@ -68,6 +68,7 @@ class AnswerSought:
         outputs: The host's arrays that results were copied to -> their names.
         names: Of all outputs.
         begun: Inputs that an output begins with -> that output; the host may work on them in place.
+        later: Work that writes arrays which went to the device before it, with these, by identity.
         sizes: The parameters of problems, those included that the file does not tell.
     """
 
@@ -77,6 +78,7 @@ class AnswerSought:
     outputs: Mapping[Memory, str]
     names: list[str]
     begun: Mapping[str, str]
+    later: Set[tuple[int, int]]
     sizes: Mapping[str, int]
 
     def found(self) -> HostReference | None:
@@ -97,7 +99,7 @@ class AnswerSought:
             placed = {
                 m: self.begun[inputs[m]]
                 for m in event.writes
-                if inputs.get(m) in self.begun and others
+                if inputs.get(m) in self.begun and (others or (id(event), id(m)) in self.later)
             }
             fresh = [m for m in event.writes if m not in inputs or m in placed]
             if not fresh or not any(m in inputs for m in event.reads):
@@ -134,6 +136,8 @@ class AnswerSought:
             others = [m for m in event.reads if m in self.inputs and m not in results]
             if set(results.values()) != set(self.names) or not others or len(self.names) != 1:
                 continue
+            if not self._as_sent(others):
+                continue
             (result,) = list(results)[:1]
             if changed := _compared(self.pieces, event, result):
                 known = {**self.inputs, **results}
@@ -141,6 +145,11 @@ class AnswerSought:
                 if found := writer.written(changed):
                     return found
         return None
+
+    def _as_sent(self, arrays: list[Memory]) -> bool:
+        """Whether the host leaves arrays as they went to the device."""
+        changed = {array for _, array in self.later}
+        return not any(id(each) in changed for each in arrays)
 
     def _paired(
         self, fresh: list[Memory], placed: Mapping[Memory, str]
@@ -265,6 +274,19 @@ def _bare(node: Node | None) -> Node | None:
     return node
 
 
+def _vector_type(name: str) -> str:
+    """CUDA's ``float4`` for a compiler that has no CUDA: its members, alignment and maker."""
+    base, many = name[:-1].replace("longlong", "long long"), int(name[-1])
+    base = re.sub(r"^u(?=char|short|int|long)", "unsigned ", base)
+    listed = "xyzw"[:many]
+    aligned = f"alignas(sizeof({base}) * {many} > 16 ? 16 : sizeof({base}) * {many}) "
+    taken, given = (", ".join(f"{kind}{each}" for each in listed) for kind in (f"{base} ", ""))
+    return (
+        f"struct {aligned if many in (2, 4) else ''}{name} {{ {base} {', '.join(listed)}; }};\n"
+        f"static inline {name} make_{name}({taken}) {{ return {{{given}}}; }}"
+    )
+
+
 class _Writer:
     """Writes the file around calls and loops."""
 
@@ -300,6 +322,7 @@ class _Writer:
         parts = [_HEAD]
         mentioned = {word for piece in kept for word in piece.words} | set(words)
         parts += [f"typedef float {word};" for word in _NARROW if word in mentioned]
+        parts += map(_vector_type, sorted({w.removeprefix("make_") for w in mentioned} & VECTORS))
         calls = [word for word in sorted(mentioned) if _NARROWED.fullmatch(word)]
         parts += [f"#define {word}(x) float(x)" for word in calls]
         parts += [p.text for p in self.pieces.pieces if p.kind == "using" and "std" in p.text]
@@ -378,7 +401,7 @@ class _Writer:
                 return self._vector(memory, name)
             if parameter.stars != 1:
                 self.failed = True
-            name = _typed(memory, name)
+            name = self._typed(memory, name)
             if value.moved is not None and value.moved.value != 0:
                 return f"{name} + {self._amount(value.moved)}"
             return name
@@ -407,12 +430,19 @@ class _Writer:
             return ""
         made = name.replace("given_", "vector_", 1)
         kind = memory.kind or _C_TYPES.get(memory.dtype, "float")
-        self.before.append(
-            f"std::vector<{kind}> {made}({name}, {name} + {self._amount(memory.count)});"
-        )
+        first, last = name, f"{name} + {self._amount(memory.count)}"
+        if self.pieces.members(kind) is not None:
+            first, last = f"({kind}*){first}", f"({kind}*)({last})"
+        self.before.append(f"std::vector<{kind}> {made}({first}, {last});")
         if memory in self.filled:
-            self.after.append(f"std::copy({made}.begin(), {made}.end(), {name});")
+            self.after.append(f"std::copy({made}.begin(), {made}.end(), {first});")
         return made
+
+    def _typed(self, memory: Memory, name: str) -> str:
+        """An array as the file types its elements: ``int64_t`` is ``long`` here, elsewhere not."""
+        plain = memory.kind and "[" not in memory.kind
+        wide = memory.dtype in ("int64", "uint64") or self.pieces.members(memory.kind) is not None
+        return f"({memory.kind}*){name}" if plain and wide else name
 
     def _amount(self, value: Known) -> str:
         words = re.findall(r"[A-Za-z_]\w*", value.expression)
@@ -438,7 +468,7 @@ class _Writer:
                     made = self._vector(memory, taken)
                     self.before.append(f"auto& {name}_ = {made};")
                 else:
-                    self.before.append(f"auto* {name}_ = {_typed(memory, taken)};")
+                    self.before.append(f"auto* {name}_ = {self._typed(memory, taken)};")
             elif isinstance(value, Known):
                 number = self._amount(value) if value.value is not None else "0"
                 kind = "int" if value.whole is not None or value.value is None else "double"
@@ -447,9 +477,3 @@ class _Writer:
         inside = self._text(self.event.node, self.event.plain, changed)
         opened = "{ " + " ".join(f"auto& {name} = {name}_; (void){name};" for name in outside)
         return [opened, inside, "}"]
-
-
-def _typed(memory: Memory, name: str) -> str:
-    """An array as the file types its elements: ``int64_t`` is ``long`` here, elsewhere not."""
-    wide = memory.dtype in ("int64", "uint64") and memory.kind and "[" not in memory.kind
-    return f"({memory.kind}*){name}" if wide else name

@@ -7,6 +7,7 @@ A piece is a function, a type, a variable or a macro with the comment above it. 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -32,6 +33,10 @@ _CONDITIONALS = ("preproc_if", "preproc_ifdef", "preproc_elif", "preproc_elifdef
 #: What the compiler of CUDA says of itself.
 _KNOWN = {"__CUDACC__": 1, "__NVCC__": 1, "__cplusplus": 201703, "__linux__": 1}
 _MOST_HEADERS = 40
+#: What gives a structure another layout than its members have.
+_LAID_OUT = re.compile(r"\b(?:alignas|__align__|__attribute__|pragma|virtual)\b")
+#: A member that holds what its type says: ``x``, ``v[3][4]``.
+_PLAIN_MEMBER = re.compile(r"\w+(?:\s*\[\s*\w+\s*\])*")
 #: A type whose alignment stands where the grammar expects its name.
 _ALIGNED = re.compile(r"(?:struct|union|class)\s+(?:__align__|alignas)\s*\([^)]*\)\s*(\w+)")
 #: Headers of CUDA that code of the device may need.
@@ -229,6 +234,47 @@ class Pieces:
     def named(self, name: str) -> FilePiece | None:
         """The first piece that declares a name, functions with a body before others."""
         return self.function(name) or next((p for p in self.pieces if name in p.names), None)
+
+    def members(self, kind: str) -> list[tuple[str, int]] | None:
+        """The data members of a structure, as type and number of each.
+
+        None: it is none, or has what no list of types tells (a pointer, bits, a base, an alignment
+        of its own, something virtual, an array of a size that is no number).
+        """
+        piece = self.named(kind)
+        node = inner(piece.node) if piece is not None and piece.kind == "type" else None
+        while node is not None and node.type not in ("struct_specifier", "class_specifier"):
+            node = node.child_by_field_name("type")
+        body = node.child_by_field_name("body") if node is not None else None
+        if piece is None or node is None or body is None or _LAID_OUT.search(piece.text):
+            return None
+        if any(each.type == "base_class_clause" for each in node.named_children):
+            return None
+        found: list[tuple[str, int]] = []
+        for member in body.named_children:
+            text = piece.plain[member.start_byte : member.end_byte]
+            if member.type != "field_declaration" or text.startswith("static"):
+                continue
+            type_ = member.child_by_field_name("type")
+            for declared in member.children_by_field_name("declarator"):
+                shape = piece.plain[declared.start_byte : declared.end_byte]
+                if declared.type == "function_declarator":
+                    continue
+                sizes = [self._size(each) for each in re.findall(r"\[\s*(\w+)\s*\]", shape)]
+                if type_ is None or None in sizes or not _PLAIN_MEMBER.fullmatch(shape):
+                    return None
+                name = piece.plain[type_.start_byte : type_.end_byte]
+                found.append((name, math.prod(each or 0 for each in sizes)))
+            if any(each.type == "bitfield_clause" for each in member.named_children):
+                return None
+        return found
+
+    def _size(self, written: str) -> int | None:
+        if written.isdigit():
+            return int(written)
+        piece = self.named(written)
+        value = re.search(r"(?:=|\s)\s*(\d+)\s*;?\s*\Z", piece.text) if piece is not None else None
+        return int(value[1]) if value is not None else None
 
     def kernels(self) -> dict[str, FilePiece]:
         """Name -> kernel, in order."""
