@@ -215,9 +215,8 @@ def _others(wish: Import, profile: Profile, more: str) -> str:
     if not more or is_capture(wish.report):
         return more
     kernel = wish.kernel or inner or profile.launches[0].kernel
-    return (
-        f"{more} `workbench import {path}::{kernel}#1 --study NAME` keeps the first, #2 the next."
-    )
+    how = f"`workbench import {path}::{kernel}#1 --study NAME`"
+    return f"{more} " + _("{how} keeps the first, #2 the next.").format(how=how)
 
 
 def _one_launch(profile: Profile, report: str) -> tuple[Profile, str]:

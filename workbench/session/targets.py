@@ -76,10 +76,11 @@ class Named(Record, frozen=True):
         for text in self.versions:
             if is_report(text):
                 kind = "capture" if is_capture(text) else "report"
+                how = "`workbench lift`" if kind == "capture" else "`workbench import`"
                 raise UsageError(
                     f"{text} is a {kind}, and what it measured cannot be run again",
-                    "Name a version. `workbench show` and `workbench diff` read it; `workbench "
-                    f"{'lift' if kind == 'capture' else 'import'}` makes a study of a kernel.",
+                    "Name a version. `workbench show` and `workbench diff` read it; "
+                    f"{how} makes a study of a kernel.",
                 )
         pairs = parse_targets(self.versions, project, self.study)
         names = list(dict.fromkeys(name for name, _ in pairs))
