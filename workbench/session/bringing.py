@@ -2,6 +2,7 @@
 
 What the file says of its kernels (`workbench.analysis.source.hostcode`) becomes front matter and a
 ``study.py``; what it does not say is guessed, and every guess stands in the study as a note.
+It is one module because front matter, inputs, answer and notes name the same arrays, once chosen.
 """
 
 from __future__ import annotations
