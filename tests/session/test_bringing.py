@@ -1667,6 +1667,7 @@ def test_an_array_of_structures_that_both_sides_change_in_place(project: Project
         "float x; float4 y;",
         "unsigned a : 3; unsigned b : 4;",
         "float x[SIZE];",
+        "float x[SIX];",
         "virtual void f(); float x;",
     ],
 )
@@ -1679,7 +1680,8 @@ def test_a_structure_of_another_layout_is_not_taken_for_numbers(
     cudaMemcpy(x, h, n * sizeof(Row), cudaMemcpyHostToDevice);
     twice<<<n / 64, 64>>>(x, x);
     cudaMemcpy(h, x, n * sizeof(Row), cudaMemcpyDeviceToHost);"""
-    made, _ = brought(project, program(main, f"struct Row {{ {members} }};", TWICE))
+    six = "const int SIX = 2 * 3;"
+    made, _ = brought(project, program(main, six, f"struct Row {{ {members} }};", TWICE))
     assert any("the size of x could not be read" in note for note in made.notes)
 
 

@@ -273,7 +273,8 @@ class Pieces:
         if written.isdigit():
             return int(written)
         piece = self.named(written)
-        value = re.search(r"(?:=|\s)\s*(\d+)\s*;?\s*\Z", piece.text) if piece is not None else None
+        text = piece.text if piece is not None else ""
+        value = re.search(rf"\b{written}\b\s*=?\s*(\d+)\s*;?\s*\Z", text)
         return int(value[1]) if value is not None else None
 
     def kernels(self) -> dict[str, FilePiece]:
