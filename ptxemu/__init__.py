@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ptxemu.api import Given, Kernel, Module, Options, Result, load
+    from ptxemu.arena import Arena
     from ptxemu.callers import Callers, Foreign, Position, files_of, shipped
     from ptxemu.cost import SECTOR
     from ptxemu.counts import Counts, Executed
@@ -33,11 +34,11 @@ if TYPE_CHECKING:
     from ptxemu.texture import CHANNELS, Texture
 
 __all__ = [
-    "CHANNELS", "ELEMENT_BYTES", "FILLS", "SECTOR", "Callers", "Counts", "DescriptorError",
-    "EmulatorError", "Executed", "Fault", "Foreign", "Given", "GlobalMemory", "Im2col", "Instr",
-    "Kernel", "LaunchError", "Limits", "MachineCode", "Module", "Options", "Origins", "Position",
-    "PtxError", "ResourceError", "Result", "TensorArgument", "TensorMap", "Texture",
-    "TextureArgument", "Unsupported", "files_of", "load", "shipped", "source_lines",
+    "CHANNELS", "ELEMENT_BYTES", "FILLS", "SECTOR", "Arena", "Callers", "Counts",
+    "DescriptorError", "EmulatorError", "Executed", "Fault", "Foreign", "Given", "GlobalMemory",
+    "Im2col", "Instr", "Kernel", "LaunchError", "Limits", "MachineCode", "Module", "Options",
+    "Origins", "Position", "PtxError", "ResourceError", "Result", "TensorArgument", "TensorMap",
+    "Texture", "TextureArgument", "Unsupported", "files_of", "load", "shipped", "source_lines",
 ]  # fmt: skip
 #: Where what is named lies; the rest is in `api`.
 _HOMES = {
@@ -47,8 +48,8 @@ _HOMES = {
                      "ResourceError", "Unsupported"), "errors"),
     **dict.fromkeys(("ELEMENT_BYTES", "FILLS", "Im2col", "TensorMap"), "tensormap"),
     **dict.fromkeys(("CHANNELS", "Texture"), "texture"),
-    "GlobalMemory": "state.spaces", "Instr": "ptx.instructions", "Limits": "state.context",
-    "MachineCode": "ptxas",
+    "Arena": "arena", "GlobalMemory": "state.spaces", "Instr": "ptx.instructions",
+    "Limits": "state.context", "MachineCode": "ptxas",
     "Origins": "faults.origins", "SECTOR": "cost", "TensorArgument": "launch",
     "TextureArgument": "launch", "source_lines": "sass",
 }  # fmt: skip

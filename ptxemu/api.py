@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
 import numpy as np
 
+from ptxemu.arena import memory_for
 from ptxemu.callers import Foreign, shipped
 from ptxemu.counts import Counts
 from ptxemu.errors import Fault, LaunchError, PtxError
@@ -19,21 +21,23 @@ from ptxemu.launch import (
     KernelLaunch,
     TensorArgument,
     TextureArgument,
-    memory_for,
 )
 from ptxemu.ptx.inlining import entry_of
-from ptxemu.ptx.instructions import Instr, Ptx, Variable
+from ptxemu.ptx.instructions import SIZES, Instr, Ptx, Variable, layout
 from ptxemu.ptx.parser import parse
-from ptxemu.run import run, sample
+from ptxemu.run import Hosted, run, sample
 from ptxemu.sass import functions_of
 from ptxemu.state.context import Limits
 from ptxemu.state.lanes import Dim3
 from ptxemu.state.spaces import GlobalMemory
 from ptxemu.state.values import Array
+from ptxemu.texture import Texture
 
 #: What a kernel can be given: an array, whose address it gets; the name of one in a memory that
 #: was made before; a number; the bytes of a struct; a tensor map; a texture.
 Given = Array | str | int | float | np.generic | bytes | TensorArgument | TextureArgument
+#: A variable of shared memory in the text of a kernel: alignment, type, name and elements.
+_SHARED = re.compile(r"\.shared\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)(?:\[(\d+)\])?\s*;")
 _ELF = b"\x7fELF"
 _FLOATS = {"f16": "<f2", "f32": "<f4", "f64": "<f8"}
 
@@ -49,9 +53,16 @@ class Options(TypedDict, total=False):
         unwritten: Names of arrays that hold nothing yet: reading them first is a fault.
         blocks: Run about so many blocks, and scale the counts; 0: all.
         seed: Which blocks these are.
+        textures: By the handles that arguments and memory hold, with the addresses of texels;
+            those that do not lie in one array are left out.
         limits: When to give up.
         workers: Processes; by default one for each core.
         origins: Told which lines every value comes from (slow).
+        go_on: What a GPU survives (a race, a read of what nothing has written) is collected, and
+            ends nothing.
+        host: Asked when threads wait and none can go on, also in worker processes: may somebody
+            else still write what they wait for? It may take its time to answer.
+        print: Gets what the kernel prints, block by block; by default standard error does.
     """
 
     cluster: Dim3
@@ -61,9 +72,13 @@ class Options(TypedDict, total=False):
     unwritten: Collection[str]
     blocks: int
     seed: int
+    textures: Mapping[int, tuple[Texture, int]]
     limits: Limits
     workers: int
     origins: Origins
+    go_on: bool
+    host: Callable[[], bool] | None
+    print: Callable[[str], None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +86,7 @@ class Result:
     """What came of a launch. Looking at `outputs` or `counts` of a faulty one raises its fault.
 
     Attributes:
-        faults: What the kernel did wrong: empty, or the first thing, at which it was stopped.
+        faults: What the kernel did wrong, the last of it fatal if there are no counts.
         memory: The arrays as the launch left them.
     """
 
@@ -101,8 +116,8 @@ class Result:
         return self._counts
 
     def _sound(self) -> None:
-        for fault in self.faults:
-            raise fault
+        if self._counts is None:
+            raise self.faults[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +181,7 @@ class Kernel:
             options.get("resident", 0),
             options.get("cooperative", False),
             options.get("cluster", (1, 1, 1)),
+            options.get("textures", {}),
         )
         wanted, seed = options.get("blocks", 0), options.get("seed", 0)
         try:
@@ -177,10 +193,13 @@ class Kernel:
                 check=options.get("check", True),
                 workers=options.get("workers"),
                 origins=options.get("origins"),
+                hosted=Hosted(
+                    options.get("go_on", False), options.get("host"), options.get("print")
+                ),
             )
         except Fault as fault:
-            return Result((fault,), memory, None)
-        return Result((), memory, counts)
+            return Result((*fault.others, fault), memory, None)
+        return Result(counts.faults, memory, counts)
 
     def _argument(self, place: int, given: Given, named: Mapping[str, Given]) -> Argument:
         """An argument as a launch has it.
@@ -219,6 +238,28 @@ class Module:
     def kernels(self) -> tuple[str, ...]:
         """The names of its kernels, as the PTX has them."""
         return tuple(each.name for each in self.ptx.functions.values() if each.entry)
+
+    def parameters(self, name: str) -> tuple[tuple[int, int], ...]:
+        """Offset and bytes of each parameter of a kernel, by its full name."""
+        params = entry_of(self.ptx, name).params
+        places, _ = layout(params)
+        return tuple((places[each.name], each.size) for each in params)
+
+    def threads(self, name: str) -> int:
+        """Threads that a block of a kernel has at most (``__launch_bounds__``)."""
+        told = entry_of(self.ptx, name).directives
+        return math.prod(told.get("maxntid") or told.get("reqntid") or (1024,))
+
+    def static_shared(self, name: str) -> int:
+        """Bytes of shared memory that a kernel's own text declares or names; no body is read."""
+        source = entry_of(self.ptx, name).source
+        own = [
+            Variable(found[3], "shared", SIZES.get(found[2], 1) * int(found[4] or 1),
+                     int(found[1] or 1))
+            for found in _SHARED.finditer(source)
+        ]  # fmt: skip
+        every = self.ptx.variables.values()
+        return layout([*own, *(v for v in every if v.space == "shared" and v.name in source)])[1]
 
     @property
     def files(self) -> Mapping[int, str]:
@@ -282,6 +323,7 @@ def load(
     arch: str = "",
     foreign: Foreign = shipped,
     shapes: Mapping[str, tuple[int, tuple[int, ...]]] | None = None,
+    lazy: bool = False,
 ) -> Module:
     """Read PTX, as ``nvcc -ptx -lineinfo`` or NVRTC write it.
 
@@ -294,6 +336,8 @@ def load(
             of a toolkit or the system.
         shapes: Arrays of shared memory as the source declares them, for messages: by name the
             bytes of an element, and the extents.
+        lazy: The bodies of functions are read when they are first needed; what is wrong with one
+            is said then.
 
     Raises:
         PtxError: this is no PTX; names its line.
@@ -315,7 +359,7 @@ def load(
             functions = functions_of(cubin, target)
         except ValueError:
             functions = None
-    module = parse(ptx, functions, foreign)
+    module = parse(ptx, functions, foreign, lazy=lazy)
     module.shapes = shapes or {}
     return Module(module)
 

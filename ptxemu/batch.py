@@ -15,19 +15,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ptxemu.compiled import Code, CompiledKernel
-from ptxemu.errors import Fault, Unsupported
+from ptxemu.errors import Fault, ResourceError, Unsupported
 from ptxemu.faults.asynchrony import AsyncWatcher
 from ptxemu.faults.stores import StoreWatcher
 from ptxemu.faults.watching import SharedWatcher
-from ptxemu.faults.words import (
-    UNFIT,
-    endless,
-    first_lane,
-    overdue,
-    unfit,
-    waits_forever,
-    who,
-)
+from ptxemu.faults.words import UNFIT, first_lane, unfit, who
 from ptxemu.ops.asynccopy import Pipeline
 from ptxemu.ops.cluster import ClusterBarrier
 from ptxemu.ops.copies import Flights
@@ -51,8 +43,9 @@ def run_batch(compiled: CompiledKernel, lanes: Lanes) -> None:
     """
     with floating_state():
         batch = Batch(compiled, lanes)
-        if not batch.run():
-            raise batch.forever()
+        while not batch.run():
+            if not compiled.rt.host():
+                raise batch.forever()
 
 
 @dataclass(slots=True)
@@ -164,9 +157,10 @@ class Batch:
         if self.parked:
             self.stuck()
         order = compiled.rt.order
-        finding = compiled.rt.finding or (order.bulk.unread() if order is not None else None)
-        if finding is not None:
-            raise finding
+        if order is not None:
+            order.bulk.unread()
+        if compiled.rt.finding is not None:
+            raise compiled.rt.finding
         return True
 
     def execute(self, code: Code, mask: Mask, start: int = -1) -> None:
@@ -222,22 +216,32 @@ class Batch:
         places = [(p.code.block.every[-1], p.mask) for p in self.parked]
         places += [(each.apart.instr, each.mask) for each in self.gathering.all]
         at = next((f" at {ctx.where(i)}" for i, m in places if lanes.full(m)[row, thread]), "")
-        return Fault(
-            f"{ctx.where(apart.instr)}: threads of a warp are apart: "
+        return ctx.fault(
+            apart.instr, "endless", f"threads of a warp are apart: "
             f"{who(lanes, row, int(here.argmax()))} waits here for {who(lanes, row, thread)}, "
             f"which its mask names and which waits elsewhere{at}",
             "All threads that the mask of a `_sync` function names must come to the same call: "
             "move it out of the branch, or name only those that take it.",
-        )
+        )  # fmt: skip
 
     def check_limits(self, code: Code) -> None:
         """Give up where it has gone on for too long."""
         ctx, limits = self.compiled.ctx, self.compiled.limits
-        where = ctx.where(code.block.last or code.block.instrs[0])
+        at = code.block.last or code.block.instrs[0]
         if self.steps > limits.instructions:
-            raise endless(ctx.kernel, where, limits.instructions)
+            raise ctx.fault(
+                at, "endless", f"kernel {ctx.kernel} is still running after "
+                f"{limits.instructions:,} instructions of one thread: an endless loop, or a wait "
+                "for a block that cannot run",
+                "Check the loop's end condition; `Limits.instructions` raises the limit.",
+            )  # fmt: skip
         if time.monotonic() > limits.deadline:
-            raise overdue(ctx.kernel, where, limits.seconds)
+            raise ResourceError(
+                f"{ctx.where(at)}: kernel {ctx.kernel} did not end within {limits.seconds:g} s in "
+                "the emulator",
+                "If it is only slow, allow more with `Limits.within`, or choose a smaller problem; "
+                "a loop that never ends looks the same.",
+            )
 
     def forever(self, why: str = "") -> Fault:
         """The error for a batch whose threads wait, and that nobody can help."""
@@ -248,7 +252,14 @@ class Batch:
         held = [p.code.block.every[-1] for p in self.parked if self.lanes.full(p.mask)[row].any()]
         if held and not why:
             why = f"others of its block wait for it at the barrier at {ctx.where(held[0])}"
-        return waits_forever(ctx.where(instr), who(self.lanes, row, thread), mask.count, why)
+        more = f" and {mask.count - 1:,} more of the same batch of blocks"
+        return ctx.fault(
+            instr, "endless", f"endless wait: {who(self.lanes, row, thread)}"
+            f"{more if mask.count > 1 else ''} would loop here forever: an iteration changes "
+            f"nothing, and {why or 'every other thread has exited or waits as well'}",
+            "Check which thread is to write what the loop reads, and that it writes before it "
+            "waits.",
+        )  # fmt: skip
 
     def leave(self, code: Code, mask: Mask) -> None:
         """Send the lanes where the block's end sends them."""
@@ -420,6 +431,7 @@ class Batch:
         """
         if self._warps_shared(one.mask, other.mask, blocks):
             self.divergent_barrier(one, other.code, other.mask, "waits at another barrier")
+            return
         instrs = sorted(
             (p.code.block.every[-1] for p in (one, other)), key=lambda instr: instr.ptx_line
         )
@@ -439,18 +451,18 @@ class Batch:
         return bool((here & there).any())
 
     def divergent_barrier(self, parked: _Parked, other: Code, mask: Mask, what: str) -> None:
-        """A barrier that threads of one block do not all reach."""
+        """Tell of a barrier that threads of one warp do not all reach."""
         ctx, lanes = self.compiled.ctx, self.lanes
         row, thread = first_lane(lanes, lanes.full(mask) & self._blocks(parked.mask)[:, None])
         assert parked.code.site is not None
         instr = other.block.last or other.block.instrs[0]
         instr = other.block.instrs[0] if other.block.instrs and other is not parked.code else instr
-        raise Fault(
-            f"{ctx.where(parked.code.site.instr)}: barrier not reached by all threads: "
+        ctx.tell(
+            parked.code.site.instr, "barrier", f"barrier not reached by all threads: "
             f"{who(lanes, row, thread)} {what} (at {ctx.where(instr)})",
             "Every thread of a block must reach the same __syncthreads(): move it out of the "
             "branch.",
-        )
+        )  # fmt: skip
 
     def check_bypass(self, code: Code, mask: Mask) -> None:
         """Has a thread gone past a barrier at which others of its block wait?
@@ -475,6 +487,7 @@ class Batch:
                 continue
             if self._warps_shared(parked.mask, mask, shared):
                 self.divergent_barrier(parked, code, mask, "has gone past it")
+                continue
             ctx = self.compiled.ctx
             barrier = f"{ctx.where(parked.code.block.every[-1])}: whole warps go past this barrier"
             if not any(each.startswith(barrier) for each in self.compiled.rt.warnings):
@@ -492,9 +505,9 @@ class Batch:
         here = int(lanes.full(parked.mask)[row].sum())
         wanted = parked.expected or int(lanes.full(self.alive)[row].sum())
         assert parked.code.site is not None
-        raise Fault(
-            f"{ctx.where(parked.code.site.instr)}: barrier not reached by all threads: "
+        raise ctx.fault(
+            parked.code.site.instr, "endless", f"barrier not reached by all threads: "
             f"{who(lanes, row, thread)} and {here - 1} more wait forever at barrier "
             f"{parked.barrier}, which needs {wanted} threads",
             "Check the barrier's number and count, and that every path reaches it.",
-        )
+        )  # fmt: skip

@@ -13,7 +13,8 @@ Position = tuple[int, int]  # number of a file, 1-based line
 Foreign = Callable[[str], bool]
 
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
-_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s(?:.*\binlined_at\s+(\d+)\s+(\d+)\s)?")
+#: The position that PTX gives to what follows: file, line, and those of the caller.
+LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s(?:.*\binlined_at\s+(\d+)\s+(\d+)\s)?")
 _SHIPPED = re.compile(
     r"/usr/(local/)?(include|lib)/|/(cuda|nvidia)[^/]*/(.*/)?include/|\A__nv_nvrtc_"
 )
@@ -59,7 +60,7 @@ class Callers:
 
     def read(self, line: str) -> tuple[Position, Position] | None:
         """Position and home of a line of PTX that is a ``.loc``."""
-        found = _LOC.match(line)
+        found = LOC.match(line)
         if found is None:
             return None
         place = int(found[1]), int(found[2])

@@ -22,6 +22,7 @@ from ptxemu.ops import (
     conversions,
     copies,
     floats,
+    heap,
     mbarrier,
     mma,
     moves,
@@ -41,6 +42,7 @@ from ptxemu.ptx.inlining import FlatKernel
 from ptxemu.ptx.instructions import CLOCKS, Instr, Reg
 from ptxemu.ptx.waits import polls_of, untold
 from ptxemu.state.context import (
+    Bound,
     CodeSite,
     Context,
     Limits,
@@ -152,7 +154,7 @@ _COUNTED: dict[str, Callable[[Instr, Context, CodeSite], Run]] = {
 
 _TABLES = (
     moves.BUILDERS, conversions.BUILDERS, comparisons.BUILDERS, warp.BUILDERS,
-    arithmetic.BUILDERS, video.BUILDERS,
+    arithmetic.BUILDERS, video.BUILDERS, heap.BUILDERS,
 )  # fmt: skip
 #: Opcodes of which some form runs; those of control flow end blocks and have no builder.
 OPCODES = frozenset(
@@ -319,10 +321,10 @@ def _settling(run: Run, rt: Runtime, instrs: list[Instr]) -> Run:
 
 
 class CompiledKernel:
-    """One kernel, compiled to closures for one launch."""
+    """One kernel, compiled to closures for launches over one memory."""
 
-    def __init__(self, flat: FlatKernel, graph: ControlFlow, ctx: Context, limits: Limits) -> None:
-        self.flat, self.graph, self.ctx, self.limits = flat, graph, ctx, limits
+    def __init__(self, flat: FlatKernel, graph: ControlFlow, ctx: Context) -> None:
+        self.flat, self.graph, self.ctx, self.limits = flat, graph, ctx, Limits()
         self.rt = ctx.rt
         self.sites: list[CodeSite] = []
         products = [instr for _, instr in walk(graph.blocks) if instr.op == "wgmma"]
@@ -342,7 +344,18 @@ class CompiledKernel:
         self.unsure = [
             (ctx.register(name), ctx.size(Reg(name), 4)) for name in sorted(unsure(graph))
         ]
-        self.ledger = WriterLog(len(self.rt.arena.bytes), self.sites) if self.rt.check else None
+        self.allocates = any(site.instr.op in ("malloc", "free") for site in self.sites)
+        self.cut = False  # has `ptxas.in_pieces` looked at it?
+        self.ledger: WriterLog | None = None
+
+    def begin(
+        self, params: bytes, environment: dict[str, int], textures: dict[int, Bound], limits: Limits
+    ) -> None:
+        """A launch begins, of which these are arguments and limits."""
+        ctx, self.limits = self.ctx, limits
+        ctx.params, ctx.environment, ctx.textures = params, environment, textures
+        size = len(self.rt.arena.bytes)
+        self.ledger = WriterLog(size, self.sites) if self.rt.check else None
 
     def _loop(self, code: Code) -> None:
         index = code.block.index
@@ -446,10 +459,10 @@ class CompiledKernel:
             R[slot] = int.from_bytes(bytes([self.rt.fill]) * size, "little") if size else False
         for slot in self.chosen:
             R[slot] = 0
-        for slot, bits in self.ctx.constants.items():
+        for slot, bits in self.ctx.given():
             R[slot] = bits
         for slot, name in self.ctx.specials.items():
-            value: Value | None = self.ctx.placement.environment.get(name)
+            value: Value | None = self.ctx.environment.get(name)
             value = lanes.special(name) if value is None else value
             if f"%{name}" in CLOCKS:  # every `mov` of one looks at it anew
                 value = 0

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from ptxemu.compiled import CompiledKernel
+from ptxemu.errors import Fault
 from ptxemu.launch import KernelLaunch
 from ptxemu.ptx.instructions import Instr
 from ptxemu.ptx.waits import schedule_dependent_blocks, schedule_dependent_places
@@ -102,6 +103,8 @@ class Counts:
     margins: dict[int, list[float]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()  # what runs on a chip, and is likely not meant so
     doubts: tuple[str, ...] = ()  # where a chip may give any value, which matters where it is used
+    faults: tuple[Fault, ...] = ()  # what it did wrong, and went on
+    printed: str = ""  # what it has printed, where somebody takes that
 
     def margin(self, site: CodeSite, name: str) -> float:
         """The standard error of one counter of one instruction; 0 where all blocks ran."""

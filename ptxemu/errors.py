@@ -5,6 +5,9 @@ Every error says what happened and where (file, line, block, thread); `hint` say
 
 from __future__ import annotations
 
+import struct
+from typing import Literal
+
 
 class EmulatorError(Exception):
     """Base of every error that the emulator raises on purpose.
@@ -22,8 +25,36 @@ class EmulatorError(Exception):
             self.add_note(hint)
 
 
+#: What sort of mistake a fault is.
+Kind = Literal[
+    "out-of-bounds", "misaligned", "race", "uninitialized", "barrier", "async-copy", "assert",
+    "trap", "endless", "illegal-instruction", "other",
+]  # fmt: skip
+_SURVIVED = ("race", "uninitialized", "barrier", "async-copy")
+
+
 class Fault(EmulatorError):  # noqa: N818  # what CUDA calls it
-    """The kernel does wrong: out of bounds, a race, an endless wait, a trap."""
+    """The kernel does wrong: out of bounds, a race, an endless wait, a trap.
+
+    Attributes:
+        kind: What sort of mistake it is.
+        place: Path and line of the innermost line that is no toolkit's; None: not known.
+        line: Line of the PTX; 0: it is of no instruction.
+        others: What the kernel did wrong before and survived.
+    """
+
+    def __init__(
+        self, message: str, hint: str = "", kind: Kind = "other",
+        place: tuple[str, int] | None = None, line: int = 0,
+    ) -> None:  # fmt: skip
+        super().__init__(message, hint)
+        self.kind, self.place, self.line = kind, place, line
+        self.others: tuple[Fault, ...] = ()
+
+    @property
+    def fatal(self) -> bool:
+        """Whether a GPU would end the kernel."""
+        return self.kind not in _SURVIVED
 
 
 class Unset(Fault):
@@ -44,6 +75,13 @@ class LaunchError(EmulatorError):
 
 class PtxError(EmulatorError):
     """The PTX is not as a compiler writes it, or has no such kernel."""
+
+
+#: What damaged PTX makes of what reads it.
+DAMAGE = (
+    ArithmeticError, AssertionError, LookupError, RecursionError, TypeError, ValueError,
+    struct.error,
+)  # fmt: skip
 
 
 class DescriptorError(LaunchError):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from ptxemu.arena import DRIVER, OF_MODULE, PARAMETERS, WORKSPACE
 from ptxemu.compiled import CompiledKernel
-from ptxemu.errors import Fault, LaunchError, ResourceError
+from ptxemu.errors import DAMAGE, Fault, LaunchError, PtxError, ResourceError
 from ptxemu.faults.origins import Origins
 from ptxemu.ptx.flow import ControlFlow, control_flow, walk
 from ptxemu.ptx.inlining import FlatKernel, flatten
@@ -30,7 +30,7 @@ from ptxemu.ptx.shapes import check_shapes
 from ptxemu.sass import Assembled
 from ptxemu.state.context import Bound, Context, Limits, Named, Placement, Runtime
 from ptxemu.state.lanes import Dim3, Geometry
-from ptxemu.state.spaces import GLOBAL_BASE, RESERVED, GlobalMemory
+from ptxemu.state.spaces import RESERVED, GlobalMemory
 from ptxemu.state.values import Array
 from ptxemu.tensormap import SHARED_LIMIT, TensorMap, encode
 from ptxemu.texture import Texture
@@ -39,16 +39,10 @@ from ptxemu.texture import Texture
 BATCH_LANES = 16_384
 _CLUSTER_LIMIT = 16
 _MOST_BLOCKS = 1 << 24
-#: The array that holds the kernel's arguments, where a kernel takes their address.
-PARAMETERS = "(parameters)"
-#: Two words, of which the second is the barrier of a cooperative launch's grid
-#: (``grid_workspace`` in the toolkit's ``cooperative_groups/details/driver_abi.h``).
-WORKSPACE = "(grid workspace)"
-_WORKSPACE_BYTES, _ENVIRONMENT = 8, 32
-_OF_MODULE = ("global", "const")
-#: Of a kernel's parameters, and of a thread's local memory, at most (CUDA's "Technical
-#: Specifications per Compute Capability").
-_PARAMETER_BYTES, _LOCAL_BYTES = 32_764, 512 << 10
+_ENVIRONMENT = 32
+_MOST_COMPILED = 64  # kernels that a memory of many launches keeps
+#: Of a thread's local memory, at most (CUDA's "Technical Specifications per Compute Capability").
+_LOCAL_BYTES = 512 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +78,7 @@ class KernelLaunch:
     """What to run.
 
     `resident`: blocks that the chip holds at once; 0: any number. `cooperative`: they must
-    all be there at once.
+    all be there at once. `textures`: by their handles, with the addresses of their texels.
     """
 
     kernel: str
@@ -96,6 +90,7 @@ class KernelLaunch:
     resident: int = 0
     cooperative: bool = False
     cluster: Dim3 = (1, 1, 1)
+    textures: Mapping[int, tuple[Texture, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.geometry.blocks > _MOST_BLOCKS:
@@ -166,10 +161,10 @@ def _pack(params: list[Variable], launch: KernelLaunch, arena: GlobalMemory) -> 
             "Correct `args` of the launch.",
         )
     places, size = layout(params)
-    if size > _PARAMETER_BYTES:
+    if size > DRIVER[PARAMETERS]:
         raise LaunchError(
             f"kernel {launch.kernel} takes {size:,} bytes of parameters",
-            f"A kernel has at most {_PARAMETER_BYTES:,}.",
+            f"A kernel has at most {DRIVER[PARAMETERS]:,}.",
         )
     data = bytearray(size)
     for number, (variable, argument) in enumerate(zip(params, launch.args, strict=True), 1):
@@ -204,6 +199,10 @@ def _bound(launch: KernelLaunch, arena: GlobalMemory) -> dict[int, Bound]:
         LaunchError: one reaches beyond its array.
     """
     found = {}
+    for handle, (texture, start) in launch.textures.items():
+        array = arena.allocation_of(start)
+        if array is not None and start + texture.extent <= array.end:
+            found[handle] = Bound(texture, array.name, start - arena.base)
     for number, argument in enumerate(launch.args, 1):
         if isinstance(argument, TextureArgument):
             texture, name = argument.texture, str(argument.of)
@@ -214,7 +213,7 @@ def _bound(launch: KernelLaunch, arena: GlobalMemory) -> dict[int, Bound]:
                     f"{texture.extent:,} bytes, more than {name} has",
                     "Correct `dims`, `channels`, `pitch` or `dtype`; the innermost axis is first.",
                 )
-            found[_handle(number)] = Bound(texture, name, start - GLOBAL_BASE)
+            found[_handle(number)] = Bound(texture, name, start - arena.base)
     return found
 
 
@@ -242,11 +241,10 @@ def prepare(
         LaunchError: grid, block or arguments do not fit the kernel.
     """
     kernel = _prepared(module, launch.kernel)
-    flat, graph = kernel.flat, kernel.graph
     launch = clustered(module, launch)
     _check(launch, module.functions[launch.kernel])
-    params, base = _pack(flat.params, launch, arena), arena.address(PARAMETERS)
-    arena.bytes[base - GLOBAL_BASE :][: len(params)] = np.frombuffer(params, np.uint8)
+    params, base = _pack(kernel.flat.params, launch, arena), arena.address(PARAMETERS)
+    arena.bytes[base - arena.base :][: len(params)] = np.frombuffer(params, np.uint8)
     shared_bytes = kernel.dynamic - RESERVED + launch.dynamic_shared
     if shared_bytes > SHARED_LIMIT:
         raise Fault(
@@ -258,21 +256,34 @@ def prepare(
             f"kernel {launch.kernel} needs {kernel.local_bytes:,} bytes of local memory a thread",
             f"A thread has at most {_LOCAL_BYTES:,} bytes.",
         )
-    every = [*module.variables.values(), *flat.variables]
+    key = launch.kernel, launch.dynamic_shared, check
+    known = arena.compiled if origins is None else None
+    compiled: CompiledKernel | None = None if known is None else known.get(key)
+    if compiled is None:
+        rt = Runtime(arena, shared_bytes, kernel.local_bytes, check=check, origins=origins)
+        placement = _placement(module, launch, arena, kernel)
+        ctx = Context(kernel.flat, kernel.graph, kernel.widths, placement, module, rt)
+        compiled = CompiledKernel(kernel.flat, kernel.graph, ctx)
+        if known is not None:
+            if len(known) >= _MOST_COMPILED:
+                known.clear()
+            known[key] = compiled
+    else:
+        compiled.rt.begin(arena, shared_bytes, kernel.local_bytes, check=check, origins=origins)
+    compiled.begin(params, _environment(launch, arena), _bound(launch, arena), launch.limits)
+    return compiled
+
+
+def _placement(
+    module: Ptx, launch: KernelLaunch, arena: GlobalMemory, kernel: _Prepared
+) -> Placement:
+    """Where a kernel's variables lie."""
+    every, base = [*module.variables.values(), *kernel.flat.variables], arena.address(PARAMETERS)
     symbols = dict(kernel.places)
-    symbols |= {v.name: (v.space, arena.address(v.name)) for v in every if v.space in _OF_MODULE}
-    symbols |= {name: ("param", base + at) for name, at in layout(flat.params)[0].items()}
+    symbols |= {v.name: (v.space, arena.address(v.name)) for v in every if v.space in OF_MODULE}
+    symbols |= {name: ("param", base + at) for name, at in layout(kernel.flat.params)[0].items()}
     named = tuple(_named(v, symbols[v.name][1], module, launch) for v in kernel.shared)
-    ctx = Context(
-        flat,
-        graph,
-        kernel.widths,
-        Placement(symbols, named, params, base, _environment(launch, arena)),
-        lambda instr: module.where(instr.loc),
-        Runtime(arena, shared_bytes, kernel.local_bytes, check=check, origins=origins),
-        _bound(launch, arena),
-    )
-    return CompiledKernel(flat, graph, ctx, launch.limits)
+    return Placement(symbols, named, base)
 
 
 def _named(variable: Variable, start: int, module: Ptx, launch: KernelLaunch) -> Named:
@@ -289,8 +300,8 @@ def _environment(launch: KernelLaunch, arena: GlobalMemory) -> dict[str, int]:
     out = {f"envreg{number}": 0 for number in range(_ENVIRONMENT)}
     if launch.cooperative:
         address = arena.address(WORKSPACE)
-        start = address - GLOBAL_BASE
-        arena.bytes[start : start + _WORKSPACE_BYTES] = 0
+        start = address - arena.base
+        arena.bytes[start : start + DRIVER[WORKSPACE]] = 0
         out |= {"envreg1": address >> 32, "envreg2": address & 0xFFFF_FFFF}
     return out
 
@@ -317,9 +328,26 @@ class _Prepared(NamedTuple):
     widths: dict[int, int]
 
 
-@lru_cache(maxsize=8)
 def _prepared(module: Ptx, name: str) -> _Prepared:
-    """One problem after another is run with it."""
+    """The same for all launches of a kernel.
+
+    Raises:
+        PtxError: it is damaged.
+        Unsupported: it calls what is not there.
+    """
+    if name not in module.prepared:
+        try:
+            module.prepared[name] = _prepare(module, name)
+        except DAMAGE as error:
+            raise PtxError(
+                f"kernel {name}: its PTX makes no sense ({type(error).__name__}: {error})",
+                "The PTX may be damaged.",
+            ) from error
+    found: _Prepared = module.prepared[name]
+    return found
+
+
+def _prepare(module: Ptx, name: str) -> _Prepared:
     flat = flatten(module, name)
     instrs = (item for item in flat.body if isinstance(item, Instr))
     check_shapes(name, instrs, flat.registers, lambda instr: module.where(instr.loc))
@@ -379,16 +407,3 @@ def _plain(name: str) -> str:
         if not tail[0].isdigit() and name[:-length].endswith(str(length)):
             return tail
     return name
-
-
-def memory_for(
-    module: Ptx, buffers: Mapping[str, Array], unwritten: Collection[str] = ()
-) -> GlobalMemory:
-    """Global memory with the caller's arrays, the module's variables and what the driver brings."""
-    own = {
-        each.name: (each.size, each.init)
-        for each in module.variables.values()
-        if each.space in _OF_MODULE
-    }
-    own |= {PARAMETERS: (_PARAMETER_BYTES, b""), WORKSPACE: (_WORKSPACE_BYTES, b"")}
-    return GlobalMemory(buffers, unwritten, own)

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from ptxemu.batch import Batch, run_batch
 from ptxemu.compiled import CompiledKernel
 from ptxemu.counts import Counts, Executed
-from ptxemu.errors import Fault, ResourceError, Unset
+from ptxemu.errors import Fault, Kind, ResourceError, Unset
 from ptxemu.faults.origins import Origins
 from ptxemu.faults.polled import MOST_BLOCKS, Meetings
 from ptxemu.launch import BATCH_LANES, KernelLaunch, clustered, prepare
@@ -129,23 +130,32 @@ class _Tally(NamedTuple):
         sites: `CodeSite.counts` of each instruction, (instructions, counters).
         warnings: What runs, and is likely not meant so.
         doubts: Where a chip may give any value.
-        undefined: What is wrong if a read of shared memory that nobody has written matters.
+        undefined: What is wrong if reads of shared memory that nobody has written matter.
+        found: What is wrong, if the kernel went on nevertheless.
+        printed: What it has printed, where somebody takes it.
     """
 
     codes: NDArray[np.int64]
     sites: NDArray[np.int64]
     warnings: frozenset[str]
     doubts: frozenset[str]
-    undefined: tuple[tuple[str, str], ...]
+    undefined: dict[int, Fault]
+    found: dict[tuple[Kind, int], Fault]
+    printed: str
 
 
 def _counts(compiled: CompiledKernel) -> _Tally:
+    rt, printed = compiled.rt, compiled.rt.printed
+    if printed is not None:
+        rt.printed = []
     return _Tally(
         np.array([(code.warps_run, code.lanes_run) for code in compiled.codes], np.int64),
         np.array([site.counts() for site in compiled.sites], np.int64),
-        frozenset(compiled.rt.warnings),
-        frozenset(compiled.rt.doubts),
-        tuple((each.message, each.hint) for each in compiled.rt.undefined),
+        frozenset(rt.warnings),
+        frozenset(rt.doubts),
+        rt.undefined,
+        rt.found or {},
+        "".join(text for _, text in sorted(printed or (), key=itemgetter(0))),
     )
 
 
@@ -170,22 +180,13 @@ def _work(compiled: CompiledKernel, geometry: Geometry, blocks: Blocks) -> _Tall
 
 @contextlib.contextmanager
 def _first_cause(compiled: CompiledKernel) -> Iterator[None]:
-    """What goes wrong after something undefined was read may come of that: both are told."""
+    """What ends a kernel comes with what it did wrong before, and may come of that."""
     try:
         yield
     except Fault as fault:
-        if not compiled.rt.undefined:
-            raise
-        first = compiled.rt.undefined[0]
-        raise _Both(first.message, first.hint, (fault.message, fault.hint)) from None
-
-
-class _Both(Fault):
-    """A read of what nobody has written, and what went wrong later on."""
-
-    def __init__(self, message: str, hint: str = "", later: tuple[str, str] = ("", "")) -> None:
-        super().__init__(message, hint)
-        self.later = later
+        rt = compiled.rt
+        fault.others = (*(rt.found or {}).values(), *rt.undefined.values())
+        raise
 
 
 @contextlib.contextmanager
@@ -283,7 +284,7 @@ def run_interleaved(
             room = resident - flight.blocks if resident else len(blocks)
             room -= room % size
             if not waiting or room <= 0:
-                if flight.expire():
+                if flight.expire() or compiled.rt.host():
                     continue
                 batch, held = flight.batches[0]
                 compiled.rt.resume(held)
@@ -301,6 +302,23 @@ def _no_room(resident: int) -> str:
     )
 
 
+class Hosted(NamedTuple):
+    """What a launch of a running program may ask of it.
+
+    Attributes:
+        go_on: What a GPU survives is collected (`Counts.faults`).
+        host: Asked when threads wait and none can go on.
+        show: Gets what the kernel prints.
+    """
+
+    go_on: bool = False
+    host: Callable[[], bool] | None = None
+    show: Callable[[str], None] | None = None
+
+
+_ALONE = Hosted()
+
+
 def run(
     module: Ptx,
     launch: KernelLaunch,
@@ -310,8 +328,9 @@ def run(
     check: bool = False,
     workers: int | None = None,
     origins: Origins | None = None,
+    hosted: Hosted = _ALONE,
 ) -> Counts:
-    """Run one launch and count.
+    """Run one launch and count; options are those of `api.Options`, where more is said of them.
 
     With `check` a kernel that reads what nothing has written (shared memory, a register) is run
     again with other values there, and is at fault if that changes a result.
@@ -319,11 +338,12 @@ def run(
     Args:
         module: The parsed PTX.
         launch: Kernel, shape and arguments.
-        memory: Where the results are left; the results are left in it.
+        memory: Where the results are left.
         blocks: Block numbers to run; None: all, as where blocks may wait for each other.
         check: Watch for races and uninitialized shared memory (slower).
         workers: Processes; None: one for each core.
-        origins: Told which lines every value comes from (slow, in one process).
+        origins: Told which lines every value comes from.
+        hosted: How it goes on in a program.
 
     Raises:
         Fault: what the kernel does wrong.
@@ -331,35 +351,72 @@ def run(
         LaunchError: the launch does not fit the kernel.
     """
     once = partial(_run_once, module, launch, memory, blocks)
+    again = partial(prepare, module, launch, memory)
     with _enough_memory(launch.kernel):
         compiled = prepare(module, launch, memory, check=check, origins=origins)
-        again_perhaps = check and bool(compiled.rt.shared_limit or compiled.unsure)
-        kept = _Kept(memory) if again_perhaps and len(memory.bytes) <= _MOST_KEPT else None
-    again = partial(prepare, module, launch, memory)
-    try:
+        rt = compiled.rt
+        rt.host, rt.printed = hosted.host or rt.host, None if hosted.show is None else []
+        again_perhaps = bool(rt.shared_limit or compiled.unsure)
+        if hosted.go_on:
+            rt.found, rt.presumes = {}, True
+            module.looks[launch.kernel] += 1
+            again_perhaps = bool(rt.shared_limit) and module.looks[launch.kernel] <= _LOOKS
+        small = memory.size <= _MOST_KEPT and not compiled.allocates
+        kept = _Kept(memory) if check and again_perhaps and small else None
+    if hosted.go_on:
         outcome, undefined = once(compiled, workers)
-    except _Both as both:
-        first = Fault(both.message, both.hint)
-        if kept is None:
-            raise first from None
+        outcome.faults += tuple(_matter(module, launch.kernel, undefined, lambda: (
+            kept is None or _matters(once, again, kept, going_on=True))))  # fmt: skip
+    else:
+        outcome = _run_strictly(once, again, compiled, kept, workers)
+    if hosted.show is not None and outcome.printed:
+        hosted.show(outcome.printed)
+    return outcome
+
+
+#: Launches of a kernel in which it is looked whether what nothing has written matters.
+_LOOKS = 3
+
+
+def _matter(
+    module: Ptx, kernel: str, undefined: dict[int, Fault], matters: Callable[[], bool]
+) -> list[Fault]:
+    """Those reads of shared memory that change a result; each is judged once."""
+    judged = module.judged.setdefault(kernel, {})
+    if new := undefined.keys() - judged.keys():
+        judged |= dict.fromkeys(new, matters())
+    return [fault for line, fault in undefined.items() if judged[line]]
+
+
+def _run_strictly(
+    once: _Once,
+    again: Callable[..., CompiledKernel],
+    compiled: CompiledKernel,
+    kept: _Kept | None,
+    workers: int | None,
+) -> Counts:
+    """Run a launch to its end, or to the first thing that it does wrong."""
+    try:
+        outcome, reads = once(compiled, workers)
+        undefined = next(iter(reads.values()), None)
+    except Fault as fault:
+        first, fault.others = next(iter(fault.others), None), ()
+        if kept is None or not (first or isinstance(fault, Unset)):
+            raise first or fault from None
         kept.restore()
-        try:
-            once(again(), 1)
-            told = first if _matters(once, again, kept) else Fault(*both.later)
-        except Fault:
-            told = first
-        raise told from None
-    except Unset as fault:
-        if kept is None:
-            raise
         undefined = fault
-        kept.restore()
-        compiled = prepare(module, launch, memory, check=True)
-        compiled.rt.presumes = True
-        try:
-            outcome, _ = once(compiled, workers)
-        except Fault:
-            raise fault from None
+        told: Fault | None = first or fault
+        with contextlib.suppress(Fault):
+            if first is None:
+                compiled = again(check=True)
+                compiled.rt.presumes = True
+                outcome, _ = once(compiled, workers)
+                told = None
+            else:
+                once(again(), 1)
+                told = first if _matters(once, again, kept) else fault
+        if told is not None:
+            raise told from None
     if undefined is None or kept is None:
         return outcome
     if any(site.instr.op == "printf" for site in compiled.sites) or _matters(once, again, kept):
@@ -378,36 +435,50 @@ class _Kept:
     """What lay in global memory before a launch."""
 
     def __init__(self, memory: GlobalMemory) -> None:
-        self.memory, self._bytes = memory, memory.bytes.copy()
-        self._written = None if memory.written is None else memory.written.copy()
+        marks = memory.written
+        self.memory = memory
+        self._parts = [
+            (at, memory.bytes[at].copy(), None if marks is None else marks[at].copy())
+            for at in memory.parts()
+        ]
 
     def restore(self) -> None:
         """Put it back."""
-        self.memory.bytes[:] = self._bytes
-        if self._written is not None and self.memory.written is not None:
-            self.memory.written[:] = self._written
+        for at, data, marks in self._parts:
+            self.memory.bytes[at] = data
+            if marks is not None and self.memory.written is not None:
+                self.memory.written[at] = marks
+
+    @property
+    def same(self) -> bool:
+        """Does it lie there now?"""
+        return all(np.array_equal(self.memory.bytes[at], data) for at, data, _ in self._parts)
 
 
 #: What stands where nothing has written, to see whether something depends on it: numbers that are
 #: none, and large ones of either sign, of every type.
 _FILLS = (0xFF, 0x7B, 0xFB)
-_Once = Callable[[CompiledKernel, int | None], tuple[Counts, Fault | None]]
+_Once = Callable[[CompiledKernel, int | None], tuple[Counts, dict[int, Fault]]]
 
 
-def _matters(once: _Once, prepared: Callable[[], CompiledKernel], kept: _Kept) -> bool:
-    """Does what a launch leaves depend on what nothing has written?"""
-    memory = kept.memory
-    after = memory.bytes.copy()
-    for fill in _FILLS:
-        kept.restore()
-        compiled = prepared()
-        compiled.rt.fill, compiled.rt.presumes = fill, True
-        try:
+def _matters(
+    once: _Once, again: Callable[..., CompiledKernel], kept: _Kept, *, going_on: bool = False
+) -> bool:
+    """Does what a launch leaves depend on what nothing has written? It is left as it was."""
+    after = _Kept(kept.memory)
+    try:
+        for fill in _FILLS:
+            kept.restore()
+            compiled = again()
+            rt = compiled.rt
+            rt.fill, rt.presumes, rt.found = fill, True, {} if going_on else None
             once(compiled, 1)
-        except Fault:
-            return True
-        if not np.array_equal(memory.bytes, after):
-            return True
+            if not after.same:
+                return True
+    except Fault:
+        return True
+    finally:
+        after.restore()
     return False
 
 
@@ -418,9 +489,11 @@ def _run_once(
     blocks: Blocks | None,
     compiled: CompiledKernel,
     workers: int | None,
-) -> tuple[Counts, Fault | None]:
-    """Run a compiled launch; what is wrong with it if a read of what nobody has written matters."""
-    in_pieces(compiled, module.assembled.functions.get(launch.kernel, ()))
+) -> tuple[Counts, dict[int, Fault]]:
+    """Run a compiled launch; what is wrong if reads of what nobody has written matter."""
+    if not compiled.cut:
+        in_pieces(compiled, module.assembled.functions.get(launch.kernel, ()))
+        compiled.cut = True
     launch = clustered(module, launch)
     geometry = launch.geometry
     # Blocks that wait for others need them all.
@@ -433,7 +506,8 @@ def _run_once(
     workers = workers_here() if workers is None else workers
     # The order of blocks decides what atomics give: where verdicts hang on it, it is always one.
     ledger = compiled.ledger
-    if compiled.rt.origins is not None or (ledger is not None and ledger.atomics is not None):
+    ordered = compiled.allocates or (ledger is not None and ledger.atomics is not None)
+    if compiled.rt.origins is not None or ordered:
         workers = 1
     lane_bytes = compiled.rt.local_bytes + 8 * compiled.slots
     parts = _portions(geometry, chosen, workers, len(chosen) == geometry.blocks, lane_bytes)
@@ -443,6 +517,7 @@ def _run_once(
     if compiled.rt.check and compiled.polls.others and few and memory.written is not None:
         compiled.rt.meetings = Meetings(compiled.ctx, geometry.blocks, compiled.polls.looks)
     if compiled.polls.others and len(parts) > 1:
+        _reset(compiled)
         with _first_cause(compiled):
             run_interleaved(compiled, geometry, chosen, launch.resident)
         parts, answers = [_Portion(chosen)], [_counts(compiled)]
@@ -451,14 +526,16 @@ def _run_once(
     else:
         compiled.rt.lock = multiprocessing.get_context("fork").Lock()
         answers = deal(work, lists, workers)
-    _reset(compiled)
     functions = module.assembled.functions
     outcome = Counts(launch, compiled, functions, blocks_run=len(chosen))
     outcome.warnings = tuple(sorted({words for each in answers for words in each.warnings}))
     outcome.doubts = tuple(sorted({words for each in answers for words in each.doubts}))
+    outcome.printed = "".join(each.printed for each in answers)
     _gather(outcome, answers, parts)
-    undefined = [Fault(*one) for each in answers for one in each.undefined]
-    return outcome, undefined[0] if undefined else None
+    found = {key: each for one in reversed(answers) for key, each in one.found.items()}
+    undefined = {key: each for one in reversed(answers) for key, each in one.undefined.items()}
+    outcome.faults = tuple(found.values())
+    return outcome, undefined
 
 
 def _gather(outcome: Counts, answers: list[_Tally], parts: list[_Portion]) -> None:
@@ -466,21 +543,21 @@ def _gather(outcome: Counts, answers: list[_Tally], parts: list[_Portion]) -> No
     weights = [part.weight for part in parts]
     codes = sum(weight * each.codes for weight, each in zip(weights, answers, strict=True))
     sites = sum(weight * each.sites for weight, each in zip(weights, answers, strict=True))
-    for code, (warps, lanes) in zip(compiled.codes, _whole(codes), strict=True):
-        code.warps_run, code.lanes_run = warps, lanes
     ways = np.max([each.sites[:, -1] for each in answers], axis=0).tolist()
-    for site, totals, worst in zip(compiled.sites, _whole(sites), ways, strict=True):
-        site.add([*totals[:-1], worst])
+    counted = [
+        site.counting([*totals[:-1], worst])  # of its own: the next launch counts anew
+        for site, totals, worst in zip(compiled.sites, _whole(sites), ways, strict=True)
+    ]
     if any(weight != 1 for weight in weights):
         outcome.error = _errors(compiled, answers, parts)
         each = np.array([answer.sites for answer in answers], np.float64)
-        for site, row in zip(compiled.sites, np.sqrt(_variances(each, parts)), strict=True):
+        for site, row in zip(counted, np.sqrt(_variances(each, parts)), strict=True):
             if row.any():
                 outcome.margins[id(site)] = row.tolist()
-    found = iter(compiled.sites)
+    found = iter(counted)
     outcome.rows += [
-        Executed(instr, code.block.index, code.warps_run, code.lanes_run, next(found))
-        for code in compiled.codes
+        Executed(instr, code.block.index, warps, lanes, next(found))
+        for code, (warps, lanes) in zip(compiled.codes, _whole(codes), strict=True)
         if code.block.rank >= 0
         for instr in code.block.every
     ]

@@ -46,6 +46,7 @@ class Texture:
         filter: ``linear`` weighs the neighbours.
         normalized: Coordinates are from 0 to 1.
         as_float: Integers are read as numbers from 0 or -1 to 1.
+        layers: Of a layered texture, each of `dims`, one behind the other; 0: it is none.
 
     Raises:
         DescriptorError: the driver would refuse these values, or take others for them.
@@ -60,6 +61,7 @@ class Texture:
     filter: Filter = "point"
     normalized: bool = False
     as_float: bool = False
+    layers: int = 0
 
     def __post_init__(self) -> None:
         wrong = next(_faults(self), None)
@@ -80,7 +82,7 @@ class Texture:
     @property
     def extent(self) -> int:
         """Bytes from the first texel to the end of the last."""
-        rows = math.prod(self.dims[1:])
+        rows = math.prod(self.dims[1:]) * max(self.layers, 1)
         return (rows - 1) * self.row + self.dims[0] * self.texel
 
     @property

@@ -97,6 +97,15 @@ class Lift:
         **more: Any,
     ) -> Path:
         """Write it to the study's folder, which is given back."""
+        folder = project.kernels / study / FOLDER
+        folder.mkdir(parents=True)
+        write_lifted(folder, *self.record(grid, block, ptx=ptx, **more))
+        return folder
+
+    def record(
+        self, grid: Sequence[int], block: Sequence[int], *, ptx: str | None = None, **more: Any
+    ) -> tuple[LiftedLaunch, dict[str, Sequence[bytes]]]:
+        """The record, and the files that it names."""
         files: dict[str, Sequence[bytes]] = {"module.cubin.zst": [self.cubin]}
         if ptx is not None:
             files["module.ptx.zst"] = [ptx.encode()]
@@ -143,10 +152,7 @@ class Lift:
             launch=3,
             **options,
         )
-        folder = project.kernels / study / FOLDER
-        folder.mkdir(parents=True)
-        write_lifted(folder, launch, files)
-        return folder
+        return launch, files
 
 
 #: A template over a table in constant memory, in an unnamed namespace, launched by its host code.
@@ -172,7 +178,7 @@ int main() {
 """
 HEADER = """\
 #pragma once
-__device__ inline float twice(float a) {
+__device__ __noinline__ float twice(float a) {
     return 2.0f * a;
 }
 """

@@ -34,6 +34,10 @@ STAND_ALONE: Mapping[str, str] = {
     "workbench.agents.tools": "a row a tool, as `arguments` has a record",
     "workbench.agents.versions": "what a client may write, apart from the protocol",
     "workbench.frames.columns": "pandas is loaded by it alone",
+    "workbench.standin.functions": "C++ that is made of a table, apart from what compiles it",
+    "workbench.standin.library": "two libraries of C++, built and kept",
+    "workbench.standin.memo": "when two launches are one",
+    "workbench.standin.server": "the protocol, and the threads that speak it",
     "workbench.tune.search": "optuna is loaded by it alone",
     "workbench.serve.visitors": "who is let in and how many, apart from what they are given",
     "workbench.views.html.ladders": "what a ladder's pages are made of, apart from what plans them",
@@ -446,6 +450,8 @@ MAY_WRITE: Mapping[str, str] = {
     "workbench.ncurep.extract": "a temporary folder",
     "workbench.ncurep.files": "a temporary folder",
     "workbench.ncurep.large": "a temporary folder",
+    "workbench.standin.device": "memory that a program shares, and no file has",
+    "workbench.standin.library": "a temporary folder",
 }
 
 
@@ -540,6 +546,8 @@ MAY_START: Mapping[str, str] = {
     "workbench.engines.host.process": "workers, and programs as the user starts them",
     "workbench.ncurep.child": "the reader of reports",
     "workbench.processes.ending": "the guard",
+    "workbench.standin.callsites": "addr2line",
+    "workbench.standin.running": "nvcc, for a program",
     "workbench.processes.starting": "programs that answer and end, for those above",
 }
 #: The only module that knows how an interpreter is started, and the one that says `git`.

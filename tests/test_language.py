@@ -152,7 +152,6 @@ def test_nothing_lacks_its_translation(name: str) -> None:
 #: What errors and hints are given that is known elsewhere, or is somebody else's.
 _HANDED_ON = {
     # The emulator's two faults of one run.
-    *(("ptxemu/run.py", "*one"), ("ptxemu/run.py", "*both.later")),
     ("agents/server.py", "f'{tool.name}: {error}'"),
     # Asked for in the reader's language already.
     ("analysis/compare.py", "_remedy(old, new)"),

@@ -458,7 +458,7 @@ class Templates:
         found: list[list[_Piece]] = []
         for within, call in self._callers[function.name]:
             given = [each.value for each in call.keywords if each.arg == name]
-            if place < min(len(call.args), len(function.args.args)):
+            if 0 <= place < min(len(call.args), len(function.args.args)):
                 given.append(call.args[place])
             for value in given:
                 found += self._variants(value, within, depth)

@@ -223,6 +223,12 @@ def placed(profile: Profile) -> Profile:
         for own, source in enumerate(profile.sources)
         for piece in pieces(source.text or "")
     ]
+    folders = {posixpath.dirname(profile.sources[own].path) + "/" for own, _ in held}
+    held += [  # its copies of headers
+        (own, KeptLines(posixpath.basename(source.path), 1, 1, (source.text or "").count("\n") + 1))
+        for own, source in enumerate(profile.sources)
+        if any(source.path.startswith(each) for each in folders) and not pieces(source.text or "")
+    ]
     cut = {
         file: found
         for file, source in enumerate(profile.sources)

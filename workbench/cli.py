@@ -27,6 +27,7 @@ INTERNAL = 70
 
 #: Command name -> (module in workbench.commands, one-line help shown in --help).
 COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("run", "Run a CUDA program without a GPU: its faults, and counters."),
     "list": ("list_", "Studies, versions, and what is recorded of them."),
     "show": ("show", "One version's (or report file's) counters, lines and rules."),
     "diff": ("diff", "What moved between two versions, and the code that moved it."),

@@ -15,7 +15,7 @@ from weakref import proxy
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxemu.errors import Fault
+from ptxemu.errors import Kind
 from ptxemu.faults.clocks import Clocks, Ints
 from ptxemu.faults.watching import WAIT, InFlight
 from ptxemu.faults.words import who
@@ -134,12 +134,12 @@ class OrderWatcher:
         found = self.flights.met(owner, who_.granule)
         if found is not None:
             at = self._first(found)
-            raise Fault(
-                f"{self._where(site)}: shared-memory race: {self._who(who_, at)} {verb} "
+            self.ctx.tell(
+                site.instr, "async-copy", f"shared-memory race: {self._who(who_, at)} {verb} "
                 f"{self._place(who_, at)}, "
                 f"{self.flights.words(self._of(who_, at), self.ctx, self.sites)}",
                 WAIT,
-            )
+            )  # fmt: skip
 
     def barrier(self, mask: Mask) -> None:
         """The lanes of the mask have waited for each other, block by block."""
@@ -178,13 +178,13 @@ class OrderWatcher:
                 at = int(mine[int(np.argmax(late))])
                 place = self.ctx.variable_at("shared", int(spots.address[at]))
                 lane = who(self.lanes, int(spots.row[at]), int(spots.thread[at]))
-                raise Fault(
-                    f"{self.ctx.where(instr)}: mbarrier {place}: {lane} uses it without a barrier "
+                self.ctx.tell(
+                    instr, "barrier", f"mbarrier {place}: {lane} uses it without a barrier "
                     f"after its initialization by warp {agent % self.clocks.each} at "
                     f"{self.ctx.where(init)}",
                     "Put a __syncthreads() (of a cluster: its barrier) between the initialization "
                     "and all that uses the mbarrier.",
-                )
+                )  # fmt: skip
 
     def arrived(self, spots: Spots, keys: Ints) -> None:
         """Lanes arrive at mbarriers."""
@@ -207,22 +207,24 @@ class OrderWatcher:
         self._last[row, warp], self._waited[row, warp] = number, agent
         self._ended[row, warp] = self.clocks.known[row, warp, agent]
 
-    def _blame_wait(self, row: int, warp: int, *, writer: int, step: int, what: str) -> None:
-        """Raise where the last wait of a warp was over too early: by the wrong parity.
+    def _blame_wait(self, row: int, warp: int, *, writer: int, step: int, what: str) -> bool:
+        """Tell of the last wait of a warp if it was over too early: by the wrong parity.
 
         That is where it was for the mbarrier of the copy (or, `writer` -1, for any) and the
         phase before the one that the copy ends (or none at all) was the last to have ended.
         """
         last, ended = int(self._last[row, warp]), int(self._ended[row, warp])
         right = writer < 0 or int(self._waited[row, warp]) == writer
-        if last >= 0 and right and ended == step - 1:
-            raise Fault(
-                f"{self.ctx.where(self._waits[last])}: wait with the wrong parity: it lets warp "
+        early = last >= 0 and right and ended == step - 1
+        if early:
+            self.ctx.tell(
+                self._waits[last], "async-copy", f"wait with the wrong parity: it lets warp "
                 f"{warp} (from {who(self.lanes, row, warp * WARP)}) go on after {ended} phases of "
                 f"its mbarrier, and {what}",
                 "The first phase of an mbarrier has parity 0, the next 1, and so on: wait for the "
                 "parity of the phase that the copies complete.",
-            )
+            )  # fmt: skip
+        return early
 
     def fence(self, mask: Mask) -> None:
         """A proxy fence of the mask's lanes."""
@@ -250,12 +252,12 @@ class OrderWatcher:
             if late.any():
                 at = self._first(late)
                 other = self.ctx.where(self.sites[int(self._by[self._of(who_, at)])].instr)
-                raise Fault(
-                    f"{self._where(site)}: missing proxy fence: {self._who(who_, at)} {verb} "
+                self.ctx.tell(
+                    site.instr, "async-copy", f"missing proxy fence: {self._who(who_, at)} {verb} "
                     f"{self._place(who_, at)}, which ordinary stores at {other} wrote with no "
                     "fence.proxy.async since",
                     _HINTS["proxy"],
-                )
+                )  # fmt: skip
 
     def check_write(self, site: CodeSite, who_: Actors, verb: str, *, atomic: bool) -> None:
         """Raise where what is written may still be read or written by another agent."""
@@ -304,12 +306,14 @@ class OrderWatcher:
         if unset.any():
             at = self._first(unset)
             what = f"{self._where(site)} then reads what nothing has written"
-            self._blame_wait(*self._actor(who_, at), writer=-1, step=1, what=what)
-            raise Fault(
-                f"{self._where(site)}: uninitialized shared memory: {self._who(who_, at)} reads "
+            if self._blame_wait(*self._actor(who_, at), writer=-1, step=1, what=what):
+                return
+            self.ctx.tell(
+                site.instr, "uninitialized",
+                f"uninitialized shared memory: {self._who(who_, at)} reads "
                 f"{self._place(who_, at)}, which no thread of its block has written",
                 "Shared memory is undefined when a block starts: write it before it is read.",
-            )
+            )  # fmt: skip
 
     # --- words
 
@@ -322,29 +326,24 @@ class OrderWatcher:
         other = self.sites[int((self._by if written else self._reader)[place])]
         agent = int(self._writer[place]) if written else agent
         lane, what = self._who(who_, at), self._place(who_, at)
-        here = self._where(site)
         line = self.ctx.where(other.instr)
         offset = agent % self.clocks.each
+        kind: Kind = "async-copy"
         if written and self._how[place] == _COPY:
             then = f"{self._where(site)} then {verb} what the copy at {line} may still be writing"
             row, warp = self._actor(who_, at)
-            self._blame_wait(row, warp, writer=agent, step=int(self._step[place]), what=then)
-            raise Fault(
-                f"{here}: shared-memory race: {lane} {verb} {what}, which the copy at {line} may "
-                "still be writing: its mbarrier has not been waited for",
-                _HINTS["copy"],
-            )
-        if not written and offset >= self.lanes.W:
-            raise Fault(
-                f"{here}: shared-memory race: {lane} {verb} {what}, which {line} may still be "
-                "reading",
-                _HINTS["reading"],
-            )
-        done = "written" if written else "read"
-        raise Fault(
-            f"{here}: shared-memory race: {lane} {verb} {what}, which was {done} by warp {offset} "
-            f"at {line} without a barrier between",
-            _HINTS["order"],
+            if self._blame_wait(row, warp, writer=agent, step=int(self._step[place]), what=then):
+                return
+            how = f"which the copy at {line} may still be writing: its mbarrier has not been "
+            how, hint = f"{how}waited for", "copy"
+        elif not written and offset >= self.lanes.W:
+            how, hint = f"which {line} may still be reading", "reading"
+        else:
+            done = "written" if written else "read"
+            how = f"which was {done} by warp {offset} at {line} without a barrier between"
+            kind, hint = "race", "order"
+        self.ctx.tell(
+            site.instr, kind, f"shared-memory race: {lane} {verb} {what}, {how}", _HINTS[hint]
         )
 
     @staticmethod
@@ -453,22 +452,21 @@ class BulkOrder(_Committed):
             _, newest = self._out.setdefault(id(site.instr), (site.instr, empty))
             np.maximum.at(newest, (row, warp), steps)
 
-    def unread(self) -> Fault | None:
-        """The error for a copy that nobody waited for, where all threads of the batch have ended.
+    def unread(self) -> None:
+        """Tell of a copy that nobody waited for, where all threads of the batch have ended.
 
         The shared memory of a block goes to another when its last thread ends.
         """
         for instr, newest in self._out.values():
             early = newest > self.done
             if early.any():
-                return Fault(
-                    f"{self._watcher.ctx.where(instr)}: block ended under its own copy: "
+                self._watcher.ctx.tell(
+                    instr, "async-copy", "block ended under its own copy: "
                     f"{_one_of(self._watcher.lanes, early)} has not waited for this bulk copy, "
                     "which may still be reading the shared memory of its block",
                     "Run cp.async.bulk.commit_group after it, and cp.async.bulk.wait_group.read 0 "
-                    "in the same thread before it ends.",
-                )
-        return None
+                    "in the same thread before it ends.", late=True,
+                )  # fmt: skip
 
 
 class ProductOrder(_Committed):
@@ -541,12 +539,12 @@ class ProductOrder(_Committed):
                     self._missing(instr, late, f"none since {line} wrote its register {name}")
 
     def _missing(self, instr: Instr, warps: NDArray[np.bool_], why: str) -> None:
-        raise Fault(
-            f"{self._ctx.where(instr)}: missing wgmma.fence: {self._who(warps)} starts a "
-            f"wgmma.mma_async with {why}",
+        self._ctx.tell(
+            instr, "async-copy",
+            f"missing wgmma.fence: {self._who(warps)} starts a wgmma.mma_async with {why}",
             "Run wgmma.fence before the first wgmma.mma_async, and again after other instructions "
             "have written registers that it uses.",
-        )
+        )  # fmt: skip
 
     def touches(self, instr: Instr, mask: Mask) -> None:
         """Another instruction reads or writes registers of sums."""
@@ -558,13 +556,13 @@ class ProductOrder(_Committed):
                 early = warps & (found[0] > self.done)
                 if early.any():
                     verb = "writes" if name in written else "reads"
-                    raise Fault(
-                        f"{self._ctx.where(instr)}: accumulator used before its wait: "
+                    self._ctx.tell(
+                        instr, "async-copy", f"accumulator used before its wait: "
                         f"{self._who(early)} {verb} an accumulator of "
                         f"{self._ctx.where(found[1])}, whose wgmma group has not been waited for",
                         "Run wgmma.commit_group after wgmma.mma_async, and wgmma.wait_group before "
                         "its accumulators are used.",
-                    )
+                    )  # fmt: skip
         for name in written:
             self._written(name, instr, warps)
 

@@ -18,7 +18,7 @@ from ptxemu.faults.words import triple
 from ptxemu.ptx.instructions import SIZES, Instr, Loc, Ptx, Vec, registers_of
 from ptxemu.state.context import Context, Registers, Run
 from ptxemu.state.lanes import WARP, Lanes, Mask
-from ptxemu.state.spaces import GLOBAL_BASE, GlobalMemory
+from ptxemu.state.spaces import GlobalMemory
 from ptxemu.state.values import Array, invert, truth
 
 Bits = NDArray[np.uint64]
@@ -245,7 +245,7 @@ class Origins:
         return len(self._writers) - 1
 
     def _array_at(self, word: int) -> str:
-        allocation = self.arena.allocation_of(GLOBAL_BASE + word * _WORD)
+        allocation = self.arena.allocation_of(self.arena.base + word * _WORD)
         return allocation.name if allocation is not None else ""
 
     def _put(self, slot: int, value: Bits, mask: Mask) -> None:
@@ -257,7 +257,7 @@ class Origins:
     # --- answers
 
     def _words(self, name: str, flat: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-        return (self.arena.address(name) - GLOBAL_BASE + flat * size) // _WORD
+        return (self.arena.address(name) - self.arena.base + flat * size) // _WORD
 
     def of(self, name: str, flat: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
         """The lines behind elements of an array: (elements, lines)."""

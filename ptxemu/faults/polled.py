@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxemu.errors import Fault
 from ptxemu.faults.words import first_lane, triple, who
 from ptxemu.ptx.instructions import Instr
 from ptxemu.state.context import CodeSite, Context
 from ptxemu.state.lanes import Lanes
-from ptxemu.state.spaces import GLOBAL_BASE
+from ptxemu.state.spaces import shared_bytes
 from ptxemu.state.values import Array, Ints
 
 _GRAIN = 4
@@ -37,9 +36,11 @@ class Meetings:
         self.ctx, self.polled = ctx, polled
         granules = -(-len(ctx.rt.arena.bytes) // _GRAIN)
         #: Who wrote first what held nothing, plus one; in which of its epochs, and by what.
-        self._by, self._when = np.zeros(granules, np.int32), np.zeros(granules, np.int32)
+        self._by, self._when, self._site = (
+            shared_bytes(granules * each.itemsize).view(each)
+            for each in (np.dtype("i4"), np.dtype("i4"), np.dtype("i2"))
+        )
         self._sites: list[CodeSite] = []
-        self._site = np.zeros(granules, np.int16)
         self._known = np.zeros((blocks, blocks), np.int32)
         self._now = np.ones(blocks, np.int32)
         self._said: dict[int, Ints] = {}
@@ -86,21 +87,22 @@ class Meetings:
         unheard = self._known[me, np.maximum(by, 0)] < self._when[granules]
         bad = on & (by >= 0) & (by != me) & unheard
         rt, ctx = self.ctx.rt, self.ctx
-        if not bad.any() or rt.finding is not None:
+        if not bad.any() or ctx.told(site.instr, "uninitialized"):
             return
         row, thread = first_lane(rt.lanes, bad)
-        array = rt.arena.allocation_of(GLOBAL_BASE + int(place[row, thread]))
-        name = array.at(GLOBAL_BASE + int(place[row, thread])) if array else "memory"
+        address = rt.arena.base + int(place[row, thread])
+        array = rt.arena.allocation_of(address)
+        name = array.at(address) if array else "memory"
         granule = int(granules[row, thread])
         writer = self._sites[int(self._site[granule])].instr
         block = triple(int(by[row, thread]), rt.lanes.geometry.grid)
-        rt.finding = Fault(
-            f"{ctx.where(site.instr)}: uninitialized memory: {who(rt.lanes, row, thread)} waits "
-            f"for {name}, which held nothing until block {block} wrote it at "
-            f"{ctx.where(writer)}: on a GPU it may be read before",
-            "Fill what blocks wait for before the kernel starts: by another kernel, or by the "
-            "host.",
+        what = (
+            f"uninitialized memory: {who(rt.lanes, row, thread)} waits for {name}, which held "
+            f"nothing until block {block} wrote it at {ctx.where(writer)}: on a GPU it may be read "
+            "before"
         )
+        hint = "Fill what blocks wait for before the kernel starts: by another kernel or the host."
+        ctx.tell(site.instr, "uninitialized", what, hint, late=True)
 
     def _blocks(self) -> Array:
         lanes: Lanes = self.ctx.rt.lanes

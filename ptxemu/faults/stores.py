@@ -18,13 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ptxemu.errors import Fault
 from ptxemu.faults.watching import is_weak
 from ptxemu.faults.words import triple, who
 from ptxemu.ptx.instructions import Instr
 from ptxemu.state.context import CodeSite, Context, Registers, Run, Runtime
 from ptxemu.state.lanes import WARP, Lanes, Mask
-from ptxemu.state.spaces import GLOBAL_BASE, shared_bytes
+from ptxemu.state.spaces import shared_bytes
 from ptxemu.state.values import Array, Ints
 
 #: A mark is a block, a warp, a lane and a place in the code, each plus one; all ones are several.
@@ -255,6 +254,8 @@ class StoreWatcher:
         lanes = self.lanes
         if not self.weak[id(site)] or lanes.holds(mask, ~lost):
             return
+        if self.ctx.told(site.instr, "race"):
+            return
         on = lanes.full(mask)
         lost = np.broadcast_to(lost, lanes.shape) & on
         row, thread = (int(each) for each in np.argwhere(lost)[0])
@@ -305,17 +306,17 @@ class StoreWatcher:
         return f"{several} of block {triple(block, geometry.grid)}"
 
     def _array(self, byte: int) -> str:
-        array = self.ctx.rt.arena.allocation_of(GLOBAL_BASE + byte)
-        return array.at(GLOBAL_BASE + byte) if array else "no array"
+        arena = self.ctx.rt.arena
+        array = arena.allocation_of(arena.base + byte)
+        return array.at(arena.base + byte) if array else "no array"
 
     def _note(self, site: CodeSite, space: str, what: str) -> None:
         """The error waits until the batch has ended: what else is wrong is said first."""
-        rt = self.ctx.rt
-        rt.finding = rt.finding or Fault(
-            f"{self.ctx.where(site.instr)}: {space}-memory race: {what}",
+        self.ctx.tell(
+            site.instr, "race", f"{space}-memory race: {what}",
             "Give every thread an element of its own (does the index use all of blockIdx and "
-            "threadIdx?), let one thread store it, or use an atomic.",
-        )
+            "threadIdx?), let one thread store it, or use an atomic.", late=True,
+        )  # fmt: skip
 
 
 def _joined(one: Ints, two: Ints) -> Ints:

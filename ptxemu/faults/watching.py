@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ptxemu.errors import Fault
 from ptxemu.faults.words import first_lane, triple, who
 from ptxemu.ptx.instructions import Instr
 from ptxemu.state.context import CodeSite, Context, Registers, Run, Runtime
@@ -41,6 +40,8 @@ _STRONG = frozenset(("volatile", "relaxed", "acquire", "release", "mmio", "cp", 
 _LANES, _SEVERAL_LANES = 64, WARP
 _MASKS = 512  # of which is remembered where they go, at most
 _LOADS = 512  # that are noted together, at most
+#: What is wrong and what to do about it, by the number of an access.
+_Words = Callable[[int], tuple[str, str]]
 #: A load by what says where it goes: instruction, base, lowest address and mask.
 _Key = tuple[int, int, int, int]
 
@@ -204,13 +205,14 @@ class _Doubt(NamedTuple):
 
     rows: Array
     threads: Array
-    fault: Callable[[int], Fault]  # of one of these lanes
+    site: CodeSite
+    words: _Words  # of one of these lanes
     at_once: bool
     late: bool  # told at the end of the batch
 
 
-def _of(fault: Callable[[int], Fault], where: Array, index: int) -> Fault:
-    return fault(int(where[index]))
+def _of(words: _Words, where: Array, index: int) -> tuple[str, str]:
+    return words(int(where[index]))
 
 
 class _Marks:
@@ -326,15 +328,15 @@ class SharedWatcher:
             told = np.asarray(told.any(axis=0, keepdims=True)) if self.rows == 1 else told
             found = np.flatnonzero(told[doubt.rows, doubt.threads])
             if len(found):
-                self._tell(doubt.fault(int(found[0])), late=doubt.late)
+                self._tell(doubt.site, doubt.words, int(found[0]), late=doubt.late)
 
-    def _tell(self, fault: Fault, *, late: bool) -> None:
-        if not late:
-            raise fault
-        self.ctx.rt.finding = self.ctx.rt.finding or fault
+    def _tell(self, site: CodeSite, words: _Words, index: int, *, late: bool) -> None:
+        ctx = self.ctx
+        if (ctx.rt.found is None and not late) or not ctx.told(site.instr, "race"):
+            ctx.tell(site.instr, "race", *words(index), late=late)
 
     def _found(
-        self, granules: _Granules, clash: Array, fault: Callable[[int], Fault], *,
+        self, granules: _Granules, clash: Array, words: _Words, *,
         same: bool, at_once: bool = False, late: bool = False,
     ) -> None:  # fmt: skip
         """Tell of a race, or keep it until it is known whether a store changes anything.
@@ -342,18 +344,18 @@ class SharedWatcher:
         Args:
             granules: What is accessed.
             clash: Which of them race.
-            fault: Of one of them, by its number.
+            words: Of one of them, by its number.
             same: Whether it is none where the store leaves what lay there.
             at_once: As `_Doubt` has it, and the other one.
             late: Likewise.
         """
         where = np.flatnonzero(clash)
         if self._doubts is None or not same:
-            self._tell(fault(int(where[0])), late=late)
+            self._tell(granules.site, words, int(where[0]), late=late)
             return
         rows, threads = granules.rows[where], granules.threads[where]
-        later = partial(_of, fault, where)
-        self._doubts.append(_Doubt(rows, threads, later, at_once, late))
+        later = partial(_of, words, where)
+        self._doubts.append(_Doubt(rows, threads, granules.site, later, at_once, late))
 
     def _granules(self, site: CodeSite, reach: Reach) -> Iterator[_Granules]:
         lanes, address = self.lanes, reach.pattern.rel
@@ -406,12 +408,12 @@ class SharedWatcher:
         if found is not None:
             index = int(np.argmax(found))
             place = int(granules.rows[index]), int(granules.at[index])
-            where, lane, what = self._found_at(granules, index)
-            raise Fault(
-                f"{where}: shared-memory race: {lane} {verb} {what}, "
-                f"{self.flights.words(place, self.ctx, self.sites)}",
-                WAIT,
-            )
+            lane, what = self._found_at(granules, index)
+            words = self.flights.words(place, self.ctx, self.sites)
+            self.ctx.tell(
+                granules.site.instr, "async-copy",
+                f"shared-memory race: {lane} {verb} {what}, {words}", WAIT,
+            )  # fmt: skip
 
     def _landed(self, granules: _Granules) -> None:
         """Threads have waited for their copies: from now on these are as their stores."""
@@ -453,11 +455,11 @@ class SharedWatcher:
         elif (target.warp[rows, at] != me).any():
             target.warp[rows, at] = _SEVERAL
 
-    def _found_at(self, granules: _Granules, index: int) -> tuple[str, str, str]:
-        """Where an access is, who makes it, and to what."""
+    def _found_at(self, granules: _Granules, index: int) -> tuple[str, str]:
+        """Who makes an access, and to what."""
         lane = who(self.lanes, int(granules.rows[index]), int(granules.threads[index]))
         place = self.ctx.variable_at("shared", int(granules.at[index]) * self.grain)
-        return self.ctx.where(granules.site.instr), lane, place
+        return lane, place
 
     def _meet(
         self, granules: _Granules, marks: _Marks, verb: str, *, at_once: bool = False
@@ -471,17 +473,17 @@ class SharedWatcher:
 
         sites = marks.site[rows, at].copy()
 
-        def fault(index: int) -> Fault:
+        def words(index: int) -> tuple[str, str]:
             other, warp = self.sites[int(sites[index])], int(known[index])
-            where, lane, what = self._found_at(granules, index)
-            return Fault(
-                f"{where}: shared-memory race: {lane} {verb} {what}, which was {marks.was} by "
+            lane, what = self._found_at(granules, index)
+            return (
+                f"shared-memory race: {lane} {verb} {what}, which was {marks.was} by "
                 f"{'several warps' if warp == _SEVERAL else f'warp {warp - 1}'} at "
                 f"{self.ctx.where(other.instr)} without a barrier between",
                 "Put a __syncthreads() between the two accesses, or use an atomic.",
             )
 
-        self._found(granules, clash, fault, same=marks is self.writer, at_once=at_once)
+        self._found(granules, clash, words, same=marks is self.writer, at_once=at_once)
 
     def _meet_mates(self, granules: _Granules, verb: str) -> None:
         """Raise where another lane of the warp has left its mark since the warp was ordered."""
@@ -496,10 +498,10 @@ class SharedWatcher:
         written = self.mates.writer[rows, at] == marks
         noted = self.writer.site[rows, at], self.reader.site[rows, at]
 
-        def fault(index: int) -> Fault:
+        def words(index: int) -> tuple[str, str]:
             other = self.sites[int(noted[0 if written[index] else 1][index])]
-            return Fault(
-                f"{self.ctx.where(site.instr)}: shared-memory race in a warp: "
+            return (
+                f"shared-memory race in a warp: "
                 f"{who(self.lanes, int(rows[index]), int(threads[index]))} {verb} "
                 f"{self.ctx.variable_at('shared', int(at[index]) * self.grain)}, which was "
                 f"{'written' if written[index] else 'read'} by "
@@ -513,7 +515,7 @@ class SharedWatcher:
         # Told at the end of the batch: what warps do to each other is said first, since what
         # orders them orders lanes as well, and not the other way round.
         same = bool(written[marks != 0].all())
-        self._found(granules, marks != 0, fault, same=same, late=True)
+        self._found(granules, marks != 0, words, same=same, late=True)
         self.mates.mark(granules, store=store)
 
     def _check_defined(self, granules: _Granules) -> None:
@@ -523,8 +525,8 @@ class SharedWatcher:
         if not unset.any():
             return
         self.written[rows, at] = True  # told once
-        rt = self.ctx.rt
-        if rt.undefined:
+        rt, line = self.ctx.rt, site.instr.ptx_line
+        if rt.undefined and (rt.found is None or line in rt.undefined):
             return
         index = int(np.argmax(unset))
         row, where = int(rows[index]), self.ctx.where(site.instr)
@@ -532,19 +534,21 @@ class SharedWatcher:
         place = self.ctx.variable_at("shared", int(at[index]) * self.grain)
         for branch, mask in rt.left:
             if count := int(self.lanes.full(mask)[row].sum()):
-                rt.undefined.append(Fault(
-                    f"{self.ctx.where(branch)}: uninitialized shared memory: {count} threads of "
+                rt.undefined[line] = self.ctx.fault(
+                    branch, "uninitialized",
+                    f"uninitialized shared memory: {count} threads of "
                     f"the block have returned here, and at {where} {lane} reads {place}, which no "
                     "thread of its block has written",
                     "Let all threads of a block load their part of the tile and come to its "
                     "barriers: guard the last store in place of the early return.",
-                ))  # fmt: skip
+                )  # fmt: skip
                 return
-        rt.undefined.append(Fault(
-            f"{where}: uninitialized shared memory: {lane} reads {place}, which no thread of its "
+        rt.undefined[line] = self.ctx.fault(
+            site.instr, "uninitialized",
+            f"uninitialized shared memory: {lane} reads {place}, which no thread of its "
             "block has written",
             "Shared memory is undefined when a block starts: write it before it is read.",
-        ))  # fmt: skip
+        )  # fmt: skip
 
     def barrier(self, mask: Mask) -> None:
         """Forget who touched what in the blocks that have passed a barrier."""
@@ -598,14 +602,16 @@ def check_written(ctx: Context, site: CodeSite, bad: Array, address: Array) -> N
         bad: Which lanes read something unwritten, of the batch's shape.
         address: Their addresses.
     """
+    if ctx.told(site.instr, "uninitialized"):
+        return
     lanes = ctx.rt.lanes
     row, thread = first_lane(lanes, bad)
     where = int(np.broadcast_to(address, lanes.shape)[row, thread])
     allocation = ctx.rt.arena.allocation_of(where)
     place = allocation.at(where) if allocation else hex(where)
-    ctx.rt.finding = ctx.rt.finding or Fault(
-        f"{ctx.where(site.instr)}: uninitialized memory: {who(lanes, row, thread)} reads {place}, "
-        "which nothing has written",
+    ctx.tell(
+        site.instr, "uninitialized",
+        f"uninitialized memory: {who(lanes, row, thread)} reads {place}, which nothing has written",
         "Outputs and scratch buffers are undefined when a kernel starts: write them before they "
-        "are read.",
-    )
+        "are read.", late=True,
+    )  # fmt: skip

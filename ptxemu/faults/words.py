@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ptxemu.errors import Fault, ResourceError, Unset, Unsupported
+from ptxemu.errors import Fault, Unset, Unsupported
 from ptxemu.ptx.instructions import Instr
 from ptxemu.ptx.shapes import plain
 from ptxemu.state.context import Context, Named, Registers
@@ -70,26 +70,35 @@ def check_access(ctx: Context, instr: Instr, reach: Reach, width: int, space: st
         if space == "global":
             array = rt.arena.allocation_of(address)
             place = array.at(address) if array else hex(address)
-        raise Fault(
-            f"{ctx.where(instr)}: misaligned access: {lane} {verb} {_bytes(width)} at {place}, "
+        raise ctx.fault(
+            instr, "misaligned", f"misaligned access: {lane} {verb} {_bytes(width)} at {place}, "
             f"whose address is no multiple of {width}",
             f"Use the wide access only where the address is a multiple of {width} (of the index "
             "and of the length of a row, too), and single elements elsewhere.",
-        )
+        )  # fmt: skip
     if space == "global":
         count = int(out.sum())
         place = _missed(rt.arena, address, width)
-        many = f"; {count - 1:,} more threads of the same batch of blocks do so too"
-        one = "; 1 more thread of the same batch of blocks does so too"
-        more = "" if count == 1 else one if count == 2 else many
-        raise Fault(f"{ctx.where(instr)}: out of bounds: {lane} {verb} {place}{more}", _GUARD)
+        others = count - 1
+        what = f"out of bounds: {lane} {verb} {place}"
+        if others == 1:
+            what = (
+                f"out of bounds: {lane} {verb} {place}; 1 more thread of the same batch of blocks "
+                "does so too"
+            )
+        elif others:
+            what = (
+                f"out of bounds: {lane} {verb} {place}; {others:,} more threads of the same batch "
+                "of blocks do so too"
+            )
+        raise ctx.fault(instr, "out-of-bounds", what, _GUARD)
     shown = f"{'' if address >= 0 else '−'}{abs(address)}"
-    raise Fault(
-        f"{ctx.where(instr)}: out of bounds: {lane} {verb} {_bytes(width)} at {space} address "
+    raise ctx.fault(
+        instr, "out-of-bounds", f"out of bounds: {lane} {verb} {_bytes(width)} at {space} address "
         f"{shown} ({ctx.variable_at(space, address)}); the block has "
         f"{_bytes(max(size - begin, 0))}",
         _GUARD,
-    )
+    )  # fmt: skip
 
 
 #: What to do about an index that leaves its array.
@@ -117,21 +126,22 @@ def check_home(ctx: Context, instr: Instr, reach: Reach, width: int, home: Named
     what = _what(what, width, home.width)
     if home.dynamic and not home.size:
         need = int(addresses[out].max()) + width - start
-        raise Fault(
-            f"{ctx.where(instr)}: out of bounds: {lane} {verb} {what}, and the launch gives no "
-            "dynamic shared memory",
+        raise ctx.fault(
+            instr, "out-of-bounds",
+            f"out of bounds: {lane} {verb} {what}, and the launch gives no dynamic shared memory",
             f"Launch with the bytes that {home.name}[] needs: here at least {need:,}.",
-        )
+        )  # fmt: skip
     side = "before" if address < start else "past the end of"
     part = f"the last {address + width - end} of them " if start <= address < end else ""
     other = ctx.variable_at("shared", max(address, end) if address >= start else address)
     nothing = address < RESERVED or address + width > ctx.rt.shared_limit
     nothing = nothing or other.endswith("its end")
-    raise Fault(
-        f"{ctx.where(instr)}: out of bounds: {lane} {verb} {what} of shared memory, {part}{side} "
+    raise ctx.fault(
+        instr, "out-of-bounds",
+        f"out of bounds: {lane} {verb} {what} of shared memory, {part}{side} "
         f"{home.extent}{', where the block has no memory' if nothing else f': there lies {other}'}",
         _GUARD,
-    )
+    )  # fmt: skip
 
 
 def _what(place: str, width: int, each: int) -> str:
@@ -165,18 +175,21 @@ def check_span(
     for at, (start, stop) in enumerate(zip(low.tolist(), end.tolist(), strict=True)):
         if arena.holds(start, stop - 1):
             continue
-        raise Fault(
-            f"{ctx.where(instr)}: out of bounds: a copy by "
+        raise ctx.fault(
+            instr, "out-of-bounds", f"out of bounds: a copy by "
             f"{who(ctx.rt.lanes, int(lanes.row[at]), int(lanes.thread[at]))} {verb} "
             f"{_missed(arena, start, stop - start)}",
             "Check the copy's address and size against the array's size.",
-        )
+        )  # fmt: skip
 
 
 def _missed(arena: GlobalMemory, address: int, width: int) -> str:
     """What an access to global memory would touch, and which array it misses."""
     if address < 4096:
         return f"{_bytes(width)} at address {hex(address)} (a null pointer?)"
+    gone = arena.freed(address)
+    if gone is not None:
+        return f"{_what(gone.at(address), width, gone.width)}, and {gone.name} was freed before"
     near = arena.nearest(address)
     if near is None or near[1] > 1 << 40:
         return f"{_bytes(width)} at address {hex(address)}, which lies in no array"
@@ -186,35 +199,6 @@ def _missed(arena: GlobalMemory, address: int, width: int) -> str:
     part = f"the last {last} of them " if 0 < last < width else ""
     what = _what(array.at(address), width, array.width)
     return f"{what}, {part}{side} {array.name} ({array.extent})"
-
-
-def endless(kernel: str, where: str, limit: int) -> Fault:
-    """The instruction limit was reached."""
-    return Fault(
-        f"{where}: kernel {kernel} is still running after {limit:,} instructions of one thread: "
-        "an endless loop, or a wait for a block that cannot run",
-        "Check the loop's end condition; `Limits.instructions` raises the limit.",
-    )
-
-
-def overdue(kernel: str, where: str, seconds: float) -> ResourceError:
-    """The time limit was reached."""
-    return ResourceError(
-        f"{where}: kernel {kernel} did not end within {seconds:g} s in the emulator",
-        "If it is only slow, allow more with `Limits.within`, or choose a smaller problem; a "
-        "loop that never ends looks the same.",
-    )
-
-
-def waits_forever(where: str, thread: str, count: int, why: str) -> Fault:
-    """A loop that only another thread could end, and none will."""
-    more = f" and {count - 1:,} more of the same batch of blocks" if count > 1 else ""
-    reason = why or "every other thread has exited or waits as well"
-    return Fault(
-        f"{where}: endless wait: {thread}{more} would loop here forever: an iteration "
-        f"changes nothing, and {reason}",
-        "Check which thread is to write what the loop reads, and that it writes before it waits.",
-    )
 
 
 def unfit(

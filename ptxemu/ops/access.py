@@ -31,7 +31,6 @@ from ptxemu.ptx.instructions import SIZES, Instr, Operand, Vec, space_of
 from ptxemu.state.context import CodeSite, Context, Registers, Run, put, writes_itself
 from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.spaces import (
-    GLOBAL_BASE,
     KINDS,
     LOCAL_WINDOW,
     RESERVED,
@@ -93,7 +92,7 @@ def cost_of(
     """What a request costs over the batch; moving all lanes by `period` bytes changes nothing."""
     mask, low = reach.mask, reach.low % period
     key = (function, width, low, mask)
-    known: tuple[int, ...] | None = reach.base.memo.get(key)
+    known: tuple[int, ...] | None = reach.memo.get(key)
     if known is not None:
         return known
     rel = reach.pattern.rel
@@ -107,7 +106,7 @@ def cost_of(
     total = tuple(value * times for value in cost)
     if isinstance(cost, SharedCost):
         total = (*total[:3], cost.ways, total[4])
-    reach.base.remember(key, total)
+    reach.keep(key, total)
     return total
 
 
@@ -190,7 +189,7 @@ class Access:
         if self.charged and not self.constant:
             whole, asked = self._whole(reach), max(self.asked, self._more)
             site.charge_spread(cost_of(global_cost, whole, asked, rt.lanes, LINE))
-        start, cells = (reach.low - GLOBAL_BASE) // self.width, reach.pattern.cells
+        start, cells = (reach.low - rt.arena.base) // self.width, reach.pattern.cells
         assert cells is not None
         self.start = start
         if rt.arena.written is not None:
@@ -202,10 +201,8 @@ class Access:
     def _follow(self, reach: Reach, start: int, cells: Array) -> None:
         """Note what is written, and refuse to read what never was."""
         rt = self.rt
-        assert rt.arena.written is not None
         dtype = UNSIGNED[self.width]
-        size = len(rt.arena.written) // self.width * self.width
-        marks = rt.arena.written[:size].view(dtype)[start:]
+        marks = rt.arena.marks(dtype)[start:]
         full = dtype.type(int.from_bytes(b"\1" * self.width, "little"))
         if rt.meetings is not None:
             self._met(
@@ -215,8 +212,8 @@ class Access:
             if self.kind == "store":
                 scatter(marks[at:], cells, np.full((1, 1), full), reach.mask, rt.lanes)
                 continue
-            bad = rt.lanes.full(reach.mask) & (marks[at:].take(cells, mode="wrap") != full)
-            if bad.any():
+            bad = marks[at:].take(cells, mode="wrap") != full
+            if bad.any() and (bad := rt.lanes.full(reach.mask) & bad).any():
                 check_written(self.ctx, self.site, bad, reach.pattern.rel + reach.low)
 
     def _met(self, meetings: Meetings, cells: Array, fresh: Array, mask: Mask) -> None:
@@ -315,8 +312,8 @@ def items_of(operand: Operand) -> tuple[Operand, ...]:
     return operand.items if isinstance(operand, Vec) else (operand,)
 
 
-def _param_load(instr: Instr, ctx: Context, params: bytes) -> Run | None:
-    """A kernel parameter at a fixed place is a constant."""
+def _param_load(instr: Instr, ctx: Context) -> Run | None:
+    """A kernel parameter at a fixed place is as good as a constant."""
     slot, offset, known = ctx.address(instr.operands[1])
     if known != "param" or slot not in ctx.constants:
         return None
@@ -325,18 +322,18 @@ def _param_load(instr: Instr, ctx: Context, params: bytes) -> Run | None:
     start = ctx.constants[slot] - ctx.placement.param_base + offset
     targets = [ctx.target(item) for item in items_of(instr.operands[0])]
     sizes = [max(ctx.size(item), width) for item in items_of(instr.operands[0])]
-    values = []
-    for index, size in enumerate(sizes):
-        at = start + index * width
-        raw = int.from_bytes(params[at : at + width], "little", signed=kind[0] == "s")
-        values.append(raw & ((1 << (8 * size)) - 1))
+    slots = [
+        ctx.parameter(start + index * width, width, size, kind[0] == "s")
+        for index, size in enumerate(sizes)
+    ]
     if len(targets) == 1:
-        value = values[0]
-        return lambda R, M: value
+        slot = slots[0]
+        return lambda R, M: R[slot]
 
+    @writes_itself
     def run(R: Registers, M: Mask) -> None:
-        for target, value, size in zip(targets, values, sizes, strict=True):
-            put(R, M, target, value, size)
+        for target, each, size in zip(targets, slots, sizes, strict=True):
+            put(R, M, target, R[each], size)
 
     return run
 
@@ -352,7 +349,7 @@ def _read_of(names: list[str], ctx: Context) -> int:
 def load(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """``ld`` in every space, vectors included."""
     if space_of(instr) == "param":
-        found = _param_load(instr, ctx, ctx.placement.params)
+        found = _param_load(instr, ctx)
         if found is not None:
             return found
     access = Access(instr, ctx, site, instr.operands[1], "load")

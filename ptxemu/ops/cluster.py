@@ -107,27 +107,27 @@ def check_spots(
     place = ctx.variable_at("shared", int(address[at]))
     lane = who(ctx.rt.lanes, int(spots.row[at]), int(spots.thread[at]))
     if crooked[at]:
-        raise Fault(
-            f"{ctx.where(instr)}: misaligned access: {lane} points to {place}, which is "
-            f"not a multiple of {align}",
+        raise ctx.fault(
+            instr, "misaligned",
+            f"misaligned access: {lane} points to {place}, which is not a multiple of {align}",
             f"`{instr.op}` needs an address aligned to {align} bytes: use __align__.",
-        )
-    raise Fault(
-        f"{ctx.where(instr)}: out of bounds: {lane} points to {place}, outside of the block's "
+        )  # fmt: skip
+    raise ctx.fault(
+        instr, "out-of-bounds", f"out of bounds: {lane} points to {place}, outside of the block's "
         f"{max(ctx.rt.shared_limit - RESERVED, 0)} bytes of shared memory",
         "Check the index against the array's size, and that the address is of shared memory.",
-    )
+    )  # fmt: skip
 
 
 def ended(ctx: Context, instr: Instr, spots: Spots, at: int) -> Fault:
     """The error for a spot in the shared memory of a block all of whose threads have ended."""
     lane = who(ctx.rt.lanes, int(spots.row[at]), int(spots.thread[at]))
     rank = int(spots.owner[at]) % ctx.rt.lanes.geometry.blocks_of_cluster
-    return Fault(
-        f"{ctx.where(instr)}: shared memory of a block that has exited: {lane} accesses that of "
-        f"rank {rank}",
+    return ctx.fault(
+        instr, "out-of-bounds",
+        f"shared memory of a block that has exited: {lane} accesses that of rank {rank}",
         "A block whose shared memory others use must wait for its cluster before it exits.",
-    )
+    )  # fmt: skip
 
 
 class ClusterBarrier:
@@ -159,11 +159,11 @@ def mapa(instr: Instr, ctx: Context) -> Run:
         if beyond.any():
             row, thread = first_lane(lanes, beyond)
             count = int(np.broadcast_to(ranks, lanes.shape)[row, thread])
-            raise Fault(
-                f"{ctx.where(instr)}: no block has rank {count}: {who(lanes, row, thread)} maps an "
+            raise ctx.fault(
+                instr, "other", f"no block has rank {count}: {who(lanes, row, thread)} maps an "
                 f"address to it, and the cluster has {lanes.geometry.blocks_of_cluster} blocks",
                 "Check the rank against the cluster's size (%cluster_nctarank).",
-            )
+            )  # fmt: skip
         own = unsigned(R[a], size).astype(np.int64) & _OFFSET
         found: Array = (base + own + (ranks + 1 << RANK)).astype(UNSIGNED[size])
         return found
@@ -217,11 +217,11 @@ class ClusterWait:
         own: Array = rt.cluster.arrivals.copy()
         idle = rt.lanes.full(M) & (own == 0)
         if idle.any():
-            raise Fault(
-                f"{self.ctx.where(self.instr)}: barrier.cluster.wait without "
+            raise self.ctx.fault(
+                self.instr, "other", f"barrier.cluster.wait without "
                 f"barrier.cluster.arrive: {who(rt.lanes, *first_lane(rt.lanes, idle))}",
                 "Each thread must run barrier.cluster.arrive before barrier.cluster.wait.",
-            )
+            )  # fmt: skip
         return own
 
     def ready(self, asked: Array, M: Mask) -> Bools:
@@ -237,8 +237,8 @@ class ClusterWait:
     def stuck(self, asked: Array, M: Mask) -> Fault:  # noqa: ARG002
         """The error where part of a cluster never arrives."""
         lanes = self.ctx.rt.lanes
-        return Fault(
-            f"{self.ctx.where(self.instr)}: cluster barrier not reached by all threads: "
+        return self.ctx.fault(
+            self.instr, "endless", f"cluster barrier not reached by all threads: "
             f"{who(lanes, *first_lane(lanes, lanes.full(M)))} waits forever",
             "Every thread of every block of a cluster must arrive.",
-        )
+        )  # fmt: skip

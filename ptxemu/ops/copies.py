@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ptxemu.errors import Fault
 from ptxemu.faults.watching import check_written
 from ptxemu.faults.words import check_span
 from ptxemu.ops.atomics import Operation, apply
@@ -22,7 +21,6 @@ from ptxemu.ops.tiles import CHUNK
 from ptxemu.ptx.instructions import Imm, Instr
 from ptxemu.state.context import CodeSite, Context, Registers, Run
 from ptxemu.state.lanes import Mask
-from ptxemu.state.spaces import GLOBAL_BASE
 from ptxemu.state.values import F32, F64, SIGNED, UNSIGNED, Array, Ints
 
 # --- Bulk copies under way: each lands when somebody waits for the mbarrier that it reports to ---
@@ -209,10 +207,10 @@ def copied_bytes(instr: Instr, ctx: Context, sizes: Array, spots: Spots) -> Ints
     sizes = sizes.astype(np.int64)
     if (sizes % CHUNK).any():
         size = int(sizes[np.argmax(sizes % CHUNK != 0)])
-        raise Fault(
-            f"{ctx.where(instr)}: a bulk copy of {size} bytes, which is not a multiple of {CHUNK}",
+        raise ctx.fault(
+            instr, "other", f"a bulk copy of {size} bytes, which is not a multiple of {CHUNK}",
             "Copy whole chunks of 16 bytes, and the rest with ordinary loads.",
-        )
+        )  # fmt: skip
     return sizes
 
 
@@ -241,10 +239,10 @@ def multicast(instr: Instr, ctx: Context, place: int) -> Spread:
         masks = lanes_of(R, slot, 2, M, lanes).astype(np.int64)[which]
         size = lanes.geometry.blocks_of_cluster
         if (masks >> size).any():
-            raise Fault(
-                f"{ctx.where(instr)}: a multicast to ranks beyond the {size} blocks of a cluster",
+            raise ctx.fault(
+                instr, "other", f"a multicast to ranks beyond the {size} blocks of a cluster",
                 "Set one bit of the mask for each rank that is to receive the copy.",
-            )
+            )  # fmt: skip
         row, rank = np.nonzero(masks[:, None] >> np.arange(size) & 1)
         return row, rank
 
@@ -298,7 +296,7 @@ def read_global(ctx: Context, site: CodeSite, spots: Spots, source: Global) -> A
     address, inside, unit = source
     _check(ctx, site, spots, source, "reads")
     arena = ctx.rt.arena
-    index = (address - GLOBAL_BASE) // unit
+    index = (address - arena.base) // unit
     memory = arena.view(UNITS[unit])
     if inside is None or inside.all():
         data: Array = memory[index]
@@ -323,7 +321,7 @@ def write_global(ctx: Context, site: CodeSite, spots: Spots, out: Outgoing) -> N
     arena = ctx.rt.arena
     where = address if inside is None else address[inside]
     values = data if inside is None else data[inside]
-    index = (where - GLOBAL_BASE) // unit
+    index = (where - arena.base) // unit
     if arena.written is not None:
         _marks(arena.written, unit)[index.reshape(-1)] = 1
     if ctx.rt.stores is not None:
@@ -358,8 +356,8 @@ def _check(ctx: Context, site: CodeSite, spots: Spots, span: Global, verb: str) 
     written = ctx.rt.arena.written
     if written is None or verb == "writes":
         return
-    marks = _marks(written, unit)[(address - GLOBAL_BASE) // unit if inside is None else np.where(
-        inside, (address - GLOBAL_BASE) // unit, 0)]  # fmt: skip
+    index = (address - ctx.rt.arena.base) // unit
+    marks = _marks(written, unit)[index if inside is None else np.where(inside, index, 0)]
     unset = ~marks.all(axis=2) if inside is None else inside & ~marks.all(axis=2)
     if unset.any():
         copy, at = (int(axis[0]) for axis in np.nonzero(unset))

@@ -245,7 +245,7 @@ def check_barriers(instr: Instr, ctx: Context, spots: Spots) -> None:
 def _at_barrier(instr: Instr, ctx: Context, spots: Spots, at: int, what: str, hint: str) -> Fault:
     place = ctx.variable_at("shared", int(spots.address[at]))
     lane = who(ctx.rt.lanes, int(spots.row[at]), int(spots.thread[at]))
-    return Fault(f"{ctx.where(instr)}: mbarrier {place}: {what}: {lane}", hint)
+    return ctx.fault(instr, "other", f"mbarrier {place}: {what}: {lane}", hint)
 
 
 def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
@@ -407,11 +407,11 @@ class PhaseWait:
         phase = phase_of(words_of(ctx)[asked.keys[row : row + 1, thread]])
         place = ctx.variable_at("shared", int(asked.address[row, thread]))
         more = f" and {M.count - 1} more of this batch" if M.count > 1 else ""
-        return Fault(
-            f"{ctx.where(self.instr)}: mbarrier {place} never completes: "
+        return ctx.fault(
+            self.instr, "endless", f"mbarrier {place} never completes: "
             f"{who(lanes, row, thread)}{more} wait forever for its phase of parity "
             f"{int(asked.parity[row, thread])}, which lacks {int(phase.pending[0])} of "
             f"{int(phase.expected[0])} arrivals and {int(phase.bytes[0]):,} bytes",
             "Check the parity that is waited for, the count of mbarrier.init, and the bytes of "
             "expect_tx against those that are copied.",
-        )
+        )  # fmt: skip

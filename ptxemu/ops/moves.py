@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ptxemu.errors import Fault
 from ptxemu.faults.words import first_lane, triple, who
 from ptxemu.ptx.inlining import STACK_BYTES
 from ptxemu.ptx.instructions import CLOCKS, SIZES, Imm, Instr, Operand, Reg, Sym, Vec, space_of
 from ptxemu.state.context import Context, Registers, Run, put
 from ptxemu.state.lanes import Lanes, Mask
-from ptxemu.state.spaces import GLOBAL_BASE, LOCAL_WINDOW, SHARED_WINDOW, WINDOW
+from ptxemu.state.spaces import LOCAL_WINDOW, SHARED_WINDOW, WINDOW
 from ptxemu.state.values import MASK, SIGNED, UNSIGNED, Array, Value, add, boxed, unsigned
 
 _WORD = UNSIGNED[4]
@@ -379,8 +378,8 @@ class _Memory:
         allocation = self._rt.arena.allocation_of(address)
         if allocation is None:
             return b""
-        start = address - GLOBAL_BASE
-        end = min(start + size, allocation.start + allocation.size - GLOBAL_BASE)
+        start = address - self._rt.arena.base
+        end = min(start + size, start + allocation.start + allocation.size - address)
         return self._rt.arena.bytes[start:end].tobytes()
 
     def text(self, address: int, most: int = _MOST) -> str:
@@ -394,7 +393,7 @@ class _Memory:
             if len(more) < size:
                 break
             size = min(len(raw), most - len(raw))
-        return raw.partition(b"\0")[0].decode("utf-8", "replace")
+        return raw.partition(b"\0")[0].decode("utf-8", "surrogateescape")
 
 
 class _FloodError(Exception):
@@ -466,7 +465,8 @@ def formatted(form: str, memory: _Memory, at: int, room: int) -> tuple[str | Non
             sign, text = _float(float(argument("d", 8)), kind, flags, digits, fits)
             zeros = zeros and text[:1].isdigit()
         elif kind == "c":
-            text, zeros = chr(int(argument("i", 4)) & 0xFF), False
+            octet, zeros = bytes([int(argument("i", 4)) & 0xFF]), False
+            text = octet.decode("utf-8", "surrogateescape")
         elif kind == "p":
             address, zeros = int(argument("Q", 8)), False
             text = f"{address:#x}" if address else "(nil)"
@@ -532,14 +532,18 @@ def _float(
     return (sign, text) if kind == "a" else (sign.upper(), text.upper())
 
 
-def _say(ctx: Context, text: str | None) -> None:
-    """Print a text, or that there was more than is printed."""
+def _say(ctx: Context, text: str | None, row: int) -> None:
+    """Print a text of a block of the batch, or that there was more than is printed."""
     rt = ctx.rt
+    more = f"kernel {ctx.kernel}: more was printed than {_MOST:,} bytes; the rest is left out\n"
+    if rt.printed is not None:
+        rt.printed.append((int(rt.lanes.blocks[row]), more if text is None else text))
+        return
     if rt.said > _MOST:
         return
-    rt.said += _MOST + 1 if text is None else len(text.encode())
+    rt.said += _MOST + 1 if text is None else len(text.encode("utf-8", "surrogateescape"))
     if rt.said > _MOST:
-        text = f"kernel {ctx.kernel}: more was printed than {_MOST:,} bytes; the rest is left out\n"
+        text = more
     rt.line.append(text or "")
     if "\n" in rt.line[-1]:
         *whole, rest = "".join(rt.line).split("\n")
@@ -579,8 +583,9 @@ def printf(instr: Instr, ctx: Context) -> Run:
             memory = _Memory(ctx, row, thread)
             told = memory.text(_value(R[form], 8, lanes, row, thread))
             at = _value(R[arguments], 8, lanes, row, thread)
-            text, taken = formatted(told, memory, at, _MOST - ctx.rt.said)
-            _say(ctx, text)
+            room = _MOST if ctx.rt.printed is not None else _MOST - ctx.rt.said
+            text, taken = formatted(told, memory, at, room)
+            _say(ctx, text, row)
         return taken
 
     return run
@@ -610,15 +615,15 @@ def trap(instr: Instr, ctx: Context) -> Run:
     def run(R: Registers, M: Mask) -> None:
         lanes = ctx.rt.lanes
         row, thread = first_lane(lanes, lanes.full(M))
-        where, lane = ctx.where(instr), who(lanes, row, thread)
+        lane = who(lanes, row, thread)
         what, hint = _TRAPS.get(instr.parts[-1], _TRAPS["trap"])
         if slots:
-            raise Fault(f"{where}: assertion `{_assertion(R, M)}` failed in {lane}", hint)
-        raise Fault(f"{where}: {what} in {lane}", hint)
+            what = f"assertion `{_assertion(R, M)}` failed"
+        raise ctx.fault(instr, "assert" if slots else "trap", f"{what} in {lane}", hint)
 
     def _assertion(R: Registers, M: Mask) -> str:
         """Print what CUDA prints of every thread; the condition of the first."""
-        lanes, first = ctx.rt.lanes, ""
+        lanes, first, lines = ctx.rt.lanes, "", []
         grid, block = lanes.geometry.grid, lanes.geometry.block
         for row, thread in list(zip(*np.nonzero(lanes.full(M)), strict=True))[:_THREADS]:
             memory = _Memory(ctx, row, thread)
@@ -631,11 +636,12 @@ def trap(instr: Instr, ctx: Context) -> Run:
             at, me = (
                 place.replace("(", "[").replace(")", "]").replace(" ", "") for place in places
             )
-            _say(
-                ctx,
+            lines.append(
                 f"{memory.text(file)}:{line}: {memory.text(function)}: block: {at}, thread: {me} "
-                f"Assertion `{memory.text(told)}` failed.\n",
+                f"Assertion `{memory.text(told)}` failed."
             )
+        end_line(ctx)
+        _show(lines)
         return first
 
     return run

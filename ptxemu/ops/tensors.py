@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ptxemu.errors import Fault
 from ptxemu.ops import copies
 from ptxemu.ops.cluster import Spots, check_spots, lanes_of, shared_operand
 from ptxemu.ops.copies import Global, Landing, Outgoing, Shared, pick
@@ -16,7 +15,6 @@ from ptxemu.ops.tiles import TileUnits, swizzled, tile
 from ptxemu.ptx.instructions import Instr, Operand, Vec
 from ptxemu.state.context import CodeSite, Context, Registers, Run
 from ptxemu.state.lanes import Mask
-from ptxemu.state.spaces import GLOBAL_BASE
 from ptxemu.state.values import UNSIGNED, Array, Ints
 from ptxemu.tensormap import BYTES, TensorMap, decode
 
@@ -202,17 +200,17 @@ def _check_corners(
                 f"The box goes from {tuple(low.tolist())} to {tuple(high.tolist())}, both inside."
             )
     if text:
-        raise Fault(f"{ctx.where(instr)}: {text}", hint)
+        raise ctx.fault(instr, "other", f"{text}", hint)
 
 
 def _bytes_at(instr: Instr, ctx: Context, address: int) -> bytes:
     arena = ctx.rt.arena
     if address % 64 or not arena.holds(address, address + BYTES - 1):
-        raise Fault(
-            f"{ctx.where(instr)}: no tensor map at address {hex(address)}",
+        raise ctx.fault(
+            instr, "other", f"no tensor map at address {hex(address)}",
             "Pass it as a `const __grid_constant__` parameter, aligned to 64 bytes.",
-        )
-    return arena.bytes[address - GLOBAL_BASE :][:BYTES].tobytes()
+        )  # fmt: skip
+    return arena.bytes[address - arena.base :][:BYTES].tobytes()
 
 
 def _decoded(
@@ -220,18 +218,18 @@ def _decoded(
 ) -> tuple[TensorMap, int]:
     found = decode(data)
     if found is None:
-        raise Fault(
-            f"{ctx.where(instr)}: this argument does not point to a tensor map",
+        raise ctx.fault(
+            instr, "other", "this argument does not point to a tensor map",
             "Pass a `TensorArgument` as this argument.",
-        )
+        )  # fmt: skip
     m = found[0]
     if m.rank != rank or (m.im2col is not None) != im2col:
         mode = "im2col" if m.im2col is not None else "tiled"
-        raise Fault(
-            f"{ctx.where(instr)}: the tensor map is {mode} with {m.rank} axes, and "
+        raise ctx.fault(
+            instr, "other", f"the tensor map is {mode} with {m.rank} axes, and "
             f"`{'.'.join(instr.parts)}` needs another",
             "The instruction's mode and number of coordinates must be those of the map.",
-        )
+        )  # fmt: skip
     if m.interleave or (m.swizzle and m.shape[0] * m.size != m.swizzle):
         raise ctx.unsupported(
             instr, "interleaved channels, or rows shorter than the swizzle: how they lie "

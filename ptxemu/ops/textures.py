@@ -13,14 +13,12 @@ from itertools import product
 
 import numpy as np
 
-from ptxemu.errors import Fault
 from ptxemu.faults.watching import check_written
 from ptxemu.faults.words import first_lane, who
 from ptxemu.ops.access import items_of
 from ptxemu.ptx.instructions import Addr, Instr, Operand, Vec
 from ptxemu.state.context import Bound, CodeSite, Context, Registers, Run, put, writes_itself
 from ptxemu.state.lanes import Mask
-from ptxemu.state.spaces import GLOBAL_BASE
 from ptxemu.state.values import Array, Ints, narrow, signed, single, unsigned
 from ptxemu.texture import CHANNELS, Addressing, Texture
 
@@ -28,7 +26,7 @@ from ptxemu.texture import CHANNELS, Addressing, Texture
 _STEPS = 256
 #: Beyond any axis: coordinates are cut there, so that they fit into an integer.
 _FAR = 2.0**40
-_AXES = {"1d": 1, "2d": 2, "3d": 3}
+_AXES = {"1d": 1, "2d": 2, "3d": 3, "a1d": 1, "a2d": 2}
 #: Between what sums of integers that are read as numbers are told apart, by the sign of their type.
 _UNSIGNED, _SIGNED = 65_535, 32_767
 #: A texel along one axis, or in all of them: where it lies, and whether it is there.
@@ -39,7 +37,7 @@ def fetch(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """A fetch of the texture that a register names.
 
     Raises:
-        Unsupported: a layered, cube or sparse texture, gradients, or a texture that is a symbol.
+        Unsupported: a cube or sparse texture, gradients, or a texture that is a symbol.
     """
     axes = next((_AXES[part] for part in instr.parts if part in _AXES), 0)
     goal, source = instr.operands[0], instr.operands[1]
@@ -57,7 +55,11 @@ def fetch(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     slot, _, space = ctx.address(handle)
     if space:
         raise ctx.unsupported(instr, "a texture that is no argument")
-    coordinates = [ctx.slot(each, 4, takes) for each in items_of(rest[0])[:axes]]
+    layered = not {"a1d", "a2d"}.isdisjoint(instr.parts)
+    first, *indices = items_of(rest[0])
+    indices = indices if layered else [first, *indices]
+    layer = [ctx.slot(first, 4)] if layered else []
+    coordinates = [ctx.slot(each, 4, takes) for each in indices[:axes]]
     targets = [ctx.target(each) for each in goal.items]
     wanted = _wanted(goal.items, ctx)
     site.space, site.width = "texture", 0
@@ -67,19 +69,19 @@ def fetch(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     def run(R: Registers, M: Mask) -> None:
         at = tuple(
             single(R[each]) if takes == "f32" else signed(R[each], 4) for each in coordinates
-        )
+        ) + tuple(unsigned(R[each], 4) for each in layer)
         handles = unsigned(R[slot], 8)
         on = rt.lanes.full(M)
         for each in np.unique(np.broadcast_to(handles, on.shape)[on]).tolist():
             inner = M if handles.size == 1 else rt.lanes.within(M, handles == each)
             inner.partial = M.partial or inner is not M
             bound = ctx.textures.get(each)
-            wrong = _refused(bound, axes, gives, takes, wanted)
+            wrong = _refused(bound, axes, gives, takes, wanted, layered=layered)
             if wrong is not None:
                 row, thread = first_lane(rt.lanes, on & (handles == each))
                 what, hint = wrong
-                raise Fault(
-                    f"{ctx.where(instr)}: {who(rt.lanes, row, thread)} fetches {what}", hint
+                raise ctx.fault(
+                    instr, "other", f"{who(rt.lanes, row, thread)} fetches {what}", hint
                 )
             assert bound is not None
             site.width = bound.texture.texel
@@ -97,15 +99,21 @@ def _wanted(items: tuple[Operand, ...], ctx: Context) -> int:
 
 
 def _refused(
-    bound: Bound | None, axes: int, gives: str, takes: str, wanted: int
+    bound: Bound | None, axes: int, gives: str, takes: str, wanted: int, *, layered: bool
 ) -> tuple[str, str] | None:
     """What is wrong with a fetch, and what to do; None where nothing is."""
     if bound is None:
         return (
             "from no texture of this launch",
-            "Pass a texture object for this parameter: a `TextureArgument`.",
+            "Pass a texture object whose memory is there: a `TextureArgument`.",
         )
     texture, name = bound.texture, bound.name
+    if layered != bool(texture.layers):
+        has, other = ("no layers", "") if layered else (f"{texture.layers} layers", "Layered")
+        return (
+            f"from the texture over {name}, which has {has}",
+            f"Read it with tex{len(texture.dims)}D{other}.",
+        )
     if axes != len(texture.dims):
         return (
             f"at {axes} coordinates from the texture over {name}, which has {len(texture.dims)}",
@@ -173,7 +181,7 @@ def _look(ctx: Context, site: CodeSite, first: Ints, inside: Array, M: Mask) -> 
     if rt.arena.written is not None:
         bad = lanes.full(M) & inside & (rt.arena.written[first] == 0)
         if bad.any():
-            check_written(ctx, site, bad, first + GLOBAL_BASE)
+            check_written(ctx, site, bad, first + rt.arena.base)
     if rt.origins is not None:
         rt.origins.touch("load", "global", first, site.width, M)
 
@@ -200,10 +208,13 @@ def _taps(texture: Texture, at: tuple[Array, ...]) -> Iterator[tuple[Ints, Array
     """The texels that fetches read: their bytes in the texture, inside or not, and weights."""
     rows = texture.dims[1] if len(texture.dims) > 1 else 1
     steps = (texture.texel, texture.row, texture.row * rows)
-    axes = [_along(texture, axis, each) for axis, each in enumerate(at)]
+    axes = [_along(texture, axis, each) for axis, each in enumerate(at[: len(texture.dims)])]
+    # Behind the coordinates stands the layer; beyond the last one a chip takes that.
+    layer = sum(np.minimum(each, max(texture.layers, 1) - 1) for each in at[len(axes) :])
+    start = np.asarray(layer, np.int64) * (texture.row * rows) + np.zeros((1, 1), np.int64)
     weights = _weights([share for _, share in axes if share is not None])
     for chosen in product(*(range(len(places)) for places, _ in axes)):
-        byte, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), np.bool_)
+        byte, inside = start, np.ones((1, 1), np.bool_)
         for number, (places, _), step in zip(chosen, axes, steps, strict=False):
             index, there = places[number]
             byte, inside = byte + index * step, inside & there

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ptxemu.errors import Fault
 from ptxemu.faults.words import who
 from ptxemu.ptx.instructions import Instr, Pair
 from ptxemu.state.context import ApartError, Context, Registers, Run, put, writes_both
@@ -70,11 +69,11 @@ def check_own(instr: Instr, ctx: Context, R: Registers, slot: int, M: Mask) -> N
     if lost.any():
         row, warp, lane = (int(each[0]) for each in np.nonzero(lost))
         mask = int(np.broadcast_to(members, lost.shape)[row, warp, lane])
-        raise Fault(
-            f"{ctx.where(instr)}: {who(lanes, row, warp * WARP + lane)} is not in its own mask, "
-            f"0x{mask:08x}",
+        raise ctx.fault(
+            instr, "other",
+            f"{who(lanes, row, warp * WARP + lane)} is not in its own mask, 0x{mask:08x}",
             "The mask of a `_sync` function must name every lane that calls it.",
-        )
+        )  # fmt: skip
 
 
 def check_members(instr: Instr, ctx: Context, R: Registers, slot: int, M: Mask) -> None:

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxemu.cost import LINE, SharedCost
-from ptxemu.errors import Fault
 from ptxemu.faults.words import who
 from ptxemu.ops.conversions import from_bf16, numbers_of
 from ptxemu.ops.mma import a_layout, slots_of, targets_of
@@ -404,12 +403,12 @@ def _groups(instr: Instr, ctx: Context, M: Mask) -> Warpgroups:
     bad = (every != some).any() or on[:, whole * GROUP :].any()
     if bad:
         row, thread = (int(axis[0]) for axis in np.nonzero(on))
-        raise Fault(
-            f"{ctx.where(instr)}: wgmma without its whole warpgroup: {who(lanes, row, thread)} "
+        raise ctx.fault(
+            instr, "other", f"wgmma without its whole warpgroup: {who(lanes, row, thread)} "
             "runs it, but not all 128 threads of its four warps do",
             "All threads of four warps, the first warp's number a multiple of 4, must run it "
             "together.",
-        )
+        )  # fmt: skip
     block, group = np.nonzero(every)
     return Warpgroups(block, group, every)
 
@@ -455,12 +454,13 @@ class StoredMatrix:
         where = addresses(found, self.shape, SIZES[self.kind], by_k=self.by_k)
         low, high, end = int(where.min()), int(where.max()), ctx.rt.shared_limit
         if low < RESERVED or high + SIZES[self.kind] > end:
-            raise Fault(
-                f"{ctx.where(instr)}: out of bounds: the matrix descriptor {bits:#018x} reaches "
+            raise ctx.fault(
+                instr, "out-of-bounds",
+                f"out of bounds: the matrix descriptor {bits:#018x} reaches "
                 f"shared address {low if low < RESERVED else high}; the block's shared memory goes "
                 f"from {RESERVED} to {max(end, RESERVED)}",
                 "Check the descriptor's start and offsets, which are in units of 16 bytes.",
-            )
+            )  # fmt: skip
         return where
 
     def spots(self, R: Registers, groups: Warpgroups) -> list[tuple[Ints, Ints, Ints]]:

@@ -167,13 +167,13 @@ def _check_places(instr: Instr, ctx: Context, role: str, fragment: Operand) -> N
         held = _held(ctx, name)
         if held and (role, place) not in held:
             other, at = min(held)
-            raise Fault(
-                f"{ctx.where(instr)}: a fragment out of order: `{instr.op}` takes register {name} "
+            raise ctx.fault(
+                instr, "other", f"a fragment out of order: `{instr.op}` takes register {name} "
                 f"as number {place + 1} of {role.upper()}, but it is number {at + 1} of a fragment "
                 f"of {other.upper()}",
                 "Which elements a fragment's registers hold depends on the chip: pass on whole "
                 "fragments as they are.",
-            )
+            )  # fmt: skip
 
 
 def _checked(run: Run, instr: Instr, ctx: Context, fragments: dict[str, Operand]) -> Run:

@@ -144,7 +144,7 @@ def note_loops(blocks: list[BasicBlock], over: list[set[int]], before: list[list
 
 _BARRIERS = ("bar", "barrier")
 #: What gives each lane a value of its own.
-_PER_LANE = ("ld", "tex", "atom", "shfl", "match", "ldmatrix", "mma", "wmma", "wgmma")
+_PER_LANE = ("ld", "tex", "atom", "shfl", "match", "ldmatrix", "mma", "wmma", "wgmma", "malloc")
 _LANES = ("%tid", "%laneid", "%lanemask")
 #: What makes values of values, and nothing else.
 _VALUES = frozenset(

@@ -83,9 +83,15 @@ def _callees(module: Ptx, function: Function) -> set[str]:
     return out
 
 
-def recursive(module: Ptx) -> set[str]:
-    """The functions that can come to themselves."""
-    calls = {name: _callees(module, each) for name, each in module.functions.items()}
+def recursive(module: Ptx, entry: Function) -> set[str]:
+    """The functions that a kernel calls and that can come to themselves."""
+    calls: dict[str, set[str]] = {}
+    left = [entry.name]
+    while left:
+        name = left.pop()
+        if name not in calls:
+            calls[name] = _callees(module, module.functions[name])
+            left += calls[name]
     found = set()
     for name in calls:
         seen: set[str] = set()
@@ -194,10 +200,12 @@ def stack_variable() -> Variable:
     return Variable(FRAMES, "local", STACK_BYTES, _ALIGN)
 
 
-#: Functions that say something: the opcode they become, the types of its operands.
+#: Functions of the device's own library: the opcode they become, the types of its operands.
 _TOLD = {
     "vprintf": (("printf", "b32"), ("b32", "b64", "b64")),
     "__assertfail": (("trap", "assert"), ("b64", "b64", "b32", "b64")),
+    "malloc": (("malloc", "b64"), ("b64", "b64")),
+    "free": (("free", "b64"), ("b64",)),
 }
 
 
@@ -271,7 +279,7 @@ class _Inliner:
         self.module = module
         self.flat = FlatKernel(entry.name, entry.params, target=module.target)
         self.calls = 0
-        self.recursive = recursive(module)
+        self.recursive = recursive(module, entry)
         #: Of each function that has frames: the labels to which it returns, by number.
         self.returns: dict[str, list[str]] = {}
         #: Calls of such functions by the instruction that stands for one; where each returns to.
@@ -332,16 +340,18 @@ class _Inliner:
                 self.flat.body.append(Label(prefix + item.name))
                 continue
             item = self.pointing(place, item)
-            operands = tuple(place.of(operand) for operand in item.operands)
-            guard = item.guard
-            if guard is not None:
-                guard = Reg(prefix + guard.name, guard.negated)
-            loc = item.loc if at is None else self.module.located(item.loc, at)
-            self.emit(place, replace(item, operands=operands, guard=guard, loc=loc))
+            if prefix:
+                guard = item.guard
+                if guard is not None:
+                    guard = Reg(prefix + guard.name, guard.negated)
+                loc = item.loc if at is None else self.module.located(item.loc, at)
+                operands = tuple(place.of(operand) for operand in item.operands)
+                item = replace(item, operands=operands, guard=guard, loc=loc)
+            self.emit(place, item)
 
     def pointing(self, place: _Inlined, instr: Instr) -> Instr:
         """An instruction that takes an address: of a function, or of what lies in a frame."""
-        if instr.op == "call":
+        if instr.op == "call" or not any(isinstance(each, Sym) for each in instr.operands):
             return instr
         operands = tuple(
             Imm(self.module.address_of(operand.name))
@@ -531,7 +541,7 @@ class _Inliner:
         self.flat.body += fetch
 
     def told(self, instr: Instr, name: str, returns: Vec, arguments: Vec) -> Instr:
-        """A call of the device's own library that says something, as an instruction."""
+        """A call of the device's own library as an instruction."""
         parts, kinds = _TOLD[name]
         operands = [
             self.slot(each.name, 0, kind) if isinstance(each, Reg | Sym) else each

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from ptxemu.callers import Foreign
 from ptxemu.sass import Assembled
@@ -100,6 +102,8 @@ def atoms(operand: Operand) -> Iterator[Reg | Imm | Sym | Addr]:
 
 def registers_of(operand: Operand) -> list[str]:
     """Names of the registers that an operand reads (or writes, if it is a result)."""
+    if isinstance(operand, Reg):
+        return [operand.name]
     bases = (each.base if isinstance(each, Addr) else each for each in atoms(operand))
     return [base.name for base in bases if isinstance(base, Reg)]
 
@@ -116,7 +120,7 @@ _NO_RESULT = frozenset(
         "st", "bar", "barrier", "bra", "ret", "exit", "trap", "red", "membar", "fence",
         "prefetch", "prefetchu", "brx", "nanosleep", "cp", "discard", "applypriority", "brkpt",
         "pmevent", "griddepcontrol", "mbarrier", "wgmma", "tensormap", "stmatrix",
-        "setmaxnreg", "pragma",
+        "setmaxnreg", "pragma", "free",
     )
 )  # fmt: skip
 
@@ -126,7 +130,7 @@ _MBARRIER_RESULTS = ("arrive", "arrive_drop", "test_wait", "try_wait", "pending_
 
 @dataclass(frozen=True)
 class Instr:
-    """One instruction. `parts` are the dot-separated pieces of its opcode."""
+    """One instruction. `parts` are the dot-separated pieces of its opcode, `op` the first."""
 
     parts: tuple[str, ...]
     operands: tuple[Operand, ...]
@@ -134,11 +138,10 @@ class Instr:
     loc: Loc
     ptx_line: int
     text: str
+    op: str = field(init=False, compare=False)
 
-    @property
-    def op(self) -> str:
-        """The opcode without modifiers."""
-        return self.parts[0]
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "op", self.parts[0])
 
     @cached_property
     def writes(self) -> tuple[str, ...]:
@@ -219,6 +222,10 @@ def signature_of(returns: Iterable[Variable], params: Iterable[Variable]) -> Sig
     return tuple(v.size for v in returns), tuple(v.size for v in params)
 
 
+#: What is known of a function when its body has been read.
+_OF_BODY = ("registers", "variables", "body", "branch_tables", "prototypes")
+
+
 @dataclass(slots=True)
 class Function:
     """An entry or device function."""
@@ -233,6 +240,38 @@ class Function:
     directives: dict[str, tuple[int, ...]] = field(default_factory=dict)  # maxntid, reqntid …
     branch_tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
     prototypes: dict[str, Signature] = field(default_factory=dict)
+    source: str = ""  # the text of its body
+    unread: Callable[[Function], None] | None = None  # reads it
+
+    def leave(self, source: str, read: Callable[[Function], None]) -> None:
+        """Read the body when somebody looks at what is in it."""
+        self.source, self.unread = source, read
+        for name in _OF_BODY:
+            delattr(self, name)
+
+    def __getattr__(self, name: str) -> Any:
+        """What is in the body, which is read now."""
+        if name not in _OF_BODY:
+            raise AttributeError(name)
+        self.read()
+        return object.__getattribute__(self, name)
+
+    def read(self) -> None:
+        """Read the body, unless that has been done.
+
+        Raises:
+            PtxError: it is damaged.
+        """
+        read, self.unread = self.unread, None
+        if read is None:
+            return
+        self.registers, self.variables, self.body = {}, [], []
+        self.branch_tables, self.prototypes = {}, {}
+        try:
+            read(self)
+        except BaseException:
+            self.leave(self.source, read)
+            raise
 
     @property
     def signature(self) -> Signature:
@@ -253,6 +292,11 @@ class Ptx:
     assembled: Assembled = field(default_factory=Assembled)
     #: Arrays of shared memory as their source declares them: bytes of an element, and extents.
     shapes: Mapping[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    prepared: dict[str, Any] = field(default_factory=dict)  # by kernel: what launches share
+    #: Kernel -> line -> whether what it reads there, and nothing has written, changes a result.
+    judged: dict[str, dict[int, bool]] = field(default_factory=dict)
+    #: Kernel -> launches that have been looked at for that.
+    looks: Counter[str] = field(default_factory=Counter)
 
     def address_of(self, function: str) -> int:
         """What a pointer to a function holds."""
@@ -264,7 +308,8 @@ class Ptx:
             init = bytearray(variable.init)
             for at, name in variable.symbols:
                 if name in self.functions:
-                    init[at : at + 8] = self.address_of(name).to_bytes(8, "little")
+                    address = self.address_of(name) + int.from_bytes(init[at : at + 8], "little")
+                    init[at : at + 8] = address.to_bytes(8, "little")
             self.variables[variable.name] = replace(variable, init=bytes(init))
 
     def located(self, loc: Loc, call: Loc) -> Loc:

@@ -9,13 +9,16 @@ scopes (inline assembly), vector operands, predicates, labels, and `.loc` with
 
 from __future__ import annotations
 
+import contextlib
 import re
 import struct
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from functools import partial
 from itertools import islice, pairwise
+from typing import NamedTuple
 
-from ptxemu.callers import Callers, Foreign, files_of, shipped
-from ptxemu.errors import PtxError
+from ptxemu.callers import LOC, Callers, Foreign, shipped
+from ptxemu.errors import DAMAGE, PtxError
 from ptxemu.ptx.instructions import (
     SIZES,
     Addr,
@@ -38,45 +41,85 @@ from ptxemu.sass import Assembled, Functions
 # --- PTX text -> tokens, and a cursor over them ---
 
 _TOKEN = re.compile(
-    r"""\s+|//[^\n]*|/\*.*?\*/"""
+    r"""\s+|//.*"""
     r"""|(?P<string>"(?:[^"\\]|\\.)*")"""
     r"""|(?P<word>[%$A-Za-z_.][\w$.%]*(?:::[\w.]+)*)"""
     r"""|(?P<float>0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|\d+\.\d*(?:[eE][+-]?\d+)?)"""
     r"""|(?P<int>0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?)"""
     r"""|(?P<punct>[{}()\[\],;:@!|+\-<>=])""",
-    re.DOTALL | re.VERBOSE,
+    re.VERBOSE,
 )
+_ASIDE = r"""//[^\n]*|/\*.*?\*/|"(?:[^"\\]|\\.)*\""""
+_COMMENT = re.compile(_ASIDE, re.DOTALL)
+_BRACE = re.compile(_ASIDE + "|[{}]", re.DOTALL)
+_HEAD = re.compile(_ASIDE + r"|\.(?:entry|func|section)\b|[{;]", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A word, string, number or punctuation, and the line it stands on."""
+class Token(NamedTuple):
+    """A word, string, number, punctuation, line of ``.loc`` or body, and the line it is on."""
 
     kind: str
     text: str
     line: int
 
 
+_END = Token("", "", 0)
+
+
 def tokens_of(text: str) -> list[Token]:
-    """All tokens of a text; comments and white space are dropped."""
+    """All tokens of a module; the body of a function is one."""
     out: list[Token] = []
-    position, line = 0, 1
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        if match is None:
+    begin, line, heads = 0, 1, False
+    position = 0
+    while found := _HEAD.search(text, position):
+        position = found.end()
+        heads = (heads or found[0][0] == ".") and found[0] != ";"
+        if heads and found[0] == "{":
+            position = _closing(text, found.start())
+            for piece, body in ((text[begin : found.start()], False),
+                                (text[found.end() : position], True)):  # fmt: skip
+                out += [Token("body", piece, line)] if body else tokens(piece, line)
+                line += piece.count("\n")
+            begin, heads = position, False
+    return out + tokens(text[begin:], line)
+
+
+def tokens(text: str, line: int) -> list[Token]:
+    """All tokens of a text that begins at a line; comments and white space are dropped."""
+    if "/*" in text:
+        text = _COMMENT.sub(lambda m: "\n" * m[0].count("\n") if m[0][1] == "*" else m[0], text)
+    out: list[Token] = []
+    for number, row in enumerate(text.split("\n"), line):
+        if row.lstrip()[:5] in (".loc ", ".loc\t"):
+            out.append(Token("loc", row, number))
+            continue
+        end = 0
+        for match in _TOKEN.finditer(row):
+            if match.start() != end:
+                break
+            end, kind, piece = match.end(), match.lastgroup, match[0]
+            if kind == "word" and piece[0] == ".":
+                # Directives may stand without a space between: .reg.b32
+                out += [Token("word", f".{part}", number) for part in piece[1:].split(".")]
+            elif kind:
+                out.append(Token(kind, piece, number))
+        if end < len(row):
             raise PtxError(
-                f"PTX line {line}: cannot read {text[position : position + 20]!r}",
+                f"PTX line {number}: cannot read {row[end : end + 20]!r}",
                 "The PTX must be as nvcc or NVRTC wrote it.",
             )
-        piece = match.group()
-        if match.lastgroup == "word" and piece.startswith("."):
-            # Directives may stand without a space between: .reg.b32
-            out += [Token("word", f".{part}", line) for part in piece[1:].split(".")]
-        elif match.lastgroup:
-            out.append(Token(match.lastgroup, piece, line))
-        line += piece.count("\n")
-        position = match.end()
     return out
+
+
+def _closing(text: str, start: int) -> int:
+    """The end of what begins with a brace."""
+    depth = 0
+    for found in _BRACE.finditer(text, start):
+        depth += (found[0] == "{") - (found[0] == "}")
+        if not depth and found[0] == "}":
+            return found.end()
+    line = 1 + text.count("\n", 0, start)
+    raise PtxError(f"PTX line {line}: what begins here has no end", "It may be truncated.")
 
 
 def integer_of(text: str) -> int:
@@ -108,39 +151,39 @@ _PART = re.compile(r"(.+)\.([bh]\d{1,4})\Z")
 class Cursor:
     """A place in the tokens, with what parsing needs to know there."""
 
-    def __init__(self, text: str, assembled: Assembled, foreign: Foreign) -> None:
-        self.tokens = tokens_of(text)
-        self.at = 0
-        self.lines = text.split("\n")
-        self.module = Ptx(foreign, assembled=assembled)
-        self.loc = Loc(0, 0)
-        self.callers = Callers(files_of(self.lines), foreign)
+    def __init__(self, text: str, module: Ptx, body: Token | None = None) -> None:
+        self.begin = body.line if body else 1
+        self.tokens = tokens(text, body.line) if body else tokens_of(text)
+        self.at, self.end = 0, len(self.tokens)
+        self.tokens += [_END] * 2  # so that one may look ahead
+        self.lines = text.split("\n") if body else []
+        self.module = module
+        self.loc = Loc(0, 0)  # library code may come without lines
+        self.callers = Callers(module.files, module.foreign)
         self.scopes: list[dict[str, str]] = []  # registers of nested scopes
         self.labels: list[dict[str, str]] = []  # and their labels
         self.counter = 0
 
     def peek(self, ahead: int = 0) -> str:
         """The token `ahead` of the next one; empty at the end."""
-        index = self.at + ahead
-        return self.tokens[index].text if index < len(self.tokens) else ""
+        return self.tokens[self.at + ahead].text
 
     def kind(self) -> str:
         """What sort of token comes next."""
-        return self.tokens[self.at].kind if self.at < len(self.tokens) else ""
+        return self.tokens[self.at].kind
 
     def next(self) -> str:
         """Take the next token."""
-        if self.at >= len(self.tokens):
+        if self.at >= self.end:
             raise PtxError("the PTX ends in the middle of a statement", "It may be truncated.")
         self.at += 1
         return self.tokens[self.at - 1].text
 
     def accept(self, text: str) -> bool:
         """Take the next token if it is this one."""
-        if self.peek() == text:
-            self.at += 1
-            return True
-        return False
+        found = self.tokens[self.at].text == text
+        self.at += found
+        return found
 
     def expect(self, text: str) -> None:
         """Take the next token, which must be this one."""
@@ -149,8 +192,16 @@ class Cursor:
 
     def error(self, what: str, hint: str = "The PTX may be damaged.") -> PtxError:
         """An error that names the PTX line."""
-        token = self.tokens[min(self.at, len(self.tokens) - 1)]
-        return PtxError(f"PTX line {token.line}: {what}", hint)
+        line = self.tokens[min(self.at, self.end - 1)].line if self.end else self.begin
+        return PtxError(f"PTX line {line}: {what}", hint)
+
+    @contextlib.contextmanager
+    def damaged(self) -> Iterator[None]:
+        """Text that is no PTX raises what says so."""
+        try:
+            yield
+        except DAMAGE as error:
+            raise self.error(f"cannot read this ({type(error).__name__}: {error})") from error
 
     def selected(self, opcode: str) -> tuple[str, ...]:
         """Take parts and signs off the operands that come, as modifiers ``place:part``."""
@@ -158,14 +209,15 @@ class Cursor:
         if not _OF_PARTS.match(opcode):
             return ()
         place, at = 0, self.at
-        while at < len(self.tokens) and self.tokens[at].text != ";":
+        while at < self.end and self.tokens[at].text != ";":
             token = self.tokens[at]
             found = _PART.match(token.text) if token.kind == "word" else None
             if found:
-                self.tokens[at] = replace(token, text=found[1])
+                self.tokens[at] = token._replace(text=found[1])
                 out.append(f"{place}:{found[2]}")
             if token.text == "-" and self.tokens[at + 1].kind == "word":
                 del self.tokens[at]
+                self.end -= 1
                 out.append(f"{place}:-")
                 continue
             place += token.text == ","
@@ -180,7 +232,7 @@ class Cursor:
     def skip_line(self) -> None:
         """Skip the rest of the line."""
         line = self.tokens[self.at - 1].line
-        while self.at < len(self.tokens) and self.tokens[self.at].line == line:
+        while self.at < self.end and self.tokens[self.at].line == line:
             self.at += 1
 
     def skip_braces(self) -> None:
@@ -222,6 +274,8 @@ class Cursor:
         return name
 
 
+#: Registers that one line may declare.
+_MOST_REGISTERS = 1 << 20
 _ONE_MODULE = "Only the kernel's own file is compiled: define it there."
 
 
@@ -229,8 +283,10 @@ class _Parser(Cursor):
     def parse(self) -> Ptx:
         """The whole module."""
         linkage = ""
-        while self.at < len(self.tokens):
+        while self.at < self.end:
             word = self.next()
+            if self.tokens[self.at - 1].kind == "loc":
+                continue
             if word == ".version":
                 self.module.version = self.next()
             elif word == ".target":
@@ -244,8 +300,9 @@ class _Parser(Cursor):
                 self.module.files[index] = self.next().strip('"')
                 self.skip_line()
             elif word == ".section":
+                while self.kind() != "body":
+                    self.next()
                 self.next()
-                self.skip_braces()
             elif word in (".visible", ".weak", ".common", ".extern"):
                 linkage = word
                 continue
@@ -255,8 +312,6 @@ class _Parser(Cursor):
                 space = "global" if word == ".tex" else word[1:]
                 for variable in self.variable(space, extern=linkage == ".extern"):
                     self.module.variables[variable.name] = variable
-            elif word == ".loc":
-                self.location()
             elif word in (".alias", ".pragma"):
                 self.skip_until(";")
             elif word == "@@DWARF":
@@ -285,7 +340,7 @@ class _Parser(Cursor):
         function = Function(self.next(), entry, returns=returns)
         if self.peek() == "(":
             function.params = self.parameters()
-        while self.peek() not in ("{", ";"):
+        while self.kind() != "body" and self.peek() != ";":
             word = self.next()
             values = []
             while self.kind() == "int":
@@ -295,13 +350,17 @@ class _Parser(Cursor):
         if self.accept(";"):
             self.module.functions.setdefault(function.name, function)
             return
-        self.expect("{")
-        self.scopes, self.labels = [{}], [{}]
-        self.loc = Loc(0, 0)  # library code may come without lines
-        self.block(function)
+        body = self.tokens[self.at]
+        self.at += 1
+        function.leave(body.text, partial(_read_body, self.module, body))
         self.module.functions[function.name] = function
 
     # --- bodies
+
+    def body(self, function: Function) -> None:
+        """The body of a function."""
+        self.scopes, self.labels = [{}], [{}]
+        self.block(function)
 
     def variable(self, space: str, *, extern: bool = False) -> list[Variable]:
         """Everything after the state space, through the semicolon (or , or ) of parameters)."""
@@ -374,7 +433,8 @@ class _Parser(Cursor):
                     name = self.next()
                     self.expect(")")
                 symbols.append((len(data), name))
-                data += bytes(element)
+                offset = self.integer() if self.accept("+") else 0
+                data += offset.to_bytes(element, "little")
             else:
                 raise self.error(f"cannot read the initializer at {self.peek()!r}")
             if depth == 0:
@@ -388,17 +448,14 @@ class _Parser(Cursor):
         number = struct.unpack("<d", value.bits.to_bytes(8, "little"))[0]
         return struct.pack("<f" if element == 4 else "<d", number)
 
-    def location(self) -> None:
+    def location(self, text: str) -> None:
         """``.loc``: where the instructions that follow come from."""
-        line_of = self.tokens[self.at - 1].line
-        file, line = self.integer(), self.integer()
-        inlined = None
-        rest = []
-        while self.at < len(self.tokens) and self.tokens[self.at].line == line_of:
-            rest.append(self.next())
-        if "inlined_at" in rest:
-            at = rest.index("inlined_at")
-            inlined = (int(rest[at + 1]), int(rest[at + 2]))
+        self.at += 1
+        found = LOC.match(f"{text}\n")
+        if found is None:
+            raise self.error("a damaged .loc")
+        file, line = int(found[1]), int(found[2])
+        inlined = (int(found[3]), int(found[4])) if found[3] else None
         # Line 0 means "compiler-made": such code stays on the line before it.
         if line:
             home = self.callers.home((file, line), inlined)
@@ -429,7 +486,9 @@ class _Parser(Cursor):
             if self.accept(";"):
                 continue
             word = self.peek()
-            if word.startswith("."):
+            if self.kind() == "loc":
+                self.location(word)
+            elif word.startswith("."):
                 self.next()
                 self.body_directive(function, word)
             elif self.peek(1) == ":" and self.kind() == "word":
@@ -463,10 +522,14 @@ class _Parser(Cursor):
         """A directive inside of a body."""
         if word == ".reg":
             kind = self.next()[1:]
+            if kind not in SIZES:
+                raise self.error(f"unknown type {kind!r}")
             while True:
                 name = self.next()
                 if self.accept("<"):
                     count = self.integer()
+                    if count > _MOST_REGISTERS:
+                        raise self.error(f"{count} registers {name}")
                     self.expect(">")
                     for index in range(count):
                         self.declare(function, f"{name}{index}", kind)
@@ -482,8 +545,6 @@ class _Parser(Cursor):
             for variable in self.variable("param"):
                 self.declare(function, variable.name, "param")
             self.expect(";")
-        elif word == ".loc":
-            self.location()
         elif word == ".pragma":
             text = self.next()
             self.skip_until(";")
@@ -507,7 +568,7 @@ class _Parser(Cursor):
             if not self.accept(","):
                 self.expect(";")
                 break
-        text = self.lines[start - 1].strip()
+        text = self.lines[start - self.begin].strip()
         parts = (*opcode.split("."), *selected)
         function.body.append(Instr(parts, tuple(operands), guard, self.loc, start, text))
 
@@ -520,7 +581,10 @@ class _Parser(Cursor):
 
     def single(self) -> Operand:
         """One operand."""
-        token, kind = self.peek(), self.kind()
+        kind, token, _ = self.tokens[self.at]
+        if kind == "word" and token[0] == "%":
+            self.at += 1
+            return Reg(self.resolve(token))
         if token in ("{", "("):
             self.next()
             close = "}" if token == "{" else ")"
@@ -577,15 +641,35 @@ class _Parser(Cursor):
         return Vec(tuple(items)) if items[1:] else Addr(base, offset)
 
 
-def parse(text: str, functions: Functions | None = None, foreign: Foreign = shipped) -> Ptx:
+def _read_body(module: Ptx, body: Token, function: Function) -> None:
+    """Parse the body of a function.
+
+    Raises:
+        PtxError: it is damaged.
+    """
+    parser = _Parser(body.text, module, body)
+    with parser.damaged():
+        parser.body(function)
+
+
+def parse(
+    text: str, functions: Functions | None = None, foreign: Foreign = shipped, *, lazy: bool = False
+) -> Ptx:
     """Parse a PTX module.
 
     Args:
         text: As a compiler wrote it.
         functions: What ptxas made of this text, line by line.
         foreign: Whether a path is that of a header, whose cost is its caller's.
+        lazy: The body of a function is read when it is first needed.
 
     Raises:
         PtxError: the text is not PTX as nvcc or NVRTC write it; names the PTX line.
     """
-    return _Parser(text, Assembled(functions, foreign), foreign).parse()
+    parser = _Parser(text, Ptx(foreign, assembled=Assembled(functions, foreign)))
+    with parser.damaged():
+        module = parser.parse()
+    if not lazy:
+        for each in module.functions.values():
+            each.read()
+    return module

@@ -119,12 +119,14 @@ def _registers(instr: Instr, registers: Mapping[str, str]) -> str:
 
 def _pieces(operand: Operand) -> Iterator[tuple[bool, Operand]]:
     """The registers and numbers of an operand; True for what stands behind ``|``."""
-    if isinstance(operand, Pair):
+    if isinstance(operand, Reg | Imm):
+        yield False, operand
+    elif isinstance(operand, Pair):
         yield from ((False, each) for each in atoms(operand.first))
         yield from ((True, each) for each in atoms(operand.second))
-        return
-    for each in atoms(operand):
-        yield False, each.base if isinstance(each, Addr) and each.base is not None else each
+    else:
+        for each in atoms(operand):
+            yield False, each.base if isinstance(each, Addr) and each.base is not None else each
 
 
 def _must(instr: Instr, index: int, second: bool) -> bool:

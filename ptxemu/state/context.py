@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ptxemu.errors import Fault, PtxError, Unsupported
+from ptxemu.errors import Fault, Kind, PtxError, Unsupported
 from ptxemu.ptx.flow import ControlFlow, makers, varying, walk
 from ptxemu.ptx.inlining import FlatKernel
-from ptxemu.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Pair, Reg, Sym
+from ptxemu.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Pair, Ptx, Reg, Sym
 from ptxemu.state.lanes import WARP, Lanes, Mask, select
 from ptxemu.state.spaces import RESERVED, GlobalMemory, Reach, element
 from ptxemu.state.values import MASK, Array, Bools, Value
@@ -46,22 +46,8 @@ class CodeSite:
         "on", "requests", "shared_requests", "sectors", "ideal", "tags", "bytes", "wavefronts",
         "wideal", "taken", "divergent", "meets", "calls", "spins",
     )  # fmt: skip
+    ALL = (*COUNTS, "ways")
     __slots__ = (*COUNTS, "instr", "joined", "space", "store", "ways", "width")
-    on: int
-    requests: int
-    shared_requests: int
-    sectors: int
-    ideal: int
-    tags: int
-    bytes: int
-    wavefronts: int
-    wideal: int
-    taken: int
-    divergent: int
-    meets: int
-    calls: int
-    spins: int
-    ways: int
 
     def __init__(self, instr: Instr) -> None:
         self.instr = instr
@@ -70,8 +56,9 @@ class CodeSite:
 
     def reset(self) -> None:
         """All counters to zero."""
-        for name in ("ways", *self.COUNTS):
-            setattr(self, name, 0)
+        self.on = self.requests = self.shared_requests = self.sectors = self.ideal = 0
+        self.tags = self.bytes = self.wavefronts = self.wideal = self.taken = 0
+        self.divergent = self.meets = self.calls = self.spins = self.ways = 0
 
     def charge_spread(self, cost: tuple[int, ...]) -> None:
         """Add what a request of global or local memory cost: a `GlobalCost`."""
@@ -91,13 +78,17 @@ class CodeSite:
 
     def counts(self) -> list[int]:
         """The counters as a list, `ways` last."""
-        return [*(getattr(self, name) for name in self.COUNTS), self.ways]
+        return [getattr(self, name) for name in self.ALL]
 
-    def add(self, counts: list[int]) -> None:
-        """Merge another process's counters."""
-        for name, value in zip(self.COUNTS, counts, strict=False):
-            setattr(self, name, getattr(self, name) + value)
-        self.ways = max(self.ways, counts[-1])
+    def counting(self, counts: list[int]) -> CodeSite:
+        """The same place with other counters, as `counts` gives them."""
+        out = CodeSite(self.instr)
+        out.space, out.store = self.space, self.store
+        out.width, out.joined = self.width, self.joined
+        for name, count in zip(self.ALL, counts, strict=True):
+            if count:
+                setattr(out, name, count)
+        return out
 
 
 class AccessWatcher(Protocol):
@@ -174,7 +165,7 @@ class Limits:
 
 
 class Runtime:
-    """What the closures of one launch share. `lanes` and the memories change per batch."""
+    """What the closures of a kernel share. `lanes` and the memories change per batch."""
 
     def __init__(
         self,
@@ -185,6 +176,12 @@ class Runtime:
         check: bool = False,
         origins: Any = None,
     ) -> None:
+        self.begin(arena, shared_bytes, local_bytes, check=check, origins=origins)
+
+    def begin(
+        self, arena: GlobalMemory, shared_bytes: int, local_bytes: int, *, check: bool, origins: Any
+    ) -> None:
+        """A launch begins: nothing is known of one before it."""
         self.arena = arena
         self.shared_limit = shared_bytes + RESERVED if shared_bytes else 0  # where it ends
         self.shared_bytes = -(-max(self.shared_limit, 1) // 16) * 16
@@ -205,17 +202,23 @@ class Runtime:
         self.meetings: Any = None  # `faults.polled.Meetings`, where blocks wait for others
         self.origins = origins  # `faults.origins.Origins`, where a wrong result is explained
         self.finding: Fault | None = None  # raised at the end, unless worse comes first
+        #: What the kernel did wrong, by kind and line of PTX; None: the first thing ends it.
+        self.found: dict[tuple[Kind, int], Fault] | None = None
         self.left: list[tuple[Instr, Mask]] = []  # branches by which lanes went to their end
         self.warnings: set[str] = set()  # what runs, and is likely not meant so
         self.fill = 0  # every byte of shared memory when a block starts
         self.presumes = False  # does it stand in registers as well that nothing has written?
-        self.undefined: list[Fault] = []  # the first read of shared memory that nobody has written
+        #: Reads of shared memory that nobody has written: the first one, or (`found`) all.
+        self.undefined: dict[int, Fault] = {}
         self.doubts: set[str] = set()  # where a chip may give any value, and may well be meant so
         #: Counts stores and atomics that left memory other than it was, while `probing`.
         self.changes = 0
         self.clock = 0  # what `%globaltimer` and `%clock` count: looks at them
         self.said, self.probing = 0, False  # `said`: bytes that the kernel has printed
         self.line: list[str] = []  # what it has printed of a line that has not ended
+        self.printed: list[tuple[int, str]] | None = None  # all, by block, where somebody takes it
+        #: Asked when nothing can go on: may somebody else write what is waited for?
+        self.host: Callable[[], bool] = bool
         self._views: dict[tuple[str, Any], Array] = {}
         self._memory: dict[str, Array] = {}
 
@@ -290,16 +293,12 @@ class Placement:
     Attributes:
         symbols: Name -> state space and address in it.
         variables: What lies in shared memory.
-        params: The kernel's arguments, as bytes.
-        param_base: Their address.
-        environment: Special registers that the driver sets: ``envreg1``.
+        param_base: The address of the kernel's arguments.
     """
 
     symbols: dict[str, tuple[str, int]]
     variables: tuple[Named, ...]
-    params: bytes
     param_base: int
-    environment: dict[str, int]
 
 
 class Bound(NamedTuple):
@@ -324,9 +323,8 @@ class Context:
         graph: Its control flow.
         widths: ``id(instruction)`` -> bytes of a thread that its load or store moves.
         placement: Where its variables lie.
-        where: ``file:line`` of an instruction.
+        module: The PTX.
         rt: What its closures share.
-        textures: Those that the launch is given, by their handles.
     """
 
     def __init__(
@@ -335,17 +333,22 @@ class Context:
         graph: ControlFlow,
         widths: dict[int, int],
         placement: Placement,
-        where: Callable[[Instr], str],
+        module: Ptx,
         rt: Runtime,
-        textures: Mapping[int, Bound],
     ) -> None:
         self.kernel, self.registers = flat.name, flat.registers
-        self.widths, self.placement, self.where, self.rt = widths, placement, where, rt
-        self.symbols, self.textures = placement.symbols, textures
+        self.widths, self.placement, self.module, self.rt = widths, placement, module, rt
+        self.symbols = placement.symbols
+        #: The launch's arguments, as bytes; its textures, by their handles; special registers
+        #: that the driver sets: ``envreg1``.
+        self.params, self.textures = b"", dict[int, Bound]()
+        self.environment: dict[str, int] = {}
         self.slots: dict[str, int] = {}
         self.constants: dict[int, int] = {}  # slot -> bits
         self.specials: dict[int, str] = {}  # slot -> special register
         self._of_bits: dict[int, int] = {}
+        #: Parameter -> slot: where it lies, its bytes, those of the register, whether signed.
+        self._of_parameters: dict[tuple[int, int, int, bool], int] = {}
         #: Registers that some instruction reads.
         self.read = {name for _, instr in walk(graph.blocks) for name in instr.reads}
         self.makers = makers(graph.blocks)
@@ -355,7 +358,45 @@ class Context:
     @property
     def count(self) -> int:
         """Slots in use."""
-        return len(self.slots) + len(self._of_bits)
+        return len(self.slots) + len(self._of_bits) + len(self._of_parameters)
+
+    def where(self, instr: Instr) -> str:
+        """``file:line`` of an instruction."""
+        return self.module.where(instr.loc)
+
+    def fault(self, instr: Instr, kind: Kind, what: str, hint: str) -> Fault:
+        """The error for what an instruction does wrong."""
+        file, line = instr.loc.home
+        place = (self.module.files.get(file, ""), line) if line else None
+        return Fault(f"{self.where(instr)}: {what}", hint, kind, place, instr.ptx_line)
+
+    def told(self, instr: Instr, kind: Kind) -> bool:
+        """Whether `tell` has heard of this, or of something else if one thing is enough."""
+        rt = self.rt
+        return rt.finding is not None if rt.found is None else (kind, instr.ptx_line) in rt.found
+
+    def tell(self, instr: Instr, kind: Kind, what: str, hint: str, *, late: bool = False) -> None:
+        """What a GPU survives is collected; where one mistake is enough, it is raised.
+
+        Args:
+            instr: What is wrong.
+            kind: In what way.
+            what: In words.
+            hint: What to do about it.
+            late: Raised at the end of the batch: something else may be the cause of it.
+
+        Raises:
+            Fault: it.
+        """
+        if self.rt.found is None and not late:
+            raise self.fault(instr, kind, what, hint)
+        if self.told(instr, kind):
+            return
+        fault = self.fault(instr, kind, what, hint)
+        if self.rt.found is None:
+            self.rt.finding = fault
+        else:
+            self.rt.found[kind, fault.line] = fault
 
     def unsupported(self, instr: Instr, what: str = "") -> Unsupported:
         """The error for an instruction that the emulator does not know."""
@@ -379,6 +420,20 @@ class Context:
             slot = self._of_bits[bits] = self.count
             self.constants[slot] = bits
         return slot
+
+    def parameter(self, at: int, width: int, size: int, signed: bool) -> int:
+        """The slot of a part of the kernel's parameters."""
+        key = at, width, size, signed
+        if key not in self._of_parameters:
+            self._of_parameters[key] = self.count
+        return self._of_parameters[key]
+
+    def given(self) -> Iterator[tuple[int, int]]:
+        """Slots of literals and parameters, and the bits in them."""
+        yield from self.constants.items()
+        for (at, width, size, signed), slot in self._of_parameters.items():
+            raw = int.from_bytes(self.params[at : at + width], "little", signed=signed)
+            yield slot, raw & ((1 << (8 * size)) - 1)
 
     def register(self, name: str) -> int:
         """The slot of a register."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +86,7 @@ class Lanes:
         self.T = self.W * WARP
         self.shape = (self.B, self.T)
         self._known: dict[bytes, Mask] = {}
+        self.patterns: dict[Any, Any] = {}  # of addresses, by their content (`spaces.pattern_of`)
         self.all = Mask(None, self.B * self.T, self.B * self.W)
         self.empty = Mask(np.zeros(self.shape, np.bool_), 0, 0)
         if geometry.threads == self.T:

@@ -8,30 +8,34 @@ local memory have windows of their own in the generic address space, as on the c
 from __future__ import annotations
 
 import bisect
-import contextlib
 import math
 import mmap
-from collections.abc import Collection, Mapping, Sequence
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxemu.errors import LaunchError, ResourceError
-from ptxemu.pool import room
+from ptxemu.errors import LaunchError
 from ptxemu.state.lanes import Lanes, Mask
 from ptxemu.state.values import F32, F64, SIGNED, UNSIGNED, Array, Base
 
-GLOBAL_BASE = 0x7F00_0000_0000
 SHARED_WINDOW = 0x7E00_0000_0000
 LOCAL_WINDOW = 0x7D00_0000_0000
 WINDOW = 1 << 32
 #: A block's shared memory begins with what the system keeps for itself: variables come behind.
 RESERVED = 1024
-#: Bytes between two arrays, which nobody touches and which so take no memory.
-_GAP, _WIDEST_GAP = 512, 1 << 24
-_ALIGN = 256
+#: Where arrays begin.
+ALIGN = 256
+#: Pieces of the heap are multiples of it.
+_PIECE = 16
+#: Released arrays of which the names are remembered.
+_REMEMBERED = 1024
+#: ``MAP_NORESERVE`` of Linux: only pages that are touched count.
+_NORESERVE = 0x4000 if sys.platform == "linux" else 0
 
 #: dtype of one element of a typed access.
 KINDS: dict[str, np.dtype[Any]] = {
@@ -50,6 +54,9 @@ def shared_bytes(size: int) -> NDArray[np.uint8]:
         MemoryError: there is no room for them.
     """
     try:
+        if hasattr(mmap, "MAP_SHARED"):
+            flags = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | _NORESERVE
+            return np.frombuffer(mmap.mmap(-1, size, flags), np.uint8)
         return np.frombuffer(mmap.mmap(-1, size), np.uint8)
     except (OSError, OverflowError) as error:
         raise MemoryError(f"no room for {size:,} bytes") from error
@@ -67,6 +74,15 @@ class Allocation:
     def at(self, address: int) -> str:
         """``x[3]``: what lies at an address, which may be outside."""
         return element(self.name, address - self.start, self.width)
+
+    @property
+    def end(self) -> int:
+        """The address behind its last byte."""
+        return self.start + self.size
+
+    def holds(self, address: int) -> bool:
+        """Does an address lie in it?"""
+        return self.start <= address < self.end
 
     @property
     def extent(self) -> str:
@@ -96,71 +112,157 @@ def element(name: str, offset: int, width: int, shape: Sequence[int] = (0,)) -> 
     return f"{name} + {rest} bytes" if rest else name
 
 
-class GlobalMemory:
-    """All of a launch's global memory, shared with the worker processes.
+class AddressMap:
+    """Which addresses belong to which array, while arrays come and go."""
+
+    def __init__(self) -> None:
+        self.allocations: list[Allocation] = []
+        self._starts: list[int] = []
+        self._released: deque[Allocation] = deque(maxlen=_REMEMBERED)
+        self._bounds: dict[str, NDArray[np.int64]] = {}  # as arrays, until an array comes or goes
+
+    def allocate(self, name: str, start: int, size: int, width: int = 0) -> None:
+        """An array begins to exist; `width`: bytes of an element, 0: not known."""
+        at = bisect.bisect_right(self._starts, start)
+        self._starts.insert(at, start)
+        self.allocations.insert(at, Allocation(name, start, size, width))
+        self._bounds.clear()
+
+    def release(self, start: int) -> None:
+        """The array that starts at an address is gone; accesses there are faults from now on."""
+        at = bisect.bisect_left(self._starts, start)
+        if at < len(self._starts) and self._starts[at] == start:
+            del self._starts[at]
+            self._released.append(self.allocations.pop(at))
+            self._bounds.clear()
+
+    def freed(self, address: int) -> Allocation | None:
+        """The array that an address belonged to before it was released."""
+        return next((each for each in reversed(self._released) if each.holds(address)), None)
+
+    def allocation_of(self, address: int) -> Allocation | None:
+        """The array that holds an address, or None."""
+        index = bisect.bisect_right(self._starts, address) - 1
+        return self.allocations[index] if index >= 0 and self.allocations[index].holds(address) \
+            else None  # fmt: skip
+
+    def holds(self, low: int, high: int) -> bool:
+        """Do both bytes lie in one array?"""
+        allocation = self.allocation_of(low)
+        return allocation is not None and high < allocation.end
+
+    def nearest(self, address: int) -> tuple[Allocation, int] | None:
+        """The caller's array nearest to an address, and the distance in bytes."""
+        every = (each for each in self.allocations if not each.name.startswith("("))
+        # The driver's own arrays are left out: a kernel that misses an array meant another one.
+        gaps = ((each, max(each.start - address, address - each.end + 1)) for each in every)
+        return min(gaps, key=lambda each: each[1], default=None)
+
+    def inside(self, addresses: NDArray[np.int64], width: int) -> NDArray[np.bool_]:
+        """Per address: does [address, address + width) lie in one array?"""
+        if not self._bounds:
+            ends = [each.end for each in self.allocations]
+            self._bounds.update(starts=np.array(self._starts), ends=np.array(ends))
+        starts, ends_ = self._bounds["starts"], self._bounds["ends"]
+        index = np.searchsorted(starts, addresses, side="right") - 1
+        ok: NDArray[np.bool_] = (index >= 0) & (addresses + width <= ends_[np.maximum(index, 0)])
+        return ok
+
+
+class Heap:
+    """The memory that kernels' ``malloc`` deals out.
+
+    Attributes:
+        start: Its address; 0: nobody has asked for memory yet.
+        size: In bytes; as CUDA has it (``cudaLimitMallocHeapSize``) where nothing else is said.
+        reserve: Gives it that address, for so many bytes, so aligned.
+    """
+
+    def __init__(self) -> None:
+        self.start, self.size = 0, 8 << 20
+        self.reserve: Callable[[int, int], int]
+        self._used = 0
+        self._sizes: dict[int, int] = {}  # of pieces that are in use, by their addresses
+        self._spare: dict[int, list[int]] = {}  # pieces that are not, by their sizes
+
+    def take(self, size: int) -> int:
+        """The address of a piece; 0: there is no room."""
+        if not self.start:
+            self.start = self.reserve(self.size, ALIGN)
+        whole = -(-size // _PIECE) * _PIECE + _PIECE  # with a gap
+        fitting = [each for each, spare in self._spare.items() if spare and each >= whole]
+        if fitting:
+            whole = min(fitting)
+            found = self._spare[whole].pop()
+        elif self._used + whole <= self.size:
+            found = self.start + self._used
+            self._used += whole
+        else:
+            return 0
+        self._sizes[found] = whole
+        return found
+
+    def give(self, address: int) -> bool:
+        """A piece is not in use any more; False: it was none."""
+        whole = self._sizes.pop(address, 0)
+        if whole:
+            self._spare.setdefault(whole, []).append(address)
+        if not self._sizes:
+            self._used = 0
+            self._spare.clear()
+        return whole > 0
+
+
+class GlobalMemory(AddressMap):
+    """Global memory, shared with the worker processes.
 
     Args:
-        buffers: The caller's arrays, which are copied.
-        unwritten: Names of those that hold nothing yet.
-        own: Arrays of the module and the driver: their bytes, and with what they begin.
-
-    Raises:
-        ResourceError: they are more than this process may take.
+        data: Its bytes; only pages that are touched need to exist.
+        base: The address that kernels know the first of them by.
+        written: One byte for each of `data`: 1 where it holds something. None: not followed.
     """
 
     def __init__(
-        self,
-        buffers: Mapping[str, Array],
-        unwritten: Collection[str] = (),
-        own: Mapping[str, tuple[int, bytes]] | None = None,
+        self, data: NDArray[np.uint8], base: int, written: NDArray[np.uint8] | None = None
     ) -> None:
+        super().__init__()
+        self.bytes, self.base, self.written = data, base, written
         #: The caller's arrays; behind them lie the module's and the driver's.
-        self.names = tuple(buffers)
-        own = own or {}
-        self._like = {name: (array.dtype, array.shape) for name, array in buffers.items()}
-        self._like |= {name: (UNSIGNED[1], (size,)) for name, (size, _) in own.items()}
-        sizes = {
-            name: math.prod(shape) * dtype.itemsize for name, (dtype, shape) in self._like.items()
-        }
-        self.allocations: list[Allocation] = []
-        at = _ALIGN
-        for (name, size), after in zip(sizes.items(), [*list(sizes.values())[1:], 0], strict=True):
-            width = 0 if name in own else self._like[name][0].itemsize
-            self.allocations.append(Allocation(name, GLOBAL_BASE + at, size, width))
-            gap = min(max(_GAP, size, after), _WIDEST_GAP)
-            at = -(-(at + size + gap) // _ALIGN) * _ALIGN
-        self.bytes = self._taken(at + _ALIGN, 1 + bool(unwritten))
-        self._address = {allocation.name: allocation.start for allocation in self.allocations}
-        self._starts = [allocation.start for allocation in self.allocations]
+        self.names: tuple[str, ...] = ()
+        self._like: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
+        self._address: dict[str, int] = {}
         self._views: dict[Any, Array] = {}
-        #: One byte for each byte: 1 where it holds something. None: not followed.
-        self.written = shared_bytes(at + _ALIGN) if unwritten else None
-        for name, place, size in ((each.name, each.start, each.size) for each in self.allocations):
-            start = place - GLOBAL_BASE
-            if self.written is not None and name not in unwritten:
-                self.written[start : start + size] = 1
-            if name in own:
-                flat = np.frombuffer(bytearray(own[name][1]), np.uint8)
-            else:
-                flat = np.ascontiguousarray(buffers[name]).reshape(-1).view(np.uint8)
-            self.bytes[start : start + len(flat)] = flat
+        self.heap = Heap()
+        #: Kernels that are compiled for it, where many launches come; None: they are not kept.
+        self.compiled: dict[Any, Any] | None = None
 
-    def _taken(self, size: int, times: int) -> NDArray[np.uint8]:
-        """Memory for all arrays, of which `times` as much is needed.
+    def put(self, name: str, start: int, content: Array, width: int = 0, size: int = 0) -> None:
+        """An array begins to exist where zeros are, with a name and this content.
 
-        Raises:
-            ResourceError: there is less.
+        `size`: its bytes, where they are more than the content's, which are its first ones then.
         """
-        left, need = room(), size * times
-        with contextlib.suppress(MemoryError):
-            if need <= left:
-                return shared_bytes(size)
-        most = max(self.allocations, key=lambda each: each.size)
-        raise ResourceError(
-            f"the arrays in global memory need {need:,} bytes ({most.name} has {most.size:,}), "
-            f"and this process may take {left:,.0f} more",
-            "Choose a smaller problem, or allow the process more memory.",
-        )
+        flat = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
+        shape = (size,) if size else content.shape
+        self._address[name], self._like[name] = start, (content.dtype, shape)
+        size = size or len(flat)
+        self.allocate(name, start, size, width)
+        self.bytes[start - self.base : start - self.base + len(flat)] = flat
+        self.mark(start, size, written=True)
+
+    def mark(self, start: int, size: int, *, written: bool) -> None:
+        """Note whether the bytes from an address on hold something."""
+        if self.written is not None:
+            self.written[start - self.base : start - self.base + size] = written
+
+    @property
+    def size(self) -> int:
+        """Bytes of all arrays."""
+        return sum(each.size for each in self.allocations)
+
+    def parts(self) -> list[slice]:
+        """Where the arrays lie in `bytes`."""
+        every = ((each.start - self.base, each.size) for each in self.allocations)
+        return [slice(start, start + size) for start, size in every]
 
     def address(self, name: str) -> int:
         """Where an array starts.
@@ -176,14 +278,13 @@ class GlobalMemory:
 
     def fill(self, name: str, content: NDArray[np.uint8]) -> None:
         """Write the first bytes of an array."""
-        start = self.address(name) - GLOBAL_BASE
+        start = self.address(name) - self.base
         self.bytes[start : start + len(content)] = content
-        if self.written is not None:
-            self.written[start : start + len(content)] = 1
+        self.mark(start + self.base, len(content), written=True)
 
     def read(self, name: str) -> Array:
         """A copy of an array's present content."""
-        start = self.address(name) - GLOBAL_BASE
+        start = self.address(name) - self.base
         dtype, shape = self._like[name]
         flat = self.bytes[start : start + math.prod(shape) * dtype.itemsize].copy()
         return flat.view(dtype).reshape(shape)
@@ -192,56 +293,38 @@ class GlobalMemory:
         """The arena as elements of this type."""
         found = self._views.get(dtype)
         if found is None:
-            size = dtype.itemsize
-            found = self.bytes[: len(self.bytes) // size * size].view(dtype)
-            self._views[dtype] = found
+            found = self._views[dtype] = _viewed(self.bytes, dtype)
         return found
 
-    def allocation_of(self, address: int) -> Allocation | None:
-        """The array that holds an address, or None."""
-        index = bisect.bisect_right(self._starts, address) - 1
-        if index < 0:
-            return None
-        allocation = self.allocations[index]
-        return allocation if address < allocation.start + allocation.size else None
+    def marks(self, dtype: np.dtype[Any]) -> Array:
+        """`written` as elements of this type."""
+        key = "marks", dtype
+        if key not in self._views and self.written is not None:
+            self._views[key] = _viewed(self.written, dtype)
+        return self._views[key]
 
-    def holds(self, low: int, high: int) -> bool:
-        """Do both bytes lie in one array?"""
-        allocation = self.allocation_of(low)
-        return allocation is not None and high < allocation.start + allocation.size
 
-    def nearest(self, address: int) -> tuple[Allocation, int] | None:
-        """The caller's array nearest to an address, and the distance in bytes."""
-        best = None
-        for allocation in self.allocations:
-            if allocation.name.startswith("("):
-                continue  # what the driver brings: a kernel that misses an array meant none of it
-            end = allocation.start + allocation.size
-            gap = allocation.start - address if address < allocation.start else address - end + 1
-            if best is None or gap < best[1]:
-                best = (allocation, gap)
-        return best
+def _viewed(data: NDArray[np.uint8], dtype: np.dtype[Any]) -> Array:
+    return data[: len(data) // dtype.itemsize * dtype.itemsize].view(dtype)
 
-    def inside(self, addresses: NDArray[np.int64], width: int) -> NDArray[np.bool_]:
-        """Per address: does [address, address + width) lie in one array?"""
-        starts = np.array([r.start for r in self.allocations], np.int64)
-        ends = np.array([r.start + r.size for r in self.allocations], np.int64)
-        index = np.searchsorted(starts, addresses, side="right") - 1
-        ok: NDArray[np.bool_] = (index >= 0) & (addresses + width <= ends[np.maximum(index, 0)])
-        return ok
+
+#: Elements of a pattern that is looked for by its content, and of all that are kept.
+_SMALL, _KEPT = 2048, 65_536
 
 
 class Pattern(NamedTuple):
     """A base's lanes relative to the least of them.
 
     `rel` are bytes, `cells` elements; both of a shape that broadcasts to the batch.
-    `cells` is None where lanes differ by parts of an element.
+    `cells` is None where lanes differ by parts of an element. `memo` is what was derived from
+    these alone: small patterns of one content share it; None: their bases keep it.
     """
 
     low: int
     high: int
     rel: Array
     cells: NDArray[np.intp] | None
+    memo: dict[Any, Any] | None
 
 
 class Reach(NamedTuple):
@@ -252,6 +335,18 @@ class Reach(NamedTuple):
     low: int
     high: int
     mask: Mask
+
+    @property
+    def memo(self) -> dict[Any, Any]:
+        """What was derived from the pattern."""
+        return self.base.memo if self.pattern.memo is None else self.pattern.memo
+
+    def keep(self, key: Any, value: Any) -> Any:
+        """Remember what was derived from the pattern."""
+        if self.pattern.memo is None:
+            return self.base.remember(key, value)
+        self.pattern.memo[key] = value
+        return value
 
     def back(self, shift: int) -> Reach:
         """The same, so many bytes before."""
@@ -282,23 +377,30 @@ def pattern_of(base: Base, width: int, mask: Mask, lanes: Lanes) -> Pattern:
         chosen = np.broadcast_to(arr, lanes.shape)[mask.arr]
         low, high = int(chosen.min()), int(chosen.max())
         rel = np.where(mask.arr, arr - low, 0)
-    index = None
-    if width == 1 or not (rel & (width - 1)).any():
-        index = (rel >> (width.bit_length() - 1)).astype(np.intp, copy=False)
-    return base.remember(key, Pattern(low, high, rel, index))  # type: ignore[no-any-return]
+    content = (width, rel.shape, rel.tobytes()) if rel.size <= _SMALL else None
+    known = lanes.patterns.get(content)
+    if known is None:
+        index = None
+        if width == 1 or not (rel & (width - 1)).any():
+            index = (rel >> (width.bit_length() - 1)).astype(np.intp, copy=False)
+        known = rel, index, None if content is None else {}
+        if content is not None:
+            if len(lanes.patterns) * rel.size >= _KEPT:
+                lanes.patterns.clear()
+            lanes.patterns[content] = known
+    return base.remember(key, Pattern(low, high, *known))  # type: ignore[no-any-return]
 
 
 def flat_index(reach: Reach, width: int, lanes: Lanes, stride: int, each: str) -> Array:
-    """Element indices into memory that every block (or thread) has for itself.
+    """Element indices into memory that every block (or thread) has for itself; remembered.
 
-    `stride` is in elements of `width` bytes; `each` is ``block`` or ``thread``. Remembered
-    with the base.
+    `stride` is in elements of `width` bytes; `each` is ``block`` or ``thread``.
     """
     key = ("flat", width, reach.mask, stride, each)
-    found = reach.base.memo.get(key)
+    found = reach.memo.get(key)
     if found is None:
         assert reach.pattern.cells is not None
         count, shape = (lanes.B, (-1, 1)) if each == "block" else (lanes.B * lanes.T, lanes.shape)
         start = np.arange(count, dtype=np.intp).reshape(shape) * stride
-        found = reach.base.remember(key, start + reach.pattern.cells)
+        found = reach.keep(key, start + reach.pattern.cells)
     return found  # type: ignore[no-any-return]

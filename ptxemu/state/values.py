@@ -60,8 +60,8 @@ class Base:
     def bounds(self) -> tuple[int, int]:
         """Least and greatest value, read as signed."""
         if self._bounds is None:
-            signed = self.arr.view(SIGNED[self.arr.itemsize])
-            self._bounds = int(signed.min()), int(signed.max())
+            flat = self.arr.view(SIGNED[self.arr.itemsize]).reshape(-1)
+            self._bounds = int(np.minimum.reduce(flat)), int(np.maximum.reduce(flat))
         return self._bounds
 
     def remember(self, key: Any, value: Any) -> Any:

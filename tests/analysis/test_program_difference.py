@@ -73,7 +73,7 @@ def test_every_kernel_is_in_one_row_and_rows_add_up(
     for side, of in ((old, "old"), (new, "new")):
         places = [place for row in found.rows for place in getattr(row, of)]
         assert sorted(places) == list(range(len(side.survey.works)))
-        assert sum(getattr(row, f"{of}_ns") for row in found.rows) == sum(side.survey.totals_ns)
+        assert sum(getattr(row, f"{of}_weight") for row in found.rows) == sum(side.survey.totals)
         launched = sum(sum(work.launches) for work in side.survey.works)
         assert sum(getattr(row, f"{of}_launches") for row in found.rows) == launched
     change = sum(b - a for a, b in map(found.seconds, found.rows))
@@ -194,7 +194,8 @@ def test_a_step_is_of_the_configuration_that_changed_most() -> None:
     found = compare_programs(old, new)
     (row,) = found.rows
     assert [one.words for one in row.classes][:2] == ["block 32, grid 64", "block 1,024, grid 64"]
-    assert sum(one.new_ns - one.old_ns for one in row.classes) == row.new_ns - row.old_ns
+    changes = [one.new_weight - one.old_weight for one in row.classes]
+    assert sum(changes) == row.new_weight - row.old_weight
     (step,) = kernel_steps(found, (before, after), force=False)
     assert step.comparison is not None and step.comparison.speed is not None
     assert step.comparison.speed.speedup == pytest.approx(3.0)
@@ -245,7 +246,7 @@ def test_classes_add_up_to_their_row(
 ) -> None:
     old, new = (capture(sized((7, 5, 3), *side)) for side in (before, after))
     (row,) = compare_programs(old, new).rows
-    for of in ("old_ns", "new_ns", "old_launches", "new_launches"):
+    for of in ("old_weight", "new_weight", "old_launches", "new_launches"):
         assert sum(getattr(one, of) for one in row.classes) == getattr(row, of)
     assert all(one.old or one.new for one in row.classes)
 

@@ -23,10 +23,10 @@ from workbench.capture.lifting import (
     described,
     find_ptx,
     kernel_facts,
-    packed_ptx,
     plain_parameters,
 )
 from workbench.capture.records import Work
+from workbench.compile.fatbin import packed_ptx
 from workbench.disk.writing import new_folder
 from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.study.lifted import LiftedPointer, lifted_bytes, read_lifted, write_lifted
@@ -48,6 +48,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> Path:
     monkeypatch.setenv("FAKE_ASKED", str(tmp_path / "asked"))
     monkeypatch.setenv("FAKE_LAUNCHES", f"{KERNEL}*5@900 ncclDevKernel_AllReduce*2@5000")
     monkeypatch.setattr("workbench.capture.survey.tracer", lambda: tmp_path / "tracer.so")
+    monkeypatch.setattr("workbench.commands.capture.find_gpus", lambda: ([None], ""))
     monkeypatch.setattr("workbench.capture.lifting.lifter", lambda: tmp_path / "lifter.so")
     code, _, said = cli("capture", "before", "--no-detail", "--", *PROGRAM)
     assert code == 0, said
@@ -72,7 +73,7 @@ def test_a_launch_is_kept_with_all_that_it_reads(place: Path, cli: Cli) -> None:
     assert one.pointers[-1] == LiftedPointer(
         buffer=parts.name, offset=0, target=out.name, target_offset=256
     )
-    assert lifted_bytes(folder, one.image)[:4] == b"\x7fELF"
+    assert lifted_bytes(folder, one.image or "")[:4] == b"\x7fELF"
     assert b".entry " + KERNEL.encode() in lifted_bytes(folder, one.ptx or "")
     assert (folder / ".gitignore").read_text() == "*\n"
     assert [each.name for each in (place / "kernels").iterdir()] == ["gather"]

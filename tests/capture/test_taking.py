@@ -39,6 +39,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ncu.chmod(0o755)
     monkeypatch.setenv("WORKBENCH_NCU", str(ncu))
     monkeypatch.setattr("workbench.capture.survey.tracer", lambda: tmp_path / "tracer.so")
+    monkeypatch.setattr("workbench.commands.capture.find_gpus", lambda: ([None], ""))
     return folder
 
 
@@ -57,7 +58,7 @@ def test_a_capture_holds_the_survey_and_the_kernels_that_matter(
         ("sgemm_v3", (40,), "kernel"),
         ("[fill]", (4,), "fill"),
     ]
-    assert capture.survey.totals_ns == (10 * 5000 + 45 + 40 * 900 + 780 + 406,)
+    assert capture.survey.totals == (10 * 5000 + 45 + 40 * 900 + 780 + 406,)
     detail = Shelf(place).detail(capture)
     assert detail is not None and [x.kernel for x in detail.launches] == ["sgemm_v3"]
     assert [capture.survey.works[place].name for place in capture.detail] == ["sgemm_v3"]
@@ -215,6 +216,8 @@ import sys
 from pathlib import Path
 import workbench.capture.survey
 workbench.capture.survey.tracer = lambda: Path({str(tmp_path)!r}) / "tracer.so"
+import workbench.commands.capture
+workbench.commands.capture.find_gpus = lambda: ([None], "")
 from workbench.cli import main
 main(sys.argv[1:])
 """.replace("{str(tmp_path)!r}", "'{tmp_path}'")
@@ -333,6 +336,7 @@ def test_without_a_tracer_ncu_lists_every_launch_and_names_its_price(
         raise MissingError("no C compiler", "Install one.")
 
     monkeypatch.setattr("workbench.capture.survey.tracer", none)
+    monkeypatch.setattr("workbench.commands.capture.find_gpus", lambda: ([None], ""))
     listing = tmp_path / "listing"
     head = '"ID","Process ID","Kernel Name","Stream","Block Size","Grid Size","Device",'
     listing.write_text(
@@ -344,7 +348,7 @@ def test_without_a_tracer_ncu_lists_every_launch_and_names_its_price(
     code, _, said = cli("capture", "before", "--no-detail", "--", *PROGRAM)
     assert code == 0 and "5.4 ms a launch" in said and "no C compiler" in said
     capture = kept(place)
-    assert capture.survey.way == "ncu" and capture.survey.totals_ns == (2500,)
+    assert capture.survey.way == "ncu" and capture.survey.totals == (2500,)
     assert len(capture.survey.works[0].shapes) == 2
     code, _, said = cli("capture", "before", "--survey", "trace", "--", *PROGRAM)
     assert code == 3 and "no C compiler" in said

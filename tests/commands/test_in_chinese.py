@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import factories, goldens
+from tests import factories, goldens, ran_programs
 from tests.factories import make_project
 from tests.ladders import needs_compiler
 from tests.told import english_words
@@ -18,7 +18,6 @@ from workbench.cli import COMMANDS
 from workbench.project import Project
 from workbench.study.folder import load_study
 
-BROUGHT = Path(__file__).resolve().parents[1] / "data" / "bring"
 #: Command -> what stands behind it, once for each line; ``{report}`` is a report file.
 SWEPT: dict[str, tuple[str, ...]] = {
     "list": ("", "--study demo", "--study demo --format markdown"),
@@ -65,7 +64,7 @@ SWEPT: dict[str, tuple[str, ...]] = {
         "--study other",
         "--study other",
         "--example",
-        "--from-cu vector_add.cu",
+        "--from-cu scaling.cu",
         "--from-cu none.cu",
         "v5 --from-tuned v3",
     ),
@@ -76,6 +75,7 @@ OTHERS = {
     "serve": "ends by Ctrl-C alone; builds what `report` does, and its refusals are told",
     "lsp": "speaks to an editor: tests/editing/test_sessions.py",
     "mcp": "is asked by programs, in English",
+    "run": "its words stand beside a program's own; what it says is in the catalogue",
 }
 #: What may stay English, and why.
 ALLOWED = (
@@ -99,8 +99,9 @@ def project(
     (tmp_path / "README.md").write_text(
         "<!-- workbench publish demo -->\n<!-- end of demo -->\n", encoding="utf-8"
     )
-    for path in (BROUGHT / "vector_add.cu", report("ladder_full")):
-        (tmp_path / path.name).write_bytes(path.read_bytes())
+    path = report("ladder_full")
+    (tmp_path / path.name).write_bytes(path.read_bytes())
+    ran_programs.fake(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     return made
@@ -115,7 +116,7 @@ def test_no_sentence_stays_english(
     name: str, project: Project, report: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     kernel = f"{report('ladder_full').name}::sgemm_v1"
-    theirs = " ".join(map(Path.read_text, (Path(factories.__file__), *BROUGHT.glob("*.cu"))))
+    theirs = " ".join(Path(str(each.__file__)).read_text() for each in (factories, ran_programs))
     before = {path: path.stat().st_mtime_ns for path in project.root.rglob("*") if path.is_file()}
     for behind in SWEPT[name]:
         words = [name, *behind.format(report=kernel).split()]
@@ -146,7 +147,7 @@ def test_no_sentence_stays_english(
     ("words", "written"),
     [
         ("new --study vadd", "vadd/study.py"),
-        ("new --from-cu vector_add.cu", "vector_add/study.py"),
+        ("new --from-cu scaling.cu", "scaling/study.py"),
         ("new v4 --from v3", "demo/v4.cu"),
         ("import {report} --study fresh", "fresh/study.py"),
     ],
@@ -162,11 +163,9 @@ def test_written_files_have_the_same_code_and_are_read(
     text = path.read_text(encoding="utf-8")
     assert re.search("[\u4e00-\u9fff]{2}", text)
     goldens.same(f"zh/written/{written.replace('/', '_')}.txt", text)
-    for each in sorted(path.parent.iterdir()):  # once more, in English
-        if each.is_file() and (path.name == "study.py" or each == path):
-            each.unlink()
-    if path.name == "study.py":
-        path.parent.rmdir()
+    path.unlink()
+    if path.name == "study.py":  # once more, in English
+        shutil.rmtree(path.parent)
         shutil.rmtree(project.profiles / "h200" / path.parent.name, ignore_errors=True)
     assert cli.main(["--lang", "en", *words.format(report=kernel).split()]) == 0
     assert _code(text) == _code(path.read_text(encoding="utf-8"))
@@ -184,7 +183,7 @@ def _code(text: str) -> list[str]:
 @needs_compiler
 @pytest.mark.parametrize(
     ("words", "version"),
-    [("--study vadd", "vadd/v0"), ("--from-cu vector_add.cu", "vector_add/v0")],
+    [("--study vadd", "vadd/v0"), ("--from-cu scaling.cu", "scaling/v0")],
 )
 def test_a_written_study_verifies(
     words: str, version: str, project: Project, capsys: pytest.CaptureFixture[str]

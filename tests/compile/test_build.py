@@ -355,6 +355,7 @@ def test_a_python_version_is_not_compiled(maker: Maker) -> None:
 @pytest.fixture
 def no_nvcc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compilers, "find_nvcc", lambda: None)
+    monkeypatch.setattr(compilers, "wheel_nvcc", lambda: None)
 
 
 def test_no_compiler_says_how_to_get_one(

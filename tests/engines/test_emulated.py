@@ -37,7 +37,6 @@ from workbench.measure.plan import Combination, UnableError
 from workbench.model import Problem, Profile
 from workbench.processes.bounds import Deadline
 from workbench.project import Project, require_project
-from workbench.session.bringing import bring
 from workbench.specs import Version
 from workbench.store import Store
 from workbench.study.folder import Study, load_study, study_names
@@ -529,8 +528,14 @@ def test_sampled_counters_are_marked_and_near(ours: Project, profiles: dict[str,
 
 
 #: A sum of many numbers, of which each block gives one: its study cannot tell its operations.
-_PARTS = """
-#define N (1 << 20)
+_PARTS = """/* ---
+title = "parts"
+[[launch]]
+kernel = "parts"
+grid   = [256]
+block  = [256]
+args   = ["x", "sum", "N"]
+--- */
 __global__ void parts(const float* x, float* sum, int n) {
     __shared__ float part[256];
     float mine = 0;
@@ -543,25 +548,30 @@ __global__ void parts(const float* x, float* sum, int n) {
     }
     if (threadIdx.x == 0) sum[blockIdx.x] = part[0];
 }
-int main() {
-    int n = N;
-    float *h = (float*)malloc(n * 4), *x, *sum, back[256];
-    for (int i = 0; i < n; i++) h[i] = rand() / (float)RAND_MAX;
-    cudaMalloc(&x, n * 4);
-    cudaMalloc(&sum, 256 * 4);
-    cudaMemcpy(x, h, n * 4, cudaMemcpyHostToDevice);
-    parts<<<256, 256>>>(x, sum, n);
-    cudaMemcpy(back, sum, 256 * 4, cudaMemcpyDeviceToHost);
+"""
+_PARTS_STUDY = """title = "parts"
+input_names = ("x",)
+problems = {
+    "whole": {"N": 1048576, "uses": ("profile", "sweep")},
+    "small": {"N": 32768, "uses": ("verify", "sweep")},
 }
+tolerance = 1e-05
+tolerance_why = "another order of sums"
+inputs = lambda problem, rng: {"x": rng.random(problem["N"], dtype="float32")}
+outputs = lambda problem: {"sum": ((256,), "float32")}
+reference = "v0"
+flops = lambda problem: 256
+bytes = lambda problem: 4 * problem["N"] + 4 * 256
 """
 
 
 def test_what_a_problem_asks_for_is_measured_and_not_what_its_study_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "parts.cu").write_text(_PARTS)
-    (tmp_path / "kernels").mkdir()
-    bring(Project(root=tmp_path), tmp_path / "parts.cu")
+    folder = tmp_path / "kernels" / "parts"
+    folder.mkdir(parents=True)
+    (folder / "v0.cu").write_text(_PARTS)
+    (folder / "study.py").write_text(_PARTS_STUDY)
     study = load_study(Project(root=tmp_path), "parts")
     version, problem = study.version("v0"), study.problem("whole")
     assert study.flops(problem) == study.flops(study.problem("small"))  # as far as it knows
@@ -572,9 +582,8 @@ def test_what_a_problem_asks_for_is_measured_and_not_what_its_study_says(
     small = ladders.profile(study, version, study.problem("small"))
     assert "sampled" not in [each.code for each in small.notices]
     # What nothing smaller can verify is run whole, however long that takes.
-    text = (tmp_path / "kernels/parts/study.py").read_text()
-    cut = re.sub(r'    "small": .*\n', "", text).replace('("profile"', '("verify", "profile"')
-    (tmp_path / "kernels/parts/study.py").write_text(cut)
+    cut = re.sub(r'    "small": .*\n', "", _PARTS_STUDY).replace('("prof', '("verify", "prof')
+    (folder / "study.py").write_text(cut)
     study = load_study(Project(root=tmp_path), "parts")
     alone = ladders.profile(study, study.version("v0"), study.problem("whole"))
     assert "sampled" not in [each.code for each in alone.notices]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptxemu.arena import memory_for
 from ptxemu.faults.origins import Origins
-from ptxemu.launch import KernelLaunch, memory_for
+from ptxemu.launch import KernelLaunch
 from ptxemu.ptx.instructions import Ptx
 from ptxemu.run import run
 from tests.ptxemu.conftest import Compile

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from ptxemu.errors import PtxError, Unsupported
+import ptxemu
+from ptxemu.errors import EmulatorError, PtxError, Unsupported
 from ptxemu.ptx.inlining import flatten
 from ptxemu.ptx.instructions import Addr, Imm, Instr, Label, Pair, Reg, Sym, Vec
 from ptxemu.ptx.parser import parse
@@ -106,6 +108,61 @@ def test_variables_and_directives() -> None:
 def test_damage_is_an_error_with_a_place(text: str, words: str) -> None:
     with pytest.raises(PtxError, match=words):
         parse(text)
+
+
+GOOD = (
+    HEADER
+    + """
+.visible .entry k(.param .u64 p)
+{
+  .reg .b32 %r<4>; .reg .b64 %rd<4>;
+  .shared .align 4 .b8 s[16]; .shared .u32 one;
+  ld.param.u64 %rd1, [p]; // a } that closes nothing
+  mov.u32 %r1, 5; /* nor does { this } } */
+  st.global.u32 [%rd1], %r1;
+  ret;
+}
+.section .debug_str { info: .b8 123, 125 }
+.visible .entry other() .maxntid 64, 2, 1 { .reg .b32 %r<2>; nonsense }
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ("[p];", "[p+%f1];"),
+        (".align 4", ".align %r1"),
+        ("s[16]", "s[1.5]"),
+        ("s[16]", "s[0f7FC00000]"),
+        ("%r<4>", "%r<%laneid>"),
+        (".reg .b32 %r<4>", ".reg .32 %r<4>"),
+        ("%r<4>", "%r<18446744073709551616>"),
+        ("mov.u32 %r1, 5;", "mov.u32 %r1, 5"),
+        (".param .u64 p", ".param .align -8 .u64 p[-]"),
+    ],
+)
+def test_damage_says_that_the_ptx_is_damaged(good: str, bad: str) -> None:
+    text = GOOD.replace("nonsense", "ret;")
+    assert good in text
+    with pytest.raises(EmulatorError):
+        flatten(parse(text.replace(good, bad, 1)), "k")
+    assert flatten(parse(text), "k").body
+
+
+def test_a_body_is_read_when_it_is_needed() -> None:
+    with pytest.raises(PtxError, match="PTX line 15"):
+        ptxemu.load(GOOD)
+    module = ptxemu.load(GOOD, lazy=True)
+    assert module.kernels == ("k", "other")
+    assert (module.parameters("k"), module.parameters("other")) == (((0, 8),), ())
+    assert (module.threads("k"), module.threads("other")) == (1024, 128)
+    assert (module.static_shared("k"), module.static_shared("other")) == (20, 0)
+    out = module.kernel("k").run(1, 1, [np.zeros(4, np.int32)]).outputs
+    assert out["arg0"].tolist() == [5, 0, 0, 0]
+    for _ in range(2):
+        with pytest.raises(PtxError, match="PTX line 15"):
+            module.kernel("other").run(1, 1, [])
 
 
 CALLS = (

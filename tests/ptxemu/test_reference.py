@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ptxemu.arena import memory_for
 from ptxemu.counts import Counts
-from ptxemu.launch import KernelLaunch, memory_for
+from ptxemu.launch import KernelLaunch
 from ptxemu.ptx.instructions import Ptx
 from ptxemu.run import run, sample
 from tests.ptxemu.conftest import Compile, scalar

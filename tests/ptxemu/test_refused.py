@@ -59,7 +59,9 @@ def refused() -> set[str]:
 def test_every_opcode_runs_or_is_said_to_be_refused() -> None:
     lacking = ISA - OPCODES
     assert refused() == lacking
-    assert not OPCODES - ISA - {"printf"}, "the manual's list above lacks an opcode"
+    assert not OPCODES - ISA - {"printf", "malloc", "free"}, (
+        "the manual's list above lacks an opcode"
+    )
 
 
 @pytest.mark.parametrize("code", examples())

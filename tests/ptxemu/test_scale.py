@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from ptxemu import run as running
+from ptxemu.arena import memory_for
 from ptxemu.counts import Counts
-from ptxemu.launch import BATCH_LANES, KernelLaunch, memory_for
+from ptxemu.launch import BATCH_LANES, KernelLaunch
 from ptxemu.ptx.instructions import Ptx
 from ptxemu.ptx.parser import parse
 from ptxemu.run import run, sample

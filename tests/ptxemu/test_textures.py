@@ -311,3 +311,42 @@ def test_what_the_driver_refuses_or_changes_is_refused(key: str, values: dict[st
     with pytest.raises(ptxemu.DescriptorError) as caught:
         Texture(**{"dtype": "float32", "dims": (4, 4), **values})
     assert caught.value.key == key and caught.value.hint
+
+
+LAYERS = (
+    HEAD
+    + """(cudaTextureObject_t t, const float* u, float* y) {
+    int i = threadIdx.x; y[i] = tex2DLayered<float>(t, u[i], 0.5f, i % 4); }"""
+)
+
+
+def test_layers_lie_behind_each_other_and_the_last_is_taken_beyond_it(cuda: Compile) -> None:
+    texels = np.arange(3 * 2 * 8, dtype="f4").reshape(3, 2, 8)
+    u = np.arange(8, dtype="f4") + 0.5
+    arrays = {"t": texels, "u": u, "y": np.zeros(8, "f4")}
+    texture = Texture("float32", (8, 2), layers=3)
+    out = run(cuda, LAYERS, arrays, texture).outputs["y"]
+    assert out.tolist() == [texels[min(i % 4, 2), 0, i] for i in range(8)]
+    with pytest.raises(ptxemu.Fault, match="which has no layers"):
+        _ = run(cuda, LAYERS, arrays, Texture("float32", (8, 2))).outputs
+
+
+def test_textures_are_found_by_the_handles_that_memory_holds(cuda: Compile) -> None:
+    code = (
+        HEAD
+        + """(const cudaTextureObject_t* t, float* y) {
+        int i = threadIdx.x; y[i] = tex1D<float>(t[i / 4], i % 4 + 0.5f); }"""
+    )
+    texels = {"a": np.arange(4, dtype="f4"), "b": np.arange(4, dtype="f4") + 10}
+    handles = np.array([0x7B00_0000_1000, 0x7B00_0000_1040], "u8")
+    module = ptxemu.Module(cuda(code))
+    memory = module.memory({**texels, "t": handles, "y": np.zeros(8, "f4")})
+    textures = {
+        handle: (Texture("float32", (4,)), memory.address(name))
+        for handle, name in zip(handles.tolist(), texels, strict=True)
+    }
+    kernel = module.kernel("k")
+    ran = kernel.run(1, 8, ["t", "y"], memory=memory, textures=textures)
+    assert ran.outputs["y"].tolist() == [0, 1, 2, 3, 10, 11, 12, 13]
+    with pytest.raises(ptxemu.Fault, match="from no texture of this launch"):
+        _ = kernel.run(1, 8, ["t", "y"], memory=memory).outputs

@@ -7,8 +7,9 @@ import time
 import numpy as np
 import pytest
 
+from ptxemu.arena import memory_for
 from ptxemu.errors import Fault, LaunchError, ResourceError
-from ptxemu.launch import KernelLaunch, memory_for, prepare
+from ptxemu.launch import KernelLaunch, prepare
 from ptxemu.ptx.instructions import Ptx
 from ptxemu.run import run
 from ptxemu.state.context import Limits

@@ -19,10 +19,11 @@ from workbench.callers import pieces
 from workbench.cli import app
 from workbench.compile.build import build
 from workbench.compile.image import fits, load_image
+from workbench.disk.writing import create_files
 from workbench.engines.host.buffers import compare
 from workbench.errors import DataError, KernelError, MissingError, UsageError, WorkbenchError
 from workbench.project import Project
-from workbench.session.adopting import make_study
+from workbench.session.adopting import lifted_study
 from workbench.study.folder import load_study
 
 STUDY = "scaling"
@@ -55,7 +56,9 @@ def run(*words: str) -> Done:
 
 
 def study_of(project: Project) -> None:
-    make_study(project.kernels / STUDY, STUDY)
+    folder = project.kernels / STUDY
+    texts = lifted_study(folder, STUDY)
+    create_files(folder, {name: text.encode() for name, text in texts.items()})
 
 
 @needs_nvcc
@@ -69,17 +72,17 @@ def test_from_the_image_over_the_source_to_a_difference(tmp_path: Path, project:
     written = run("new", "v1", "--from", "v0")
     assert "does not compile" not in written.output, written.output
     source = project.kernels / STUDY / "v1.cu"
-    # The header's line first: what v0 shows there, v1 has there as well.
-    source.write_text(source.read_text().replace("2.0f * a", "a + a + 0.0f * a"))
+    source.write_text(source.read_text().replace(") * f +", ") * f + 0.0f * f +"))
     for words in (("verify", "v1"), ("profile", "v1")):
         done = run(*words, "--engine", "emulator")
         assert done.exit_code == 0, done.output
     step = json.loads(run("diff", "v0", "v1", "--format", "json").output)
     assert [hunk["kind"] for hunk in step["hunks"]].count("code") == 1, step["hunks"]
-    shown = json.loads(run("show", "v0", "--format", "json").output)
-    files = {line["file"] for line in shown["launches"][0]["lines"]}
-    assert files - {""} == {f"kernels/{STUDY}/v0_lifted.cu"}
-    assert str(tmp_path) not in json.dumps(shown)
+    for version, file in (("v0", "v0_lifted.cu"), ("v1", "v1.cu")):
+        shown = json.loads(run("show", version, "--format", "json").output)
+        files = {line["file"] for line in shown["launches"][0]["lines"]}
+        assert files - {""} == {f"kernels/{STUDY}/{file}", f"kernels/{STUDY}/shared.cuh"}
+        assert str(tmp_path) not in json.dumps(shown)
 
 
 @needs_nvcc
@@ -103,7 +106,7 @@ def test_what_lies_where_and_what_was_guessed(tmp_path: Path, project: Project) 
             ]
             kept = kept[:-3]
         assert kept == original[: len(kept)]
-    assert "int main" not in version.text and "report" not in version.text
+    assert (project.kernels / STUDY / "shared.cuh").read_text() == made.HEADER
     assert version.launches[0].args == ("x", "y", "200", "1.5")
     assert study.outputs(study.problem()) == {"y": ((200,), "float32")}
     assert study.tolerance == 1e-5 and "same bytes" in study.tolerance_why

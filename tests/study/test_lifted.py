@@ -80,7 +80,7 @@ def test_a_launch_is_read_as_it_was_written(kept: Path) -> None:
     assert (one.grid, one.buffer("y").after) == ((2, 1, 1), "y.after.zst")
     assert lifted_bytes(kept, "x.before.zst") == X
     assert lifted_bytes(kept, "y.after.zst") == X + X[:904]
-    assert lifted_bytes(kept, one.image) == b"ELF"
+    assert lifted_bytes(kept, one.image or "") == b"ELF"
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

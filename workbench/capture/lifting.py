@@ -18,7 +18,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-import zstandard
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
@@ -27,7 +26,8 @@ from workbench.capture.ranks import work_waits
 from workbench.capture.records import Shape, Survey, Work
 from workbench.capture.survey import Invocation, failed, run_program
 from workbench.capture.tracer import INJECTION, lifter
-from workbench.disk.limits import CAPTURE, MIB, inflate, open_regular, read_regular
+from workbench.compile.fatbin import packed_ptx
+from workbench.disk.limits import CAPTURE, MIB, open_regular, read_regular
 from workbench.disk.writing import clear_folder
 from workbench.engines import Say
 from workbench.engines.host.process import Input
@@ -57,7 +57,6 @@ _PLAIN = re.compile(
     r"|size_t|__nv_fp8_e\dm\d)"
     r"(?:\s+(?:const|volatile))*\s*\*(?:\s*(?:const|__restrict__|__restrict))*"
 )
-_ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 class Wanted(Record, frozen=True):
@@ -473,11 +472,6 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 # --- PTX -----------------------------------------------------------------------------------------
 
-#: Of an entry of a fat binary: kind, version, sizes of its head, payload, what is packed, unpacked.
-_ENTRY = struct.Struct("<HHIQI36xQ")
-#: Bytes that are unpacked of LZ4, which takes seconds; what a toolkit before 12.8 packed.
-_PATIENCE = 32 * MIB
-
 
 def find_ptx(raw: Path, symbol: str, image: bytes) -> bytes:
     """The PTX that holds the kernel: given to the driver as text, of a fat binary, or Triton's.
@@ -513,64 +507,3 @@ def _triton_homes() -> Iterator[Path]:
     if os.environ.get("TRITON_CACHE_DIR"):
         yield Path(os.environ["TRITON_CACHE_DIR"])
     yield Path.home() / ".triton" / "cache"
-
-
-def packed_ptx(data: bytes) -> Iterator[bytes]:
-    """The PTX of entries of fat binaries; what is damaged is left out.
-
-    Args:
-        data: Entries, one after the other, each with its header.
-    """
-    at, patience = 0, _PATIENCE
-    while at + _ENTRY.size <= len(data):
-        _, _, head, payload, packed, whole = _ENTRY.unpack_from(data, at)
-        start = at + head
-        at = start + payload
-        body = data[start : start + (packed or payload)]
-        try:
-            if body.startswith(_ZSTD):
-                body = b"".join(inflate(body, "PTX", CAPTURE, joined=True))
-            elif whole:
-                patience -= whole
-                body = _unpacked_lz4(body, whole) if patience > 0 else b""
-        except (ValueError, IndexError, DataError, zstandard.ZstdError):
-            continue
-        yield body
-
-
-def _unpacked_lz4(data: bytes, size: int) -> bytes:
-    """A block of LZ4, as fat binaries hold them.
-
-    Raises:
-        ValueError, IndexError: it is none.
-    """
-    out = bytearray()
-    at = 0
-    while at < len(data) and len(out) < size:
-        token, at = data[at], at + 1
-        length, at = _length(data, at, token >> 4)
-        out += data[at : at + length]
-        at += length
-        if at >= len(data) or len(out) >= size:
-            break
-        back = data[at] | data[at + 1] << 8
-        length, at = _length(data, at + 2, token & 15)
-        start = len(out) - back
-        if not 0 <= start < len(out):
-            raise ValueError("a copy from before the beginning")
-        again = out[start : start + length + 4]
-        while len(again) < length + 4:  # it overlaps what it makes
-            again += again[: length + 4 - len(again)]
-        out += again
-    if len(out) != size:
-        raise ValueError("cut short")
-    return bytes(out)
-
-
-def _length(data: bytes, at: int, nibble: int) -> tuple[int, int]:
-    while nibble >= 15:
-        nibble += data[at]
-        at += 1
-        if data[at - 1] != 255:
-            break
-    return nibble, at

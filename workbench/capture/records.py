@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import accumulate
 from typing import Literal
 
@@ -11,19 +12,57 @@ from workbench.model import Device, Dim3, Notice, Record
 
 #: Bumped whenever `ProgramCapture` changes shape.
 SCHEMA = 1
-#: How a survey was taken: by tracing, or by ncu with one metric.
-Way = Literal["trace", "ncu"]
+#: How a survey was taken: by tracing, by ncu with one metric, or by the emulator, without times.
+Way = Literal["trace", "ncu", "emulator"]
 WorkKind = Literal["kernel", "copy", "fill"]
 
 
+class Counted(Record, frozen=True):
+    """What the emulator counted of some launches together: of warps, and of 32-byte sectors."""
+
+    instructions: int = 0
+    sectors: int = 0
+    sectors_ideal: int = 0
+    wavefronts: int = 0
+    wavefronts_ideal: int = 0
+
+    @property
+    def weight(self) -> int:
+        """A measure of the work where no time is known."""
+        return self.instructions + self.sectors + self.wavefronts
+
+    def plus(self, other: Counted, times: int = 1) -> Counted:
+        """The sum with another one that is taken so many times."""
+        names = self.__struct_fields__
+        own = {name: getattr(self, name) + times * getattr(other, name) for name in names}
+        return Counted(**own)
+
+
+def summed(several: Iterable[Counted | None]) -> Counted:
+    """The sum of what is there."""
+    found = Counted()
+    for one in several:
+        found = found.plus(one or Counted())
+    return found
+
+
 class Shape(Record, frozen=True):
-    """One launch configuration of a kernel, over all runs. `dynamic_shared` is in bytes."""
+    """One launch configuration of a kernel, over all runs. `dynamic_shared` is in bytes.
+
+    `counted` is there where the emulator ran it, and then `total_ns` is unknown.
+    """
 
     grid: Dim3
     block: Dim3
     dynamic_shared: int = 0
     launches: int = 0
     total_ns: int = 0
+    counted: Counted | None = None
+
+    @property
+    def weight(self) -> int:
+        """Nanoseconds; `Counted.weight` where nothing was timed."""
+        return self.total_ns if self.counted is None else self.counted.weight
 
 
 class RangeShare(Record, frozen=True):
@@ -42,7 +81,8 @@ class Work(Record, frozen=True):
     configurations that take most time, of `shape_count` (0: a record from before these were
     counted). `before` and `after` say which work (its place in `Survey.works`) is launched most
     often just before and just after it on its stream; -1: none. `bytes` are what copies and fills
-    moved in all runs.
+    moved in all runs. `counted` is there where the emulator ran it (once), and then `total_ns` and
+    `quantiles_ns` are empty.
     """
 
     symbol: str  # the function in the machine code; "[copy HtoD]", "[fill]"
@@ -63,6 +103,12 @@ class Work(Record, frozen=True):
     range_count: int = 0  # how many there were
     multi_device: bool = False  # a part of a cooperative launch on several GPUs, at least once
     ranks_ns: tuple[int, ...] = ()  # total of all runs, of each of `Survey.ranks`
+    counted: Counted | None = None
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """Nanoseconds of each run; `Counted.weight` where nothing was timed."""
+        return self.total_ns if self.counted is None else (self.counted.weight,)
 
     @property
     def on_gpu(self) -> bool:
@@ -75,12 +121,12 @@ class ProgramRun(Record, frozen=True):
 
     `busy_ns` is less than the sum of all works where they overlap; of several devices it is
     the sum. `cut` processes did not end themselves: up to half a second of their last launches
-    may be missing.
+    may be missing. Where nothing was timed, both times of the GPU are 0.
     """
 
     wall_s: float
-    busy_ns: int
-    span_ns: int
+    busy_ns: int = 0
+    span_ns: int = 0
     processes: int = 1
     cut: int = 0
 
@@ -154,6 +200,7 @@ class Steady(Record, frozen=True):
 class Survey(Record, frozen=True):
     """Every kernel of a program with its time; works in the order of their total, down.
 
+    By the emulator nothing is `timed`: works have counts instead, and are in the order of these.
     `nvtx`: only of the launches inside of that range. `steady` None: nothing repeats itself, or
     a record from before that was looked for. `sequence` are the works in the order of their
     launches, repetitions once: of an iteration, or else from the program's start; empty in a
@@ -169,11 +216,19 @@ class Survey(Record, frozen=True):
     ranks: tuple[Rank, ...] = ()
 
     @property
-    def totals_ns(self) -> tuple[int, ...]:
-        """The sum over all works of each run."""
-        return tuple(
-            sum(work.total_ns[run] for work in self.works) for run in range(len(self.runs))
-        )
+    def timed(self) -> bool:
+        """Whether times are known."""
+        return self.way != "emulator"
+
+    def counted(self, places: Iterable[int] | None = None) -> Counted:
+        """The sum of what the emulator counted of some works; None: of all."""
+        works = self.works if places is None else [self.works[place] for place in places]
+        return summed(work.counted for work in works)
+
+    @property
+    def totals(self) -> tuple[int, ...]:
+        """The sum over all works of each run: nanoseconds, where they were timed."""
+        return tuple(sum(work.weights[run] for work in self.works) for run in range(len(self.runs)))
 
     @property
     def gpus(self) -> int:

@@ -215,7 +215,7 @@ def _check(capture: ProgramCapture) -> None:
     """
     runs, works = len(capture.survey.runs), len(capture.survey.works)
     for work in capture.survey.works:
-        if not len(work.launches) == len(work.total_ns) == runs:
+        if not len(work.launches) == len(work.weights) == runs:
             raise ValueError(f"{work.name} has not one time a run")
         if not all(-1 <= other < works for other in (work.before, work.after)):
             raise ValueError(f"{work.name} stands beside a kernel that is not there")

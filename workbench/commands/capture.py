@@ -7,18 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import click
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from workbench import units
+from workbench.capture.counted import keep_counted
 from workbench.capture.detail import Wish, seen_in
-from workbench.capture.shelf import check_name, find_shelf
+from workbench.capture.shelf import Shelf, check_name, find_shelf
 from workbench.capture.survey import Invocation
 from workbench.capture.taking import Order, Taken, build_command, checked_out, take
 from workbench.commands.options import Behind, folded, program_behind, run_timeout
-from workbench.errors import KernelError
+from workbench.engines.host.presence import find_gpus
+from workbench.errors import KernelError, ProgramError, UsageError
+from workbench.language import template
 from workbench.project import find_project, require_project
 from workbench.session.lifting import Lift, lift_kernel
 from workbench.session.reports import open_capture
+from workbench.standin import running
 from workbench.views.text.door import say
 
 _wish_options = folded(
@@ -82,6 +86,13 @@ _wish_options = folded(
     show_default=True,
     help="How to time all launches: by tracing, or by ncu with one metric (slow).",
 )
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "ncu", "emulator"]),
+    default="auto",
+    show_default=True,
+    help="ncu needs a GPU; the emulator runs the program without one, and counts without times.",
+)
 @click.option("--no-detail", is_flag=True, help="Only the survey: no run under ncu.")
 @click.option(
     "--lift",
@@ -93,13 +104,17 @@ _wish_options = folded(
 def command(name: str | None, wish: Wish, **given: Any) -> None:
     """Capture the program COMMAND as @NAME: its kernels, and counters of the slowest.
 
-    COMMAND runs unchanged, twice: under a tracer, and under ncu. Without NAME the capture is
-    named after the Git commit (and the uncommitted change on top of it). To compare two:
+    COMMAND runs unchanged, twice: under a tracer, and under ncu. Without a GPU it runs once, in
+    the emulator (`workbench run` checks it as well). Without NAME the capture is named after the
+    Git commit (and the uncommitted change on top of it). To compare two:
     `workbench diff @before @after`, `workbench diff @HEAD~1 @HEAD`.
     """
     program = program_behind()
     if name is not None:
         check_name(name)
+    emulated = given["engine"] == "emulator" or (given["engine"] == "auto" and not find_gpus()[0])
+    if emulated:
+        _refuse(wish, given)
     shelf = find_shelf()
     first = not shelf.folder.is_dir()
     if given["like"] is not None:
@@ -116,18 +131,15 @@ def command(name: str | None, wish: Wish, **given: Any) -> None:
         if given["revision"] is not None:
             build = build_command(project.settings if project is not None else {})
             invocation = held.enter_context(checked_out(invocation, given["revision"], build, _say))
-        taken = take(
-            Order(
-                invocation=invocation,
-                wish=wish,
-                name=name,
-                source=given["source"],
-                survey=given["survey"],
-                detailed=not given["no_detail"],
-            ),
-            shelf,
-            _say,
+        order = Order(
+            invocation=invocation,
+            wish=wish,
+            name=name,
+            source=given["source"],
+            survey=given["survey"],
+            detailed=not given["no_detail"],
         )
+        taken = _emulated(order, shelf) if emulated else take(order, shelf, _say)
         if given["lifted"] is not None:
             assert project is not None  # it was required
             wanted = Lift(kernel=given["lifted"])
@@ -140,6 +152,53 @@ def command(name: str | None, wish: Wish, **given: Any) -> None:
         )
 
 
+def _refuse(wish: Wish, given: dict[str, Any]) -> None:
+    """Refuse options that mean nothing to the emulator.
+
+    Raises:
+        UsageError: one of them was given.
+    """
+    asked = {f"--{name}": value for name, value in asdict(wish).items()}
+    asked |= {f"--{name}": given[name] for name in ("repeat", "survey")}
+    asked |= {"--like": given["like"], "--lift": given["lifted"], "--no-detail": given["no_detail"]}
+    usual = {"--launches": Wish().launches, "--repeat": 1, "--survey": "auto", "--no-detail": False}
+    for option, value in asked.items():
+        if value and value != usual.get(option):
+            raise UsageError(
+                f"{option} means nothing to the emulator, which counts every launch",
+                "Leave it out, or capture where there is a GPU (--engine ncu).",
+            )
+
+
+def _emulated(order: Order, shelf: Shelf) -> Taken:
+    """Run the program in the emulator and keep what it counts.
+
+    Raises:
+        ProgramError: the program failed by itself.
+        KernelError: it did not end in time.
+    """
+    asked = order.invocation
+    program = running.Program(
+        folder=asked.folder, command=asked.command, check=False, timeout_s=asked.timeout_s
+    )
+    run = running.run_program(program, _say)
+    if run.code:
+        raise ProgramError(
+            f"the program ended with exit code {run.code}", "Nothing was kept.", run.code
+        )
+    if run.stopped:
+        raise KernelError(
+            f"the program did not run to its end: {run.stopped}",
+            "Nothing was kept. Give it more time with --timeout.",
+        )
+    taken = keep_counted(run.counted, shelf, order.name, order.source)
+    if not run.faults:
+        return taken
+    faults = units.several(len(run.faults), "fault")
+    words = template("{faults} in its kernels; `workbench run` says where")
+    return replace(taken, broken=words.format(faults=faults))
+
+
 def _say(line: str) -> None:
     # Standard output is the program's.
     say(f"capture: {line}", err=True)
@@ -149,14 +208,21 @@ def _tell(taken: Taken, first: Path | None) -> None:
     """What was kept, and what to do with it."""
     capture = taken.capture
     survey = capture.survey
-    total = sum(survey.totals_ns) / len(survey.runs) * 1e-9
-    kernels = sum(work.kind == "kernel" for work in survey.works)
-    _say(
-        f"{'replaced' if taken.replaced else 'kept'} @{capture.name}: "
-        f"{units.several(survey.launches, 'launch', 'launches')} of "
-        f"{units.several(kernels, 'kernel')}, {units.quantity(total, 's')} on the GPU"
-        + (f", {len(capture.detail)} of them profiled" if capture.detail else "")
-    )
+    total = sum(survey.totals) / len(survey.runs) * 1e-9
+    kernels = units.several(sum(work.kind == "kernel" for work in survey.works), "kernel")
+    launches = units.several(survey.launches, "launch", "launches")
+    if survey.timed:
+        _say(
+            f"{'replaced' if taken.replaced else 'kept'} @{capture.name}: "
+            f"{launches} of {kernels}, "
+            f"{units.quantity(total, 's')} on the GPU"
+            + (f", {len(capture.detail)} of them profiled" if capture.detail else "")
+        )
+    else:
+        _say(
+            f"{'replaced' if taken.replaced else 'kept'} @{capture.name}: "
+            f"{launches} of {kernels}, counted by the emulator"
+        )
     for notice in capture.notices:
         _say(f"note: [{notice.code}] {notice.message}")
     if first is not None:

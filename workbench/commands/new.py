@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
+from workbench.commands.options import Behind
 from workbench.errors import UsageError
+from workbench.language import _, told
 from workbench.project import Project, find_project, require_project
 from workbench.session.adopting import compiles
-from workbench.session.bringing import bring, tell
 from workbench.session.tuned import start_tuned
 from workbench.study.folder import parse_target, view_study
 from workbench.study.scaffold import EXAMPLE, start_example, start_study, start_version
+from workbench.units import several
 from workbench.views.text.door import say
 
 
 @click.command(
+    cls=Behind,
     epilog="workbench new v5 --from v4 · workbench new --study conv2d · "
-    "workbench new --from-cu sgemm.cu · workbench new --example"
+    "workbench new --from-cu sgemm.cu -- 1024 · workbench new --example",
 )
 @click.argument("version", required=False)
 @click.option(
@@ -40,15 +45,39 @@ from workbench.views.text.door import say
     "file",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="A .cu that exists: its kernels become a study. It is only read.",
+    help="A program in CUDA C++: it is run without a GPU, and its kernels become a study, or "
+    "VERSION of one. What stands behind -- are its arguments.",
 )
-@click.option("--kernel", default="", help="With --from-cu: this kernel alone.")
+@click.option(
+    "--also",
+    multiple=True,
+    metavar="ARGS",
+    help="With --from-cu: run it with these arguments, too, as another problem; repeatable.",
+)
+@click.option(
+    "--call",
+    default="",
+    metavar="CALL",
+    help="With --from-cu, of a file without main: call 'solve(float[1<<20], out float[1<<20], "
+    "1<<20)'.",
+)
+@click.option("--flags", default="", metavar="FLAGS", help="With --from-cu: more flags for nvcc.")
+@click.option("--kernel", default="", help="With --from-cu: this kernel's job.")
 @click.option(
     "--define",
     "defines",
     multiple=True,
     metavar="NAME=VALUE",
     help="What a constant of a lifted kernel in Triton was; repeatable.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0.1),
+    metavar="SECONDS",
+    default=120.0,
+    show_default=True,
+    help="With --from-cu: end a run that takes longer, and take what was recorded.",
 )
 def command(
     version: str | None,
@@ -59,14 +88,20 @@ def command(
     example: bool,
     title: str,
     file: Path | None,
+    also: tuple[str, ...],
+    call: str,
+    flags: str,
     kernel: str,
     defines: tuple[str, ...],
+    timeout_s: float,
 ) -> None:
-    """Start a new version (or study) from the one before it, or from a .cu.
+    """Start a new version (or study) from the one before it, or from a program.
 
     VERSION is v5, v5_some_name or sgemm/v5. The new file holds its parent's code under
-    front matter of its own, with the change and the expectations left to you.
+    front matter of its own, with the change and the expectations left to you. A program of
+    --from-cu runs with your rights.
     """
+    arguments: tuple[str, ...] = click.get_current_context().obj["program"]
     begins = file is not None or example  # and what it makes may be a project's first
     project = (find_project() if begins else require_project()) or Project(root=Path.cwd())
     if tuned is None and problem is not None:
@@ -79,13 +114,26 @@ def command(
             "Write workbench new v5 --from-tuned v4, and leave out --from and the like.",
         )
     if file is not None:
-        if version is not None or parent is not None or title or example:
+        if parent is not None or title or example or (version is not None and also and not study):
             raise UsageError(
-                "--from-cu makes a whole study",
-                "Leave out VERSION, --from, --title, --example; --study names it, --kernel picks.",
+                "--from-cu makes a study, or a version of one",
+                "Leave out --from, --title and --example; --study names it, --kernel picks.",
             )
-        tell(bring(project, file, study or "", kernel), say)
+        _from_program(
+            project,
+            version,
+            file=file,
+            arguments=arguments,
+            also=tuple(tuple(shlex.split(each)) for each in also),
+            flags=tuple(shlex.split(flags)),
+            call=call,
+            kernel=kernel,
+            study=study or "",
+            timeout_s=timeout_s,
+        )
         return
+    if arguments or also or call or flags:
+        raise UsageError("arguments, --also, --call and --flags are a program's", "Add --from-cu.")
     if example:
         if version or parent or study or title or kernel:
             raise UsageError("--example is a study of its own", "Name nothing beside it.")
@@ -119,12 +167,42 @@ def command(
     )
 
 
+def _from_program(project: Project, version: str | None, **wished: Any) -> None:
+    # It loads the emulator, which no other way to a version needs.
+    from workbench.session.brought import FromProgram, add_from_program, start_from_program
+
+    wish = FromProgram(**wished)
+    say(f"new: {wish.file} is run without a GPU, on this machine, with your rights", err=True)
+    if version is None:
+        made = start_from_program(project, wish, _progress)
+    else:
+        study, name = parse_target(version, require_project(), wish.study or None)
+        made = add_from_program(project, study, name, wish, _progress)
+    for path in made.paths:
+        say(f"wrote {path}")
+    versions = ", ".join(f"{each} = {kernel}" for each, kernel in made.versions.items())
+    say(f"{several(len(made.versions), 'version')}: {versions}")
+    for why in dict.fromkeys(made.left.values()):
+        names = ", ".join(kernel for kernel, said in made.left.items() if said == why)
+        say(f"left out {names}: {told(why)}")
+    for note in made.notes:
+        say(_("note: {text}").format(text=told(note)))
+    first = f"{made.study}/{next(iter(made.versions))}"
+    if why := compiles(project, view_study(project, made.study).version(first.rpartition("/")[2])):
+        say(f"It does not compile here as it stands: {why}")
+    say(f"Next: read study.py, then `workbench verify {first}`")
+
+
+def _progress(line: str) -> None:
+    say(f"new: {line}", err=True)
+
+
 def _values(defines: tuple[str, ...]) -> dict[str, str]:
     pairs = [each.partition("=") for each in defines]
-    for name, _, value in pairs:
+    for name, _mark, value in pairs:
         if not name.isidentifier() or not value:
             raise UsageError(f"--define {name} is no NAME=VALUE", "Write --define BLOCK_M=64.")
-    return {name: value for name, _, value in pairs}
+    return {name: value for name, _mark, value in pairs}
 
 
 def _start_version(

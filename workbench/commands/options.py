@@ -354,14 +354,16 @@ class Behind(click.Command):
         try:
             return super().parse_args(ctx, args[:at])
         except click.UsageError as error:
-            if at < len(args) or isinstance(error, click.MissingParameter):
+            known = ctx.info_name in _BEFORE_DASHES
+            if not known or at < len(args) or isinstance(error, click.MissingParameter):
                 raise
             # Most likely the program's own words, which were taken for ours.
             raise UsageError(error.format_message(), _behind(ctx)) from error
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Say that it stands there."""
-        return [*super().collect_usage_pieces(ctx), "-- COMMAND"]
+        own = "-- COMMAND" if ctx.info_name in _BEFORE_DASHES else "[-- ARGS]"
+        return [*super().collect_usage_pieces(ctx), own]
 
 
 #: How long each run of it may take.
@@ -373,7 +375,7 @@ run_timeout = click.option(
     help="End a run that takes longer (default: no limit).",
 )
 
-_BEFORE_DASHES = {"capture": "before", "lift": "@before::softmax"}
+_BEFORE_DASHES = {"run": "v0", "capture": "before", "lift": "@before::softmax"}
 
 
 def _behind(ctx: click.Context) -> str:

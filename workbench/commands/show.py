@@ -85,7 +85,8 @@ def command(
 def _program(session: Session, name: str, everything: bool) -> Sheet:
     from workbench.views.sheets.program import program_sheet
 
-    return program_sheet(session.program(name).capture, everything=everything)
+    found = session.program(name)
+    return program_sheet(found.capture, found.detail, everything=everything)
 
 
 def _large(path: Path) -> Sheet:

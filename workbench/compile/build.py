@@ -38,7 +38,7 @@ from workbench.study.flags import shell_safe
 from workbench.study.frontmatter import place
 from workbench.study.mangling import entries, written
 from workbench.study.signatures import shared_arrays
-from workbench.study.sources import local_sources
+from workbench.study.sources import include_folders, local_sources
 
 # --- what compilers say --------------------------------------------------------------------------
 
@@ -156,6 +156,11 @@ def compile_error(
         hint = (
             f"CUDA 9 took {gone[1]} away: write {gone[1]}_sync(0xffffffff, …), which names the "
             "lanes that take part."
+        )
+    if compiler.startswith("nvrtc") and "<<<" in "\n".join(texts.get(path, ())):
+        hint = (
+            "The file has host code, which NVRTC does not compile: install nvcc (`workbench "
+            "doctor` says how), or keep the kernels alone."
         )
     return KernelError(
         f"{path} does not compile for {arch} ({compiler})\n" + "\n".join(shown), hint
@@ -348,6 +353,8 @@ def _compile(
     try:
         with tempfile.TemporaryDirectory(prefix="wb") as temporary:
             folder = Path(temporary)
+            for each in include_folders(flags):  # `-Ia` and `"../b.h"`: a must be there
+                (folder / each).mkdir(parents=True, exist_ok=True)
             for source in sources:
                 target = folder / source.path
                 target.parent.mkdir(parents=True, exist_ok=True)

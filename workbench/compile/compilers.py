@@ -57,7 +57,8 @@ _CLOSED = ("closed",)
 #: Of the extra `emulator`; never our own name, which is somebody else's on PyPI.
 NVRTC_PACKAGES = (
     "'cuda-bindings>=13.0,<14' 'nvidia-cuda-cccl>=13.0,<13.1' 'nvidia-cuda-crt>=13.0,<13.1' "
-    "'nvidia-cuda-nvrtc>=13.0,<13.1' 'nvidia-cuda-runtime>=13.0,<13.1'"
+    "'nvidia-cuda-nvcc>=13.0,<13.1' 'nvidia-cuda-nvrtc>=13.0,<13.1' "
+    "'nvidia-cuda-runtime>=13.0,<13.1' 'nvidia-nvvm>=13.0,<13.1'"
 )
 _FILE = re.compile(r'^(\s*\.file\s+\d+\s+)"([^"]*)"', re.MULTILINE)
 
@@ -84,6 +85,16 @@ def find_nvcc() -> Path | None:
     homes = [os.environ[name] for name in HOMES if os.environ.get(name)]
     for home in (*homes, "/usr/local/cuda"):
         candidate = Path(home, "bin", "nvcc")
+        if os.access(candidate, os.X_OK):
+            return candidate
+    return None
+
+
+def wheel_nvcc() -> Path | None:
+    """Nvcc of the extra `emulator` (``nvidia/cu13/bin`` in site-packages)."""
+    spec = importlib.util.find_spec("nvidia")
+    for root in (spec.submodule_search_locations if spec else None) or []:
+        candidate = Path(root, "cu13", "bin", "nvcc")
         if os.access(candidate, os.X_OK):
             return candidate
     return None
@@ -461,6 +472,9 @@ def _found(closed_to: Path | None = None) -> Iterator[Nvcc | Nvrtc]:
     version = nvrtc_version()
     if version:
         yield Nvrtc(version, closed_to)
+    own = wheel_nvcc() if nvcc is None else None
+    if own is not None:
+        yield Nvcc(own, closed_to)
 
 
 def choose(name: str = "auto", closed_to: Path | None = None) -> Nvcc | Nvrtc:

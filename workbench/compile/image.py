@@ -59,10 +59,11 @@ def load_image(project: Project, version: Version) -> Image:
     """
     folder = project.kernels / version.study / FOLDER
     lifted = read_lifted(folder)
-    cubin = lifted_bytes(folder, lifted.image)
+    image = lifted.image or ""
+    cubin = lifted_bytes(folder, image) if image else b""
     if sha256(cubin).hexdigest() != version.image:
         raise DataError(
-            f"{place(version, 'image')}: the machine code in {folder / lifted.image} is another",
+            f"{place(version, 'image')}: the machine code in {folder / image} is another",
             f"Restore the folder {FOLDER}/ that belongs to this version. {_AGAIN}",
         )
     text = lifted_bytes(folder, lifted.ptx).decode("utf-8", "replace") if lifted.ptx else ""
@@ -71,7 +72,7 @@ def load_image(project: Project, version: Version) -> Image:
         text = text or _ptx_inside(elf, _named(cubin))
         resources = tuple(_resources(elf, {each.kernel for each in version.launches}))
     except (ELFError, struct.error, ValueError, IndexError, UnicodeDecodeError) as error:
-        raise DataError(f"{folder / lifted.image} is no machine code: {error}", _AGAIN) from error
+        raise DataError(f"{folder / image} is no machine code: {error}", _AGAIN) from error
     known = {each.name for each in resources}
     for index, launch in enumerate(version.launches):
         if launch.kernel not in known:
@@ -201,6 +202,22 @@ def _ptx_inside(elf: ELFFile, files: Iterable[str]) -> str:
     named = [f'.file\t{number} "{path}"' for number, path in enumerate(files, 1)]
     text = section.data().replace(b"\0", b"\n").decode("utf-8").rstrip("\n")
     return "\n".join([text, *named, ""])
+
+
+def ptx_inside(cubin: bytes) -> bytes:
+    """The PTX that machine code keeps; empty where it keeps none."""
+    try:
+        return _ptx_inside(ELFFile(io.BytesIO(cubin)), _named(cubin)).encode()
+    except (ELFError, struct.error, ValueError, IndexError):
+        return b""
+
+
+def resources_of(cubin: bytes, kernels: Iterable[str]) -> tuple[KernelResources, ...]:
+    """What ptxas gave kernels; empty where this is no machine code."""
+    try:
+        return tuple(_resources(ELFFile(io.BytesIO(cubin)), kernels)) if cubin else ()
+    except (ELFError, struct.error, ValueError, IndexError):
+        return ()
 
 
 def with_text(profile: Profile, version: Version) -> Profile:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from msgspec.structs import replace
 
 from workbench.analysis.aggregate import seconds_of
-from workbench.disk.writing import create_files, remove_file
+from workbench.disk.writing import remove_file
 from workbench.engines.ncu.report import scrub
 from workbench.errors import DataError, UsageError
 from workbench.language import _
@@ -19,7 +20,7 @@ from workbench.ncurep.adopt import adopt
 from workbench.ncurep.files import read_raw, split_target
 from workbench.ncurep.read import read_report, select_kernels
 from workbench.project import Project, find_project
-from workbench.session.adopting import PROBLEM, free_name, parameters_of
+from workbench.session.adopting import free_name, parameters_of
 from workbench.session.asked import Workspace, is_capture
 from workbench.session.reports import open_capture
 from workbench.specs import Version
@@ -34,12 +35,15 @@ from workbench.study.folder import (
 )
 from workbench.study.frontmatter import code
 from workbench.study.mangling import own_name, written
+from workbench.study.recordings import PROBLEM
 from workbench.study.scaffold import (
     check_study_name,
+    docstring,
     ensure_project,
     filled,
     first_text,
     study_name,
+    write_study,
 )
 from workbench.study.sources import include_directives, kernel_names
 
@@ -188,25 +192,36 @@ def _keep_as_study(place: Workspace, wish: Import) -> KeptReport:
     name, problem = wish.study or study_name(launch.kernel), wish.problem or PROBLEM
     check_study_name(name)
     project = find_project(place.start) or Project(root=(place.start or Path()).resolve())
-    if (project.kernels / name).exists():
-        raise UsageError(
-            f"there is a study {name} already, in {project.kernels / name}",
-            f"--study {name}_2 makes another; --version keeps the report as a version of this one.",
-        )
     made = _MadeStudy(profile, name, problem, wish.report, more)
-    made_project = ensure_project(project.root)
     texts = made.files()
-    create_files(project.root, texts)
+    folder = project.kernels / name
+    paths = [f"kernels/{name}/{file}" for file in texts]
+    begun = _unfinished(project, folder, texts)
+    if not begun:
+        if folder.exists():
+            raise UsageError(
+                f"there is a study {name} already, in {folder}",
+                f"--study {name}_2 makes another; --version keeps the report as a version of this "
+                "one.",
+            )
+        paths = [*ensure_project(project.root), *write_study(project, name, lambda _: texts)]
     try:
         study = run_study(place.project, name)
         chosen = study, study.version("v0"), study.problem(problem)
         kept = _keep(place, wish, chosen, profile, force=False, sourced=bool(made.source))
     except BaseException:
-        for path in texts:
-            remove_file(project.root, path)
+        for file in () if begun else texts:
+            remove_file(project.root, f"kernels/{name}/{file}")
         raise
-    written = (*made_project, *texts)
-    return replace(kept, written=written, unknown=made.unknown, more=_others(wish, profile, more))
+    told = _others(wish, profile, more)
+    return replace(kept, written=tuple(paths), unknown=made.unknown, more=told)
+
+
+def _unfinished(project: Project, folder: Path, texts: Mapping[str, str]) -> bool:
+    """Whether an import that was killed wrote the study, and no profile of it."""
+    files = {folder / file: text.encode() for file, text in texts.items()}
+    same = all(path.is_file() and path.read_bytes() == data for path, data in files.items())
+    return same and not any(project.profiles.glob(f"*/{folder.name}/*"))
 
 
 def _others(wish: Import, profile: Profile, more: str) -> str:
@@ -311,16 +326,14 @@ class _MadeStudy:
                     queue.append((posixpath.dirname(inside), there))
         return found
 
-    def files(self) -> dict[str, bytes]:
-        """Path in the project -> content."""
+    def files(self) -> dict[str, str]:
+        """Name in the study's folder -> text."""
         stem = re.sub(r"\W+", "_", own_name(self.launch.kernel), flags=re.ASCII).strip("_")
-        folder = f"kernels/{self.study}"
-        texts = {
-            f"{folder}/study.py": self._study(),
-            f"{folder}/v0_{stem[:60]}.cu": f"/* ---\n{self._front()}--- */\n{self._code()}",
-            **{f"{folder}/{name}": text for name, text in self._headers().items()},
+        return {
+            "study.py": self._study(),
+            f"v0_{stem[:60]}.cu": f"/* ---\n{self._front()}--- */\n{self._code()}",
+            **self._headers(),
         }
-        return {path: text.encode() for path, text in texts.items()}
 
     def _code(self) -> str:
         if self.source:
@@ -378,9 +391,9 @@ class _MadeStudy:
         )
         head = _("{title}.").format(title=self._title())
         told = head, self.known, missing.format(what=self.unknown)
-        doc = "\n\n".join(map(filled, told)).replace("\\", "/").replace('"""', "'''")
         shapes = [f'"{name}": ((0,), "{dtype}")' for name, dtype in outputs.items()]
-        return f'"""{doc}\n"""\n\n' + first_text("study/study_of_report.py").format(
+        text = first_text("study/study_of_report.py")
+        return docstring(*map(filled, told)) + text.format(
             title=_quoted(
                 _("{kernel}, from {report}").format(kernel=self.launch.kernel, report=self.report)
             ),

@@ -7,15 +7,14 @@ from pathlib import Path
 from workbench.capture.lifting import LIMIT, choose, lift
 from workbench.capture.records import Survey
 from workbench.capture.survey import Invocation
-from workbench.disk.writing import new_folder
 from workbench.engines import Say
 from workbench.engines.host.process import Input
 from workbench.errors import UsageError
 from workbench.model import Record
 from workbench.project import Project
-from workbench.session.adopting import make_study
-from workbench.study.lifted import LiftedLaunch, read_lifted
-from workbench.study.scaffold import check_study_name, study_name
+from workbench.session.adopting import lifted_study
+from workbench.study.lifted import FOLDER, LiftedLaunch, read_lifted
+from workbench.study.scaffold import check_study_name, study_name, write_study
 from workbench.units import extent, quantity, several
 
 
@@ -67,10 +66,15 @@ def lift_kernel(
             f"{project.kernels / study} is there already",
             f"Nothing was run. Choose another name: `--as {study}_lifted`.",
         )
-    with new_folder(project.kernels, study) as place, Input() as given:
-        launch = read_lifted(lift(invocation, given, wanted, place, say))
-        make_study(place, study)
-    lifted = Lifted(study=study, folder=project.kernels / study, launch=launch)
+    folder = project.kernels / study
+
+    def make(place: Path) -> dict[str, str]:
+        with Input() as given:
+            lift(invocation, given, wanted, place, say)
+        return lifted_study(place, study)
+
+    write_study(project, study, make)
+    lifted = Lifted(study=study, folder=folder, launch=read_lifted(folder / FOLDER))
     _tell(lifted, say)
     return lifted
 

@@ -33,6 +33,9 @@ _GLUED = re.compile(r"-([DUIO])(.+)", re.DOTALL)
 _INCLUDES = ("include-path", "I")
 _PTXAS = ("ptxas-options", "Xptxas")
 
+#: Flags that no version has, whose value is the next word and may look like a flag.
+_FOLLOWED = ("Xcompiler", "Xlinker", "Xnvlink", "compiler-options", "linker-options")
+
 _LISTED = "`workbench docs front-matter` lists the flags that a version may have."
 
 
@@ -61,6 +64,20 @@ def refusal(flags: Sequence[str]) -> tuple[str, str] | None:
         if name in _PTXAS and (wrong := _ptxas(value)):
             return f"`{wrong}` may not be passed to ptxas", _LISTED
     return None
+
+
+def accepted(flags: Sequence[str]) -> list[str]:
+    """Those of a compiler's flags that a version may have, a word each; no ``-I``."""
+    words, other = [], ""
+    for flag, name, value in _read(flags):
+        word, before, other = flag, other, name
+        if before in _FOLLOWED:
+            continue
+        if value is not None and name in VALUES:
+            word = f"-{name}{value}" if len(name) == 1 else f"-{name}={value}"
+        if name not in _INCLUDES and refusal([word]) is None:
+            words.append(word)
+    return words
 
 
 #: The hint for a text that is not `shell_safe`.

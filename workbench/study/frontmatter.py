@@ -62,7 +62,7 @@ DTYPES = (
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 #: A kernel in C++: of a namespace, an instantiation of a template.
-_KERNEL = re.compile(r"[A-Za-z_](?:\w|::)*(?:<[\w\s:,*&()<>-]*>)?\Z", re.ASCII)
+KERNEL = re.compile(r"[A-Za-z_](?:\w|::)*(?:<[\w\s:,*&()<>-]*>)?\Z", re.ASCII)
 
 
 def read_launch(
@@ -80,7 +80,7 @@ def read_launch(
                 if triton
                 else "It is for Triton's kernels; write block and, if need be, dynamic_shared.",
             )
-    if not (_IDENTIFIER if triton else _KERNEL).match(kernel):
+    if not (_IDENTIFIER if triton else KERNEL).match(kernel):
         keys.fail(
             f"{key}.kernel",
             f"`{kernel}` is not a function name",

@@ -38,7 +38,8 @@ class LiftedBuffer(Record, frozen=True):
     """Memory that the launch could reach: an allocation's part, or a symbol of its module.
 
     `size` in bytes, from `address` on. `before` and `after` name files of the folder; `after` is
-    None where the launch left it as it was, and then both hashes are equal.
+    None where the launch left it as it was, and then both hashes are equal. `filled`: whether
+    something was written there before the launch; None: not known.
     """
 
     name: str
@@ -50,6 +51,7 @@ class LiftedBuffer(Record, frozen=True):
     sha256_after: str
     after: str | None = None
     symbol: str | None = None
+    filled: bool | None = None
 
 
 class LiftedArgument(Record, frozen=True):
@@ -75,19 +77,39 @@ class LiftedPointer(Record, frozen=True):
     buffer: str | None = None
 
 
+class LiftedTexture(Record, frozen=True):
+    """A texture object that an argument is: its texels' buffer, and the keys of ``[[texture]]``.
+
+    `dims` are in texels, the innermost first; `pitch` in bytes, 0 without gaps.
+    """
+
+    argument: int
+    buffer: str
+    dtype: str
+    dims: tuple[int, ...]
+    channels: int = 1
+    pitch: int = 0
+    layout: Literal["array", "linear"] = "array"
+    address: tuple[str, ...] = ("clamp",)
+    filter: Literal["point", "linear"] = "point"
+    normalized: bool = False
+    read: Literal["element", "float"] = "element"
+
+
 class LiftedLaunch(Record, frozen=True):
     """A launch with all that it read and wrote. Shared memory in bytes.
 
     `launch` counts the launches of the kernel in its program, from 1 on. `duration_ns` is what it
     took in there, untouched. `repeats_equal`: whether a second run on the same data wrote the
     same bytes; None: it was not run again. `notes` say what was left out, and by which rule.
+    Without an `image` its source is compiled.
     """
 
     kernel: str
     demangled: str
     grid: Dim3
     block: Dim3
-    image: str
+    image: str | None
     capability: str
     device: str
     launch: int
@@ -97,6 +119,7 @@ class LiftedLaunch(Record, frozen=True):
     arguments: tuple[LiftedArgument, ...] = ()
     pointers: tuple[LiftedPointer, ...] = ()
     buffers: tuple[LiftedBuffer, ...] = ()
+    textures: tuple[LiftedTexture, ...] = ()
     ptx: str | None = None
     duration_ns: int | None = None
     repeats_equal: bool | None = None
@@ -286,7 +309,7 @@ def _contradiction(launch: LiftedLaunch, hashes: Mapping[str, str]) -> str:
     sizes = {each.name: each.size for each in launch.buffers}
     if len(sizes) != len(launch.buffers):
         return "two buffers of one name"
-    named = [launch.image, *([launch.ptx] if launch.ptx is not None else [])]
+    named = [each for each in (launch.image, launch.ptx) if each is not None]
     for each in launch.buffers:
         if each.size < 1 or not 0 <= each.address < 2**64:
             return f"the buffer {each.name} has no place"
@@ -331,4 +354,7 @@ def _misplaced(launch: LiftedLaunch, sizes: Mapping[str, int]) -> str:
             return "a pointer outside of what it lies in"
         if pointer.target not in sizes or not 0 <= pointer.target_offset <= sizes[pointer.target]:
             return f"a pointer that leads outside of {pointer.target}"
+    for texture in launch.textures:
+        if texture.argument not in lengths or texture.buffer not in sizes:
+            return "a texture of no argument, or of no buffer"
     return ""

@@ -109,3 +109,31 @@ def entries(kernel: str, names: Collection[str]) -> list[str]:
         if asked in ways:
             found.append(name)
     return found
+
+
+def in_parentheses(text: str) -> list[str]:
+    """What stands between the first parenthesis that is not part of a template, by its commas."""
+    depth, parts, at = 0, [""], -1
+    for place, letter in enumerate(text):
+        if letter == "<":
+            depth += 1
+        elif letter == ">":
+            depth -= 1
+        elif letter == "(" and depth == 0 and not text.startswith("(anonymous", place):
+            at = place
+            break
+    if at < 0:
+        return []
+    depth = 0
+    for letter in text[at + 1 :]:
+        if letter in "(<[{":
+            depth += 1
+        elif letter in ">]}" or (letter == ")" and depth):
+            depth -= 1
+        elif letter == ")":
+            break
+        elif letter == "," and not depth:
+            parts.append("")
+            continue
+        parts[-1] += letter
+    return [part.strip() for part in parts] if any(part.strip() for part in parts) else []

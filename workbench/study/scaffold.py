@@ -8,7 +8,7 @@ import json
 import re
 import struct
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -17,12 +17,13 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from workbench.disk.opening import refused
-from workbench.disk.writing import create_files, remove_file, replace_file
+from workbench.disk.writing import create_files, new_folder, remove_file, replace_file
 from workbench.errors import MissingError, UsageError, did_you_mean
 from workbench.language import N_, _, current
 from workbench.project import Project, find_project, shipped
 from workbench.specs import Version
 from workbench.study import frontmatter
+from workbench.study.file import compiled
 from workbench.study.folder import Study
 from workbench.study.keys import LISTS
 from workbench.study.sources import VERSION_NAME, load_versions, read_source
@@ -150,19 +151,62 @@ def start_study(project: Project, name: str) -> list[str]:
     Raises:
         UsageError: the name cannot be one, or is taken.
     """
+    texts = {
+        file: first_text(f"study/{file}").replace("@STUDY@", name)
+        for file in ("study.py", "v0_one_element.cu")
+    }
+    return write_study(project, name, lambda _: texts)
+
+
+def write_study(
+    project: Project, name: str, make: Callable[[Path], Mapping[str, str]]
+) -> list[str]:
+    """Write a new study: all of it or nothing, also where the process is killed meanwhile.
+
+    Args:
+        project: Where it is written.
+        name: Of the study.
+        make: Gives the texts of the study's files by name, which are read before any is written.
+            It gets the folder that becomes the study's, and may put recorded data in there.
+
+    Returns:
+        The paths that were written, relative to the project.
+
+    Raises:
+        UsageError: the name cannot be one, or is taken; or a text is not what its file must hold.
+    """
     check_study_name(name)
     folder = project.kernels / name
-    if (folder / "study.py").exists():
+    if folder.exists():
         raise UsageError(
             f"study `{name}` already exists, in {folder}",
             f"To add a version to it: workbench new v1 --study {name}.",
         )
-    texts = {
-        f"kernels/{name}/{file}": first_text(f"study/{file}").replace("@STUDY@", name).encode()
-        for file in ("study.py", "v0_one_element.cu")
-    }
-    create_files(project.root, texts)
-    return list(texts)
+    with new_folder(project.kernels, name) as place:
+        texts = make(place)
+        create_files(place, {file: _checked(name, file, texts[file]) for file in texts})
+    return [f"kernels/{name}/{file}" for file in texts]
+
+
+def _checked(study: str, file: str, text: str) -> bytes:
+    """A file's bytes, where they are Python or a version as they must be."""
+    path = f"kernels/{study}/{file}"
+    if file == "study.py":
+        compiled(text, Path(path), path)
+    elif VERSION_NAME.match(Path(file).stem):
+        frontmatter.parse(text, path=path, kind="cuda" if file.endswith(".cu") else "python")
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"{path}: not UTF-8: {text[error.start : error.end]!r}", "Write it as Unicode text."
+        ) from error
+
+
+def docstring(*paragraphs: str) -> str:
+    """A module's docstring that holds what it is given, whatever characters are in there."""
+    text = "\n\n".join(paragraphs).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return f'"""{text}\n"""\n\n'
 
 
 #: The ladder that comes with the installation, as it was recorded.
@@ -529,14 +573,7 @@ def start_version(
             )
         title = title or _("{name}, to be named").format(name=name)
         text = version_text(parent, title, change, text, lifted)
-    frontmatter.parse(text, path=path, kind=parent.kind)  # a title such as "*/" ends here
-    try:
-        data = text.encode()
-    except UnicodeEncodeError as error:
-        raise UsageError(
-            f"{path}: not UTF-8: {text[error.start : error.end]!r}", "Write it as Unicode text."
-        ) from error
-    create_files(project.root, {path: data})
+    create_files(project.root, {path: _checked(study.name, path.rpartition("/")[2], text)})
     try:
         load_versions(project, study.name).require(number)
     except BaseException:

@@ -52,7 +52,7 @@ def replay(folder: Path) -> dict[str, bool]:
     """Of each buffer, whether it holds after the launch what was recorded."""
     launch, cuda = read_lifted(folder), Driver()
     module, function = c_void_p(), c_void_p()
-    cuda("cuModuleLoadData", byref(module), lifted_bytes(folder, launch.image))
+    cuda("cuModuleLoadData", byref(module), lifted_bytes(folder, launch.image or ""))
     cuda("cuModuleGetFunction", byref(function), module, c_char_p(launch.kernel.encode()))
     places: dict[str, c_uint64] = {}
     for each in launch.buffers:

@@ -170,7 +170,7 @@ def memory(profile: Profile) -> MemoryChart | None:
 def _memory(profile: Profile) -> MemoryChart | None:
     if not any(launch.profiled for launch in profile.launches):
         return None
-    reader = _Counted(profile)
+    reader = _FlowCounts(profile)
     flows = tuple(map(reader.flow, KINDS))
     if all(flow.amount is None for flow in flows):
         return None
@@ -193,7 +193,7 @@ def _memory(profile: Profile) -> MemoryChart | None:
 _recent = Recent(_memory)
 
 
-class _Counted:
+class _FlowCounts:
     """The counters of one profile, and its lines by what their instructions do."""
 
     def __init__(self, profile: Profile) -> None:

@@ -26,7 +26,16 @@ from typing import Literal
 from msgspec.structs import replace
 
 from workbench.analysis.aggregate import multiplied, near, typeless
-from workbench.capture.records import ProgramCapture, Shape, Steady, SteadyWork, Survey, Work
+from workbench.capture.records import (
+    Counted,
+    ProgramCapture,
+    Shape,
+    Steady,
+    SteadyWork,
+    Survey,
+    Work,
+    summed,
+)
 from workbench.language import _
 from workbench.model import Dim3, Launch, Profile, Record
 from workbench.units import extent, quantity
@@ -52,6 +61,7 @@ class _Sides:
     def __init__(self, old: Survey, new: Survey) -> None:
         self.works = (old.works, new.works)
         self.runs = (len(old.runs), len(new.runs))
+        self.timed = old.timed
         self.left: tuple[dict[int, None], dict[int, None]] = (
             dict.fromkeys(range(len(old.works))),
             dict.fromkeys(range(len(new.works))),
@@ -94,6 +104,8 @@ def pair_works(old: Survey, new: Survey) -> tuple[Counterparts, ...]:
         sides.take("same", before, after)
     for before, after in sides.grouped(lambda side, place: _plain(sides.works[side][place])):
         _by_name(sides, before, after)
+    if not sides.timed:
+        _by_likeness(sides)  # no time tells how much of it a group would explain
     _by_order(sides, old.sequence, new.sequence)
     _by_place(sides)
     _by_likeness(sides)
@@ -183,7 +195,7 @@ def _called(survey: Survey) -> Steady | None:
         total_ns=(mean,),
         shapes=(replace(work.shapes[0], launches=1, total_ns=mean),),
     )
-    rest = zip(survey.totals_ns, work.total_ns, strict=True)
+    rest = zip(survey.totals, work.total_ns, strict=True)
     return Steady(
         period=1,
         iterations=work.launches,
@@ -253,6 +265,11 @@ def _by_order(sides: _Sides, old: Sequence[int], new: Sequence[int]) -> None:
         )
     for group in groups:
         for gone, come in _apart(sides, group):
+            if not sides.timed and len(gone) == len(come):
+                in_turn = sorted(gone, key=old.index), sorted(come, key=new.index)
+                for one, other in zip(*in_turn, strict=True):
+                    sides.take("replaced", [one], [other])
+                continue
             sides.take(_fate(gone, come), sorted(gone), sorted(come))
 
 
@@ -376,7 +393,7 @@ def _comparable(sides: _Sides, before: list[int], after: list[int]) -> bool:
     if len(before) == len(after) == 1:
         return True
     old, new = (
-        sum(sum(sides.works[side][place].total_ns) for place in places) / sides.runs[side]
+        sum(sum(sides.works[side][place].weights) for place in places) / sides.runs[side]
         for side, places in enumerate((before, after))
     )
     return max(old, new) <= _FAR * min(old, new)
@@ -417,15 +434,20 @@ def _by_likeness(sides: _Sides) -> None:
 class LaunchClass(Record, frozen=True):
     """Launches of one block and shared memory whose grids are equal, or nearly: `shapes`.
 
-    The heaviest stands first. Nanoseconds and launches are sums over all runs.
+    The heaviest stands first. Weights and launches are sums over all runs.
     """
 
     shapes: tuple[Shape, ...]
 
     @property
-    def total_ns(self) -> int:
-        """Of all its launches."""
-        return sum(shape.total_ns for shape in self.shapes)
+    def weight(self) -> int:
+        """Of all its launches: nanoseconds, where they were timed."""
+        return sum(shape.weight for shape in self.shapes)
+
+    @property
+    def counted(self) -> Counted:
+        """What the emulator counted of all its launches."""
+        return summed(shape.counted for shape in self.shapes)
 
     @property
     def launches(self) -> int:
@@ -595,7 +617,7 @@ def seen_of(survey: Survey, places: Iterable[int], looked: Iterable[tuple[int, L
         work = survey.works[place]
         if work.kind != "kernel":
             continue
-        whole += sum(work.total_ns)
+        whole += sum(work.weights)
         own = [launch for of, launch in looked if of == place]
         # A record without configurations has one class of all launches.
         shapes = work.shapes or (_all_of(work, own),)
@@ -604,13 +626,15 @@ def seen_of(survey: Survey, places: Iterable[int], looked: Iterable[tuple[int, L
             held = [x for x in own if one.holds(x.grid, x.block, x.dynamic_shared)]
             if not held:
                 continue
-            known, seen = known + 1, seen + one.total_ns
+            known, seen = known + 1, seen + one.weight
             samples = sum(launch.samples for launch in held)
             found += [(x, Fraction(one.launches * x.samples, samples * runs)) for x in held]
     share = seen / whole if whole else 1.0
-    lacking = _(
-        "{known} of {classes} configurations were looked at closely, {share} of their time"
-    ).format(known=known, classes=classes, share=quantity(100 * share, "%"))
+    of_time = _("{known} of {classes} configurations were looked at closely, {share} of their time")
+    of_work = _("{known} of {classes} configurations were looked at closely, {share} of their work")
+    lacking = (of_time if survey.timed else of_work).format(
+        known=known, classes=classes, share=quantity(100 * share, "%")
+    )
     return Looked(
         launches=tuple(launch for launch, __ in found),
         often=tuple(often for __, often in found),
@@ -628,6 +652,7 @@ def _all_of(work: Work, own: Sequence[Launch]) -> Shape:
         dynamic_shared=first.dynamic_shared if first else 0,
         launches=sum(work.launches),
         total_ns=sum(work.total_ns),
+        counted=work.counted,
     )
 
 

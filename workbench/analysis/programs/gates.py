@@ -2,7 +2,8 @@
 
 The program's time is judged by its interval where both sides have several runs; where they have
 not, a regression must also leave what two durations of one program may differ by. The counters
-and limits of the rules are judged for every kernel whose change matters.
+and limits of the rules are judged for every kernel whose change matters; without times, those
+counters that versions without times are judged by.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 
 from workbench.analysis.gates import Gate, Rules, check_step, inconclusive
 from workbench.analysis.programs.program import KernelStep, ProgramDifference
+from workbench.analysis.programs.words import counts_change
 from workbench.analysis.times.regression import Status
 from workbench.counters import catalog
 from workbench.language import _
@@ -36,7 +38,7 @@ def check_programs(
     ]
     if rules.timed and difference.tried:
         gates.append(inconclusive(label, "", difference.tried))
-    elif rules.timed:
+    elif rules.timed and difference.timed:
         status, message = _time(difference, rules.max_regression)
         gates.append(
             Gate(
@@ -47,7 +49,12 @@ def check_programs(
                 message=message,
             )
         )
-    if rules.counters or rules.limits:
+    if not difference.timed and not difference.moved:
+        said = counts_change(difference)
+        gates.append(
+            Gate(version=label, kind="regression", name=_("counts"), status="pass", message=said)
+        )
+    if rules.counters or rules.limits or not difference.timed:
         of_kernels = replace(rules, timed=False, require_expectations=False)
         for step in steps:
             kernel = f"{label}::{step.row.name}"

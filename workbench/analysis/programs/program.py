@@ -36,9 +36,11 @@ from workbench.analysis.programs.skew import together_s
 from workbench.analysis.story import Step, Story
 from workbench.analysis.times.noise import mean_change, mean_interval
 from workbench.capture.records import (
+    Counted,
     ProgramCapture,
     Survey,
     Work,
+    summed,
 )
 from workbench.counters import catalog
 from workbench.errors import InconclusiveError
@@ -50,10 +52,13 @@ from workbench.units import faster, quantity
 
 
 class Change(Record, frozen=True):
-    """Nanoseconds and launches of some work on both sides, summed over all runs of a side."""
+    """Weights and launches of some work on both sides, summed over all runs of a side.
 
-    old_ns: int
-    new_ns: int
+    A weight are nanoseconds, or `Counted.weight` where nothing was timed.
+    """
+
+    old_weight: int
+    new_weight: int
     old_launches: int
     new_launches: int
 
@@ -121,15 +126,20 @@ class ProgramDifference(Record, frozen=True):
     warnings: tuple[str, ...] = ()
 
     @property
+    def timed(self) -> bool:
+        """Whether times are known; without, seconds are weights that only order rows."""
+        return self.old.survey.timed
+
+    @property
     def runs(self) -> tuple[int, int]:
         """Runs (or iterations) of both sides."""
         return len(self.old.survey.runs), len(self.new.survey.runs)
 
     def seconds(self, row: Change) -> tuple[float, float]:
-        """A row's time in one run, before and after."""
+        """A row's time in one run, before and after; its weight where nothing was timed."""
         return (
-            1e-9 * row.old_ns / len(self.old.survey.runs),
-            1e-9 * row.new_ns / len(self.new.survey.runs),
+            1e-9 * row.old_weight / len(self.old.survey.runs),
+            1e-9 * row.new_weight / len(self.new.survey.runs),
         )
 
     def launches(self, row: Change) -> tuple[float, float]:
@@ -138,6 +148,17 @@ class ProgramDifference(Record, frozen=True):
             row.old_launches / len(self.old.survey.runs),
             row.new_launches / len(self.new.survey.runs),
         )
+
+    def counted(self, *rows: ClassChange | WorkChange) -> tuple[Counted, Counted]:
+        """What the emulator counted of some rows in all, before and after."""
+        old, new = Counted(), Counted()
+        for row in rows:
+            if isinstance(row, ClassChange):
+                sides = row.old.counted if row.old else None, row.new.counted if row.new else None
+            else:
+                sides = self.old.survey.counted(row.old), self.new.survey.counted(row.new)
+            old, new = summed((old, sides[0])), summed((new, sides[1]))
+        return old, new
 
     @property
     def steady(self) -> bool:
@@ -165,7 +186,7 @@ class ProgramDifference(Record, frozen=True):
 
         Nor where another change is said first than that of a sum, which rows are part of.
         """
-        if self.together is not None or self.busy is not None or not self.moved:
+        if not self.timed or not self.moved or self.together is not None or self.busy is not None:
             return None
         return seconds / self.change_s.value if self.change_s.value else None
 
@@ -175,7 +196,7 @@ class ProgramDifference(Record, frozen=True):
 
         Then it says more than their sum: copies that run beside kernels cost no time.
         """
-        if self.steady:
+        if self.steady or not self.timed:
             return None
         times = [[1e-9 * run.busy_ns for run in side.survey.runs] for side in (self.old, self.new)]
         sums = [side.value for side in self.totals]
@@ -216,7 +237,7 @@ class ProgramDifference(Record, frozen=True):
 
 def total(survey: Survey) -> Estimate:
     """Mean seconds on the GPU of one run, with a 95% interval where there were several runs."""
-    return mean_interval([1e-9 * ns for ns in survey.totals_ns])
+    return mean_interval([1e-9 * ns for ns in survey.totals])
 
 
 def compare_programs(
@@ -230,8 +251,17 @@ def compare_programs(
         force: Compare what is not comparable; `ProgramDifference.reasons` says why it is not.
 
     Raises:
-        InconclusiveError: other devices or ways of surveying, and `force` is not set.
+        InconclusiveError: other devices or ways of surveying, and `force` is not set; or only one
+            of them was timed.
     """
+    if old.survey.timed != new.survey.timed:
+        names = [side.name for side in sorted((old, new), key=lambda x: x.survey.timed)]
+        raise InconclusiveError(
+            _("@{counted} has counts of the emulator and no times, @{timed} has times").format(
+                counted=names[0], timed=names[1]
+            ),
+            _("Capture both in one way: `workbench capture --engine emulator` needs no GPU."),
+        )
     reasons = _incomparable(old, new)
     if reasons and not force:
         raise InconclusiveError(
@@ -246,7 +276,9 @@ def compare_programs(
         warnings += [said] if said else []
         old, new = map(steadied, whole)
     pairs = pair_works(old.survey, new.survey)
-    tried = "" if whole else tried_words(old.survey, new.survey, pairs)
+    tried = ""
+    if whole is None and old.survey.timed:
+        tried = tried_words(old.survey, new.survey, pairs)
     rows = [
         row
         for pair in pairs
@@ -254,7 +286,7 @@ def compare_programs(
         and (whole is None or row.old_launches or row.new_launches)
     ]
     runs = len(old.survey.runs), len(new.survey.runs)
-    rows.sort(key=lambda row: (-abs(row.new_ns / runs[1] - row.old_ns / runs[0]), row.name))
+    rows.sort(key=lambda row: (-abs(row.new_weight / runs[1] - row.old_weight / runs[0]), row.name))
     all_of_it = _part(old.survey, new.survey, on_gpu=(True, False))
     return ProgramDifference(
         old=old,
@@ -297,7 +329,9 @@ def _incomparable(old: ProgramCapture, new: ProgramCapture) -> list[str]:
 
 def _warnings(old: ProgramCapture, new: ProgramCapture) -> list[str]:
     found = [f"@{side.name}: {notice.message}" for side in (old, new) for notice in side.notices]
-    if old.command != new.command:
+    # Without times another program's counts are compared as another version's are.
+    first = 0 if old.survey.timed else 1
+    if old.command[first:] != new.command[first:]:
         found.append(
             _("the commands differ: {command}, then {command2}").format(
                 command=" ".join(old.command), command2=" ".join(new.command)
@@ -317,8 +351,8 @@ def _row(
         old=places[0],
         new=places[1],
         name=_called(before, after),
-        old_ns=sum(sum(work.total_ns) for work in before),
-        new_ns=sum(sum(work.total_ns) for work in after),
+        old_weight=sum(sum(work.weights) for work in before),
+        new_weight=sum(sum(work.weights) for work in after),
         old_launches=sum(sum(work.launches) for work in before),
         new_launches=sum(sum(work.launches) for work in after),
         classes=_classes(before, after, (len(surveys[0].runs), len(surveys[1].runs))),
@@ -335,14 +369,14 @@ def _classes(
         ClassChange(
             old=old,
             new=new,
-            old_ns=old.total_ns if old else 0,
-            new_ns=new.total_ns if new else 0,
+            old_weight=old.weight if old else 0,
+            new_weight=new.weight if new else 0,
             old_launches=old.launches if old else 0,
             new_launches=new.launches if new else 0,
         )
         for old, new in pair_classes(before[0].shapes, after[0].shapes, runs)
     ]
-    found.sort(key=lambda one: -abs(one.new_ns / runs[1] - one.old_ns / runs[0]))
+    found.sort(key=lambda one: -abs(one.new_weight / runs[1] - one.old_weight / runs[0]))
     return tuple(found)
 
 
@@ -358,20 +392,24 @@ def _part(old: Survey, new: Survey, on_gpu: tuple[bool, ...]) -> KindTime:
     """Works that are the GPU's alone, or those that are not, or all."""
     before, after = (
         [
-            1e-9 * sum(work.total_ns[run] for work in survey.works if work.on_gpu in on_gpu)
+            1e-9 * sum(work.weights[run] for work in survey.works if work.on_gpu in on_gpu)
             for run in range(len(survey.runs))
         ]
         for survey in (old, new)
     )
     # Iterations of one run know nothing of how much another run would differ.
-    return _kind_time(before, after, alone=old.steady is not None)
+    return _kind_time(before, after, alone=old.steady is not None, exact=not old.timed)
 
 
-def _kind_time(before: Sequence[float], after: Sequence[float], *, alone: bool) -> KindTime:
+def _kind_time(
+    before: Sequence[float], after: Sequence[float], *, alone: bool, exact: bool = False
+) -> KindTime:
     found, least = mean_change(before, after), min(len(before), len(after))
     sides = mean_interval(before), mean_interval(after)
     alone = alone or least < 2
-    noise = catalog()["duration"].noise * max(side.value for side in sides) if alone else 0.0
+    noise = 0.0
+    if alone and not exact:
+        noise = catalog()["duration"].noise * max(side.value for side in sides)
     moved = abs(found.value) > noise and (least < 2 or found.low > 0 or found.high < 0)
     return KindTime(old=sides[0], new=sides[1], change_s=found, moved=moved)
 
@@ -444,7 +482,12 @@ def matter(difference: ProgramDifference) -> tuple[WorkChange, ...]:
 
 
 def weighs(difference: ProgramDifference, row: WorkChange) -> bool:
-    """Whether a row changed by `MATTERS` of the time of kernels (or copies, for these) or more."""
+    """Whether a row changed by `MATTERS` of the time of kernels (or copies, for these) or more.
+
+    Counts are exact: without times any change matters.
+    """
+    if not difference.timed:
+        return row.old_weight != row.new_weight
     copies = difference.of_copies
     part = copies if copies is not None and row.name.startswith("[copy") else difference.of_kernels
     before, after = difference.seconds(row)
@@ -573,7 +616,7 @@ def _of_class(
         old=_only(sides[0], of.old),
         new=_only(sides[1], of.new),
         of=of,
-        explains=part / whole if whole else None,
+        explains=part / whole if whole and difference.timed else None,
     )
 
 
@@ -658,12 +701,12 @@ def _doubt(
         difference: Of the two programs.
     """
     of = near.of if near.of is not None else row
-    if comparison.speed is None or not of.old_ns or not of.new_ns:
+    if comparison.speed is None or not of.old_weight or not of.new_weight:
         return None
     if near.seen is not None:
         ratio = near.seen[0] / near.seen[1]
     else:
-        ratio = (of.old_ns / of.old_launches) / (of.new_ns / of.new_launches)
+        ratio = (of.old_weight / of.old_launches) / (of.new_weight / of.new_launches)
     told = comparison.speed.speedup
     against = comparison.speed.moved and (told - 1) * (ratio - 1) < 0
     words = [near.lacking] if near.lacking else []

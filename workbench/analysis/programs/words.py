@@ -16,6 +16,7 @@ from workbench.analysis.programs.counterparts import Fate
 from workbench.analysis.programs.iterations import tuning_words
 from workbench.analysis.programs.program import (
     Change,
+    ClassChange,
     KernelStep,
     ProgramDifference,
     WorkChange,
@@ -30,6 +31,7 @@ from workbench.model import Estimate, Record
 from workbench.units import (
     count,
     digits3,
+    factor,
     faster,
     listed,
     quantity,
@@ -53,6 +55,8 @@ _FATES: dict[Fate, str] = {
 
 def survey_words(survey: Survey) -> tuple[str, ...]:
     """What is said of one program, a line each: its time, its iterations, its ranks."""
+    if not survey.timed:
+        return (counts_words(survey),)
     run = survey.runs[0]
     processes = f", {several(run.processes, 'process', 'processes')}" if run.processes > 1 else ""
     gpus = _("{gpus} in ").format(gpus=several(survey.gpus, "GPU")) if survey.gpus > 1 else ""
@@ -74,6 +78,47 @@ def survey_words(survey: Survey) -> tuple[str, ...]:
         skew_words(survey),
     )
     return tuple(filter(None, lines))
+
+
+def of_ideal(value: int, ideal: int, words: str = " ({factor})") -> str:
+    """``1.05 M (4.00×)``: a count, and how many times the ideal it is, where it is more."""
+    more = words.format(factor=factor(value / ideal)) if value > ideal > 0 else ""
+    return quantity(value) + more
+
+
+def counts_words(survey: Survey) -> str:
+    """What the emulator counted of a program; says once that it timed nothing."""
+    found, words = survey.counted(), _(" ({factor} ideal)")
+    return _(
+        "{launches}, counted by the emulator, which does not time: {instructions} instructions, "
+        "global sectors {sectors}, shared wavefronts {wavefronts}"
+    ).format(
+        launches=several(survey.launches, "launch", "launches"),
+        instructions=quantity(found.instructions),
+        sectors=of_ideal(found.sectors, found.sectors_ideal, words),
+        wavefronts=of_ideal(found.wavefronts, found.wavefronts_ideal, words),
+    )
+
+
+def count_change(old: int | None, new: int | None) -> str:
+    """``1.05 M → 262 k (−75.0%)``; one value where both are equal, a dash for a side without."""
+    if old == new:
+        return quantity(new)
+    change = f" ({relative(old, new)})" if old and new else ""
+    return f"{quantity(old)} → {quantity(new)}{change}"
+
+
+def counts_change(difference: ProgramDifference) -> str:
+    """The change of what the emulator counted; says once that it timed nothing."""
+    old, new = (side.survey.counted() for side in (difference.old, difference.new))
+    parts = (
+        _("instructions {change}").format(change=count_change(old.instructions, new.instructions)),
+        _("global sectors {change}").format(change=count_change(old.sectors, new.sectors)),
+        _("shared wavefronts {change}").format(change=count_change(old.wavefronts, new.wavefronts)),
+    )
+    return _("{counts}; counted by the emulator, which does not time").format(
+        counts=_(", ").join(parts)
+    )
 
 
 def _rank_lines(times: Sequence[RankTime]) -> list[str]:
@@ -119,6 +164,9 @@ def program_words(difference: ProgramDifference) -> tuple[str, ...]:
 
     Every view prints all of them, in this order.
     """
+    if not difference.timed:
+        counted = counts_change(difference), fate_words(difference), calls_words(difference)
+        return tuple(filter(None, counted))
     lines = (
         waiting_words(difference),
         change_words(difference) + _without_interval(difference),
@@ -550,12 +598,17 @@ def step_words(step: KernelStep, difference: ProgramDifference) -> KernelWords:
         difference: Of the two programs.
     """
     row = step.row
-    before, after = (quantity(side, "s") for side in difference.seconds(row))
+    spent, unit = _spent(difference, row)
+    before, after = (quantity(side, unit) for side in spent)
     whose = _("of an iteration") if difference.steady else _("of the program")
+    if not difference.timed:
+        whose = _("instructions in the program")
     parts = whose, launch_words(difference, row), share_words(difference, row)
     told, speed = step.story is not None, step.comparison.speed if step.comparison else None
     launch, profiler = "", ""
-    if told and speed is None:
+    if told and not difference.timed:
+        launch = step.near.words
+    elif told and speed is None:
         launch = _("no duration on both sides")
     elif told and speed is not None:
         launch = (step.near.words or _("a launch")) + _(": ")
@@ -581,6 +634,16 @@ def step_words(step: KernelStep, difference: ProgramDifference) -> KernelWords:
     )
 
 
+def _spent(
+    difference: ProgramDifference, row: ClassChange | WorkChange
+) -> tuple[tuple[float, float], str]:
+    """A row's time before and after with its unit; its instructions where nothing was timed."""
+    if difference.timed:
+        return difference.seconds(row), "s"
+    old, new = difference.counted(row)
+    return (old.instructions, new.instructions), ""
+
+
 def _class_rows(row: WorkChange, difference: ProgramDifference) -> list[ClassRow]:
     """The configurations that a kernel is launched in, where there are several, or another one.
 
@@ -592,11 +655,11 @@ def _class_rows(row: WorkChange, difference: ProgramDifference) -> list[ClassRow
     most = len(row.classes) if difference.tried else _CONFIGURATIONS
     out = []
     for one in row.classes[:most]:
-        old, new = difference.seconds(one)
+        (old, new), unit = _spent(difference, one)
         if difference.tried:
             often = (max(number, 1) for number in difference.launches(one))
             old, new = (side / next(often) for side in (old, new))
-        before, after = (quantity(side, "s") if side else "—" for side in (old, new))
+        before, after = (quantity(side, unit) if side else "—" for side in (old, new))
         alone = "" if difference.tried else _("came") if new else _("went")
         change = relative(old, new) if old and new else alone
         words = _("{words}: a launch").format(words=one.words) if difference.tried else one.words

@@ -80,6 +80,10 @@ _WORDS = (
     *(template("{count} elements"), template("{name} ({size} bytes)"), template("1 byte")),
     *(template("{width} bytes at {place}"), template(", {less} more by less")),
     template("{what} needs more memory than the {memory} that {who} may take"),
+    template("{what}, before {name} ({extent})"),
+    template("{what}, past the end of {name} ({extent})"),
+    template("{what}, the last {last} of them past the end of {name} ({extent})"),
+    template("{what}, and {name} was freed before"),
     # Of what changes no result, behind its place.
     template(
         "uninitialized shared memory: {lane} reads {place}, which no thread of its block has "

@@ -274,12 +274,16 @@ def _fits(threads: int, dynamic_shared: int, kernel: KernelResources, chip: Chip
 
 def resident(launch: ResolvedLaunch, build: Build) -> int:
     """Blocks of a launch that the chip it was compiled for holds at once; 0: not known."""
-    chip = chip_for(device_of(build.arch))
     kernel = next((each for each in build.resources if each.name == launch.kernel), None)
-    if chip is None or kernel is None:
+    if kernel is None:
         return 0
-    fits = _fits(math.prod(launch.block), launch.dynamic_shared, kernel, chip)
-    return fits.blocks * chip.sms
+    return resident_blocks(math.prod(launch.block), launch.dynamic_shared, kernel, build.arch)
+
+
+def resident_blocks(threads: int, dynamic_shared: int, kernel: KernelResources, arch: str) -> int:
+    """Blocks of so many threads that the chip of `device_of` holds at once; 0: not known."""
+    chip = chip_for(device_of(arch))
+    return 0 if chip is None else _fits(threads, dynamic_shared, kernel, chip).blocks * chip.sms
 
 
 def _fit(counts: Counts, kernel: KernelResources, chip: Chip | None) -> dict[str, Metric]:

@@ -374,6 +374,7 @@ def run_foreground(
     cwd: Path,
     env: Mapping[str, str],
     timeout_s: float | None = None,
+    stdout: int | None = None,
 ) -> Ended:
     """Run a program with our own streams and wait for it.
 
@@ -383,6 +384,7 @@ def run_foreground(
         cwd: Its working folder.
         env: Its environment.
         timeout_s: End all of it after this many seconds; None: never.
+        stdout: Where its output goes; None: where ours goes.
 
     Raises:
         MissingError: the program cannot be started.
@@ -393,7 +395,12 @@ def run_foreground(
         begin = time.monotonic()
         try:
             process = subprocess.Popen(
-                list(argv), stdin=reading, cwd=cwd, env={**env, **guard.mark}, process_group=0
+                list(argv),
+                stdin=reading,
+                stdout=stdout,
+                cwd=cwd,
+                env={**env, **guard.mark},
+                process_group=0,
             )
         except OSError as error:
             raise MissingError(

@@ -38,7 +38,10 @@ class RankFacts(Document, frozen=True):
 
 
 class ProgramSide(Document, frozen=True):
-    """What is said of every capture; `commit` is null outside of Git, `nvtx` without ``--nvtx``."""
+    """What is said of every capture; `commit` is null outside of Git, `nvtx` without ``--nvtx``.
+
+    Of a survey by the emulator every time is null, in each of these documents.
+    """
 
     capture: str
     command: list[str]
@@ -46,9 +49,9 @@ class ProgramSide(Document, frozen=True):
     commit: str | None
     clean: bool
     device: str | None
-    survey: Literal["trace", "ncu"]
+    survey: Literal["trace", "ncu", "emulator"]
     nvtx: str | None
-    time: ProgramTime
+    time: ProgramTime | None
     ranks: list[RankFacts]
     tools: dict[str, str]
 
@@ -70,6 +73,24 @@ class RangeRow(Document, frozen=True):
     seconds: float
 
 
+class CountedFacts(Document, frozen=True):
+    """What the emulator counted of launches together: of warps, and of 32-byte sectors."""
+
+    instructions: int
+    sectors: int
+    sectors_ideal: int
+    wavefronts: int
+    wavefronts_ideal: int
+
+
+class CountedLine(Document, frozen=True):
+    """A kernel's line with most instructions, sectors and wavefronts; its share of them, 0 to 1."""
+
+    file: str
+    line: int
+    share: float
+
+
 class LaunchClassFacts(Document, frozen=True):
     """Launches of one block and shared memory whose grids are equal, or nearly, in one run."""
 
@@ -77,7 +98,8 @@ class LaunchClassFacts(Document, frozen=True):
     block: list[int]
     dynamic_shared: int
     launches: float
-    seconds: float
+    seconds: float | None
+    counted: CountedFacts | None
 
 
 class KernelRow(Document, frozen=True):
@@ -85,18 +107,19 @@ class KernelRow(Document, frozen=True):
 
     `grid` and `block` are those of most of its time; `configurations` are all, or of
     `configuration_count` those that take most. `ranges` are those with most of its time, of
-    `range_count`; `range` is the first of them.
+    `range_count`; `range` is the first of them. `counted` (of all launches) and `hottest` are there
+    where the emulator ran it.
     """
 
     kernel: str
     kind: Literal["kernel", "copy", "fill"]
     symbol: str
-    seconds: float
-    share: float
+    seconds: float | None
+    share: float | None
     launches: float
-    mean_s: float
-    shortest_s: float
-    longest_s: float
+    mean_s: float | None
+    shortest_s: float | None
+    longest_s: float | None
     grid: list[int] | None
     block: list[int] | None
     configurations: list[LaunchClassFacts]
@@ -106,6 +129,8 @@ class KernelRow(Document, frozen=True):
     range_count: int
     profiled: int
     ranges: list[RangeRow]
+    counted: CountedFacts | None
+    hottest: CountedLine | None
 
 
 class ProgramDocument(ProgramSide, frozen=True):
@@ -131,11 +156,13 @@ class KernelFate(Document, frozen=True):
     fate: FateName
     old_s: float | None
     new_s: float | None
-    change_s: float
+    change_s: float | None
     share: float | None
     old_launches: Number | None
     new_launches: Number | None
     configurations: list[ClassFate]
+    old_counted: CountedFacts | None
+    new_counted: CountedFacts | None
 
 
 class ProgramStep(Document, frozen=True):
@@ -181,11 +208,49 @@ class ProgramsDocument(Document, frozen=True):
     said: list[str]
     comparable: bool
     warnings: list[str]
-    change: ProgramTime
+    change: ProgramTime | None
     moved: bool
     per: Literal["run", "iteration"]
-    of_kernels: PartTime
+    of_kernels: PartTime | None
     of_copies: PartTime | None
     spans: list[ProgramTime] | None
     kernels: list[KernelFate]
     steps: list[ProgramStep]
+
+
+class FaultFacts(Document, frozen=True):
+    """What kernels do wrong at a place; `launch`: the first that did, of `count`.
+
+    `fatal`: the program's context was broken by it, as on a GPU.
+    """
+
+    kind: str
+    message: str
+    hint: str
+    kernel: str
+    launch: int
+    path: str
+    line: int
+    count: int
+    fatal: bool
+
+
+class RunDocument(Document, frozen=True):
+    """``workbench run``: what came of a program on the CPU; `program` is null without launches.
+
+    `code` is the program's own exit code, `exit_code` that of the command. `stopped` says why the
+    run ended before the program did; empty: it did not.
+    """
+
+    code: int
+    exit_code: int
+    seconds: float
+    launches: int
+    repeated: int
+    failed: int
+    thread_instructions: int
+    stopped: str
+    checks: list[str]
+    faults: list[FaultFacts]
+    notices: list[str]
+    program: ProgramDocument | None

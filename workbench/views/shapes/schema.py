@@ -16,7 +16,7 @@ from workbench.views.shapes.measured import (
     TimeDocument,
     VerifyDocument,
 )
-from workbench.views.shapes.program import ProgramDocument, ProgramsDocument
+from workbench.views.shapes.program import ProgramDocument, ProgramsDocument, RunDocument
 from workbench.views.shapes.show import MemoryDocument, MemoryStepDocument, ShowDocument
 from workbench.views.shapes.step import StepDocument
 from workbench.views.shapes.tuned import TuneDocument
@@ -26,6 +26,7 @@ SHAPES: Mapping[str, tuple[type[Document], ...]] = {
     "list": (ListDocument,),
     "show": (ShowDocument, MemoryDocument, ProgramDocument),
     "diff": (StepDocument, MemoryStepDocument, ProgramsDocument),
+    "run": (RunDocument,),
     "check": (CheckDocument,),
     "time": (TimeDocument,),
     "sweep": (SweepDocument,),

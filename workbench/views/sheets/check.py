@@ -94,16 +94,18 @@ def github(gates: Sequence[Gate], below: str = "") -> str:
     """
     lines = []
     for gate in (gate for gate in gates if gate.status in _LEVEL):
-        place = f"file={_property(below + gate.file)},line={max(1, gate.line)},"
-        title = f"title={_property(f'{gate.version}: {gate.name}')}"
+        place = f"file={command_property(below + gate.file)},line={max(1, gate.line)},"
+        title = f"title={command_property(f'{gate.version}: {gate.name}')}"
         where = f"{place}{title}" if gate.file else title
-        lines.append(f"::{_LEVEL[gate.status]} {where}::{_data(told(gate.message))}")
+        lines.append(f"::{_LEVEL[gate.status]} {where}::{command_data(told(gate.message))}")
     return "\n".join([*lines, summary(gates)]) + "\n"
 
 
-def _data(text: str) -> str:
+def command_data(text: str) -> str:
+    """A text in a command to a runner of GitHub."""
     return block(text).replace("%", "%25").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def command_property(text: str) -> str:
+    """The value of a property of such a command."""
+    return command_data(text).replace(":", "%3A").replace(",", "%2C")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import asdict, replace
 
 from workbench.analysis.naming import shortened, titles, told_apart
-from workbench.analysis.programs.counterparts import LaunchClass, classes_of
+from workbench.analysis.programs.counterparts import LaunchClass, classes_of, launches_of
 from workbench.analysis.programs.program import (
-    Change,
     KindTime,
     ProgramDifference,
     WorkChange,
@@ -19,10 +18,17 @@ from workbench.analysis.programs.program import (
     unchanged,
 )
 from workbench.analysis.programs.skew import rank_times
-from workbench.analysis.programs.words import inside_words, program_words, survey_words
+from workbench.analysis.programs.words import (
+    count_change,
+    inside_words,
+    of_ideal,
+    program_words,
+    survey_words,
+)
 from workbench.capture.records import ProgramCapture, Work
+from workbench.counters import catalog, line_metric
 from workbench.language import N_, _, told
-from workbench.model import Estimate, Launch
+from workbench.model import Estimate, Launch, LineKey, Number, Profile, line_counters
 from workbench.units import count, extent, quantity, relative, several, signed, span, when
 from workbench.views.shapes import program as shapes
 from workbench.views.shapes import shaped
@@ -33,39 +39,39 @@ from workbench.views.sheets import Sheet, noted
 ROWS = 20
 
 
-def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet:
-    """One capture: every kernel with its time; of `everything` people are shown all rows."""
-    survey, whole = capture.survey, total(capture.survey)
+def program_sheet(
+    capture: ProgramCapture, detail: Profile | None = None, *, everything: bool = False
+) -> Sheet:
+    """One capture: every kernel with its time or counts; of `everything` people see all rows.
+
+    The detailed profile tells the hottest lines of a capture without times.
+    """
+    survey = capture.survey
+    whole, timed = total(survey) if survey.timed else None, survey.timed
     runs = len(survey.runs)
     profiled = Counter(capture.detail)
     names = names_of(survey.works)
     rows = [
-        _row(work, name, runs, whole, profiled[place])
+        _row(work, name, runs, whole, profiled[place], _hottest(capture, detail, place))
         for place, (work, name) in enumerate(zip(survey.works, names, strict=True))
     ]
     ranged = any(row.range for row in rows)
     short = told_apart([row.kernel for row in rows])
     shown = [
-        (
-            name,
-            quantity(row.seconds, "s"),
-            quantity(100 * row.share, "%"),
-            count_words(row.launches),
-            quantity(row.mean_s, "s"),
-            span(quantity(row.shortest_s, "s"), quantity(row.longest_s, "s"), " – "),
-            *_configuration(row),
-            *([_range(row)] if ranged else []),
-            count(row.profiled) if row.profiled else "",
-        )
+        _timed_cells(row, name, ranged) if timed else _counted_cells(row, name)
         for row, name in list(zip(rows, short, strict=True))[: None if everything else ROWS]
     ]
     notes = [noted(f"[{notice.code}] {told(notice.message)}") for notice in capture.notices]
     if len(rows) > len(shown):
-        rest = sum(row.share for row in rows[len(shown) :])
-        words = _("{kernels}: {share} of the time (--all)").format(
-            kernels=several(len(rows) - len(shown), "more kernel"), share=quantity(100 * rest, "%")
-        )
-        notes.insert(0, words)
+        words = several(len(rows) - len(shown), "more kernel")
+        if timed:
+            rest = sum(row.share or 0.0 for row in rows[len(shown) :])
+            words = _("{kernels}: {share} of the time (--all)").format(
+                kernels=words, share=quantity(100 * rest, "%")
+            )
+        notes.insert(0, words if timed else f"{words} (--all)")
+    if not timed and any("×)" in cell for row in shown for cell in row):
+        notes.append(_("(4.00×): four times what is ideal for the same accesses"))
     if capture.detail:
         # The rows are in the order of their time: of those with counters, the heaviest.
         first = next((row.kernel for row in rows if row.profiled), "")
@@ -76,6 +82,11 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
         header=(
             *("kernel", "time", "share", "launches", "mean", "shortest – longest"),
             *("grid", "block", *(["NVTX range"] if ranged else []), "profiled"),
+        )
+        if timed
+        else (
+            *("kernel", "launches", "grid", "block", "global sectors", "shared wavefronts"),
+            *("instructions", "hottest line"),
         ),
         shown=tuple(shown),
         raw=tuple(
@@ -87,7 +98,7 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
             said=list(survey_words(survey)),
             runs=[
                 shaped(run, shapes.RunFacts, busy_s=1e-9 * run.busy_ns, span_s=1e-9 * run.span_ns)
-                for run in survey.runs
+                for run in (survey.runs if timed else ())
             ],
             kernels=rows,
             notices=[shaped(notice, NoticeFacts) for notice in capture.notices],
@@ -98,10 +109,71 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
     )
 
 
+#: Counters that a line is weighed by.
+_WEIGHED = ("instructions", "global_sectors", "shared_wavefronts")
+_COUNTS = ("sectors", "wavefronts", "instructions")
+
+
+def _timed_cells(row: shapes.KernelRow, name: str, ranged: bool) -> tuple[str, ...]:
+    return (
+        name,
+        quantity(row.seconds, "s"),
+        quantity(100 * (row.share or 0.0), "%"),
+        count_words(row.launches),
+        quantity(row.mean_s, "s"),
+        span(quantity(row.shortest_s, "s"), quantity(row.longest_s, "s"), " – "),
+        *_configuration(row),
+        *([_range(row)] if ranged else []),
+        count(row.profiled) if row.profiled else "",
+    )
+
+
+def _counted_cells(row: shapes.KernelRow, name: str) -> tuple[str, ...]:
+    found, hot = row.counted, row.hottest
+    assert found is not None  # nothing was timed
+    return (
+        name,
+        count_words(row.launches),
+        *_configuration(row),
+        of_ideal(found.sectors, found.sectors_ideal),
+        of_ideal(found.wavefronts, found.wavefronts_ideal),
+        quantity(found.instructions),
+        f"{hot.file.rpartition('/')[2]}:{hot.line}" if hot else "—",
+    )
+
+
+def _hottest(
+    capture: ProgramCapture, detail: Profile | None, place: int
+) -> shapes.CountedLine | None:
+    """The line of a kernel with most instructions, sectors and wavefronts; None: not known."""
+    own = None if capture.survey.timed else launches_of(capture, detail, (place,))
+    if detail is None or own is None:
+        return None
+    weights: dict[LineKey, Number] = defaultdict(int)
+    for launch in own.launches:
+        names = [line_metric(launch, catalog()[counter]) for counter in _WEIGHED]
+        for key, found in line_counters(launch).items():
+            weights[key] += sum(found.get(name, 0) for name in names if name)
+    placed = (key for key in weights if key[0] >= 0 and key[1])
+    file, line = max(placed, key=weights.__getitem__, default=(-1, 0))
+    if not line:
+        return None
+    share = weights[file, line] / sum(weights.values())
+    return shapes.CountedLine(file=detail.sources[file].path, line=line, share=share)
+
+
 def _flat(row: shapes.KernelRow | shapes.KernelFate, **other: Any) -> dict[str, Any]:
     """A row of ``--format csv``: what is no list of its own."""
     nested = ("ranges", "configurations")
-    return {name: value for name, value in asdict(row).items() if name not in nested} | other
+    out = {name: value for name, value in asdict(row).items() if name not in nested} | other
+    for name in [name for name in out if name in _PARTS]:
+        part = out.pop(name)
+        out |= {f"{name}_{key}": value for key, value in (asdict(part) if part else {}).items()}
+    return out
+
+
+#: Parts of a row that are columns of their own in ``--format csv``.
+_PARTS = ("counted", "hottest", "old_counted", "new_counted")
 
 
 def report_sheet(report: ProgramCapture) -> Sheet:
@@ -127,19 +199,27 @@ def report_sheet(report: ProgramCapture) -> Sheet:
     )
 
 
-def _row(work: Work, name: str, runs: int, whole: Estimate, profiled: int) -> shapes.KernelRow:
+def _row(
+    work: Work,
+    name: str,
+    runs: int,
+    whole: Estimate | None,
+    profiled: int,
+    hottest: shapes.CountedLine | None,
+) -> shapes.KernelRow:
     seconds, launches = 1e-9 * sum(work.total_ns) / runs, sum(work.launches)
     shape = work.shapes[0] if work.shapes else None
+    timed = whole is not None
     return shaped(
         work,
         shapes.KernelRow,
         kernel=name,
-        seconds=seconds,
-        share=seconds / whole.value if whole.value else 0.0,
+        seconds=seconds if timed else None,
+        share=(seconds / whole.value if whole.value else 0.0) if whole else None,
         launches=launches / runs,
-        mean_s=1e-9 * sum(work.total_ns) / launches if launches else 0.0,
-        shortest_s=1e-9 * min(work.quantiles_ns, default=0),
-        longest_s=1e-9 * max(work.quantiles_ns, default=0),
+        mean_s=(1e-9 * sum(work.total_ns) / launches if launches else 0.0) if timed else None,
+        shortest_s=1e-9 * min(work.quantiles_ns, default=0) if timed else None,
+        longest_s=1e-9 * max(work.quantiles_ns, default=0) if timed else None,
         grid=shape.grid if shape else None,
         block=shape.block if shape else None,
         configurations=[class_facts(one, runs) for one in classes_of(work.shapes)],
@@ -152,6 +232,7 @@ def _row(work: Work, name: str, runs: int, whole: Estimate, profiled: int) -> sh
             )
             for x in work.ranges
         ],
+        hottest=hottest,
     )
 
 
@@ -162,7 +243,8 @@ def class_facts(one: LaunchClass, runs: int) -> shapes.LaunchClassFacts:
         shapes.LaunchClassFacts,
         grids=[each.grid for each in one.shapes],
         launches=one.launches / runs,
-        seconds=1e-9 * one.total_ns / runs,
+        seconds=None if one.shapes[0].counted else 1e-9 * one.weight / runs,
+        counted=one.counted if one.shapes[0].counted else None,
     )
 
 
@@ -179,7 +261,7 @@ def _range(row: shapes.KernelRow) -> str:
     return shortened(row.range) + others if row.range else ""
 
 
-def side_fields(capture: ProgramCapture, whole: Estimate) -> dict[str, Any]:
+def side_fields(capture: ProgramCapture, whole: Estimate | None) -> dict[str, Any]:
     """What every document says of a capture."""
     return {
         "capture": capture.name,
@@ -190,7 +272,7 @@ def side_fields(capture: ProgramCapture, whole: Estimate) -> dict[str, Any]:
         "device": capture.device.name if capture.device else None,
         "survey": capture.survey.way,
         "nvtx": capture.survey.nvtx or None,
-        "time": program_time(whole),
+        "time": program_time(whole) if whole else None,
         "ranks": [
             shaped(rank, shapes.RankFacts, rank=rank.rank if rank.rank >= 0 else None)
             for rank in rank_times(capture.survey)
@@ -260,6 +342,7 @@ def difference_sheet(
     """
     rows = difference.rows
     kept, left = ([*range(len(rows))], {}) if everything else fold(difference)
+    timed = difference.timed
     document, told = difference_document(difference), told_names(difference)
     shown = [(_(_FATES[rows[n].fate]), told[n], *_cells(difference, [rows[n]])) for n in kept]
     shown += [
@@ -268,7 +351,9 @@ def difference_sheet(
     ]
     shown.append(("", _("all of them"), *_cells(difference, rows)))
     return Sheet(
-        header=("", "kernel", "before", "after", "change", "share of change", "launches"),
+        header=("", "kernel", "before", "after", "change", "share of change", "launches")
+        if timed
+        else ("", "kernel", "global sectors", "shared wavefronts", "instructions", "launches"),
         shown=tuple(shown),
         raw=tuple(map(_flat, document.kernels)),
         document=document.plain(),
@@ -334,7 +419,7 @@ def group_words(difference: ProgramDifference, row: WorkChange) -> str:
     """
     sides = []
     for capture, places in ((difference.old, row.old), (difference.new, row.new)):
-        works = sorted((capture.survey.works[x] for x in places), key=lambda x: -sum(x.total_ns))
+        works = sorted((capture.survey.works[x] for x in places), key=lambda x: -sum(x.weights))
         often = Counter(work.name for work in works if work.kind == "kernel")
         others = dict.fromkeys(work.name for work in works if work.kind != "kernel")
         names = [
@@ -380,7 +465,15 @@ _FATES = {
 }
 
 
-def _cells(difference: ProgramDifference, rows: Sequence[Change]) -> tuple[str, ...]:
+def _cells(difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[str, ...]:
+    if not difference.timed:
+        there = any(row.old for row in rows), any(row.new for row in rows)
+        sides = [x if y else None for x, y in zip(difference.counted(*rows), there, strict=True)]
+        often = zip(*map(difference.launches, rows), strict=True)
+        return (
+            *(count_change(*(getattr(x, name, None) for x in sides)) for name in _COUNTS),
+            " → ".join(dict.fromkeys(count_words(sum(side)) for side in often)),
+        )
     before, after = (sum(difference.seconds(row)[side] for row in rows) for side in (0, 1))
     launches = [sum(difference.launches(row)[side] for row in rows) for side in (0, 1)]
     share = difference.share(after - before)
@@ -396,14 +489,15 @@ def _cells(difference: ProgramDifference, rows: Sequence[Change]) -> tuple[str, 
 
 def _fate_row(difference: ProgramDifference, row: WorkChange, name: str) -> shapes.KernelFate:
     old_s, new_s = difference.seconds(row)
+    timed, counted = difference.timed, difference.counted(row)
     launches = difference.launches(row)
     runs = len(difference.old.survey.runs), len(difference.new.survey.runs)
     return shapes.KernelFate(
         kernel=name,
         fate=row.fate,
-        old_s=old_s if row.old else None,
-        new_s=new_s if row.new else None,
-        change_s=new_s - old_s,
+        old_s=old_s if row.old and timed else None,
+        new_s=new_s if row.new and timed else None,
+        change_s=new_s - old_s if timed else None,
         share=difference.share(new_s - old_s),
         old_launches=launches[0] if row.old else None,
         new_launches=launches[1] if row.new else None,
@@ -414,6 +508,8 @@ def _fate_row(difference: ProgramDifference, row: WorkChange, name: str) -> shap
             )
             for one in row.classes
         ],
+        old_counted=None if timed or not row.old else shaped(counted[0], shapes.CountedFacts),
+        new_counted=None if timed or not row.new else shaped(counted[1], shapes.CountedFacts),
     )
 
 
@@ -426,7 +522,7 @@ def difference_document(
     difference: ProgramDifference, steps: Sequence[shapes.ProgramStep] = ()
 ) -> shapes.ProgramsDocument:
     """The JSON document, with the steps of kernels where these are told."""
-    old, new = difference.totals
+    old, new = difference.totals if difference.timed else (None, None)
     names = row_names(difference)
     rows = [_fate_row(difference, row, names[n]) for n, row in enumerate(difference.rows)]
     return shapes.ProgramsDocument(
@@ -439,10 +535,10 @@ def difference_document(
             *filter(None, [difference.tried]),
             *difference.warnings,
         ],
-        change=program_time(difference.change_s),
+        change=program_time(difference.change_s) if difference.timed else None,
         moved=difference.moved,
         per="iteration" if difference.steady else "run",
-        of_kernels=_part_time(difference.of_kernels),
+        of_kernels=_part_time(difference.of_kernels) if difference.timed else None,
         of_copies=_part_time(difference.of_copies) if difference.of_copies else None,
         spans=[program_time(side) for side in difference.spans] if difference.spans else None,
         kernels=rows,

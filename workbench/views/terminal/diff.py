@@ -724,7 +724,8 @@ def kernel_step_view(
         return Group(*parts, *(Text(text, style=DIM) for text in words.sentences))
     assert step.old is not None and step.new is not None  # with a comparison both are there
     parts += notes_block([*step.comparison.reasons, *words.warnings, *step.comparison.warnings])
-    parts.append(Text(words.launch).append(f"  {words.profiler}", style=DIM))
+    if words.launch or words.profiler:
+        parts.append(Text(words.launch).append(f"  {words.profiler}", style=DIM))
     if not words.sentences:
         return Group(*parts)
     for text in words.sentences:

@@ -38,6 +38,7 @@ _NUMERIC = frozenset(
         *("median", "±", "FLOP/s", "OP/s", "error", "of tolerance", "compared", "samples"),
         *("first launch", "amount", "change", "of peak"),
         *("before", "after", "time", "share", "share of change", "launches", "mean"),
+        *("global sectors", "shared wavefronts", "instructions"),
         "profiled",
     )
 )

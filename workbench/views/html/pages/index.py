@@ -206,7 +206,7 @@ def summarize_program(capture: ProgramCapture, href: str) -> ProgramSummary:
         captured=day(capture.captured),
         href=href,
         launches=units.count(capture.survey.launches),
-        time=units.quantity(total(capture.survey).value, "s"),
+        time=units.quantity(total(capture.survey).value, "s") if capture.survey.timed else "—",
     )
 
 
@@ -217,11 +217,17 @@ def summarize_programs(difference: ProgramDifference, href: str) -> ProgramSumma
     old, new = difference.totals
     change = units.signed(difference.change_s.value, "s")
     ratio = units.factor(old.value / new.value) if new.value else ""
+    changed = f"{ratio}, {change}".strip(", ") if difference.moved else _("no measurable change")
+    if not difference.timed:
+        before, after = (side.survey.counted() for side in (difference.old, difference.new))
+        changed = _("instructions {change}").format(
+            change=units.relative(before.instructions, after.instructions)
+        )
     return ProgramSummary(
         name=" → ".join(side.name for side in sides),
         href=href,
         **{field: once(getattr(side, field) for side in sides) for field in told},
-        change=f"{ratio}, {change}".strip(", ") if difference.moved else _("no measurable change"),
+        change=changed,
     )
 
 

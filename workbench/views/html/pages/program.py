@@ -21,7 +21,7 @@ from workbench.analysis.programs.program import (
     weighs,
 )
 from workbench.analysis.programs.words import program_words, step_words, survey_words, time_words
-from workbench.capture.records import ProgramCapture
+from workbench.capture.records import Counted, ProgramCapture, Survey
 from workbench.language import _, ngettext
 from workbench.model import Profile
 from workbench.views.html.page import Badge, Head, Link, Tone, View, launch_page
@@ -42,7 +42,11 @@ def program_chips(captures: Sequence[ProgramCapture]) -> tuple[Badge, ...]:
         else ""
         for capture in captures
     ]
-    ways = {"trace": _("every launch traced"), "ncu": _("one metric of every launch, by ncu")}
+    ways = {
+        "trace": _("every launch traced"),
+        "ncu": _("one metric of every launch, by ncu"),
+        "emulator": _("counted by the emulator, without times"),
+    }
     texts = (
         once([capture.device.name if capture.device else "" for capture in captures]),
         _("captured {date}").format(date=once([day(each.captured) for each in captures])),
@@ -59,38 +63,26 @@ def program_view(
 ) -> View:
     """The page of a capture; the panel is of the kernel that takes most of those profiled."""
     survey = capture.survey
-    sheet = program_sheet(capture, everything=True)
+    timed, weight = survey.timed, sum(survey.totals) or 1
+    sheet = program_sheet(capture, detail, everything=True)
+    columns = len(sheet.header) - timed  # launches have links instead
     launches = _launches(capture, detail)
     rows = [
         View(
             name=raw["kernel"],  # whole: names of libraries differ at their end
             symbol=raw["symbol"],
-            share=raw["share"],
-            cells=shown[1:-1],
+            share=sum(work.weights) / weight,
+            cells=shown[1:columns],
             closer=launches.get(place, ()),
         )
-        for place, (shown, raw) in enumerate(zip(sheet.shown, sheet.raw, strict=True))
+        for place, (work, shown, raw) in enumerate(
+            zip(survey.works, sheet.shown, sheet.raw, strict=True)
+        )
     ]
-    run = survey.runs[0]
-    processes = _("{n} processes, ").format(n=units.count(run.processes)) * (run.processes > 1)
-    of_all = _("mean of {n} GPUs, ").format(n=units.count(survey.gpus)) * (survey.gpus > 1)
-    tiles = (
-        Tile(_("Time on the GPU"), units.quantity(total(survey).value, "s"), _runs_note(capture)),
-        Tile(
-            _("Launches"),
-            units.count(survey.launches),
-            ngettext("{n} kernel", "{n} kernels", len(rows)).format(n=units.count(len(rows))),
-        ),
-        Tile(
-            _("GPU busy"),
-            percent(run.busy_ns / (run.span_ns * max(survey.gpus, 1))) if run.span_ns else "—",
-            of_all
-            + _("of {span} from the first launch to the last; {processes}{wall} in all").format(
-                span=units.quantity(1e-9 * run.span_ns, "s"),
-                processes=processes,
-                wall=units.quantity(run.wall_s, "s"),
-            ),
-        ),
+    launched = Tile(
+        _("Launches"),
+        units.count(survey.launches),
+        ngettext("{n} kernel", "{n} kernels", len(rows)).format(n=units.count(len(rows))),
     )
     notices = [notice.message for notice in capture.notices]
     looked = None
@@ -106,17 +98,65 @@ def program_view(
             notices=tuple(notices),
         ),
         # The time and how much of it the GPU was busy stand in tiles.
-        lede=[_said(capture, rows), *(text + _(".") for text in survey_words(survey)[1:])],
-        tiles=tiles,
+        lede=[
+            *([_said(capture, rows)] if timed else []),
+            *(text + _(".") for text in survey_words(survey)[timed:]),
+        ],
+        timed=timed,
+        tiles=(_time_tile(capture), launched, _busy_tile(survey))
+        if timed
+        else (launched, *_count_tiles(survey.counted())),
         panel=panel[1],
         panel_title=_("{kernel} is limited by").format(kernel=panel[0]),
-        columns=sheet.header[:-1],
+        columns=sheet.header[:columns],
         rows=rows[:ROWS],
         rest=rows[ROWS:],  # those that take least
-        rest_share=percent(sum(raw["share"] for raw in sheet.raw[ROWS:])),
+        rest_share=percent(sum(row.share for row in rows[ROWS:])),
         runs=_runs(capture),
         looked=looked,  # what was profiled
     )
+
+
+def _time_tile(capture: ProgramCapture) -> Tile:
+    time = units.quantity(total(capture.survey).value, "s")
+    return Tile(_("Time on the GPU"), time, _runs_note(capture))
+
+
+def _busy_tile(survey: Survey) -> Tile:
+    run = survey.runs[0]
+    processes = _("{n} processes, ").format(n=units.count(run.processes)) * (run.processes > 1)
+    of_all = _("mean of {n} GPUs, ").format(n=units.count(survey.gpus)) * (survey.gpus > 1)
+    return Tile(
+        _("GPU busy"),
+        percent(run.busy_ns / (run.span_ns * max(survey.gpus, 1))) if run.span_ns else "—",
+        of_all
+        + _("of {span} from the first launch to the last; {processes}{wall} in all").format(
+            span=units.quantity(1e-9 * run.span_ns, "s"),
+            processes=processes,
+            wall=units.quantity(run.wall_s, "s"),
+        ),
+    )
+
+
+def _count_tiles(new: Counted, old: Counted | None = None) -> tuple[Tile, ...]:
+    """What the emulator counted of a program, and what it was before."""
+    counts = {
+        _("Instructions"): ("instructions", 0),
+        _("Global sectors"): ("sectors", new.sectors_ideal),
+        _("Shared wavefronts"): ("wavefronts", new.wavefronts_ideal),
+    }
+    tiles = []
+    for label, (name, ideal) in counts.items():
+        value = getattr(new, name)
+        note = _("ideal {n}").format(n=units.quantity(ideal)) if ideal else ""
+        change = ""
+        if old is not None:
+            before = getattr(old, name)
+            note = _("from {before}").format(before=units.quantity(before))
+            change = units.signed(value - before)
+            change += f" · {units.relative(before, value)}" if before else ""
+        tiles.append(Tile(label, units.quantity(value), note, change=change))
+    return tuple(tiles)
 
 
 def _longest(capture: ProgramCapture, detail: Profile) -> Profile:
@@ -145,7 +185,7 @@ def _runs_note(capture: ProgramCapture) -> str:
 def _runs(capture: ProgramCapture) -> list[tuple[str, ...]]:
     """Each run, where there were several: its number, and its times."""
     survey = capture.survey
-    runs = list(zip(survey.runs, survey.totals_ns, strict=True))
+    runs = list(zip(survey.runs, survey.totals, strict=True))
     times = [
         (1e-9 * nanoseconds, 1e-9 * run.busy_ns, 1e-9 * run.span_ns, run.wall_s)
         for run, nanoseconds in (runs if len(runs) > 1 else ())
@@ -217,6 +257,7 @@ def program_diff_view(
         ),
         lede=[text + _(".") for text in program_words(difference)],
         reasons=difference.reasons,
+        timed=difference.timed,
         tiles=_tiles(difference),
         totals=(difference.totals[0].value, difference.totals[1].value),
         panel=panel[1],
@@ -238,11 +279,20 @@ def _sum(difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[flo
 
 
 def _tiles(difference: ProgramDifference) -> tuple[Tile, ...]:
+    launches = [side.survey.launches for side in (difference.old, difference.new)]
+    launched = Tile(
+        label=_("Launches"),
+        value=units.count(launches[1]),
+        change=units.signed(launches[1] - launches[0]),
+        note=_("from {before}").format(before=units.count(launches[0])),
+    )
+    if not difference.timed:
+        before, after = (side.survey.counted() for side in (difference.old, difference.new))
+        return *_count_tiles(after, before), launched
     old, new = difference.totals
     change = difference.change_s.value
     tone: Tone = ("good" if change < 0 else "bad") if difference.moved else ""
     ratio = units.factor(old.value / new.value) if new.value else "—"
-    launches = [side.survey.launches for side in (difference.old, difference.new)]
     return (
         Tile(
             label=_("Time on the GPU"),
@@ -251,12 +301,7 @@ def _tiles(difference: ProgramDifference) -> tuple[Tile, ...]:
             note=_("from {before}").format(before=units.quantity(old.value, "s")),
             tone=tone,
         ),
-        Tile(
-            label=_("Launches"),
-            value=units.count(launches[1]),
-            change=units.signed(launches[1] - launches[0]),
-            note=_("from {before}").format(before=units.count(launches[0])),
-        ),
+        launched,
     )
 
 

@@ -1,0 +1,1 @@
+"""How many public CUDA programs `workbench run` runs: ``python -m benchmarks.standin``."""

@@ -1,0 +1,191 @@
+"""A capture made without a GPU: what a program launched in the emulator, and what was counted.
+
+Its survey has the launches of each kernel, their shapes and their order, and counts where a traced
+one has times; its detailed profile is the emulator's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from workbench import __version__
+from workbench.capture.records import Counted, ProgramCapture, ProgramRun, Shape, Survey, Work
+from workbench.capture.revisions import state_of
+from workbench.capture.shelf import Shelf, check_name
+from workbench.capture.taking import Neutral, Taken, default_name, root_of, with_texts
+from workbench.capture.trace import Trace, TracedLaunch, survey_of
+from workbench.counters import Reading, read
+from workbench.engines import now
+from workbench.errors import UsageError
+from workbench.model import (
+    Build,
+    Capture,
+    Device,
+    Dim3,
+    Launch,
+    Notice,
+    Profile,
+    Record,
+    SourceFile,
+)
+
+#: The counters that `Counted` has.
+_COUNTERS = {
+    "instructions": "instructions",
+    "sectors": "global_sectors",
+    "sectors_ideal": "global_sectors_ideal",
+    "wavefronts": "shared_wavefronts",
+    "wavefronts_ideal": "shared_wavefronts_ideal",
+}
+_EMULATED = Notice(
+    "emulated",
+    "Counted on a CPU from the program's PTX: exact where it follows from addresses; nothing is "
+    "known of time, stalls and caches. Names with ptx__ count PTX instructions, not machine "
+    "instructions.",
+)
+
+
+class CountedLaunch(Record, frozen=True):
+    """One launch of the program, or `times` in a row that are alike; `counted` is of one of them.
+
+    `symbol` is the function's name in the PTX.
+    """
+
+    symbol: str
+    grid: Dim3
+    block: Dim3
+    dynamic_shared: int = 0
+    counted: Counted = Counted()
+    times: int = 1
+    stream: int = 0
+    process: int = 0
+
+
+class CountedRun(Record, frozen=True):
+    """One run of a program in the emulator.
+
+    `launches` are all, in their order. `details` are the launches that are kept with their
+    instructions and lines, at least one of each kernel, as `record.launch_records` makes them, each
+    with its symbol; `sources` are the files that their instruction tables refer to, with absolute
+    paths or those that the PTX has (texts that are missing are looked for below `folder`).
+    """
+
+    command: tuple[str, ...]
+    folder: Path
+    launches: tuple[CountedLaunch, ...]
+    details: tuple[tuple[str, Launch], ...]
+    sources: tuple[SourceFile, ...]
+    device: Device
+    wall_s: float = 0.0
+    processes: int = 1
+    build: Build | None = None
+    tools: dict[str, str] = msgspec.field(default_factory=dict)
+    notices: tuple[Notice, ...] = ()
+
+
+def counted_of(launch: Launch) -> Counted:
+    """The counts of an emulated launch."""
+    found = {name: read(launch, counter) for name, counter in _COUNTERS.items()}
+    return Counted(**{n: round(x.value) for n, x in found.items() if isinstance(x, Reading)})
+
+
+def keep_counted(
+    run: CountedRun, shelf: Shelf, name: str | None = None, source: str | None = None
+) -> Taken:
+    """Keep a run as a capture.
+
+    Args:
+        run: The run.
+        shelf: Where captures lie.
+        name: What it is to be called; None: as the state of the sources is.
+        source: A folder or a revision that holds the sources, where a user named one.
+
+    Raises:
+        UsageError: an unfit name, nothing was launched, or `source` holds none of the files.
+        MissingError: no space, no permission.
+    """
+    capture, profile = counted_capture(run, name, source)
+    folder, replaced = shelf.save(capture, profile if capture.detail else None)
+    return Taken(capture=capture, folder=folder, replaced=replaced)
+
+
+def counted_capture(
+    run: CountedRun, name: str | None = None, source: str | None = None
+) -> tuple[ProgramCapture, Profile]:
+    """A run as the records of a capture, which nothing keeps; see `keep_counted`."""
+    if not run.launches:
+        raise UsageError("the program launched no kernel", "Check its arguments.")
+    state, neutral = state_of(run.folder), Neutral(root_of(run.folder))
+    survey = _survey(run)
+    places = {work.symbol: place for place, work in enumerate(survey.works)}
+    found = [(places[symbol], launch) for symbol, launch in run.details if symbol in places]
+    tools, captured = {"workbench": __version__, **run.tools}, now()
+    profile = Profile(
+        engine="emulator",
+        device=run.device,
+        captured=captured,
+        launches=tuple(replace(launch, index=n) for n, (_, launch) in enumerate(found)),
+        tools=tools,
+        capture=Capture(command=run.command, wall_s=run.wall_s),
+        sources=run.sources,
+        build=run.build,
+        notices=(_EMULATED, *run.notices),
+    )
+    capture = ProgramCapture(
+        name=check_name(name or default_name(state)),
+        command=neutral.words(run.command),
+        captured=captured,
+        survey=survey,
+        folder=os.path.relpath(run.folder.resolve(), neutral.root),
+        state=state,
+        device=run.device,
+        tools=tools,
+        detail=tuple(place for place, _ in found),
+        notices=tuple(replace(each, message=neutral(each.message)) for each in run.notices),
+    )
+    return capture, neutral.profile(with_texts(profile, run.folder, source))
+
+
+def _survey(run: CountedRun) -> Survey:
+    """As that of a traced run: each launch as long as it weighs, and then counts for times."""
+    traced: list[TracedLaunch] = []
+    of_work: dict[str, Counted] = defaultdict(Counted)
+    of_shape: dict[tuple[str, Dim3, Dim3, int], Counted] = defaultdict(Counted)
+    at = 0
+    for one in run.launches:
+        key = one.symbol, one.grid, one.block, one.dynamic_shared
+        of_work[one.symbol] = of_work[one.symbol].plus(one.counted, one.times)
+        of_shape[key] = of_shape[key].plus(one.counted, one.times)
+        for _ in range(one.times):
+            end = at + one.counted.weight
+            traced.append(
+                TracedLaunch(
+                    *(one.symbol, one.process, 0, one.stream, False, at, end),
+                    *(one.grid, one.block, one.dynamic_shared),
+                )
+            )
+            at = end
+
+    def shape(work: Work, own: Shape) -> Shape:
+        key = work.symbol, own.grid, own.block, own.dynamic_shared
+        return replace(own, total_ns=0, counted=of_shape[key])
+
+    survey = survey_of([Trace(launches=tuple(traced), processes=run.processes)], [0.0], "emulator")
+    works = tuple(
+        replace(
+            work,
+            total_ns=(),
+            quantiles_ns=(),
+            ranks_ns=(),
+            shapes=tuple(shape(work, own) for own in work.shapes),
+            counted=of_work[work.symbol],
+        )
+        for work in survey.works
+    )
+    runs = (ProgramRun(wall_s=run.wall_s, processes=run.processes),)
+    return replace(survey, works=works, runs=runs, steady=None, ranks=())

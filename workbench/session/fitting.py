@@ -1,0 +1,195 @@
+"""Whether a launch does the job of a study: its inputs are the study's, and so are its outputs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from workbench.engines.host.buffers import compare
+from workbench.errors import UsageError
+from workbench.session.adopting import free_name
+from workbench.standin.recording import RecordedLaunch
+from workbench.study.folder import Study
+from workbench.study.lifted import LiftedBuffer, LiftedLaunch, lifted_bytes, read_lifted
+from workbench.study.recordings import BufferUse, KernelParameter
+from workbench.study.sources import read_source
+
+#: By how much two kernels that do one job may differ, of floating-point numbers.
+_NEAR = 1e-3
+
+
+class UnfitLaunchError(Exception):
+    """A launch does another job; says by what."""
+
+
+@dataclass(frozen=True)
+class WantedOutput:
+    """An output: its buffer in the record, the type of its elements."""
+
+    buffer: LiftedBuffer
+    dtype: str
+
+
+@dataclass(frozen=True)
+class JobData:
+    """What a study gives a launch in one recording, and what it must write.
+
+    Attributes:
+        inputs: Name -> the buffer of which it holds what was there before.
+        outputs: By name.
+        content: Gives what a file of the record holds.
+    """
+
+    inputs: Mapping[str, LiftedBuffer]
+    outputs: Mapping[str, WantedOutput]
+    content: Callable[[str], bytes]
+
+    @classmethod
+    def of(
+        cls, uses: Sequence[BufferUse], launch: LiftedLaunch, content: Callable[[str], bytes]
+    ) -> JobData:
+        """Of the launch that a study is made of."""
+        held = {use.name: launch.buffer(use.buffer.name) for use in uses}
+        return cls(
+            {use.given: held[use.name] for use in uses if use.role != "output" or use.restored},
+            {
+                use.name: WantedOutput(held[use.name], use.dtype)
+                for use in uses
+                if use.role == "output"
+            },
+            content,
+        )
+
+
+def recorded_in(study: Study, folder: Path) -> list[JobData]:
+    """What a study that was made of a program was recorded with, a recording each.
+
+    Raises:
+        UsageError: it was not made of recorded launches.
+        MissingError, DataError: its data are not here, or damaged.
+    """
+    tables: dict[str, object] = {}
+    for node in ast.parse(read_source(folder / "study.py")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in (
+            "INPUTS", "OUTPUTS", "RECORDED",
+        ):  # fmt: skip
+            try:
+                tables[ast.unparse(node.targets[0])] = ast.literal_eval(node.value)
+            except ValueError:
+                continue
+    inputs, outputs, names = (tables.get(name) for name in ("INPUTS", "OUTPUTS", "RECORDED"))
+    if not (isinstance(inputs, dict) and isinstance(outputs, dict) and isinstance(names, list)):
+        raise UsageError(
+            f"study {study.name} was not made of a program: nothing in it was recorded",
+            "Copy the kernel into a version of it: `workbench new v1`.",
+        )
+    found = []
+    for name in names:
+        launch = read_lifted(folder / name)
+        found.append(
+            JobData(
+                {given: launch.buffer(row[0]) for given, row in inputs.items()},
+                {out: WantedOutput(launch.buffer(row[0]), row[1]) for out, row in outputs.items()},
+                partial(lifted_bytes, folder / name),
+            )
+        )
+    return found
+
+
+def fitted(
+    asked: JobData, recorded: RecordedLaunch, parameters: Sequence[KernelParameter]
+) -> tuple[list[BufferUse], float]:
+    """The use of a launch's buffers as a version of the study; by how much its results differ.
+
+    Raises:
+        UnfitLaunchError: it does another job.
+    """
+    launch, content = recorded.launch, recorded.files.__getitem__
+    uses: dict[str, BufferUse] = {}
+    error = 0.0
+    for name, want in asked.outputs.items():
+        own, off = _output(name, asked, recorded, _writable(launch, parameters) - set(uses))
+        uses[own.name] = BufferUse(
+            own, name, want.dtype, "output", restored=f"{name}_before" in asked.inputs
+        )
+        error = max(error, off)
+    taken = {*asked.inputs, *asked.outputs}
+    read = False
+    for buffer in launch.buffers:
+        if buffer.name in uses:
+            continue
+        same = [
+            name
+            for name, each in asked.inputs.items()
+            if each.sha256_before == buffer.sha256_before
+        ]
+        given = buffer.name if buffer.name in same else same[0] if same else ""
+        if buffer.kind == "symbol":
+            use = BufferUse(buffer, buffer.name, role="symbol", restored=bool(given), source=given)
+        elif buffer.after is not None or not (given or any(content(buffer.before))):
+            name = free_name(buffer.name, taken)
+            use = BufferUse(buffer, name, role="scratch", restored=bool(given), source=given)
+        elif given:
+            use = BufferUse(buffer, given)
+        else:
+            raise UnfitLaunchError(
+                f"it reads {buffer.name} ({buffer.size:,} bytes), which v0 is not given"
+            )
+        read = read or bool(given)
+        uses[buffer.name] = use
+    outputs = {f"{name}_before" for name in asked.outputs}
+    if not read and set(asked.inputs) - outputs:
+        raise UnfitLaunchError("it reads none of the inputs of v0")
+    return [uses[each.name] for each in launch.buffers], error
+
+
+def _writable(launch: LiftedLaunch, parameters: Sequence[KernelParameter]) -> set[str]:
+    """Buffers that a launch changed, or may write."""
+    changed = {each.name for each in launch.buffers if each.after is not None}
+    return changed | {
+        each.target
+        for each in launch.pointers
+        if each.argument is not None and parameters[each.argument].writable
+    }
+
+
+def _output(
+    name: str, asked: JobData, recorded: RecordedLaunch, among: set[str]
+) -> tuple[LiftedBuffer, float]:
+    """The buffer of a launch that holds an output behind it, and by how much it differs.
+
+    Raises:
+        UnfitLaunchError: there is none.
+    """
+    want = asked.outputs[name]
+    size = want.buffer.size
+    fits = [each for each in recorded.launch.buffers if each.name in among and each.size == size]
+    fits.sort(key=lambda each: (each.after is None, each.name != want.buffer.name))
+    for each in fits:
+        if each.sha256_after == want.buffer.sha256_after:
+            return each, 0.0
+    answer: npt.NDArray[np.float64] | None = None
+    for each in fits:
+        if not want.dtype.startswith(("float", "bfloat")):
+            break
+        if answer is None:
+            held = asked.content(want.buffer.after or want.buffer.before)
+            answer = _array(held, want.dtype).astype(np.float64)
+        got = _array(recorded.files[each.after or each.before], want.dtype)
+        check = compare({name: got}, {name: answer}, _NEAR, special=True)
+        if check.ok and check.error is not None:
+            return each, check.error
+    if not fits:
+        raise UnfitLaunchError(f"it writes no array of {size:,} bytes, as {name} of v0 is")
+    raise UnfitLaunchError(f"what it writes is not {name} of v0")
+
+
+def _array(data: bytes, dtype: str) -> npt.NDArray[np.generic]:
+    return np.frombuffer(data, np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype))

@@ -1,0 +1,87 @@
+"""What programs do wrong, each once: a fault of a kernel at a place, however often it comes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msgspec.structs import replace
+
+import ptxemu
+from workbench.model import Record
+
+#: CUresult of a context that a kernel broke.
+ILLEGAL_ADDRESS, LAUNCH_FAILED, ASSERT, ILLEGAL_INSTRUCTION, MISALIGNED = 700, 719, 710, 715, 716
+_CODES = {"out-of-bounds": ILLEGAL_ADDRESS, "misaligned": MISALIGNED, "assert": ASSERT}
+#: How arrays are called until somebody asks for their names.
+ARRAY = "array#{}"
+_ARRAY = re.compile(r"array#(\d+)")
+#: A header of a toolkit in a message: where it lies says nothing.
+_HEADER = re.compile(r"(?<=\(in )/[^\s:]*/include/(?=[^\s:]+:\d+\))")
+
+
+class ProgramFault(Record, frozen=True):
+    """A fault. `place`: ``file.cu:12`` or empty; `launch`: the first that did it, from 1 on.
+
+    `count`: launches that did it. `fatal`: the program's context was broken by it.
+    """
+
+    kind: str
+    message: str
+    hint: str
+    kernel: str
+    launch: int
+    path: str = ""
+    line: int = 0
+    count: int = 1
+    fatal: bool = False
+
+
+@dataclass(slots=True)
+class FaultLog:
+    """All faults of a run.
+
+    Args:
+        name: What an array is called, by its number.
+        folder: Where the program runs: files are named relative to it.
+    """
+
+    name: Callable[[int], str]
+    folder: Path
+    _by: dict[tuple[str, str, str, int], ProgramFault] = field(default_factory=dict)
+
+    def add(self, fault: ptxemu.Fault, kernel: str, launch: int) -> None:
+        """A fault of a launch."""
+        path, line = fault.place or ("", 0)
+        key = fault.kind, kernel, path, line
+        known = self._by.get(key)
+        if known is not None:
+            self._by[key] = replace(known, count=known.count + 1)
+            return
+        self._by[key] = ProgramFault(
+            kind=fault.kind,
+            message=self._worded(fault.message),
+            hint=fault.hint,
+            kernel=kernel,
+            launch=launch,
+            path=path,
+            line=line,
+            fatal=fault.fatal,
+        )
+
+    def _worded(self, message: str) -> str:
+        """A message with the names of arrays, and files as a person calls them."""
+        message = _ARRAY.sub(lambda found: self.name(int(found[1])), message)
+        return _HEADER.sub("cuda/", message.replace(f"{self.folder}/", ""))
+
+    @property
+    def all(self) -> tuple[ProgramFault, ...]:
+        """The faults, in the order in which they came."""
+        return tuple(self._by.values())
+
+
+def code_of(fault: ptxemu.Fault) -> int:
+    """The error that a GPU gives for a fault that ends a launch."""
+    return _CODES.get(fault.kind, LAUNCH_FAILED)

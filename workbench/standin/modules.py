@@ -1,0 +1,146 @@
+"""A module of a program: its PTX as the emulator has it, its kernels, what ptxas made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import ptxemu
+from workbench.compile.build import BuildResult
+from workbench.compile.fatbin import code_of, linked
+from workbench.compile.image import resources_of
+from workbench.errors import DataError
+from workbench.model import Build, KernelResources, SourceFile
+from workbench.study.mangling import demangled, in_parentheses
+from workbench.study.recordings import KernelParameter, itemsize
+
+#: Machine code up to this size is read for the counts of its loads and stores.
+_LARGEST_CUBIN = 16 << 20
+
+
+class NoCodeError(DataError):
+    """A module that the emulator cannot run: machine code alone, of a library or of Python."""
+
+
+@dataclass
+class ModuleKernel:
+    """A kernel of a module, and where its parameters lie: (offset, bytes)."""
+
+    kernel: ptxemu.Kernel
+    parameters: tuple[tuple[int, int], ...]
+
+    @cached_property
+    def pointed(self) -> tuple[tuple[int, int], ...]:
+        """Where a parameter points to plain elements: its offset, and the bytes of an element."""
+        types = in_parentheses(demangled(self.kernel.name))
+        if len(types) != len(self.parameters):
+            return ()
+        kinds = [KernelParameter(type=each) if "*" in each else KernelParameter() for each in types]
+        return tuple(
+            (at, itemsize(kind.element))
+            for (at, _), kind in zip(self.parameters, kinds, strict=True)
+            if kind.element
+        )
+
+    def arguments(self, packed: bytes) -> list[bytes]:
+        """The arguments of a launch, from its block of parameters."""
+        return [packed[offset : offset + size] for offset, size in self.parameters]
+
+
+class LoadedModule:
+    """What a program gave the driver.
+
+    Args:
+        images: Fat binaries, cubins or texts; several are linked.
+        capability: The chip's, as 90.
+
+    Raises:
+        NoCodeError: it holds machine code alone.
+        PtxError: its PTX is damaged.
+    """
+
+    def __init__(self, images: Sequence[bytes], capability: int) -> None:
+        found = [code_of(image, capability) for image in images]
+        texts = [code.ptx for code in found if code is not None]
+        if not texts or len(texts) < len(images):
+            if len(images) > 1:  # objects of -rdc, of which NVIDIA's library has no PTX
+                raise NoCodeError(
+                    "a part of a module holds machine code alone",
+                    "Kernels that launch kernels (cudadevrt) are not supported; of your own parts, "
+                    "build each with PTX.",
+                )
+            raise NoCodeError(
+                "a module holds machine code alone, and the emulator runs PTX",
+                "Build it with PTX: -gencode arch=compute_90,code=compute_90.",
+            )
+        cubin = next((code.cubin for code in found if code is not None), b"")
+        self.text = texts[0] if len(texts) == 1 else linked(texts)
+        self.cubin = cubin if len(texts) == 1 and len(cubin) <= _LARGEST_CUBIN else b""
+        self.module = ptxemu.load(
+            self.text.decode("utf-8", "replace"), self.cubin or None, foreign=ptxemu.shipped
+        )
+        self._kernels: dict[str, ModuleKernel] = {}
+
+    @cached_property
+    def sources(self) -> tuple[SourceFile, ...]:
+        """The files that the PTX names, in its order."""
+        return tuple(SourceFile(path=path) for path in dict.fromkeys(self.module.files.values()))
+
+    @cached_property
+    def resources(self) -> dict[str, KernelResources]:
+        """What ptxas gave each kernel, where its machine code is there."""
+        found = resources_of(self.cubin, self.module.kernels)
+        return {each.name: each for each in found}
+
+    def build(self, arch: str) -> BuildResult:
+        """The module as the build of something that was compiled elsewhere."""
+        build = Build(
+            compiler="the program's own",
+            arch=arch,
+            resources=tuple(self.resources.values()),
+            ptx=self.text.decode("utf-8", "replace"),
+        )
+        return BuildResult(cubin=Path(), build=build, sources=(), cached=True)
+
+    def kernel(self, name: str) -> ModuleKernel:
+        """A kernel by its mangled name.
+
+        Raises:
+            PtxError: there is none.
+        """
+        found = self._kernels.get(name)
+        if found is None:
+            kernel = self.module.kernel(name)
+            found = self._kernels[name] = ModuleKernel(kernel, _places(kernel))
+        return found
+
+    def table(self, addresses: dict[str, int]) -> str:
+        """What the stand-in of the driver is told: kernels and variables, a line each."""
+        lines = []
+        for name in self.module.kernels:
+            places = ",".join(f"{at}:{size}" for at, size in self.kernel(name).parameters) or "-"
+            directives = self.module.ptx.functions[name].directives
+            bound = directives.get("maxntid") or directives.get("reqntid") or ()
+            threads = 1024
+            if bound:
+                threads = 1
+                for extent in bound:
+                    threads *= extent
+            shared = self.resources[name].static_shared if name in self.resources else 0
+            lines.append(f"kernel {name} {shared} {threads} {places}")
+        for name, size in self.module.variables.items():
+            if name in addresses:
+                lines.append(f"variable {name} {addresses[name]} {size}")
+        return "\n".join(lines)
+
+
+def _places(kernel: ptxemu.Kernel) -> tuple[tuple[int, int], ...]:
+    """Where each parameter lies: behind the one before it, by its own alignment."""
+    out, end = [], 0
+    for each in kernel.parameters:
+        start = -(-end // each.align) * each.align
+        out.append((start, each.size))
+        end = start + each.size
+    return tuple(out)

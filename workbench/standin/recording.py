@@ -1,0 +1,211 @@
+"""Launches of a run, kept with their memory: what `new --from-cu` makes a study of.
+
+Of each kernel one launch is kept: its arguments, and every allocation and variable that it can
+reach, before and after. Addresses are found by value: in arguments and variables, and in the first
+MiB of each allocation that is reached.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from workbench.standin.callsites import place_of, pointer_name
+from workbench.standin.device import ARENA, EmulatedDevice, LaunchAsked
+from workbench.standin.modules import LoadedModule
+from workbench.study.lifted import (
+    LiftedArgument,
+    LiftedBuffer,
+    LiftedLaunch,
+    LiftedPointer,
+)
+from workbench.study.mangling import demangled, own_name
+
+#: Bytes of memory that are kept of a launch.
+LIMIT = 2 << 30
+_SCANNED, _WORD = 1 << 20, 8
+_UNFIT = re.compile(r"[^A-Za-z0-9_]+")
+_KINDS: dict[str, Literal["device", "managed", "host"]] = {
+    "device": "device", "array": "device", "managed": "managed", "pinned": "host",
+    "mapped": "host",
+}  # fmt: skip
+
+
+class RecordedLaunch(NamedTuple):
+    """A launch as `study.lifted` keeps it: the record, and the content of the files it names."""
+
+    launch: LiftedLaunch
+    files: dict[str, bytes]
+
+
+class _Reached(NamedTuple):
+    """Memory that a launch can reach."""
+
+    start: int
+    size: int
+    kind: Literal["device", "managed", "host", "symbol"]
+    name: str
+    symbol: str | None
+
+
+@dataclass(slots=True)
+class LaunchRecorder:
+    """Keeps the first launch of each kernel, if it is not too large.
+
+    Args:
+        only: Kernels by their own names; empty: all.
+    """
+
+    only: Sequence[str] = ()
+    kept: dict[str, RecordedLaunch] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    _seen: dict[str, int] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def __call__(
+        self, device: EmulatedDevice, asked: LaunchAsked, module: LoadedModule
+    ) -> Iterator[None]:
+        """Look at memory before a launch and after it."""
+        self._seen[asked.kernel] = self._seen.get(asked.kernel, 0) + 1
+        wanted = not self.only or own_name(asked.kernel) in self.only
+        if self._seen[asked.kernel] > 1 or not wanted:
+            yield
+            return
+        reached = list(_reached(device, asked, module))
+        size = sum(each.size for each in reached)
+        if size > LIMIT:
+            self.notes.append(f"{asked.kernel} reaches {size:,} bytes, more than are kept")
+            yield
+            return
+        before = [_content(device, each) for each in reached]
+        yield
+        after = [_content(device, each) for each in reached]
+        self.kept[asked.kernel] = _recorded(device, asked, module, reached, before, after)
+
+
+def _content(device: EmulatedDevice, each: _Reached) -> bytes:
+    start = each.start - device.base
+    return device.data[start : start + each.size].tobytes()
+
+
+def _reached(
+    device: EmulatedDevice, asked: LaunchAsked, module: LoadedModule
+) -> Iterator[_Reached]:
+    """Variables of the module, and allocations that they, arguments or memory lead to."""
+    memory, names = device.memories[asked.module], dict[str, int]()
+    waiting = [asked.parameters]
+    for symbol, size in module.module.variables.items():
+        found = _Reached(memory.address(symbol), size, "symbol", own_name(symbol), symbol)
+        waiting.append(_content(device, found._replace(size=min(size, _SCANNED))))
+        yield found._replace(name=_unique(found.name, names))
+    seen: set[int] = set()
+    while waiting:
+        for _, address in _words(waiting.pop(), device.base, device.base + ARENA):
+            allocation = device.holding(address)
+            if allocation is None or allocation.start in seen:
+                continue
+            seen.add(allocation.start)
+            place = place_of(device.state.allocations[allocation.number])
+            name = (pointer_name(place) if place is not None else "") or "array"
+            kind = _KINDS[allocation.kind]
+            found = _Reached(allocation.start, allocation.size, kind, _unique(name, names), None)
+            waiting.append(_content(device, found._replace(size=min(found.size, _SCANNED))))
+            yield found
+
+
+def _unique(name: str, taken: dict[str, int]) -> str:
+    name = _UNFIT.sub("_", name).strip("_") or "array"
+    taken[name] = taken.get(name, 0) + 1
+    return name if taken[name] == 1 else _unique(f"{name}_{taken[name]}", taken)
+
+
+def _recorded(
+    device: EmulatedDevice,
+    asked: LaunchAsked,
+    module: LoadedModule,
+    reached: Sequence[_Reached],
+    before: Sequence[bytes],
+    after: Sequence[bytes],
+) -> RecordedLaunch:
+    files: dict[str, bytes] = {"module.ptx.zst": module.text}
+    if module.cubin:
+        files["module.cubin.zst"] = module.cubin
+    buffers = []
+    for each, old, new in zip(reached, before, after, strict=True):
+        files[f"{each.name}.before.zst"] = old
+        if new != old:
+            files[f"{each.name}.after.zst"] = new
+        buffers.append(
+            LiftedBuffer(
+                name=each.name,
+                address=each.start,
+                size=each.size,
+                kind=each.kind,
+                before=f"{each.name}.before.zst",
+                after=f"{each.name}.after.zst" if new != old else None,
+                sha256_before=sha256(old).hexdigest(),
+                sha256_after=sha256(new).hexdigest(),
+                symbol=each.symbol,
+            )
+        )
+    kernel = module.kernel(asked.kernel)
+    arguments = tuple(
+        LiftedArgument(index=place, offset=at, size=size, data=asked.parameters[at : at + size])
+        for place, (at, size) in enumerate(kernel.parameters)
+    )
+    capability = device.state.chip.capability
+    launch = LiftedLaunch(
+        kernel=asked.kernel,
+        demangled=demangled(asked.kernel),
+        grid=asked.grid,
+        block=asked.block,
+        dynamic_shared=asked.shared,
+        cluster=asked.cluster if asked.cluster != (1, 1, 1) else None,
+        cooperative=asked.cooperative,
+        arguments=arguments,
+        pointers=tuple(_pointers(arguments, reached, before)),
+        buffers=tuple(buffers),
+        image="module.cubin.zst" if module.cubin else None,
+        ptx="module.ptx.zst",
+        capability=f"{capability // 10}.{capability % 10}",
+        device=f"{device.state.chip.name} (emulated)",
+        launch=1,
+    )
+    return RecordedLaunch(launch, files)
+
+
+def _pointers(
+    arguments: Sequence[LiftedArgument], reached: Sequence[_Reached], before: Sequence[bytes]
+) -> Iterator[LiftedPointer]:
+    """Words of arguments and memory that are addresses in what is kept."""
+    for argument in arguments:
+        for offset, target, into in _leading(argument.data, reached):
+            yield LiftedPointer(
+                offset=offset, target=target, target_offset=into, argument=argument.index
+            )
+    for each, content in zip(reached, before, strict=True):
+        for offset, target, into in _leading(content[:_SCANNED], reached):
+            yield LiftedPointer(offset=offset, target=target, target_offset=into, buffer=each.name)
+
+
+def _leading(data: bytes, reached: Sequence[_Reached]) -> Iterator[tuple[int, str, int]]:
+    """Offset of each address, the name of what it leads to, and how far into that."""
+    low = min((each.start for each in reached), default=0)
+    high = max((each.start + each.size for each in reached), default=0)
+    for offset, address in _words(data, low, high):
+        target = next((r for r in reached if r.start <= address < r.start + r.size), None)
+        if target is not None:
+            yield offset, target.name, address - target.start
+
+
+def _words(data: bytes, low: int, high: int) -> Iterator[tuple[int, int]]:
+    """Words of eight bytes from `low` on below `high`, with their offsets."""
+    words = np.frombuffer(data[: len(data) // _WORD * _WORD], np.uint64)
+    for place in np.flatnonzero((words >= low) & (words < high)):
+        yield int(place) * _WORD, int(words[place])
