@@ -339,7 +339,7 @@ class CompiledKernel:
             self._loop(code)
         self.slots = ctx.count + 1
         #: What reads them throws away what they hold before they are written.
-        self.chosen = [ctx.register(name) for name in sorted(chosen(graph))]
+        self._chosen = [ctx.register(name) for name in sorted(chosen(graph))]
         #: Registers that some way leaves unwritten, with their bytes.
         self.unsure = [
             (ctx.register(name), ctx.size(Reg(name), 4)) for name in sorted(unsure(graph))
@@ -352,7 +352,7 @@ class CompiledKernel:
         self, params: bytes, environment: dict[str, int], textures: dict[int, Bound], limits: Limits
     ) -> None:
         """A launch begins, of which these are arguments and limits."""
-        ctx, self.limits = self.ctx, limits
+        ctx, self.limits, self.chosen = self.ctx, limits, self._chosen
         ctx.params, ctx.environment, ctx.textures = params, environment, textures
         size = len(self.rt.arena.bytes)
         self.ledger = WriterLog(size, self.sites) if self.rt.check else None

@@ -27,6 +27,7 @@ ASKED: dict[str, list[str] | None] = {
     "report": ["report"],
     "serve": None,  # the pages of `report`
     "capture": None,
+    "run": None,  # a program, and no study
     "lift": None,  # makes a study of its own
     "profile": ["profile", "v1", "--engine", "emulator", "--seed", "5"],
     "time": ["time", "v1"],

@@ -194,13 +194,15 @@ def test_a_run_that_takes_too_long_tells_what_it_has(tmp_path: Path) -> None:
         (("v0", "v1", "--", "true"), 2, "one name and one source at most"),
         (("--", "./nothing"), 3, "cannot be started"),
         (("broken.cu",), 4, "does not compile"),
+        (("$(id).cu",), 2, "a character that nvcc's shell would act upon"),
         (("--", "true"), 0, "0 launches"),
     ],
 )
 def test_what_is_wrong_is_told(
     tmp_path: Path, words: tuple[str, ...], code: int, told: str
 ) -> None:
-    (tmp_path / "broken.cu").write_text("int main() { return x; }\n")
+    for name in ("broken.cu", "$(id).cu"):
+        (tmp_path / name).write_text("int main() { return x; }\n")
     ran = run(tmp_path, *words)
     assert ran.code == code and told in ran.out + ran.err, ran
 
@@ -230,3 +232,11 @@ def test_files_that_are_linked_by_rdc_share_functions_and_variables(tmp_path: Pa
     (tmp_path / "go.sh").write_text(f"{nvcc} -rdc=true -o p a.cu b.cu && ./p\n")
     ran = run(tmp_path, "--", "sh", "go.sh")
     assert ran.code == 0 and ran.out.startswith("once\n") and "1 launch" in ran.out, ran
+
+
+def test_a_long_path_of_temporary_files_is_no_obstacle(tmp_path: Path) -> None:
+    source(tmp_path, FILL, f"{MEMORY} fill<<<2, 64>>>(x, 100); return cudaDeviceSynchronize();")
+    folder = tmp_path / ("long" * 20) / ("longer" * 10)
+    folder.mkdir(parents=True)
+    ran = run(tmp_path, "p.cu", TMPDIR=str(folder))
+    assert ran.code == 0 and "1 launch" in ran.out, ran

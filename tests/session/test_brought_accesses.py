@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,22 +32,7 @@ def with_only(*kernels: str) -> None:
     Path("accesses.cu").write_text(text, encoding="utf-8")
 
 
-#: Labels that do not hold for a recorded launch, each with the reason.
-MISSED = {
-    "move_points": "its array is changed in place, and that a launch also reads what it writes is "
-    "not recorded: the least traffic counts it once, and 13% seem to be left"
-}
-
-
-def labelled() -> Iterator[Any]:
-    """The labels, those that are missed marked as such."""
-    for label in TRUTH:
-        why = MISSED.get(label["kernel"], "")
-        marks = [pytest.mark.xfail(reason=why, strict=True)] if why else []
-        yield pytest.param(label, id=label["kernel"], marks=marks)
-
-
-@pytest.mark.parametrize("label", labelled())
+@pytest.mark.parametrize("label", TRUTH, ids=lambda label: str(label["kernel"]))
 def test_what_an_engineer_sees_in_the_addresses_is_said_without_a_gpu(
     label: dict[str, Any], cli: Cli, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from workbench.standin.callsites import place_of, pointer_name
 from workbench.standin.device import ARENA, EmulatedDevice, LaunchAsked
@@ -24,6 +25,7 @@ from workbench.study.lifted import (
     LiftedBuffer,
     LiftedLaunch,
     LiftedPointer,
+    LiftedTexture,
 )
 from workbench.study.mangling import demangled, own_name
 
@@ -84,9 +86,16 @@ class LaunchRecorder:
             yield
             return
         before = [_content(device, each) for each in reached]
+        masks = [_written(device, each) for each in reached]
+        found = [None if mask is None else bool(mask.any()) for mask in masks]
         yield
         after = [_content(device, each) for each in reached]
-        self.kept[asked.kernel] = _recorded(device, asked, module, reached, before, after)
+        # Where the launch left gaps in memory that it found unwritten, nothing is said.
+        filled = [
+            has if has or mask is None or mask.all() else None
+            for has, mask in zip(found, masks, strict=True)
+        ]
+        self.kept[asked.kernel] = _recorded(device, asked, module, reached, before, after, filled)
 
 
 def _content(device: EmulatedDevice, each: _Reached) -> bytes:
@@ -94,12 +103,49 @@ def _content(device: EmulatedDevice, each: _Reached) -> bytes:
     return device.data[start : start + each.size].tobytes()
 
 
+def _written(device: EmulatedDevice, each: _Reached) -> NDArray[np.uint8] | None:
+    """Which bytes of it something has written; None: that is not watched."""
+    start = each.start - device.base
+    return None if device.written is None else device.written[start : start + each.size]
+
+
+def _handles(device: EmulatedDevice, data: bytes) -> list[int]:
+    """Textures among the words of arguments."""
+    words = np.frombuffer(data[: len(data) // _WORD * _WORD], np.uint64)
+    return [int(word) for word in words if int(word) in device.textures]
+
+
+def _textures(
+    device: EmulatedDevice, arguments: Sequence[LiftedArgument], reached: Sequence[_Reached]
+) -> Iterator[LiftedTexture]:
+    """The textures that are arguments, over the whole of what is kept."""
+    for argument in arguments:
+        for handle in _handles(device, argument.data):
+            texture, address = device.textures[handle]
+            over = next((each for each in reached if each.start == address), None)
+            if over is not None and not texture.layers and argument.size == _WORD:
+                yield LiftedTexture(
+                    argument=argument.index,
+                    buffer=over.name,
+                    dtype=texture.dtype,
+                    dims=texture.dims,
+                    channels=texture.channels,
+                    pitch=texture.pitch,
+                    layout=texture.layout,
+                    address=texture.address,
+                    filter=texture.filter,
+                    normalized=texture.normalized,
+                    read="float" if texture.as_float else "element",
+                )
+
+
 def _reached(
     device: EmulatedDevice, asked: LaunchAsked, module: LoadedModule
 ) -> Iterator[_Reached]:
     """Variables of the module, and allocations that they, arguments or memory lead to."""
     memory, names = device.memories[asked.module], dict[str, int]()
-    waiting = [asked.parameters]
+    texels = [device.textures[handle][1] for handle in _handles(device, asked.parameters)]
+    waiting = [asked.parameters, np.array(texels, np.uint64).tobytes()]
     for symbol, size in module.module.variables.items():
         found = _Reached(memory.address(symbol), size, "symbol", own_name(symbol), symbol)
         waiting.append(_content(device, found._replace(size=min(size, _SCANNED))))
@@ -132,12 +178,13 @@ def _recorded(
     reached: Sequence[_Reached],
     before: Sequence[bytes],
     after: Sequence[bytes],
+    filled: Sequence[bool | None],
 ) -> RecordedLaunch:
     files: dict[str, bytes] = {"module.ptx.zst": module.text}
     if module.cubin:
         files["module.cubin.zst"] = module.cubin
     buffers = []
-    for each, old, new in zip(reached, before, after, strict=True):
+    for each, old, new, full in zip(reached, before, after, filled, strict=True):
         files[f"{each.name}.before.zst"] = old
         if new != old:
             files[f"{each.name}.after.zst"] = new
@@ -152,6 +199,7 @@ def _recorded(
                 sha256_before=sha256(old).hexdigest(),
                 sha256_after=sha256(new).hexdigest(),
                 symbol=each.symbol,
+                filled=full,
             )
         )
     kernel = module.kernel(asked.kernel)
@@ -171,6 +219,7 @@ def _recorded(
         arguments=arguments,
         pointers=tuple(_pointers(arguments, reached, before)),
         buffers=tuple(buffers),
+        textures=tuple(_textures(device, arguments, reached)),
         image="module.cubin.zst" if module.cubin else None,
         ptx="module.ptx.zst",
         capability=f"{capability // 10}.{capability % 10}",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -25,7 +26,7 @@ from workbench.engines.emulated.record import device_of
 from workbench.engines.host.process import Ended, Input, run_foreground
 from workbench.errors import KernelError, MissingError, UsageError
 from workbench.model import Device, Notice, Record
-from workbench.processes.starting import answered
+from workbench.processes.starting import environment
 from workbench.standin import library
 from workbench.standin.callsites import HostLine, place_of, pointer_name
 from workbench.standin.chip import ShownChip, chip, chips
@@ -35,6 +36,8 @@ from workbench.standin.launches import Launches
 from workbench.standin.recording import LaunchRecorder, RecordedLaunch
 from workbench.standin.server import StandinServer
 
+#: A path of which a shell makes nothing else; nvcc hands it to one.
+_PLAIN = re.compile(r"[\w./+@:,=%~^ -]+")
 #: What the loader of a program is told, and the socket of this run.
 SOCKET = "WORKBENCH_STANDIN"
 #: Seconds that a compilation may take, and lines of output that are kept.
@@ -143,7 +146,7 @@ def run_program(
             flags = compile_flags(shown, program.flags)
             say(f"compiling {program.source.name}")
             target = Path(holder) / program.source.stem
-            compile_program(program.source, target, flags, libraries)
+            compile_program(program.source, target, flags, libraries, program.folder)
             command = (str(target), *program.arguments)
         state = _watch(program, shown, recorder)
         tail: deque[str] = deque(maxlen=_TAIL)
@@ -183,10 +186,13 @@ def needed_flags(shown: ShownChip) -> tuple[str, ...]:
     )
 
 
-def compile_program(source: Path, target: Path, flags: Sequence[str], libraries: Path) -> None:
-    """Compile a source to a program.
+def compile_program(
+    source: Path, target: Path, flags: Sequence[str], libraries: Path, folder: Path
+) -> None:
+    """Compile a source to a program, in the folder that its flags may name others from.
 
     Raises:
+        UsageError: its path has characters that a shell would act upon.
         MissingError: there is no nvcc.
         KernelError: it does not compile.
     """
@@ -201,8 +207,22 @@ def compile_program(source: Path, target: Path, flags: Sequence[str], libraries:
     linked = ("-Xlinker", f"-rpath-link={libraries}")
     places = (*linked, f"-L{libraries}", f"-L{nvcc.parent.parent / 'lib'}", f"-I{path.parent}")
     words = [str(nvcc), *flags, *places, "-o", str(target), str(path)]
+    if not _PLAIN.fullmatch(str(path)):
+        raise UsageError(
+            f"{path} has a character that nvcc's shell would act upon", "Rename the file or folder."
+        )
     try:
-        done = answered(*words, timeout_s=_COMPILE_S)
+        done = subprocess.run(
+            words,
+            cwd=folder,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_COMPILE_S,
+            check=False,
+        )
     except subprocess.TimeoutExpired as error:
         raise KernelError(f"{source} was not compiled within {_COMPILE_S} s", "") from error
     if done.returncode:
@@ -223,7 +243,7 @@ def _environment(server: StandinServer, libraries: Path, shown: ShownChip) -> di
     for name, value in own.items():
         env[name] = os.pathsep.join(filter(None, (value, env.get(name, ""))))
     env["NVCC_APPEND_FLAGS"] = " ".join(filter(None, (env.get("NVCC_APPEND_FLAGS", ""), flags)))
-    env[SOCKET] = str(server.path)
+    env[SOCKET] = server.address
     return env
 
 

@@ -31,6 +31,8 @@ from workbench.standin.device import (
     fields,
 )
 
+#: Characters of a socket's path that every system takes (``sun_path`` has 108).
+_LONGEST = 100
 #: Bytes of a payload at most: a module of CUB has 21 MB.
 _PAYLOAD = 1 << 30
 _STATIC = (
@@ -49,6 +51,7 @@ class StandinServer:
 
     def __init__(self, state: RunState, path: Path) -> None:
         self.state, self.path = state, path
+        self.address, self._folder = str(path), -1
         self.processes = 0
         self.failure: BaseException | None = None
         self._socket = socket.socket(socket.AF_UNIX)
@@ -57,7 +60,10 @@ class StandinServer:
         self._connections: list[socket.socket] = []
 
     def __enter__(self) -> StandinServer:
-        self._socket.bind(str(self.path))
+        if len(self.address) > _LONGEST:  # a shorter name of the same
+            self._folder = os.open(self.path.parent, os.O_PATH | os.O_DIRECTORY)
+            self.address = f"/proc/{os.getpid()}/fd/{self._folder}/{self.path.name}"
+        self._socket.bind(self.address)
         self._socket.listen(64)
         thread = threading.Thread(target=self._accept, daemon=True)
         thread.start()
@@ -67,6 +73,8 @@ class StandinServer:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+        if self._folder >= 0:
+            os.close(self._folder)
         for connection in self._connections:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RD)
