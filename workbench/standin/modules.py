@@ -79,7 +79,10 @@ class LoadedModule:
         self.text = texts[0] if len(texts) == 1 else linked(texts)
         self.cubin = cubin if len(texts) == 1 and len(cubin) <= _LARGEST_CUBIN else b""
         self.module = ptxemu.load(
-            self.text.decode("utf-8", "replace"), self.cubin or None, foreign=ptxemu.shipped
+            self.text.decode("utf-8", "replace"),
+            self.cubin or None,
+            foreign=ptxemu.shipped,
+            lazy=True,
         )
         self._kernels: dict[str, ModuleKernel] = {}
 
@@ -113,7 +116,7 @@ class LoadedModule:
         found = self._kernels.get(name)
         if found is None:
             kernel = self.module.kernel(name)
-            found = self._kernels[name] = ModuleKernel(kernel, _places(kernel))
+            found = self._kernels[name] = ModuleKernel(kernel, tuple(self.module.parameters(name)))
         return found
 
     def table(self, addresses: dict[str, int]) -> str:
@@ -121,26 +124,9 @@ class LoadedModule:
         lines = []
         for name in self.module.kernels:
             places = ",".join(f"{at}:{size}" for at, size in self.kernel(name).parameters) or "-"
-            directives = self.module.ptx.functions[name].directives
-            bound = directives.get("maxntid") or directives.get("reqntid") or ()
-            threads = 1024
-            if bound:
-                threads = 1
-                for extent in bound:
-                    threads *= extent
-            shared = self.resources[name].static_shared if name in self.resources else 0
+            threads, shared = self.module.threads(name), self.module.static_shared(name)
             lines.append(f"kernel {name} {shared} {threads} {places}")
         for name, size in self.module.variables.items():
             if name in addresses:
                 lines.append(f"variable {name} {addresses[name]} {size}")
         return "\n".join(lines)
-
-
-def _places(kernel: ptxemu.Kernel) -> tuple[tuple[int, int], ...]:
-    """Where each parameter lies: behind the one before it, by its own alignment."""
-    out, end = [], 0
-    for each in kernel.parameters:
-        start = -(-end // each.align) * each.align
-        out.append((start, each.size))
-        end = start + each.size
-    return tuple(out)
