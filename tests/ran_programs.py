@@ -12,7 +12,8 @@ import pytest
 
 from tests.lifted_maker import Lift
 from workbench.session import brought
-from workbench.standin.running import Program, RecordedLaunch
+from workbench.standin.recording import RecordedLaunch
+from workbench.standin.running import Program
 
 #: Two kernels of one job and one of another; a header of its own, a macro for the host alone.
 SOURCE = """\

@@ -30,7 +30,8 @@ from workbench.session.adopting import (
 )
 from workbench.session.calling import calling, check_program, has_main
 from workbench.session.fitting import JobData, UnfitLaunchError, fitted, recorded_in
-from workbench.standin.running import Program, ProgramOutcome, RecordedLaunch, run_program
+from workbench.standin.recording import RecordedLaunch
+from workbench.standin.running import Program, ProgramOutcome, run_program
 from workbench.study.flags import accepted
 from workbench.study.folder import run_study
 from workbench.study.frontmatter import KERNEL

@@ -6,7 +6,7 @@ import contextlib
 import mmap
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -382,10 +382,4 @@ def _texture(words: dict[str, str]) -> ptxemu.Texture:
 
 def fields(text: str) -> dict[str, str]:
     """Lines of ``key value``."""
-    return dict(_pairs(text))
-
-
-def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    for line in text.splitlines():
-        key, _, value = line.partition(" ")
-        yield key, value
+    return {key: value for key, _, value in (line.partition(" ") for line in text.splitlines())}

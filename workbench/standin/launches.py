@@ -18,6 +18,7 @@ from workbench.standin.modules import LoadedModule
 _KEPT = 3
 #: A launch takes another one's place where it is so much heavier.
 _HEAVIER = 1.25
+
 _COLUMNS = {
     "instructions": "ptx__inst_executed",
     "sectors": "memory_l2_theoretical_sectors_global",

@@ -25,15 +25,15 @@ from workbench.engines import Say
 from workbench.engines.emulated.record import device_of
 from workbench.engines.host.process import Ended, Input, run_foreground
 from workbench.errors import KernelError, MissingError, UsageError
-from workbench.model import Device, Notice, Record
+from workbench.model import Notice, Record
 from workbench.processes.starting import environment
 from workbench.standin import library
-from workbench.standin.callsites import HostLine, place_of, pointer_name
+from workbench.standin.callsites import place_of, pointer_name
 from workbench.standin.chip import ShownChip, chip, chips
 from workbench.standin.device import TIME_IS_OVER, RunState
 from workbench.standin.faults import FaultLog, ProgramFault
 from workbench.standin.launches import Launches
-from workbench.standin.recording import LaunchRecorder, RecordedLaunch
+from workbench.standin.recording import LaunchRecorder
 from workbench.standin.server import StandinServer
 
 #: A path of which a shell makes nothing else; nvcc hands it to one.
@@ -327,7 +327,7 @@ def _outcome(
         launches=launches.order,
         details=launches.details,
         sources=launches.sources,
-        device=_device(state.chip),
+        device=device_of(state.chip.arch),
         wall_s=ended.seconds,
         processes=max(server.processes, 1),
         notices=tuple(Notice("run", text) for text in state.notices.values()),
@@ -348,10 +348,3 @@ def _outcome(
         recorded=tuple(recorder.kept.values()) if recorder is not None else (),
         flags=flags,
     )
-
-
-def _device(shown: ShownChip) -> Device:
-    return device_of(shown.arch)
-
-
-__all__ = ["CHECKS", "HostLine", "Program", "ProgramOutcome", "RecordedLaunch", "run_program"]
