@@ -11,9 +11,10 @@ from ptxemu import Module
 from ptxemu.ptx.instructions import Ptx
 from tests.factories import make_profile
 from tests.ptxemu.conftest import Compile, execute, scalar
-from workbench.capture.counted import CountedLaunch, CountedRun, counted_of
+from workbench.capture.counted import CountedLaunch, CountedRun
 from workbench.capture.records import Counted
 from workbench.compile.build import BuildResult
+from workbench.counters import Reading, read
 from workbench.engines.emulated.record import device_of, launch_records, sources_of
 from workbench.model import Launch, SourceFile
 from workbench.study.mangling import own_name
@@ -48,6 +49,20 @@ __global__ void by_tiles(const float* x, float* y, int n) {
 """
 )
 N = 64
+#: The counters that `Counted` has.
+_COUNTERS = {
+    "instructions": "instructions",
+    "sectors": "global_sectors",
+    "sectors_ideal": "global_sectors_ideal",
+    "wavefronts": "shared_wavefronts",
+    "wavefronts_ideal": "shared_wavefronts_ideal",
+}
+
+
+def counted_of(launch: Launch) -> Counted:
+    """The counts of an emulated launch."""
+    found = {name: read(launch, counter) for name, counter in _COUNTERS.items()}
+    return Counted(**{n: round(x.value) for n, x in found.items() if isinstance(x, Reading)})
 
 
 def plain_run(*launches: tuple[str, int, Counted]) -> CountedRun:

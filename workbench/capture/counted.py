@@ -19,7 +19,6 @@ from workbench.capture.revisions import state_of
 from workbench.capture.shelf import Shelf, check_name
 from workbench.capture.taking import Neutral, Taken, default_name, root_of, with_texts
 from workbench.capture.trace import Trace, TracedLaunch, survey_of
-from workbench.counters import Reading, read
 from workbench.engines import now
 from workbench.errors import UsageError
 from workbench.model import (
@@ -34,14 +33,6 @@ from workbench.model import (
     SourceFile,
 )
 
-#: The counters that `Counted` has.
-_COUNTERS = {
-    "instructions": "instructions",
-    "sectors": "global_sectors",
-    "sectors_ideal": "global_sectors_ideal",
-    "wavefronts": "shared_wavefronts",
-    "wavefronts_ideal": "shared_wavefronts_ideal",
-}
 _EMULATED = Notice(
     "emulated",
     "Counted on a CPU from the program's PTX: exact where it follows from addresses; nothing is "
@@ -86,12 +77,6 @@ class CountedRun(Record, frozen=True):
     build: Build | None = None
     tools: dict[str, str] = msgspec.field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
-
-
-def counted_of(launch: Launch) -> Counted:
-    """The counts of an emulated launch."""
-    found = {name: read(launch, counter) for name, counter in _COUNTERS.items()}
-    return Counted(**{n: round(x.value) for n, x in found.items() if isinstance(x, Reading)})
 
 
 def keep_counted(

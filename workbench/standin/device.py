@@ -99,7 +99,6 @@ class LaunchAsked(NamedTuple):
     cluster: tuple[int, int, int]
     stream: int
     parameters: bytes
-    chain: Chain
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -23,9 +23,10 @@ _HEADER = re.compile(r"(?<=\(in )/[^\s:]*/include/(?=[^\s:]+:\d+\))")
 
 
 class ProgramFault(Record, frozen=True):
-    """A fault. `place`: ``file.cu:12`` or empty; `launch`: the first that did it, from 1 on.
+    """A mistake of a kernel at a line (`path`, `line`; empty and 0 where it is not known).
 
-    `count`: launches that did it. `fatal`: the program's context was broken by it.
+    `launch` is the first launch that made it, counted from 1; `count` launches made it. A `fatal`
+    one broke the program's context.
     """
 
     kind: str

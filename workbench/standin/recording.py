@@ -66,7 +66,6 @@ class LaunchRecorder:
 
     only: Sequence[str] = ()
     kept: dict[str, RecordedLaunch] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
     _seen: dict[str, int] = field(default_factory=dict)
 
     @contextlib.contextmanager
@@ -82,7 +81,6 @@ class LaunchRecorder:
         reached = list(_reached(device, asked, module))
         size = sum(each.size for each in reached)
         if size > LIMIT:
-            self.notes.append(f"{asked.kernel} reaches {size:,} bytes, more than are kept")
             yield
             return
         before = [_content(device, each) for each in reached]

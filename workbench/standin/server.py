@@ -218,7 +218,6 @@ class _Conversation:
             cluster=(numbers[8], numbers[9], numbers[10]),
             stream=numbers[11],
             parameters=payload[:size],
-            chain=chain_of(payload[size:].decode("utf-8", "replace")),
         )
         self._answer(self._device.launch(asked))
 
