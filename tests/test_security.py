@@ -14,7 +14,7 @@ from tests.test_house import REPO
 from workbench.cli import COMMANDS
 
 PAGE = (REPO / "docs" / "security.md").read_text(encoding="utf-8")
-_TEST = re.compile(r"(tests/[\w/]+\.py)::(\w+)")
+_TEST = re.compile(r"((?:workbench/\w+/)?tests/[\w/]+\.py)::(\w+)")
 
 
 def rows() -> list[list[str]]:

@@ -14,7 +14,7 @@ import pytest
 
 from editors.vsix import make_vsix
 
-REPO = Path(__file__).resolve().parents[2]
+REPO = Path(__file__).resolve().parents[3]
 FOLDER = REPO / "editors" / "vscode"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from tests.agents.client import Client, talk
+from workbench.agents.tests.client import Client, talk
 from workbench.measure.experiment import Experiment
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]

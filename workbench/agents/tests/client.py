@@ -21,7 +21,7 @@ from workbench.agents.pages import FRAME, wire_size
 from workbench.agents.server import Desk
 from workbench.project import require_project
 
-REPO = Path(__file__).resolve().parents[2]
+REPO = Path(__file__).resolve().parents[3]
 BROKEN = REPO / "tests" / "data" / "broken"
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.agents.client import REPO, Client, talk
 from tests.ladders import needs_compiler
+from workbench.agents.tests.client import REPO, Client, talk
 
 PAGE = REPO / "docs" / "how-to" / "agents.md"
 #: What another run has another number for.

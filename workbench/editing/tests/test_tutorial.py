@@ -7,9 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.editing.client import Client
-from tests.editing.test_sessions import CONFLICTS, ON_SAVE, RACE, REPO, V3, project, talk, text_of
 from tests.ladders import needs_compiler
+from workbench.editing.tests.client import Client
+from workbench.editing.tests.test_sessions import (
+    CONFLICTS,
+    ON_SAVE,
+    RACE,
+    REPO,
+    V3,
+    project,
+    talk,
+    text_of,
+)
 
 __all__ = ["project"]
 
@@ -17,7 +26,7 @@ __all__ = ["project"]
 @needs_compiler
 @pytest.mark.slow
 def test_what_the_tutorial_shows_is_what_the_editor_is_told(project: Path) -> None:
-    page = (REPO / "docs" / "tutorial-edit.md").read_text(encoding="utf-8")
+    page = (REPO / "workbench/editing/docs/tutorial-edit.md").read_text(encoding="utf-8")
     recorded, lens, edit, moved, at, wrong = re.findall(r"^```text\n(.*?)\n^```", page, re.S | re.M)
     assert edit.strip() == f"__shared__ float {CONFLICTS[1]};"
 

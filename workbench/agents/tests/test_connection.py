@@ -13,11 +13,19 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from benchmarks.truth.labels import Label, load_labels
-from tests.agents.client import BROKEN, REPO, Client, asked, broken_project, connected, talk
 from tests.benchmarks.test_truth import BLIND
 from tests.factories import make_profile, make_project
 from tests.ladders import needs_compiler
 from tests.processes import runs, until
+from workbench.agents.tests.client import (
+    BROKEN,
+    REPO,
+    Client,
+    asked,
+    broken_project,
+    connected,
+    talk,
+)
 from workbench.agents.tools import BY_NAME, in_arguments
 from workbench.model import Capture
 from workbench.store import Store

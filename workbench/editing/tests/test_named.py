@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.editing.client import Client
-from tests.editing.test_sessions import leave_a_mark, talk
 from tests.goldens import same
 from workbench.capture.shelf import Shelf
+from workbench.editing.tests.client import Client
+from workbench.editing.tests.test_sessions import leave_a_mark, talk
 from workbench.model import Profile, SourceFile
 from workbench.ncurep.read import read_report
 from workbench.session.api import Session

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.agents.client import Client, asked
 from tests.factories import make_project
 from workbench.agents.arguments import VerifyArguments
 from workbench.agents.pages import FRAME, wire_size
 from workbench.agents.server import Reply, _answer, _failed, read_resource
+from workbench.agents.tests.client import Client, asked
 from workbench.agents.tools import BY_NAME
 from workbench.errors import UsageError
 from workbench.views.shapes import ErrorFacts

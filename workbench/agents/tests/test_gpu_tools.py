@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.agents.client import REPO, Client, asked
 from tests.engines import stand_ins
+from workbench.agents.tests.client import REPO, Client, asked
 from workbench.project import Project
 from workbench.store import Store
 

@@ -16,11 +16,11 @@ import pytest
 from mcp import StdioServerParameters, stdio_client
 from mcp.client.client import Client as NewestClient
 
-from tests.agents.client import REPO, broken_project
-from tests.agents.test_connection import children
 from tests.factories import make_project
 from tests.ladders import needs_compiler
 from tests.processes import runs, until
+from workbench.agents.tests.client import REPO, broken_project
+from workbench.agents.tests.test_connection import children
 
 pytestmark = pytest.mark.slow  # each starts a server
 ENVIRONMENT = {"PYTHONPATH": str(REPO), "PYTHONSAFEPATH": "1"}

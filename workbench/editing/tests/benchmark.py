@@ -1,6 +1,6 @@
 """How long an editor waits for `workbench lsp`: for the first hints, and for an edit's counters.
 
-    python -m benchmarks.editing [--rounds 5]
+    python -m workbench.editing.tests.benchmark [--rounds 5]
 
 first hints
     ``sgemm/v3`` is opened and its hints are asked for: seconds from the start of the server, and
@@ -24,9 +24,9 @@ import time
 from pathlib import Path
 from statistics import median
 
-from tests.editing.client import connected
+from workbench.editing.tests.client import connected
 
-REPO = Path(__file__).resolve().parent.parent
+REPO = Path(__file__).resolve().parents[3]
 PATH, LINE = "kernels/sgemm/v3_padded.cu", 47
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.agents.client import Client, connected
 from tests.attacks.book import Portion, Turn, book, dealt
+from workbench.agents.tests.client import Client, connected
 from workbench.agents.tools import TOOLS
 
 pytestmark = [pytest.mark.attack, pytest.mark.timeout(1200)]

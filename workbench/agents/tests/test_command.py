@@ -25,7 +25,7 @@ def test_without_the_sdk_it_says_how_to_get_it(
     make_project(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    monkeypatch.delitem(sys.modules, "workbench.commands.mcp", raising=False)
+    monkeypatch.delitem(sys.modules, "workbench.agents.command", raising=False)
     error = refused()
     assert isinstance(error, MissingError) and error.exit_code == 3
     assert "pip install '.[mcp]'" in error.hint
