@@ -25,9 +25,9 @@ def updating() -> bool:
 
 
 def same(name: str, text: str) -> None:
-    """Hold `text` against ``tests/golden/<name>``, or a feature's own where it comes first in `name`.
+    """Hold `text` against ``tests/golden/<name>``, whatever version of workbench made it.
 
-    Which version of workbench made it does not matter.
+    Where `name` begins with a feature's folder, the golden lies in that feature's tests.
     """
     feature, __, rest = name.partition("/")
     own = FOLDER.parents[1] / "workbench" / feature / "tests" / "golden"

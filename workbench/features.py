@@ -1,9 +1,9 @@
 """The features beside the core, each a folder of the package that can be deleted.
 
-A feature's folder holds its command, its documentation (``docs/``) and its tests (``tests/``). To
-take one out, delete the folder, its row here, its extra in pyproject.toml, and the lines of Markdown that
-name it (`tests.without` does so in a copy). The core imports no feature; it learns from this list which
-commands and pages there are.
+A feature's folder holds its commands, its documentation (``docs/``) and its tests (``tests/``). To
+take one out, delete the folder, its row here, its extra in pyproject.toml, and the lines of
+Markdown that name it (`tests.without` does so in a copy). The core imports no feature; it learns
+from this list which commands and pages there are.
 """
 
 from __future__ import annotations
@@ -33,6 +33,18 @@ class Feature(NamedTuple):
 
 
 FEATURES: tuple[Feature, ...] = (
+    Feature(
+        "pictures",
+        {
+            "plot": ("plot", "A figure of the report as SVG, PNG or PDF."),
+            "publish": ("publish", "Write a ladder's table and chart into a README, in place."),
+        },
+        extra="plot",
+    ),
+    Feature(
+        "adopt",
+        {"import": ("command", "Keep a report captured elsewhere as a version's profile.")},
+    ),
     Feature(
         "agents",
         {"mcp": ("command", "Serve the project to programs, by the Model Context Protocol.")},

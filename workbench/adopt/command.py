@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from workbench import units
+from workbench.adopt.importing import Import, keep_report
 from workbench.commands.options import problem_option, study_option
 from workbench.model import Profile
 from workbench.session.api import Session
-from workbench.session.importing import Import, keep_report
 from workbench.views.text.door import say
 
 

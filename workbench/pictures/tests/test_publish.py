@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from tests.factories import make_project
 from workbench.cli import app
 from workbench.errors import MissingError, UsageError
-from workbench.views.text.published import markers
+from workbench.pictures.publish import markers
 
 BEGIN, END = markers("demo")
 

@@ -1,4 +1,4 @@
-"""Fixtures that every test folder shares."""
+"""Fixtures that all tests share, those of features too."""
 
 from __future__ import annotations
 
@@ -20,12 +20,8 @@ from hypothesis import settings
 
 from tests.attacks.book import table
 from tests.study_maker import Maker
-
-#: A small project, and stand-ins for the GPU and for ncu, wherever a test asks for them.
 from workbench.disk import limits
 from workbench.project import CEILING_VARIABLE, TRUST_VARIABLE
-
-pytest_plugins = ["tests.engines.stand_ins"]
 
 #: A folder by its name, and what fills it.
 Once = Callable[[str, Callable[[Path], object]], Path]

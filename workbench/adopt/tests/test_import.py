@@ -10,15 +10,15 @@ import pytest
 from msgspec.structs import replace
 
 from tests.engines.stand_ins import Cli
+from workbench.adopt import importing
 from workbench.cli import main
 from workbench.ncurep.read import read_report
 from workbench.project import require_project
-from workbench.session import importing
 from workbench.store import Store
 from workbench.store.codec import unpack
 from workbench.study.folder import run_study
 
-DATA = Path(__file__).resolve().parents[1] / "data" / "ncurep"
+DATA = Path(__file__).resolve().parents[3] / "tests" / "data" / "ncurep"
 REPORT = str(DATA / "sgemm_v3.ncu-rep.zst")
 Reports = Callable[[str], Path]
 Run = Callable[..., tuple[int, str, str]]

@@ -9,10 +9,10 @@ import click
 from workbench.commands.options import selection_options
 from workbench.disk.writing import replace_file
 from workbench.errors import UsageError
+from workbench.pictures.figures import KINDS, Kind, figure_of
+from workbench.pictures.saved import FORMATS, picture
 from workbench.session.api import Session
 from workbench.session.asked import Selection
-from workbench.session.figures import KINDS, Kind, figure_of
-from workbench.views.html.charts.saved import FORMATS, picture
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.door import say
 

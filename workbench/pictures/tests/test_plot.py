@@ -10,10 +10,10 @@ from click.testing import CliRunner
 
 from workbench.cli import app
 from workbench.errors import MissingError, UsageError
+from workbench.pictures.figures import KINDS, Kind, figure_of
+from workbench.pictures.saved import picture
 from workbench.session.api import Session
 from workbench.session.asked import Selection
-from workbench.session.figures import KINDS, Kind, figure_of
-from workbench.views.html.charts.saved import picture
 
 REPO = Path(__file__).resolve().parents[2]
 TARGETS: dict[Kind, tuple[str, ...]] = {"step": ("sgemm/v2", "sgemm/v3")}
