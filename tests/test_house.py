@@ -505,7 +505,7 @@ MAY_SPEAK: Mapping[str, str] = {
     "workbench.compile.triton": "the same",
     "workbench.engines.worker": "a child: what it says is quoted",
     "workbench.ncurep.extract": "a child: what it says is quoted",
-    "workbench.session.trying": "a child, of which the parent reads JSON",
+    "workbench.editing.trying": "a child, of which the parent reads JSON",
     "workbench.views.terminal.console": "styles, behind the door",
     "workbench.views.terminal.progress": "a line that is written over, behind the door",
     "workbench.views.text.door": "the door",

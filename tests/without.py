@@ -34,7 +34,7 @@ def copy_without(feature: Feature, to: Path) -> None:
     row = rf'    Feature\(\n        "{feature.name}",\n(        .*\n)*    \),'
     _drop(to / "workbench" / "features.py", row)
     project = to / "pyproject.toml"
-    _drop(project, rf'  "workbench.{feature.name}",')
+    _drop(project, rf'  "workbench.{feature.name}(\.\w+)?",')
     if feature.extra:
         groups = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
         packages = "|".join(map(re.escape, groups["optional-dependencies"][feature.extra]))

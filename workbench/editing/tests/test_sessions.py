@@ -23,13 +23,13 @@ import pytest
 from tests.goldens import same
 from tests.ladders import needs_compiler
 from workbench.cli import app
+from workbench.editing.opened import Headline, OpenedFile, Remark, remarks
 from workbench.editing.server import _diagnostic
 from workbench.editing.tests.client import Client, connected
 from workbench.language import using
 from workbench.processes.starting import own_module
 from workbench.session.api import Session
 from workbench.session.asked import Selection
-from workbench.session.opened import Headline, OpenedFile, Remark, remarks
 
 REPO = Path(__file__).resolve().parents[3]
 V3, V4 = "kernels/sgemm/v3_padded.cu", "kernels/sgemm/v4_thread_tile.cu"
@@ -178,8 +178,8 @@ BROKEN: dict[str, Callable[[Path], object]] = {
     "a name of another code": lambda path: path.with_name("v4_\udcff.cu").write_text(text_of(V4)),
     "a record that is cut": lambda path: (
         path.write_text(text_of(V4)),
-        _cut(path.parents[3] / "profiles/h200/sgemm/v4/n1024.ncu.json.zst"),
-        _cut(path.parents[3] / "profiles/h200/sgemm/v4/n1024.time.json.zst"),
+        _cut(path.parents[2] / "profiles/h200/sgemm/v4/n1024.ncu.json.zst"),
+        _cut(path.parents[2] / "profiles/h200/sgemm/v4/n1024.time.json.zst"),
     ),
 }
 

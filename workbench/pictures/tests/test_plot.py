@@ -15,7 +15,7 @@ from workbench.pictures.saved import picture
 from workbench.session.api import Session
 from workbench.session.asked import Selection
 
-REPO = Path(__file__).resolve().parents[2]
+REPO = Path(__file__).resolve().parents[3]
 TARGETS: dict[Kind, tuple[str, ...]] = {"step": ("sgemm/v2", "sgemm/v3")}
 
 

@@ -25,6 +25,15 @@ from workbench.analysis.limits.limit import limit_of
 from workbench.analysis.wording import limit_stop
 from workbench.capture.shelf import shelf_above
 from workbench.disk.limits import SOURCE, read_regular
+from workbench.editing.opened import (
+    SUFFIXES,
+    Commands,
+    Headline,
+    OpenedFile,
+    Remark,
+    kernels_in,
+    placed,
+)
 from workbench.errors import DataError, UsageError, WorkbenchError
 from workbench.language import _
 from workbench.model import Launch, LineKey, Profile, SourceFile
@@ -35,15 +44,6 @@ from workbench.ncurep.read import read_report
 from workbench.project import studies_in, upwards
 from workbench.session.api import Session
 from workbench.session.asked import Selection
-from workbench.session.opened import (
-    SUFFIXES,
-    Commands,
-    Headline,
-    OpenedFile,
-    Remark,
-    kernels_in,
-    placed,
-)
 from workbench.store import codec
 from workbench.study.mangling import own_name
 from workbench.units import quantity

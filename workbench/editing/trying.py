@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from workbench.editing.opened import Tried
 from workbench.engines import ProfileOptions, RunOptions, Verdict
 from workbench.engines.choice import choose
 from workbench.errors import WorkbenchError
@@ -25,7 +26,6 @@ from workbench.measure.plan import chosen
 from workbench.model import Problem, Profile
 from workbench.project import require_project
 from workbench.session.api import Session
-from workbench.session.opened import Tried
 from workbench.session.step import Diff
 from workbench.session.targets import Named, Target
 from workbench.specs import Version

@@ -80,7 +80,7 @@ def trial(root: Path, target: str, seconds: float) -> Start:
         target: ``sgemm/v3``.
         seconds: When it gives up.
     """
-    return own_module("workbench.session.trying", str(root), target, str(seconds), current())
+    return own_module("workbench.editing.trying", str(root), target, str(seconds), current())
 
 
 def remarks(words: str, path: str) -> list[Remark]:
