@@ -20,6 +20,7 @@ REPO = Path(__file__).resolve().parents[2]
 PROGRAMS = REPO / "tests" / "data" / "programs"
 WORKBENCH = (sys.executable, "-c", "from workbench.cli import main; raise SystemExit(main())")
 FAULT = re.compile(r"// fault: ([\w-]+) at line (\d+)")
+SAYS = re.compile(r"// says: (.*)")
 
 pytestmark = [
     pytest.mark.nvcc,
@@ -81,6 +82,8 @@ def test_a_mistake_is_told_at_its_line(path: Path) -> None:
     assert ran.code == 4
     found = {(fault["kind"], fault["line"]) for fault in ran.document["faults"]}
     assert (kind, int(line)) in found, ran.document["faults"]
+    said = SAYS.search(path.read_text())
+    assert said is None or said[1] in ran.document["faults"][0]["message"]
 
 
 @pytest.mark.slow
