@@ -542,12 +542,7 @@ CUresult perform(const Work& work, Stream* stream) {
     if (auto* call = std::get_if<Call>(&work)) return run_call(*call);
     if (auto* record = std::get_if<Record>(&work)) record->event->time = now_ms();
     if (auto* take = std::get_if<Take>(&work)) wake(take->address, true);
-    if (auto* drop = std::get_if<Drop>(&work)) {
-        Block block;
-        if (!find_block(drop->address, &block)) return CUDA_ERROR_INVALID_VALUE;
-        if (!block.graph) return release(drop->address);
-        wake(drop->address, false);
-    }
+    if (auto* drop = std::get_if<Drop>(&work)) return release(drop->address);
     return CUDA_SUCCESS;
 }
 
