@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import mmap
 import os
 import time
@@ -75,14 +76,14 @@ class RunState:
         """Remember what is to be said of the run, once."""
         self.notices.setdefault(key, message)
 
-    def refused(self, kernel: str, sizes: Sequence[int]) -> None:
+    def refused(self, kernel: str, sizes: Sequence[int], why: str = "") -> None:
         """A launch that no device would take: its grid, block and bytes of shared memory."""
         self.launches.failed += 1
         grid, block = (" × ".join(map(str, sizes[at : at + 3])) for at in (0, 3))
         self.note(
             f"refused {kernel}",
             f"a launch of {own_name(kernel)} was refused, and its kernel did not run: grid {grid}, "
-            f"block {block}, {sizes[6]:,} bytes of dynamic shared memory",
+            f"block {block}, {sizes[6]:,} bytes of dynamic shared memory{why and '; '}{why}",
         )
 
 
@@ -214,7 +215,7 @@ class EmulatedDevice:
         found = self.modules[number].resources.get(kernel)
         if found is None:
             return Refusal(NOT_SUPPORTED, "no machine code of it is here")
-        threads = min(1024, 65536 // max(found.registers * 32, 1) * 32) if found.registers else 1024
+        threads = most_threads(found.registers)
         return (
             f"registers {found.registers}\nshared {found.static_shared}\nlocal {found.stack}\n"
             f"constant {found.constant}\nthreads {threads}"
@@ -249,6 +250,10 @@ class EmulatedDevice:
         module = self.modules.get(asked.module)
         if module is None:
             return Refusal(NOT_FOUND, "its module is not loaded")
+        found = module.resources.get(asked.kernel)
+        if found is not None and math.prod(asked.block) > most_threads(found.registers):
+            why = f"a thread of it takes {found.registers} registers"
+            return self._refused(asked, OUT_OF_RESOURCES, why)
         key = self.memo.key(asked.key)
         if key is not None and (known := self.memo.again(key)) is not None:
             state.launches.repeat(known[0], self.process, asked.stream)
@@ -285,8 +290,8 @@ class EmulatedDevice:
                 limits=limits,
             )
         except ptxemu.LaunchError as error:
-            state.note(f"launch {asked.kernel}", f"{error.message}. {error.hint}")
-            return Refusal(TOO_LARGE if asked.cooperative else INVALID_VALUE, error.message)
+            code = TOO_LARGE if asked.cooperative else INVALID_VALUE
+            return self._refused(asked, code, error.message)
         except ptxemu.Unsupported as error:
             state.note(f"unsupported {error.message}", f"{error.message} (not supported)")
             return Refusal(ILLEGAL_INSTRUCTION, error.message)
@@ -299,6 +304,10 @@ class EmulatedDevice:
             state.note(f"resources {asked.kernel}", f"{error.message}. {error.hint}")
             return Refusal(OUT_OF_RESOURCES, error.message)
         return self._told(asked, module, result, "".join(printed))
+
+    def _refused(self, asked: LaunchAsked, code: int, why: str) -> Refusal:
+        self.state.refused(asked.kernel, (*asked.grid, *asked.block, asked.shared), why)
+        return Refusal(code, why)
 
     def _type(self, kernel: ModuleKernel, parameters: bytes) -> None:
         """Let messages count elements where a kernel's signature says what an array holds."""
@@ -332,8 +341,7 @@ class EmulatedDevice:
         found = module.resources.get(asked.kernel)
         if not asked.cooperative or found is None:
             return 0
-        threads = asked.block[0] * asked.block[1] * asked.block[2]
-        return resident_blocks(threads, asked.shared, found, self.state.chip.arch)
+        return resident_blocks(math.prod(asked.block), asked.shared, found, self.state.chip.arch)
 
     def _host(self) -> Callable[[], bool] | None:
         """Waits for the host, where it shares memory that a kernel may poll."""
@@ -344,6 +352,12 @@ class EmulatedDevice:
     def _wait_for_host(self) -> bool:
         time.sleep(0.002)
         return time.monotonic() < self.state.deadline
+
+
+def most_threads(registers: int) -> int:
+    """Threads of a block whose warps take so many registers a thread, in units of 256."""
+    warp = -(-registers * 32 // 256) * 256
+    return min(1024, 65536 // warp * 32) if registers else 1024
 
 
 def _mapped(fd: int) -> mmap.mmap:
