@@ -126,8 +126,10 @@ def test_a_fault_is_told_with_array_element_and_line_and_the_program_gets_its_er
 
 def test_the_document_is_as_its_schema_says(tmp_path: Path) -> None:
     source(tmp_path, FILL, f"{MEMORY} fill<<<2, 64>>>(x, 100); cudaDeviceSynchronize();")
-    document = run(tmp_path, "--format", "json", "p.cu").document
+    ran = run(tmp_path, "--format", "json", "--chip", "a100", "p.cu")
+    document = ran.document
     jsonschema.validate(document, schema_of("run"))
+    assert "limits of an NVIDIA A100" in ran.out
     (kernel,) = document["program"]["kernels"]
     assert kernel["kernel"] == "fill" and kernel["counted"]["sectors"] == 13
     assert kernel["hottest"]["line"] == 5

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 import ptxemu
+from workbench.engines.emulated.chips import ShownChip
 from workbench.engines.emulated.record import resident_blocks
 from workbench.standin.callsites import Chain
-from workbench.standin.chip import ShownChip
 from workbench.standin.faults import ARRAY, ILLEGAL_INSTRUCTION, FaultLog, code_of
 from workbench.standin.launches import Launches
 from workbench.standin.memo import Memo, Region
@@ -341,7 +341,7 @@ class EmulatedDevice:
         found = module.resources.get(asked.kernel)
         if not asked.cooperative or found is None:
             return 0
-        return resident_blocks(math.prod(asked.block), asked.shared, found, self.state.chip.arch)
+        return resident_blocks(math.prod(asked.block), asked.shared, found, self.state.chip.device)
 
     def _host(self) -> Callable[[], bool] | None:
         """Waits for the host, where it shares memory that a kernel may poll."""

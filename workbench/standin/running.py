@@ -19,19 +19,19 @@ from pathlib import Path
 from typing import Any
 
 from workbench.capture.counted import CountedRun
+from workbench.capture.records import ProgramFault
 from workbench.compile.compilers import find_nvcc, wheel_nvcc
 from workbench.disk.writing import private_folder
 from workbench.engines import Say
-from workbench.engines.emulated.record import device_of
+from workbench.engines.emulated.chips import ShownChip, chip, chips
 from workbench.engines.host.process import Ended, Input, run_foreground
 from workbench.errors import KernelError, MissingError, UsageError
 from workbench.model import Notice, Record
 from workbench.processes.starting import environment
 from workbench.standin import library
 from workbench.standin.callsites import place_of, pointer_name
-from workbench.standin.chip import ShownChip, chip, chips
 from workbench.standin.device import TIME_IS_OVER, RunState
-from workbench.standin.faults import FaultLog, ProgramFault
+from workbench.standin.faults import FaultLog
 from workbench.standin.launches import Launches
 from workbench.standin.recording import LaunchRecorder
 from workbench.standin.server import StandinServer
@@ -254,7 +254,7 @@ def _watch(program: Program, shown: ShownChip, recorder: LaunchRecorder | None) 
         deadline=time.monotonic() + (program.timeout_s or 1e9),
         budget=program.budget or 1e30,
         found=FaultLog(lambda index: array_name(state, index), program.folder.resolve()),
-        launches=Launches(shown.arch),
+        launches=Launches(shown),
         record=recorder or _unrecorded,
     )
     return state
@@ -327,7 +327,7 @@ def _outcome(
         launches=launches.order,
         details=launches.details,
         sources=launches.sources,
-        device=device_of(state.chip.arch),
+        device=state.chip.device,
         wall_s=ended.seconds,
         processes=max(server.processes, 1),
         notices=tuple(Notice("run", text) for text in state.notices.values()),
