@@ -30,74 +30,72 @@ _FORMS = frozenset(("lo", "s32", "u32", "b32"))
 _WIDE = frozenset(("add", "sub", "mul", "mad", "shl", "or", "mov", "cvta"))
 #: Numbers that may be read as signed or unsigned, and operations in a row, at most.
 _UNSURE, _DEPTH = 4, 64
+_SIGNED = -(1 << 31)  # where the range of signed numbers begins
 
 
 def overflow_of(ctx: Context, instr: Instr, row: int, thread: int) -> tuple[str, str, str] | None:
     """The first overflow of a thread's address: in numbers, its result, and ``file:line``."""
-    lane = _Lane(ctx, row, thread)
     base = next((each.base for each in instr.operands if isinstance(each, Addr)), None)
-    return next(filter(None, (lane.overflow(*each) for each in lane.widened(base))), None)
+    found = (_Number(ctx, row, thread, *each).overflow() for each in _widened(ctx, base))
+    return next(filter(None, found), None)
 
 
-def _shown(number: int) -> str:
-    return f"{number:,}".replace("-", "−")
+def _widened(ctx: Context, base: object) -> Iterator[tuple[str, int]]:
+    """32-bit registers that an address was made from, and where the range of each begins."""
+    seen, left = set[str](), [base]
+    while left:
+        one = left.pop()
+        if not isinstance(one, Reg) or one.name in seen:
+            continue
+        seen.add(one.name)
+        for maker in ctx.makers.get(one.name, ()):
+            kind, sources = maker.parts[-1], list(maker.operands[1:])
+            if kind in ("s32", "u32") and (maker.op == "cvt" or "wide" in maker.parts):
+                low = _SIGNED if kind == "s32" else 0
+                yield from ((each.name, low) for each in sources[:2] if isinstance(each, Reg))
+                left += sources[2:]
+            elif maker.op in _WIDE:
+                left += sources
 
 
-class _Lane:
-    """Registers of a thread, and what made them."""
+class _Number:
+    """A 32-bit register of a thread, with all that it was made from.
 
-    def __init__(self, ctx: Context, row: int, thread: int) -> None:
-        self.ctx, self.lane = ctx, (row, thread)
+    `ops`: what made registers, in order; `leaves`: those that no known operation made.
+    """
 
-    def widened(self, base: object) -> Iterator[tuple[Operand, bool]]:
-        """32-bit numbers that an address was made from, and whether they are signed."""
-        seen, left = set[str](), [base]
-        while left:
-            one = left.pop()
-            if not isinstance(one, Reg) or one.name in seen:
-                continue
-            seen.add(one.name)
-            for maker in self.ctx.makers.get(one.name, ()):
-                kind, sources = maker.parts[-1], list(maker.operands[1:])
-                if kind in ("s32", "u32") and (maker.op == "cvt" or "wide" in maker.parts):
-                    yield from ((each, kind == "s32") for each in sources[:2])
-                    left += sources[2:]
-                elif maker.op in _WIDE:
-                    left += sources
+    def __init__(self, ctx: Context, row: int, thread: int, name: str, low: int) -> None:
+        self.ctx, self.lane, self.name, self.low = ctx, (row, thread), name, low
+        self.ops, self.leaves = dict[str, Instr](), dict[str, int]()
+        self._trace(name, _DEPTH)
 
-    def overflow(self, number: Operand, signed: bool) -> tuple[str, str, str] | None:
-        """The first operation of a 32-bit number that left its range, if the number is wrong."""
-        bits, ops, leaves = self._bits(number), dict[str, Instr](), dict[str, int]()
-        if bits is None or not isinstance(number, Reg):
+    def overflow(self) -> tuple[str, str, str] | None:
+        """The first operation that left the range, if the number is wrong."""
+        unsure = [name for name, value in self.leaves.items() if value >> 31]
+        if not self.ops or len(unsure) > _UNSURE:
             return None
-        self._trace(number.name, ops, leaves, _DEPTH)
-        unsure = [name for name, value in leaves.items() if value >> 31]
-        if not ops or len(unsure) > _UNSURE:
-            return None
-        low, exact = -(1 << 31) if signed else 0, dict[str, int]()
-        for negative in product((not signed, signed), repeat=len(unsure)):
-            below = [name for name, each in zip(unsure, negative, strict=True) if each]
-            exact = _exact(ops, leaves, below)
-            if exact[number.name] == _within(bits, low):
+        bits, exact = self._bits(Reg(self.name)) or 0, dict[str, int]()
+        for below in product((self.low == 0, self.low != 0), repeat=len(unsure)):
+            exact = self._exact([name for name, each in zip(unsure, below, strict=True) if each])
+            if exact[self.name] == _within(bits, self.low):
                 return None
-        for name, maker in ops.items():  # all are read as the index is
-            got = _within(exact[name], low)
+        for name, maker in self.ops.items():  # all are read as the index is
+            got = _within(exact[name], self.low)
             if got != exact[name]:
-                sources = [_shown(_value(each, exact)) for each in maker.operands[1:]]
+                sources = (_shown(_value(each, exact)) for each in maker.operands[1:])
                 index = f"{_EXACT[maker.op][0].format(*sources)} = {_shown(exact[name])}"
                 return index.replace("+ −", "− "), _shown(got), self.ctx.where(maker)
         return None
 
-    def _trace(self, name: str, ops: dict[str, Instr], leaves: dict[str, int], left: int) -> None:
-        """Find what made a register, in the order of the operations, and what is not known."""
+    def _trace(self, name: str, left: int) -> None:
         maker = self._maker(name) if left else None
         if maker is None:
-            leaves[name] = self._bits(Reg(name)) or 0
+            self.leaves[name] = self._bits(Reg(name)) or 0
             return
         for each in maker.operands[1:]:
-            if isinstance(each, Reg) and each.name not in {*ops, *leaves}:
-                self._trace(each.name, ops, leaves, left - 1)
-        ops[name] = maker
+            if isinstance(each, Reg) and each.name not in {*self.ops, *self.leaves}:
+                self._trace(each.name, left - 1)
+        self.ops[name] = maker
 
     def _maker(self, name: str) -> Instr | None:
         """What made a register, if its operands still hold what it was made from."""
@@ -106,10 +104,9 @@ class _Lane:
         if maker is None or maker.op not in _EXACT or not _FORMS.issuperset(maker.parts[1:]):
             return None
         sources = [self._bits(each) for each in maker.operands[1:]]
-        if None in sources:
+        if None in sources or _EXACT[maker.op][1](*sources) & MASK[4] != self._bits(Reg(name)):
             return None
-        made = _EXACT[maker.op][1](*sources) & MASK[4]
-        return maker if made == self._bits(Reg(name)) else None
+        return maker
 
     def _bits(self, operand: Operand) -> int | None:
         if isinstance(operand, Imm):
@@ -120,22 +117,25 @@ class _Lane:
             return None
         return int(np.broadcast_to(unsigned(value, 4), self.ctx.rt.lanes.shape)[self.lane])
 
-
-def _exact(ops: dict[str, Instr], leaves: dict[str, int], below: Collection[str]) -> dict[str, int]:
-    """Every register as it would be without a limit; those in `below` begin as negative numbers."""
-    found = {name: value - (name in below) * (1 << 32) for name, value in leaves.items()}
-    for name, maker in ops.items():
-        found[name] = _EXACT[maker.op][1](*(_value(each, found) for each in maker.operands[1:]))
-    return found
+    def _exact(self, below: Collection[str]) -> dict[str, int]:
+        """Every register without a limit; the numbers of `below` are negative."""
+        found = {name: value - (name in below) * (1 << 32) for name, value in self.leaves.items()}
+        for name, maker in self.ops.items():
+            found[name] = _EXACT[maker.op][1](*(_value(each, found) for each in maker.operands[1:]))
+        return found
 
 
 def _value(operand: Operand, exact: dict[str, int]) -> int:
     if isinstance(operand, Reg):
         return exact[operand.name]
     assert isinstance(operand, Imm)
-    return _within(operand.bits, -(1 << 31))
+    return _within(operand.bits, _SIGNED)
 
 
 def _within(value: int, low: int) -> int:
     """The number of the 32-bit range from `low` on that has the same bits."""
     return (value - low) % (1 << 32) + low
+
+
+def _shown(number: int) -> str:
+    return f"{number:,}".replace("-", "−")

@@ -15,7 +15,6 @@ import numpy as np
 
 import ptxemu
 from workbench.engines.emulated.chips import ShownChip
-from workbench.engines.emulated.record import resident_blocks
 from workbench.standin.callsites import Chain
 from workbench.standin.faults import ARRAY, ILLEGAL_INSTRUCTION, FaultLog, code_of
 from workbench.standin.launches import Launches
@@ -29,7 +28,7 @@ ARENA, RESERVED = 64 << 30, 8 << 30
 BASES = (0x2000_0000_0000, 0x3000_0000_0000, 0x1800_0000_0000, 0x4000_0000_0000)
 #: CUresult of what is refused.
 INVALID_VALUE, INVALID_IMAGE, NO_BINARY, NOT_FOUND, NOT_SUPPORTED = 1, 218, 209, 500, 801
-TOO_LARGE, OUT_OF_RESOURCES = 720, 701
+OUT_OF_RESOURCES = 701
 #: Why a run ended, where it has used up its time.
 TIME_IS_OVER = "the time of the run is over"
 _ALIGN = 256
@@ -283,15 +282,13 @@ class EmulatedDevice:
                 go_on=True,
                 cooperative=asked.cooperative,
                 cluster=asked.cluster,
-                resident=self._resident(asked, module),
                 textures=self.textures,
                 print=printed.append,
                 host=self._host(),
                 limits=limits,
             )
         except ptxemu.LaunchError as error:
-            code = TOO_LARGE if asked.cooperative else INVALID_VALUE
-            return self._refused(asked, code, error.message)
+            return self._refused(asked, INVALID_VALUE, error.message)
         except ptxemu.Unsupported as error:
             state.note(f"unsupported {error.message}", f"{error.message} (not supported)")
             return Refusal(ILLEGAL_INSTRUCTION, error.message)
@@ -335,13 +332,6 @@ class EmulatedDevice:
             state.note(warning, warning)
         place = state.launches.add(counts, module, self.process, asked.stream)
         return place, printed
-
-    def _resident(self, asked: LaunchAsked, module: LoadedModule) -> int:
-        """Blocks that the chip holds at once, where a launch depends on it; 0: any number."""
-        found = module.resources.get(asked.kernel)
-        if not asked.cooperative or found is None:
-            return 0
-        return resident_blocks(math.prod(asked.block), asked.shared, found, self.state.chip.device)
 
     def _host(self) -> Callable[[], bool] | None:
         """Waits for the host, where it shares memory that a kernel may poll."""

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from workbench.engines.emulated.chips import ShownChip, chip, chips
 from workbench.engines.host.process import Ended, Input, run_foreground
 from workbench.errors import KernelError, MissingError, UsageError
 from workbench.model import Notice, Record
-from workbench.processes.starting import environment
+from workbench.processes.starting import answered
 from workbench.standin import library
 from workbench.standin.callsites import place_of, pointer_name
 from workbench.standin.device import TIME_IS_OVER, RunState
@@ -212,17 +212,7 @@ def compile_program(
             f"{path} has a character that nvcc's shell would act upon", "Rename the file or folder."
         )
     try:
-        done = subprocess.run(
-            words,
-            cwd=folder,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_COMPILE_S,
-            check=False,
-        )
+        done = answered(*words, timeout_s=_COMPILE_S, folder=folder)
     except subprocess.TimeoutExpired as error:
         raise KernelError(f"{source} was not compiled within {_COMPILE_S} s", "") from error
     if done.returncode:
@@ -236,12 +226,8 @@ def compile_program(
 def _environment(server: StandinServer, libraries: Path, shown: ShownChip) -> dict[str, str]:
     env = dict(os.environ)
     flags = " ".join(needed_flags(shown))  # nvcc knows no quotes in there
-    own = {
-        "LD_LIBRARY_PATH": str(libraries),
-        "LIBRARY_PATH": str(libraries),
-    }
-    for name, value in own.items():
-        env[name] = os.pathsep.join(filter(None, (value, env.get(name, ""))))
+    for name in ("LD_LIBRARY_PATH", "LIBRARY_PATH"):
+        env[name] = os.pathsep.join(filter(None, (str(libraries), env.get(name))))
     env["NVCC_APPEND_FLAGS"] = " ".join(filter(None, (env.get("NVCC_APPEND_FLAGS", ""), flags)))
     env[SOCKET] = server.address
     return env
@@ -255,14 +241,9 @@ def _watch(program: Program, shown: ShownChip, recorder: LaunchRecorder | None) 
         budget=program.budget or 1e30,
         found=FaultLog(lambda index: array_name(state, index), program.folder.resolve()),
         launches=Launches(shown),
-        record=recorder or _unrecorded,
+        record=recorder or (lambda *_: contextlib.nullcontext()),
     )
     return state
-
-
-@contextlib.contextmanager
-def _unrecorded(*_: object) -> Iterator[None]:
-    yield
 
 
 def array_name(state: RunState, index: int) -> str:

@@ -255,19 +255,11 @@ def _fits(threads: int, dynamic_shared: int, kernel: KernelResources, chip: Chip
 def resident(launch: ResolvedLaunch, build: Build) -> int:
     """Blocks of a launch that the chip it was compiled for holds at once; 0: not known."""
     kernel = next((each for each in build.resources if each.name == launch.kernel), None)
-    if kernel is None:
+    chip = chip_for(device_of(build.arch))
+    if kernel is None or chip is None:
         return 0
-    return resident_blocks(
-        math.prod(launch.block), launch.dynamic_shared, kernel, device_of(build.arch)
-    )
-
-
-def resident_blocks(
-    threads: int, dynamic_shared: int, kernel: KernelResources, device: Device
-) -> int:
-    """Blocks of so many threads that a chip holds at once; 0: not known."""
-    chip = chip_for(device)
-    return 0 if chip is None else _fits(threads, dynamic_shared, kernel, chip).blocks * chip.sms
+    fits = _fits(math.prod(launch.block), launch.dynamic_shared, kernel, chip)
+    return fits.blocks * chip.sms
 
 
 def _fit(counts: Counts, kernel: KernelResources, chip: Chip | None) -> dict[str, Metric]:
