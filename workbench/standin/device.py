@@ -79,11 +79,11 @@ class RunState:
         """A launch that no device would take: its grid, block and bytes of shared memory."""
         self.launches.failed += 1
         grid, block = (" × ".join(map(str, sizes[at : at + 3])) for at in (0, 3))
-        self.note(
-            f"refused {kernel}",
+        what = (
             f"a launch of {own_name(kernel)} was refused, and its kernel did not run: grid {grid}, "
-            f"block {block}, {sizes[6]:,} bytes of dynamic shared memory{why and '; '}{why}",
+            f"block {block}, {sizes[6]:,} bytes of dynamic shared memory"
         )
+        self.note(f"refused {kernel}", f"{what}; {why}" if why else what)
 
 
 class LaunchAsked(NamedTuple):

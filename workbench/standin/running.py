@@ -261,23 +261,19 @@ def _run(
     env: dict[str, str],
     tail: deque[str] | None,
 ) -> Ended:
-    stdout = 2 if program.quiet_output else None
+    to = 2 if program.quiet_output else None
     sys.stdout.flush()
-    if tail is None:
+    with contextlib.ExitStack() as at_end:
+        if tail is not None:
+            reading, writing = os.pipe()
+            thread = threading.Thread(target=_pass_on, args=(reading, to or 1, tail), daemon=True)
+            thread.start()
+            at_end.callback(thread.join, timeout=2)
+            at_end.callback(os.close, writing)
+            to = writing
         return run_foreground(
-            command, given, cwd=program.folder, env=env, timeout_s=program.timeout_s, stdout=stdout
+            command, given, cwd=program.folder, env=env, timeout_s=program.timeout_s, stdout=to
         )
-    reading, writing = os.pipe()
-    thread = threading.Thread(target=_pass_on, args=(reading, stdout or 1, tail), daemon=True)
-    thread.start()
-    try:
-        return run_foreground(
-            command, given, cwd=program.folder, env=env, timeout_s=program.timeout_s,
-            stdout=writing,
-        )  # fmt: skip
-    finally:
-        os.close(writing)
-        thread.join(timeout=2)
 
 
 def _pass_on(reading: int, to: int, tail: deque[str]) -> None:
