@@ -29,6 +29,7 @@ ONE_A_FILE = ("workbench.commands.", "workbench.views.html.pages.")
 #: Modules with one importer beside them that are no part of it, each with its reason.
 STAND_ALONE: Mapping[str, str] = {
     "ptxemu.api": "the face, which `ptxemu` loads when it is first asked for",
+    "ptxemu.faults.overflow": "how an index came to be, asked where an access missed all arrays",
     "ptxemu.pool": "forked processes, of which any may be killed at any moment",
     "workbench.agents.pages": "a format of its own: answers of a stated size",
     "workbench.agents.tools": "a row a tool, as `arguments` has a record",

@@ -1,4 +1,4 @@
-"""The device that a program without a GPU is shown (``data/standin/device.toml``)."""
+"""The chips that the emulator stands in for (``data/emulated.toml``): what programs are shown."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import tomli
 
-from workbench.model import Record
+from workbench.model import Device, Record
 
-_FACTS = Path(__file__).resolve().parents[1] / "data" / "standin" / "device.toml"
-_SMS, _MAJOR, _MINOR = 16, 75, 76  # CUdevice_attribute
+_FACTS = Path(__file__).resolve().parents[2] / "data" / "emulated.toml"
+_CLOCK_KHZ, _SMS, _MAJOR, _MINOR = 13, 16, 75, 76  # CUdevice_attribute
 
 
 @cache
@@ -47,6 +47,17 @@ class ShownChip(Record, frozen=True):
         lines = [f"name {self.name}", f"memory {self.memory}"]
         return "\n".join([*lines, *(f"attribute {key} {value}" for key, value in every.items())])
 
+    @property
+    def device(self) -> Device:
+        """What records of emulated launches name: the chip's limits alone."""
+        return Device(
+            name=f"emulator (limits of an {self.name})",
+            slug=f"emulator-sm{self.capability}",
+            compute_capability=divmod(self.capability, 10),
+            sms=self.sms,
+            sm_clock=1e3 * self.attributes[str(_CLOCK_KHZ)],
+        )
+
 
 def chip(name: str) -> ShownChip:
     """One of `chips`.
@@ -55,3 +66,17 @@ def chip(name: str) -> ShownChip:
         KeyError: there is no such chip.
     """
     return ShownChip(**_table()["chip"][name])
+
+
+def device_of(arch: str) -> Device:
+    """The emulated device of an architecture: the last of its chips, or limits of no product."""
+    base = arch.rstrip("af")
+    known = [each for each in map(chip, chips()) if each.arch.rstrip("a") == base]
+    if known:
+        return known[-1].device
+    digits = base.removeprefix("sm_")
+    return Device(
+        name=f"emulator ({base})",
+        slug=f"emulator-sm{digits}",
+        compute_capability=(int(digits[:-1]), int(digits[-1])),
+    )
