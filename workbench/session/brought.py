@@ -179,8 +179,7 @@ def start_from_program(project: Project, wish: FromProgram, say: Say) -> MadeOfP
             f"--from-cu {wish.file}` adds a version.",
         )
     source, runs = _ran(wish, say)
-    kernels = list(_kernels(source, runs))
-    group = _chosen(_groups(kernels), wish.kernel)
+    group = _chosen(_groups(wish, source, runs), wish.kernel)
     recordings = list(_recordings(wish, group))
     versions = dict(_versions(wish.file, study, source, group, recordings))
     names = {f"v{at}": kernel.name for at, (kernel, _uses) in enumerate(group.kernels)}
@@ -298,13 +297,8 @@ def _kernels(source: _ProgramSource, runs: Sequence[ProgramOutcome]) -> Iterator
     for at, run in enumerate(runs):
         for each in run.recorded:
             found.setdefault(each.launch.kernel, {})[at] = _own(each, source.whole)
-    if not found:
+    if not found and not any(run.unrecorded for run in runs):
         said = "\n".join(f"  | {line}" for line in runs[0].output.splitlines()[-_QUOTED:])
-        if runs[0].counted.launches:
-            raise KernelError(
-                "every launch of the program reaches more memory than is kept",
-                "Run it with smaller arrays.",
-            )
         raise KernelError(
             f"the program launched no kernel (exit code {runs[0].code})\n{said}".rstrip(),
             "Give it the arguments that it needs, behind --; `workbench run` says what it does.",
@@ -350,14 +344,25 @@ def _own(recorded: RecordedLaunch, text: str) -> RecordedLaunch:
 # --- which kernels are versions of one job -----------------------------------------------------
 
 
-def _groups(kernels: Sequence[_Kernel]) -> list[_Group]:
+def _groups(
+    wish: FromProgram, source: _ProgramSource, runs: Sequence[ProgramOutcome]
+) -> list[_Group]:
     """Kernels that do one job, together; those that no study can repeat are left by each.
 
     Raises:
         KernelError: no study can repeat any.
     """
     groups: list[_Group] = []
-    left: dict[str, str] = {}
+    kernels = list(_kernels(source, runs))
+    left = {_readable(name): why for run in runs for name, why in run.unrecorded.items()}
+    hint = (
+        f"Make what it works on smaller: with arguments behind --, or in a copy of {wish.file.name}."
+        if left
+        else "A study compares an array that a kernel writes. To check and count the program as it "
+        f"is: `workbench run {wish.file}`."
+    )
+    if stopped := [run.stopped for run in runs if run.stopped]:
+        hint = f"The run ended early: {stopped[0]}. Allow more with --timeout SECONDS. {hint}"
     for kernel in kernels:
         if not any(_joined(group, kernel) for group in groups):
             try:
@@ -366,11 +371,7 @@ def _groups(kernels: Sequence[_Kernel]) -> list[_Group]:
                 left[kernel.name] = error.message
     if not groups:
         why = "; ".join(f"{name}: {said}" for name, said in left.items())
-        raise KernelError(
-            f"no launch of the program can be repeated: {why}",
-            "A kernel must write an array. Where the program was ended too soon, allow more with "
-            "--timeout SECONDS.",
-        )
+        raise KernelError(f"no study can be made of {wish.file}: {why}", hint)
     another = _("another job; --kernel NAME --study STUDY makes a study of one")
     for group in groups:
         own = {kernel.name for kernel, _uses in group.kernels}
@@ -385,6 +386,8 @@ def _begun(kernel: _Kernel) -> _Group:
     for launch in kernel.launches:
         check_repeatable(launch)
     uses, notes = buffer_uses(first.files.__getitem__, first.launch, kernel.parameters)
+    if not any(use.role == "output" for use in uses):
+        raise KernelError("it writes no array", "")
     names = {each.name for each in first.launch.buffers}
     runs = {
         at: each
@@ -574,7 +577,10 @@ def _told_of(runs: Sequence[ProgramOutcome]) -> Iterator[str]:
                 "was recorded is the right answer all the same."
             )
         if run.stopped:
-            yield f"The run ended early: {run.stopped}."
+            yield (
+                f"The run ended early: {run.stopped}. Kernels that are launched later are left out; "
+                "allow more with --timeout SECONDS."
+            )
         if run.faults:
             fault = run.faults[0]
             where = f" ({fault.path}:{fault.line})" if fault.path else ""

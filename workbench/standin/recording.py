@@ -58,31 +58,37 @@ class _Reached(NamedTuple):
 
 @dataclass(slots=True)
 class LaunchRecorder:
-    """Keeps the first launch of each kernel, if it is not too large.
+    """Keeps the first launch of each kernel that is not too large.
 
     Args:
         only: Kernels by their own names; empty: all.
+        left: Kernels without a launch that is kept, and why.
     """
 
     only: Sequence[str] = ()
     kept: dict[str, RecordedLaunch] = field(default_factory=dict)
-    _seen: dict[str, int] = field(default_factory=dict)
+    left: dict[str, str] = field(default_factory=dict)
 
     @contextlib.contextmanager
     def __call__(
         self, device: EmulatedDevice, asked: LaunchAsked, module: LoadedModule
     ) -> Iterator[None]:
         """Look at memory before a launch and after it."""
-        self._seen[asked.kernel] = self._seen.get(asked.kernel, 0) + 1
         wanted = not self.only or own_name(asked.kernel) in self.only
-        if self._seen[asked.kernel] > 1 or not wanted:
+        if asked.kernel in self.kept or not wanted:
             yield
             return
         reached = list(_reached(device, asked, module))
         size = sum(each.size for each in reached)
         if size > LIMIT:
+            most = max(reached, key=lambda each: each.size)
+            self.left[asked.kernel] = (
+                f"its launch reaches {size:,} bytes ({most.name}: {most.size:,}), and up to "
+                f"{LIMIT:,} are kept"
+            )
             yield
             return
+        self.left[asked.kernel] = "its launch did not end"
         before = [_content(device, each) for each in reached]
         masks = [_written(device, each) for each in reached]
         found = [None if mask is None else bool(mask.any()) for mask in masks]
@@ -94,6 +100,7 @@ class LaunchRecorder:
             for has, mask in zip(found, masks, strict=True)
         ]
         self.kept[asked.kernel] = _recorded(device, asked, module, reached, before, after, filled)
+        del self.left[asked.kernel]
 
 
 def _content(device: EmulatedDevice, each: _Reached) -> bytes:

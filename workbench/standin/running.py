@@ -92,6 +92,7 @@ class ProgramOutcome(Record, frozen=True):
         stopped: Why the run ended before the program did; empty: it did not.
         output: The last lines that it printed, where they were kept.
         recorded: Launches with their memory, where they were wanted.
+        unrecorded: Kernels without one, by their symbols, and why.
         flags: With which `source` was compiled.
     """
 
@@ -108,6 +109,7 @@ class ProgramOutcome(Record, frozen=True):
     stopped: str = ""
     output: str = ""
     recorded: tuple[Any, ...] = ()
+    unrecorded: dict[str, str] = {}
     flags: tuple[str, ...] = ()
 
     @property
@@ -346,5 +348,6 @@ def _outcome(
         stopped=stopped,
         output=output,
         recorded=tuple(recorder.kept.values()) if recorder is not None else (),
+        unrecorded=recorder.left if recorder is not None else {},
         flags=flags,
     )
