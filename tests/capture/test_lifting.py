@@ -22,11 +22,11 @@ from workbench.capture.lifting import (
     Wanted,
     described,
     find_ptx,
-    kernel_facts,
     plain_parameters,
 )
 from workbench.capture.records import Work
 from workbench.compile.fatbin import packed_ptx
+from workbench.compile.image import kernel_facts
 from workbench.disk.writing import new_folder
 from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.study.lifted import LiftedPointer, lifted_bytes, read_lifted, write_lifted

@@ -30,7 +30,7 @@ from workbench.study.lifted import (
 from workbench.study.mangling import demangled, own_name
 
 #: Bytes of memory that are kept of a launch.
-LIMIT = 2 << 30
+LIMIT = 1 << 30
 _SCANNED, _WORD = 1 << 20, 8
 _UNFIT = re.compile(r"[^A-Za-z0-9_]+")
 _KINDS: dict[str, Literal["device", "managed", "host"]] = {
