@@ -119,7 +119,7 @@ def test_a_program_that_writes_no_array_is_told_so(
     ran_programs.fake(runs.project.root, monkeypatch, [ran_programs.printing()])
     said = invoke("new", "--from-cu", "scaling.cu")
     assert "no study can be made of scaling.cu: hello: it writes no array" in said
-    assert "`workbench run scaling.cu`" in said and "--timeout" not in said
+    assert "`workbench run FILE.cu`" in said and "--timeout" not in said
 
 
 def test_a_kernel_without_a_recorded_launch_is_named(
@@ -129,12 +129,12 @@ def test_a_kernel_without_a_recorded_launch_is_named(
     late = {"unrecorded": why, "stopped": "it did not end within 9 s"}
     ran_programs.fake(runs.project.root, monkeypatch, [], **late)
     said = invoke("new", "--from-cu", "scaling.cu")
-    assert "huge: its launch reaches 9 bytes" in said and "a copy of scaling.cu" in said
+    assert "huge: its launch reaches 9 bytes" in said and "a copy of the file" in said
     assert "Allow more with --timeout SECONDS" in said
     ran_programs.fake(runs.project.root, monkeypatch, **late)
     made = start(runs)
     assert made.left["huge"] == "its launch reaches 9 bytes"
-    assert "Kernels that are launched later are left out" in made.notes[0]
+    assert "Later launches are not here" in made.notes[0]
 
 
 def test_a_name_of_a_file_becomes_no_code(runs: Runs) -> None:

@@ -6,6 +6,7 @@ the study's input and right answer; versions compile the user's own file.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -233,7 +234,7 @@ def add_from_program(
         )
     kernel, at, uses = max(fits, key=lambda fit: fit[0].work)
     left |= {each.name: _("--kernel NAME takes one") for each, *_rest in fits if each is not kernel}
-    chosen = _with_runs(kernel, at)
+    chosen = dataclasses.replace(kernel, runs=at)
     problems = {
         each.parameters.get("recording", 0): each.parameters
         for each in reversed(loaded.problems.values())
@@ -356,10 +357,10 @@ def _groups(
     kernels = list(_kernels(source, runs))
     left = {_readable(name): why for run in runs for name, why in run.unrecorded.items()}
     hint = (
-        f"Make what it works on smaller: with arguments behind --, or in a copy of {wish.file.name}."
+        "Give it less to do: by arguments behind --, or smaller sizes in a copy of the file."
         if left
-        else "A study compares an array that a kernel writes. To check and count the program as it "
-        f"is: `workbench run {wish.file}`."
+        else "A study compares the array that a kernel writes. `workbench run FILE.cu` checks and "
+        "counts a program without one."
     )
     if stopped := [run.stopped for run in runs if run.stopped]:
         hint = f"The run ended early: {stopped[0]}. Allow more with --timeout SECONDS. {hint}"
@@ -395,12 +396,7 @@ def _begun(kernel: _Kernel) -> _Group:
         if {buffer.name for buffer in each.launch.buffers} == names
     }
     asked = {at: JobData.of(uses, each.launch, each.files.__getitem__) for at, each in runs.items()}
-    return _Group([(_with_runs(kernel, runs), uses)], asked, notes)
-
-
-def _with_runs(kernel: _Kernel, runs: dict[int, RecordedLaunch]) -> _Kernel:
-    """A kernel with other launches."""
-    return _Kernel(kernel.name, kernel.parameters, runs, kernel.work)
+    return _Group([(dataclasses.replace(kernel, runs=runs), uses)], asked, notes)
 
 
 def _joined(group: _Group, kernel: _Kernel) -> bool:
@@ -417,7 +413,7 @@ def _joined(group: _Group, kernel: _Kernel) -> bool:
     uses = found[0][0]
     if any(_named(each) != _named(uses) for each, _error in found):
         return False
-    group.kernels.append((_with_runs(kernel, runs), uses))
+    group.kernels.append((dataclasses.replace(kernel, runs=runs), uses))
     group.error = max(group.error, *(error for _uses, error in found), 0.0)
     return True
 
@@ -578,8 +574,8 @@ def _told_of(runs: Sequence[ProgramOutcome]) -> Iterator[str]:
             )
         if run.stopped:
             yield (
-                f"The run ended early: {run.stopped}. Kernels that are launched later are left out; "
-                "allow more with --timeout SECONDS."
+                f"The run ended early: {run.stopped}. Later launches are not here; allow "
+                "more with --timeout SECONDS."
             )
         if run.faults:
             fault = run.faults[0]

@@ -14,8 +14,9 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from workbench.capture.counted import CountedRun
@@ -109,7 +110,7 @@ class ProgramOutcome(Record, frozen=True):
     stopped: str = ""
     output: str = ""
     recorded: tuple[Any, ...] = ()
-    unrecorded: dict[str, str] = {}
+    unrecorded: Mapping[str, str] = MappingProxyType({})
     flags: tuple[str, ...] = ()
 
     @property
