@@ -116,7 +116,7 @@ def fake(
         ]
         said = {
             "code": 0, "output": f'{n} numbers """\\', "faults": (), "stopped": "",
-            "unrecorded": {}, **outcome,
+            "unrecorded": {}, "notices": (), **outcome,
         }  # fmt: skip
         return SimpleNamespace(recorded=found, counted=SimpleNamespace(launches=counted), **said)
 

@@ -129,11 +129,15 @@ class _Kernel:
 
 @dataclass
 class _Group:
-    """Kernels with the same inputs and outputs, each with the use of its buffers; v0 first."""
+    """Kernels with the same inputs and outputs, each with the use of its buffers; v0 first.
+
+    `faulty`: v0 does wrong in the program.
+    """
 
     kernels: list[tuple[_Kernel, Sequence[BufferUse]]]
     asked: Mapping[int, JobData]
     notes: Sequence[str]
+    faulty: bool = False
     error: float = 0.0
     left: dict[str, str] = field(default_factory=dict)
 
@@ -299,7 +303,8 @@ def _kernels(source: _ProgramSource, runs: Sequence[ProgramOutcome]) -> Iterator
         for each in run.recorded:
             found.setdefault(each.launch.kernel, {})[at] = _own(each, source.whole)
     if not found and not any(run.unrecorded for run in runs):
-        said = "\n".join(f"  | {line}" for line in runs[0].output.splitlines()[-_QUOTED:])
+        printed = [f"  | {line}" for line in runs[0].output.splitlines()[-_QUOTED:]]
+        said = "\n".join((*printed, *runs[0].notices))
         raise KernelError(
             f"the program launched no kernel (exit code {runs[0].code})\n{said}".rstrip(),
             "Give it the arguments that it needs, behind --; `workbench run` says what it does.",
@@ -373,9 +378,11 @@ def _groups(
     if not groups:
         why = "; ".join(f"{name}: {said}" for name, said in left.items())
         raise KernelError(f"no study can be made of {wish.file}: {why}", hint)
+    wrong = {fault.kernel for run in runs for fault in run.faults}
     another = _("another job; --kernel NAME --study STUDY makes a study of one")
     for group in groups:
         own = {kernel.name for kernel, _uses in group.kernels}
+        group.faulty = group.kernels[0][0].first.launch.kernel in wrong
         others = {each.name: another for each in kernels}
         group.left = {name: why for name, why in (others | left).items() if name not in own}
     return groups
@@ -449,9 +456,9 @@ def _fitted_anywhere(
 
 
 def _chosen(groups: Sequence[_Group], kernel: str) -> _Group:
-    """The group of a kernel, or the one that does most."""
+    """The group of a kernel, or the one that does most; rather one whose v0 does no wrong."""
     if not kernel:
-        return max(groups, key=lambda group: group.work)
+        return max(groups, key=lambda group: (not group.faulty, group.work))
     for group in groups:
         if own_name(kernel) in {own_name(each.name) for each, _uses in group.kernels}:
             return group
@@ -579,10 +586,9 @@ def _told_of(runs: Sequence[ProgramOutcome]) -> Iterator[str]:
             )
         if run.faults:
             fault = run.faults[0]
-            where = f" ({fault.path}:{fault.line})" if fault.path else ""
             yield (
-                f"A kernel did wrong, so that the answer may be wrong: {fault.kernel}{where}: "
-                f"{fault.message}"
+                f"{own_name(fault.kernel)} does wrong: {fault.message}. A version of it does not "
+                "verify until that is mended."
             )
 
 

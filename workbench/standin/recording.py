@@ -89,10 +89,15 @@ class LaunchRecorder:
             yield
             return
         self.left[asked.kernel] = "its launch did not end"
+        launches, faults = device.state.launches, device.state.found
+        known = launches.count, len(faults.all)
         before = [_content(device, each) for each in reached]
         masks = [_written(device, each) for each in reached]
         found = [None if mask is None else bool(mask.any()) for mask in masks]
         yield
+        if known == (launches.count, len(faults.all)):
+            self.left[asked.kernel] = "its launch failed; `workbench run` says why"
+            return
         after = [_content(device, each) for each in reached]
         # Where the launch left gaps in memory that it found unwritten, nothing is said.
         filled = [
