@@ -10,7 +10,7 @@ from workbench.disk.writing import private_folder
 from workbench.errors import MissingError, WorkbenchError
 from workbench.processes.starting import environment, limited
 
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 300.0
 
 
 def built(
@@ -25,7 +25,7 @@ def built(
         failed: What to raise where the file does not compile, and what to do then.
 
     Raises:
-        MissingError: the compiler does not run.
+        MissingError: the compiler does not run, or does not end.
         WorkbenchError: it does not compile; as `failed` says.
     """
     with private_folder() as holder:
@@ -43,7 +43,12 @@ def built(
                 timeout=_TIMEOUT_S,
                 check=False,
             )
-        except (OSError, subprocess.TimeoutExpired) as error:
+        except subprocess.TimeoutExpired as error:
+            raise MissingError(
+                f"{compiler} did not build {source.name} within {_TIMEOUT_S:g} s",
+                "Try again when this machine is less busy.",
+            ) from error
+        except OSError as error:
             raise MissingError(f"{compiler} does not run: {error}", "Repair it.") from error
         if done.returncode or not out.is_file():
             said = "\n  ".join(done.stderr.strip().splitlines()[:6])
