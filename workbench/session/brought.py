@@ -51,6 +51,7 @@ from workbench.study.recordings import (
     told_guesses,
 )
 from workbench.study.scaffold import (
+    check_study_free,
     check_study_name,
     ensure_project,
     pair,
@@ -177,12 +178,12 @@ def start_from_program(project: Project, wish: FromProgram, say: Say) -> MadeOfP
     """
     study = wish.study or study_name(wish.file.stem.lower())
     check_study_name(study)
-    if (project.kernels / study).exists():
-        raise UsageError(
-            f"`{study}` is the name of a study already",
-            f"Nothing was run. --study {study}_2 makes another one; `workbench new {study}/v1 "
-            f"--from-cu {wish.file}` adds a version.",
-        )
+    check_study_free(
+        project,
+        study,
+        f"Nothing was run. --study {study}_2 makes another one; `workbench new {study}/v1 "
+        f"--from-cu {wish.file}` adds a version.",
+    )
     source, runs = _ran(wish, say)
     group = _chosen(_groups(wish, source, runs), wish.kernel)
     recordings = list(_recordings(wish, group))
@@ -287,7 +288,7 @@ def _ran(wish: FromProgram, say: Say) -> tuple[_ProgramSource, list[ProgramOutco
                 timeout_s=wish.timeout_s,
                 quiet_output=True,
             )
-            runs.append(run_program(program, say, record=(), keep_output=True))
+            runs.append(run_program(program, say, record=True))
     kept = tuple(each for each in accepted(wish.flags) if each not in DEFAULT_FLAGS)
     return _ProgramSource(text, headers, kept, bool(wish.call)), runs
 

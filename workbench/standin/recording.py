@@ -61,11 +61,9 @@ class LaunchRecorder:
     """Keeps the first launch of each kernel that is not too large.
 
     Args:
-        only: Kernels by their own names; empty: all.
         left: Kernels without a launch that is kept, and why.
     """
 
-    only: Sequence[str] = ()
     kept: dict[str, RecordedLaunch] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)
 
@@ -74,8 +72,7 @@ class LaunchRecorder:
         self, device: EmulatedDevice, asked: LaunchAsked, module: LoadedModule
     ) -> Iterator[None]:
         """Look at memory before a launch and after it."""
-        wanted = not self.only or own_name(asked.kernel) in self.only
-        if asked.kernel in self.kept or not wanted:
+        if asked.kernel in self.kept:
             yield
             return
         reached = list(_reached(device, asked, module))

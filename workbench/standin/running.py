@@ -123,16 +123,13 @@ class ProgramOutcome(Record, frozen=True):
         return 6 if self.stopped else 0
 
 
-def run_program(
-    program: Program, say: Say, *, record: Sequence[str] | None = None, keep_output: bool = False
-) -> ProgramOutcome:
+def run_program(program: Program, say: Say, *, record: bool = False) -> ProgramOutcome:
     """Run a program, to its end or to that of its time.
 
     Args:
         program: Which.
         say: Called with one line of progress at a time.
-        record: Keep a launch of each of these kernels with its memory; empty: of every kernel.
-        keep_output: Keep the last lines that it prints.
+        record: Keep a launch of each kernel with its memory, and the last lines that it prints.
 
     Raises:
         MissingError: no compiler, or the program cannot be started.
@@ -141,7 +138,7 @@ def run_program(
         KeyboardInterrupt: Ctrl-C.
     """
     shown = _chip(program.chip)
-    recorder = LaunchRecorder(record or ()) if record is not None else None
+    recorder = LaunchRecorder() if record else None
     with private_folder() as holder, Input() as given:
         libraries = library.libraries()
         command, flags = program.command, tuple[str, ...]()
@@ -159,7 +156,7 @@ def run_program(
                 command,
                 given,
                 _environment(server, libraries, shown),
-                tail if keep_output else None,
+                tail if record else None,
             )
         if server.failure is not None:
             raise server.failure

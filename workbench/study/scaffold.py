@@ -142,6 +142,17 @@ def check_study_name(name: str) -> None:
         )
 
 
+def check_study_free(project: Project, name: str, hint: str) -> None:
+    """Refuse the name of a study that is there.
+
+    Raises:
+        UsageError: it is; with this hint.
+    """
+    folder = project.kernels / name
+    if folder.exists():
+        raise UsageError(f"study `{name}` already exists, in {folder}", hint)
+
+
 def start_study(project: Project, name: str) -> list[str]:
     """Write a small working study, to be replaced piece by piece.
 
@@ -176,12 +187,7 @@ def write_study(
         UsageError: the name cannot be one, or is taken; or a text is not what its file must hold.
     """
     check_study_name(name)
-    folder = project.kernels / name
-    if folder.exists():
-        raise UsageError(
-            f"study `{name}` already exists, in {folder}",
-            f"To add a version to it: workbench new v1 --study {name}.",
-        )
+    check_study_free(project, name, f"To add a version to it: workbench new v1 --study {name}.")
     with new_folder(project.kernels, name) as place:
         texts = make(place)
         create_files(place, {file: _checked(name, file, texts[file]) for file in texts})
@@ -229,11 +235,7 @@ def start_example(project: Project) -> list[str]:
         UsageError: the project has a study of that name.
         MissingError: the installation holds no example.
     """
-    if (project.kernels / EXAMPLE).exists():
-        raise UsageError(
-            f"there is a study {EXAMPLE} already, in {project.kernels / EXAMPLE}",
-            f"`workbench list --study {EXAMPLE}` shows it.",
-        )
+    check_study_free(project, EXAMPLE, f"`workbench list --study {EXAMPLE}` shows it.")
     found = {
         f"{folder}/{path.relative_to(shipped(folder)).as_posix()}": path.read_bytes()
         for folder in (f"kernels/{EXAMPLE}", _RECORDED)
