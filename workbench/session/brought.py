@@ -369,7 +369,7 @@ def _groups(
         "counts a program without one."
     )
     if stopped := [run.stopped for run in runs if run.stopped]:
-        hint = f"The run ended early: {stopped[0]}. Allow more with --timeout SECONDS. {hint}"
+        hint = f"{hint} The run ended early: {stopped[0]}; --timeout SECONDS allows more."
     for kernel in kernels:
         if not any(_joined(group, kernel) for group in groups):
             try:

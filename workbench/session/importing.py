@@ -199,8 +199,11 @@ def _keep_as_study(place: Workspace, wish: Import) -> KeptReport:
     paths = [f"kernels/{name}/{file}" for file in texts]
     begun = _unfinished(project, folder, texts)
     if not begun:
-        other = "makes another; --version keeps the report as a version of this one."
-        check_study_free(project, name, f"--study {name}_2 {other}")
+        check_study_free(
+            project,
+            name,
+            f"--study {name}_2 makes another; --version keeps the report as a version of this one.",
+        )
         paths = [*ensure_project(project.root), *write_study(project, name, lambda _: texts)]
     try:
         study = run_study(place.project, name)

@@ -79,13 +79,14 @@ class LaunchRecorder:
         size = sum(each.size for each in reached)
         if size > LIMIT:
             most = max(reached, key=lambda each: each.size)
-            self.left[asked.kernel] = (
+            self._leave(
+                asked.kernel,
                 f"its launch reaches {size:,} bytes ({most.name}: {most.size:,}), and up to "
-                f"{LIMIT:,} are kept"
+                f"{LIMIT:,} are kept",
             )
             yield
             return
-        self.left[asked.kernel] = "its launch did not end"
+        self._leave(asked.kernel, "its launch did not end")
         launches, faults = device.state.launches, device.state.found
         known = launches.count, len(faults.all)
         before = [_content(device, each) for each in reached]
@@ -93,7 +94,7 @@ class LaunchRecorder:
         found = [None if mask is None else bool(mask.any()) for mask in masks]
         yield
         if known == (launches.count, len(faults.all)):
-            self.left[asked.kernel] = "its launch failed; `workbench run` says why"
+            self._leave(asked.kernel, "its launch failed; `workbench run` says why")
             return
         after = [_content(device, each) for each in reached]
         # Where the launch left gaps in memory that it found unwritten, nothing is said.
@@ -103,6 +104,9 @@ class LaunchRecorder:
         ]
         self.kept[asked.kernel] = _recorded(device, asked, module, reached, before, after, filled)
         del self.left[asked.kernel]
+
+    def _leave(self, kernel: str, why: str) -> None:
+        self.left[kernel] = why
 
 
 def _content(device: EmulatedDevice, each: _Reached) -> bytes:
