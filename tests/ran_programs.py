@@ -85,7 +85,20 @@ def taken(lift: Lift, grid: Sequence[int], block: Sequence[int]) -> RecordedLaun
     return RecordedLaunch(launch, {name: b"".join(pieces) for name, pieces in files.items()})
 
 
-def fake(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[Program]:
+def printing() -> RecordedLaunch:
+    """A launch of a kernel that writes no array."""
+    lift = Lift("_Z5helloPKf", "hello(float const*)", b"")
+    lift.buffer("d_x", np.ones(4, "f4"))
+    lift.point("d_x")
+    return taken(lift, (1,), (1,))
+
+
+def fake(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    recorded: Sequence[RecordedLaunch] | None = None,
+    **outcome: Any,
+) -> list[Program]:
     """Write the program into a folder, and let each run of any give what it records."""
     (root / "scaling.cu").write_text(SOURCE)
     (root / "half.cuh").write_text(HEADER)
@@ -94,17 +107,18 @@ def fake(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[Program]:
     def run(program: Program, say: Callable[[str], None], **_: Any) -> Any:
         programs.append(program)
         n = int(program.arguments[0]) if program.arguments else 1000
-        recorded = launches(n, wide="only" not in program.arguments)
+        found = launches(n, wide="only" not in program.arguments) if recorded is None else recorded
         counted = [
             SimpleNamespace(
                 symbol=each.launch.kernel, counted=SimpleNamespace(instructions=99), times=1
             )
-            for each in recorded
+            for each in found
         ]
-        return SimpleNamespace(
-            code=0, output=f'{n} numbers """\\', faults=(), stopped="", recorded=recorded,
-            counted=SimpleNamespace(launches=counted),
-        )  # fmt: skip
+        said = {
+            "code": 0, "output": f'{n} numbers """\\', "faults": (), "stopped": "",
+            "unrecorded": {}, "notices": (), **outcome,
+        }  # fmt: skip
+        return SimpleNamespace(recorded=found, counted=SimpleNamespace(launches=counted), **said)
 
     monkeypatch.setattr(brought, "run_program", run)
     return programs

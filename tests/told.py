@@ -51,6 +51,8 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
     "_SourceText": ("told", 2),
     "replace": ("why",),
     "_not_run": (1,),
+    "check_study_free": (2,),
+    "_leave": (1,),
     # A job's, a browser's and click's errors.
     "Fault": (0, 1, "message", "hint"),
     "_TurnedAwayError": (1,),

@@ -22,11 +22,11 @@ from workbench.capture.lifting import (
     Wanted,
     described,
     find_ptx,
-    kernel_facts,
     plain_parameters,
 )
 from workbench.capture.records import Work
 from workbench.compile.fatbin import packed_ptx
+from workbench.compile.image import kernel_facts
 from workbench.disk.writing import new_folder
 from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.study.lifted import LiftedPointer, lifted_bytes, read_lifted, write_lifted
@@ -78,7 +78,7 @@ def test_a_launch_is_kept_with_all_that_it_reads(place: Path, cli: Cli) -> None:
     assert (folder / ".gitignore").read_text() == "*\n"
     assert [each.name for each in (place / "kernels").iterdir()] == ["gather"]
     code, _, said = cli(*LIFT)
-    assert code == 2 and "is there already" in said and "--as gather_lifted" in said
+    assert code == 2 and "already exists" in said and "--as gather_lifted" in said
 
 
 def test_the_library_is_told_which_launch(place: Path, cli: Cli) -> None:

@@ -274,6 +274,6 @@ def test_the_example_is_a_ladder_with_all_that_was_recorded(root: Path, cli: Cli
     assert cli("list", "--study", "scale_add")[2] == ""
     assert not list(root.rglob("*.ncu-rep.zst"))
     code, _, err = cli("new", "--example")
-    assert code == 2 and "there is a study scale_add already" in err
+    assert code == 2 and "study `scale_add` already exists" in err
     with pytest.raises(UsageError, match="a study of its own"):
         new("v1", "--example")

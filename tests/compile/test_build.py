@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from workbench.compile import build as buildlog
-from workbench.compile import compilers
+from workbench.compile import compilers, host
 from workbench.compile.build import BuildResult, build, effective_flags
 from workbench.compile.compilers import neutral_cubin, neutral_path, neutral_ptx, nvrtc_flags
 from workbench.errors import KernelError, MissingError, UsageError
@@ -701,3 +701,14 @@ def test_a_path_with_other_characters_is_compiled_and_runs_nothing(
     version = load_study(maker.project, folder).version("v0")
     assert build(maker.project, version, "sm_90", compiler=compiler).build.resources
     assert set(Path.cwd().iterdir()) == before
+
+
+def test_a_host_compiler_that_does_not_end_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\nexec sleep 9\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(host, "_TIMEOUT_S", 0.2)
+    with pytest.raises(MissingError, match=r"slow did not build a\.cpp within 0\.2 s"):
+        host.built(str(slow), tmp_path / "a.cpp", (), (KernelError, ""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,6 +112,49 @@ def test_a_second_program_is_a_version(runs: Runs) -> None:
     unlike = FromProgram(Path("other.cu"), arguments=("300",))
     with pytest.raises(KernelError, match=r"no kernel of other\.cu has the inputs"):
         add_from_program(runs.project, "scaling", "v2", unlike, lambda _: None)
+
+
+def test_a_program_that_writes_no_array_is_told_so(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran_programs.fake(runs.project.root, monkeypatch, [ran_programs.printing()])
+    said = invoke("new", "--from-cu", "scaling.cu")
+    assert "no study can be made of scaling.cu: hello: it writes no array" in said
+    assert "`workbench run FILE.cu`" in said and "--timeout" not in said
+
+
+def test_a_kernel_that_does_wrong_is_told_and_another_one_taken(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault = SimpleNamespace(kernel=ran_programs.SCALE, message="scaling.cu:9: a race")
+    ran_programs.fake(runs.project.root, monkeypatch, faults=(fault,))
+    made = start(runs)
+    assert made.versions == {"v0": "sum"} and list(made.left) == ["scale", "scale_wide<4>"]
+    assert made.notes[0].startswith("scale does wrong: scaling.cu:9: a race. A version of it")
+    assert start(runs, kernel="scale", study="wrong").versions["v0"] == "scale"
+
+
+def test_a_refused_launch_is_told(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    notices = ("a launch of scale was refused: block 2048",)
+    ran_programs.fake(runs.project.root, monkeypatch, [], notices=notices)
+    assert f'launched no kernel (exit code 0)\n  | 1000 numbers """\\\n{notices[0]}' in invoke(
+        "new", "--from-cu", "scaling.cu"
+    )
+
+
+def test_a_kernel_without_a_recorded_launch_is_named(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = {"_Z4hugePf": "its launch reaches 9 bytes"}
+    late: dict[str, Any] = {"unrecorded": why, "stopped": "it did not end within 9 s"}
+    ran_programs.fake(runs.project.root, monkeypatch, [], **late)
+    said = invoke("new", "--from-cu", "scaling.cu")
+    assert "huge: its launch reaches 9 bytes" in said and "a copy of the file" in said
+    assert "--timeout SECONDS allows more" in said
+    ran_programs.fake(runs.project.root, monkeypatch, **late)
+    made = start(runs)
+    assert made.left["huge"] == "its launch reaches 9 bytes"
+    assert "Later launches are not here" in made.notes[0]
 
 
 def test_a_name_of_a_file_becomes_no_code(runs: Runs) -> None:
@@ -278,3 +322,32 @@ def test_a_second_program_with_a_fatal_name_is_a_version(
     invoke("profile", "adding/v0", "adding/v1", "--engine", "emulator")
     assert "What changed" in invoke("diff", "adding/v0", "adding/v1")
     assert not Path("x").exists()
+
+
+@needs_nvcc
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("body", "launch", "more", "said"),
+    [
+        ("y[threadIdx.x] = 1;", "<<<1, 2048>>>", {}, "block 2048"),
+        ("printf(\"%f\", y[0]);", "<<<1, 1>>>", {}, "k: it writes no array"),
+        ("y[threadIdx.x] = 1; while (y[0] > 0) y[1] += 1;", "<<<1, 8>>>", {"timeout_s": 2.0},
+         "its launch did not end"),
+    ],
+)  # fmt: skip
+def test_what_no_study_is_made_of_is_told(
+    body: str, launch: str, more: dict[str, Any], said: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    kind = "const" if "printf" in body else "volatile"
+    Path("k.cu").write_text(
+        f"#include <cstdio>\n__global__ void k({kind} float* y) {{ {body} }}\n"
+        "int main() { float* y; cudaMalloc(&y, 1 << 16); cudaMemset(y, 0, 1 << 16);\n"
+        f"k{launch}(y); return cudaDeviceSynchronize(); }}\n"
+    )
+    wish = FromProgram(Path("k.cu"), **more)
+    with pytest.raises(KernelError) as refused:
+        start_from_program(Project(root=tmp_path), wish, lambda _: None)
+    assert said in refused.value.message
+    assert not list(tmp_path.glob("kernels/*"))

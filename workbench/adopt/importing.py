@@ -37,6 +37,7 @@ from workbench.study.frontmatter import code
 from workbench.study.mangling import own_name, written
 from workbench.study.recordings import PROBLEM
 from workbench.study.scaffold import (
+    check_study_free,
     check_study_name,
     docstring,
     ensure_project,
@@ -198,12 +199,11 @@ def _keep_as_study(place: Workspace, wish: Import) -> KeptReport:
     paths = [f"kernels/{name}/{file}" for file in texts]
     begun = _unfinished(project, folder, texts)
     if not begun:
-        if folder.exists():
-            raise UsageError(
-                f"there is a study {name} already, in {folder}",
-                f"--study {name}_2 makes another; --version keeps the report as a version of this "
-                "one.",
-            )
+        check_study_free(
+            project,
+            name,
+            f"--study {name}_2 makes another; --version keeps the report as a version of this one.",
+        )
         paths = [*ensure_project(project.root), *write_study(project, name, lambda _: texts)]
     try:
         study = run_study(place.project, name)

@@ -9,24 +9,19 @@ may hold some (all but what an argument of a type like ``float*`` points to).
 
 from __future__ import annotations
 
-import io
 import os
 import re
-import struct
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
-
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 
 from workbench.capture.ranks import work_waits
 from workbench.capture.records import Shape, Survey, Work
 from workbench.capture.survey import Invocation, failed, run_program
 from workbench.capture.tracer import INJECTION, lifter
 from workbench.compile.fatbin import packed_ptx
+from workbench.compile.image import kernel_facts
 from workbench.disk.limits import CAPTURE, MIB, open_regular, read_regular
 from workbench.disk.writing import clear_folder
 from workbench.engines import Say
@@ -42,7 +37,7 @@ from workbench.study.lifted import (
     LiftedPointer,
     write_lifted,
 )
-from workbench.study.mangling import demangled
+from workbench.study.mangling import demangled, in_parentheses
 from workbench.units import listed, several
 
 #: Bytes of memory that are kept of a launch, unless more is asked for.
@@ -379,29 +374,11 @@ def plain_parameters(signature: str) -> list[int]:
 
     ``void f<int>(float const*, S, int*)`` -> ``[0, 2]``.
     """
-    depth, parts, text = 0, [""], signature.rstrip()
-    if not text.endswith(")"):
-        return []
-    for letter in reversed(text[:-1]):
-        if letter in ")]>}":
-            depth += 1
-        elif letter in "([<{":
-            if not depth:
-                break
-            depth -= 1
-        if letter == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] = letter + parts[-1]
-    types = [part.strip() for part in reversed(parts)]
+    types = in_parentheses(signature)
     return [place for place, each in enumerate(types) if _PLAIN.fullmatch(each)]
 
 
 # --- images ------------------------------------------------------------------------------------
-
-#: Of ``.nv.info``: registers of a function, and the bytes of a kernel's parameters.
-_REGCOUNT, _PARAM_BYTES = 0x2F, 0x19
-_WITH_BYTES = 4  # a format: so many bytes follow; else the two are the value itself
 
 
 def _image(raw: Path, symbol: str, line: _Line, arguments: Sequence[LiftedArgument]) -> bytes:
@@ -426,48 +403,6 @@ def _image(raw: Path, symbol: str, line: _Line, arguments: Sequence[LiftedArgume
             "version.",
         )
     return fits[-1]
-
-
-def kernel_facts(image: bytes, symbol: str) -> tuple[int | None, int]:
-    """Registers a thread and bytes of parameters of a kernel, as its cubin says; None: it is mute.
-
-    Raises:
-        ValueError: it is no cubin.
-    """
-    registers, size = None, 0
-    try:
-        elf = ELFFile(io.BytesIO(image))
-        own = -1
-        for section in elf.iter_sections():
-            if isinstance(section, SymbolTableSection):
-                for place, each in enumerate(section.iter_symbols()):
-                    if each.name == symbol:
-                        own = place
-        whole = elf.get_section_by_name(".nv.info")
-        for attribute, value in _attributes(whole.data() if whole is not None else b""):
-            if attribute == _REGCOUNT and len(value) == 8:
-                number, count = struct.unpack("<II", value)
-                registers = count if number == own else registers
-        kernel = elf.get_section_by_name(f".nv.info.{symbol}")
-        for attribute, value in _attributes(kernel.data() if kernel is not None else b""):
-            if attribute == _PARAM_BYTES and len(value) == 2:
-                size = int.from_bytes(value, "little")
-    except (ELFError, struct.error) as error:
-        raise ValueError(f"no cubin: {error}") from error
-    return registers, size
-
-
-def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    at = 0
-    while at + 4 <= len(data):
-        form, attribute, length = data[at], data[at + 1], data[at + 2 : at + 4]
-        at += 4
-        if form == _WITH_BYTES:
-            size = int.from_bytes(length, "little")
-            yield attribute, data[at : at + size]
-            at += size
-        else:
-            yield attribute, length
 
 
 # --- PTX -----------------------------------------------------------------------------------------

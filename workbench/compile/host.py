@@ -25,7 +25,7 @@ def built(
         failed: What to raise where the file does not compile, and what to do then.
 
     Raises:
-        MissingError: the compiler does not run.
+        MissingError: the compiler does not run, or does not end.
         WorkbenchError: it does not compile; as `failed` says.
     """
     with private_folder() as holder:
@@ -34,7 +34,12 @@ def built(
         try:
             words = limited(argv, memory())
             done = answered(*words, timeout_s=_TIMEOUT_S, folder=Path(holder))
-        except (OSError, subprocess.TimeoutExpired) as error:
+        except subprocess.TimeoutExpired as error:
+            raise MissingError(
+                f"{compiler} did not build {source.name} within {_TIMEOUT_S:g} s",
+                "Try again when this machine is less busy.",
+            ) from error
+        except OSError as error:
             raise MissingError(f"{compiler} does not run: {error}", "Repair it.") from error
         if done.returncode or not out.is_file():
             said = "\n  ".join(done.stderr.strip().splitlines()[:6])

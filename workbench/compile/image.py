@@ -12,7 +12,7 @@ import io
 import posixpath
 import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
 from elftools.common.exceptions import ELFError
@@ -33,8 +33,9 @@ _FILE = re.compile(r'^(\s*\.file\s+\d+\s+)"([^"]*)"', re.MULTILINE)
 _PTX_TEXT = ".nv_debug_ptx_txt"
 #: Folders that are the same everywhere.
 _SYSTEM = ("/usr/", "/opt/nvidia/")
-#: Attributes of ``.nv.info`` (format 4: four bytes for a function, four for its value).
-_VALUES, _REGISTERS, _FRAME = 4, 0x2F, 0x11
+#: Of ``.nv.info``: the format of attributes with bytes of their own; a function's registers and
+#: stack (four bytes for the function, four for its value), and the bytes of a kernel's parameters.
+_WITH_BYTES, _REGISTERS, _FRAME, _PARAMETERS = 4, 0x2F, 0x11, 0x19
 
 
 class Image(Record, frozen=True):
@@ -139,21 +140,56 @@ def check_fits(version: Version, image: str, chip: str) -> None:
         )
 
 
-def _resources(elf: ELFFile, kernels: Iterable[str]) -> Iterable[KernelResources]:
-    """What the image says of kernels; what it does not say of spills stays at the record's 0."""
-    symbols = elf.get_section_by_name(".symtab")
-    info = elf.get_section_by_name(".nv.info")
-    found: dict[tuple[int, str], int] = {}
+def _attributes(elf: ELFFile, section: str) -> Iterator[tuple[int, bytes]]:
+    """Numbers and values of attributes."""
+    info = elf.get_section_by_name(section)
     data, at = (info.data() if info is not None else b""), 0
     while at + 4 <= len(data):
         form, attribute, size = struct.unpack_from("<BBH", data, at)
         at += 4
-        if form != _VALUES:
-            continue
-        if size == 8 and isinstance(symbols, SymbolTableSection):
-            of, value = struct.unpack_from("<II", data, at)
+        if form == _WITH_BYTES:
+            yield attribute, data[at : at + size]
+            at += size
+        else:
+            yield attribute, data[at - 2 : at]
+
+
+def kernel_facts(image: bytes, symbol: str) -> tuple[int | None, int]:
+    """Registers a thread and bytes of parameters of a kernel, as its cubin says; None: it is mute.
+
+    Raises:
+        ValueError: it is no cubin.
+    """
+    registers, size = None, 0
+    try:
+        elf = ELFFile(io.BytesIO(image))
+        numbers = {
+            number
+            for section in elf.iter_sections()
+            if isinstance(section, SymbolTableSection)
+            for number, each in enumerate(section.iter_symbols())
+            if each.name == symbol
+        }
+        for attribute, data in _attributes(elf, ".nv.info"):
+            if attribute == _REGISTERS and len(data) == 8:
+                number, count = struct.unpack("<II", data)
+                registers = count if number in numbers else registers
+        for attribute, data in _attributes(elf, f".nv.info.{symbol}"):
+            if attribute == _PARAMETERS and len(data) == 2:
+                size = int.from_bytes(data, "little")
+    except (ELFError, struct.error) as error:
+        raise ValueError(f"no cubin: {error}") from error
+    return registers, size
+
+
+def _resources(elf: ELFFile, kernels: Iterable[str]) -> Iterable[KernelResources]:
+    """What the image says of kernels; what it does not say of spills stays at the record's 0."""
+    symbols = elf.get_section_by_name(".symtab")
+    found: dict[tuple[int, str], int] = {}
+    for attribute, data in _attributes(elf, ".nv.info"):
+        if len(data) == 8 and isinstance(symbols, SymbolTableSection):
+            of, value = struct.unpack("<II", data)
             found[attribute, symbols.get_symbol(of).name] = value
-        at += size
     for kernel in sorted(kernels):
         text = elf.get_section_by_name(f".text.{kernel}")
         if text is None:

@@ -84,6 +84,11 @@ def lifted_study(folder: Path, name: str) -> dict[str, str]:
     base = own_name(plain_name(lifted))
     parameters = parameters_of(base, lifted.demangled, source.text, len(lifted.arguments))
     uses, notes = buffer_uses(partial(lifted_bytes, held), lifted, parameters)
+    if not any(use.role == "output" for use in uses):
+        raise KernelError(
+            f"{plain_name(lifted)} changed no buffer that can be compared",
+            "Lift another launch of it: --launch N.",
+        )
     notes.append(source.told)
     if lifted.ptx is None and not has_ptx(cubin):
         notes.append("No PTX of it was found, so v0 runs on a GPU and not in the emulator.")
@@ -225,7 +230,7 @@ def buffer_uses(
         parameters: Of the kernel.
 
     Raises:
-        KernelError: nothing that was written can be compared.
+        KernelError: a buffer cannot be given back as it was.
     """
     notes: list[str] = []
     taken: set[str] = set()
@@ -274,11 +279,6 @@ def buffer_uses(
         if buffer.kind != "symbol":
             use.dtype = _element(buffer, by, content(buffer.after or buffer.before))
         uses.append(use)
-    if not any(use.role == "output" for use in uses):
-        raise KernelError(
-            f"{plain_name(lifted)} changed no buffer that can be compared",
-            "Lift another launch of it: --launch N.",
-        )
     return uses, notes
 
 

@@ -6,6 +6,7 @@ the study's input and right answer; versions compile the user's own file.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,6 +51,7 @@ from workbench.study.recordings import (
     told_guesses,
 )
 from workbench.study.scaffold import (
+    check_study_free,
     check_study_name,
     ensure_project,
     pair,
@@ -128,11 +130,15 @@ class _Kernel:
 
 @dataclass
 class _Group:
-    """Kernels with the same inputs and outputs, each with the use of its buffers; v0 first."""
+    """Kernels with the same inputs and outputs, each with the use of its buffers; v0 first.
+
+    `faulty`: v0 does wrong in the program.
+    """
 
     kernels: list[tuple[_Kernel, Sequence[BufferUse]]]
     asked: Mapping[int, JobData]
     notes: Sequence[str]
+    faulty: bool = False
     error: float = 0.0
     left: dict[str, str] = field(default_factory=dict)
 
@@ -172,15 +178,14 @@ def start_from_program(project: Project, wish: FromProgram, say: Say) -> MadeOfP
     """
     study = wish.study or study_name(wish.file.stem.lower())
     check_study_name(study)
-    if (project.kernels / study).exists():
-        raise UsageError(
-            f"`{study}` is the name of a study already",
-            f"Nothing was run. --study {study}_2 makes another one; `workbench new {study}/v1 "
-            f"--from-cu {wish.file}` adds a version.",
-        )
+    check_study_free(
+        project,
+        study,
+        f"Nothing was run. --study {study}_2 makes another one; `workbench new {study}/v1 "
+        f"--from-cu {wish.file}` adds a version.",
+    )
     source, runs = _ran(wish, say)
-    kernels = list(_kernels(source, runs))
-    group = _chosen(_groups(kernels), wish.kernel)
+    group = _chosen(_groups(wish, source, runs), wish.kernel)
     recordings = list(_recordings(wish, group))
     versions = dict(_versions(wish.file, study, source, group, recordings))
     names = {f"v{at}": kernel.name for at, (kernel, _uses) in enumerate(group.kernels)}
@@ -234,7 +239,7 @@ def add_from_program(
         )
     kernel, at, uses = max(fits, key=lambda fit: fit[0].work)
     left |= {each.name: _("--kernel NAME takes one") for each, *_rest in fits if each is not kernel}
-    chosen = _with_runs(kernel, at)
+    chosen = dataclasses.replace(kernel, runs=at)
     problems = {
         each.parameters.get("recording", 0): each.parameters
         for each in reversed(loaded.problems.values())
@@ -283,7 +288,7 @@ def _ran(wish: FromProgram, say: Say) -> tuple[_ProgramSource, list[ProgramOutco
                 timeout_s=wish.timeout_s,
                 quiet_output=True,
             )
-            runs.append(run_program(program, say, record=(), keep_output=True))
+            runs.append(run_program(program, say, record=True))
     kept = tuple(each for each in accepted(wish.flags) if each not in DEFAULT_FLAGS)
     return _ProgramSource(text, headers, kept, bool(wish.call)), runs
 
@@ -298,13 +303,9 @@ def _kernels(source: _ProgramSource, runs: Sequence[ProgramOutcome]) -> Iterator
     for at, run in enumerate(runs):
         for each in run.recorded:
             found.setdefault(each.launch.kernel, {})[at] = _own(each, source.whole)
-    if not found:
-        said = "\n".join(f"  | {line}" for line in runs[0].output.splitlines()[-_QUOTED:])
-        if runs[0].counted.launches:
-            raise KernelError(
-                "every launch of the program reaches more memory than is kept",
-                "Run it with smaller arrays.",
-            )
+    if not found and not any(run.unrecorded for run in runs):
+        printed = [f"  | {line}" for line in runs[0].output.splitlines()[-_QUOTED:]]
+        said = "\n".join((*printed, *runs[0].notices))
         raise KernelError(
             f"the program launched no kernel (exit code {runs[0].code})\n{said}".rstrip(),
             "Give it the arguments that it needs, behind --; `workbench run` says what it does.",
@@ -350,14 +351,25 @@ def _own(recorded: RecordedLaunch, text: str) -> RecordedLaunch:
 # --- which kernels are versions of one job -----------------------------------------------------
 
 
-def _groups(kernels: Sequence[_Kernel]) -> list[_Group]:
+def _groups(
+    wish: FromProgram, source: _ProgramSource, runs: Sequence[ProgramOutcome]
+) -> list[_Group]:
     """Kernels that do one job, together; those that no study can repeat are left by each.
 
     Raises:
         KernelError: no study can repeat any.
     """
     groups: list[_Group] = []
-    left: dict[str, str] = {}
+    kernels = list(_kernels(source, runs))
+    left = {_readable(name): why for run in runs for name, why in run.unrecorded.items()}
+    hint = (
+        "Give it less to do: by arguments behind --, or smaller sizes in a copy of the file."
+        if left
+        else "A study compares the array that a kernel writes. `workbench run FILE.cu` checks and "
+        "counts a program without one."
+    )
+    if stopped := [run.stopped for run in runs if run.stopped]:
+        hint = f"{hint} The run ended early: {stopped[0]}; --timeout SECONDS allows more."
     for kernel in kernels:
         if not any(_joined(group, kernel) for group in groups):
             try:
@@ -366,14 +378,12 @@ def _groups(kernels: Sequence[_Kernel]) -> list[_Group]:
                 left[kernel.name] = error.message
     if not groups:
         why = "; ".join(f"{name}: {said}" for name, said in left.items())
-        raise KernelError(
-            f"no launch of the program can be repeated: {why}",
-            "A kernel must write an array. Where the program was ended too soon, allow more with "
-            "--timeout SECONDS.",
-        )
+        raise KernelError(f"no study can be made of {wish.file}: {why}", hint)
+    wrong = {fault.kernel for run in runs for fault in run.faults}
     another = _("another job; --kernel NAME --study STUDY makes a study of one")
     for group in groups:
         own = {kernel.name for kernel, _uses in group.kernels}
+        group.faulty = group.kernels[0][0].first.launch.kernel in wrong
         others = {each.name: another for each in kernels}
         group.left = {name: why for name, why in (others | left).items() if name not in own}
     return groups
@@ -385,6 +395,8 @@ def _begun(kernel: _Kernel) -> _Group:
     for launch in kernel.launches:
         check_repeatable(launch)
     uses, notes = buffer_uses(first.files.__getitem__, first.launch, kernel.parameters)
+    if not any(use.role == "output" for use in uses):
+        raise KernelError("it writes no array", "")
     names = {each.name for each in first.launch.buffers}
     runs = {
         at: each
@@ -392,12 +404,7 @@ def _begun(kernel: _Kernel) -> _Group:
         if {buffer.name for buffer in each.launch.buffers} == names
     }
     asked = {at: JobData.of(uses, each.launch, each.files.__getitem__) for at, each in runs.items()}
-    return _Group([(_with_runs(kernel, runs), uses)], asked, notes)
-
-
-def _with_runs(kernel: _Kernel, runs: dict[int, RecordedLaunch]) -> _Kernel:
-    """A kernel with other launches."""
-    return _Kernel(kernel.name, kernel.parameters, runs, kernel.work)
+    return _Group([(dataclasses.replace(kernel, runs=runs), uses)], asked, notes)
 
 
 def _joined(group: _Group, kernel: _Kernel) -> bool:
@@ -414,7 +421,7 @@ def _joined(group: _Group, kernel: _Kernel) -> bool:
     uses = found[0][0]
     if any(_named(each) != _named(uses) for each, _error in found):
         return False
-    group.kernels.append((_with_runs(kernel, runs), uses))
+    group.kernels.append((dataclasses.replace(kernel, runs=runs), uses))
     group.error = max(group.error, *(error for _uses, error in found), 0.0)
     return True
 
@@ -450,9 +457,9 @@ def _fitted_anywhere(
 
 
 def _chosen(groups: Sequence[_Group], kernel: str) -> _Group:
-    """The group of a kernel, or the one that does most."""
+    """The group of a kernel, or the one that does most; rather one whose v0 does no wrong."""
     if not kernel:
-        return max(groups, key=lambda group: group.work)
+        return max(groups, key=lambda group: (not group.faulty, group.work))
     for group in groups:
         if own_name(kernel) in {own_name(each.name) for each, _uses in group.kernels}:
             return group
@@ -574,13 +581,15 @@ def _told_of(runs: Sequence[ProgramOutcome]) -> Iterator[str]:
                 "was recorded is the right answer all the same."
             )
         if run.stopped:
-            yield f"The run ended early: {run.stopped}."
+            yield (
+                f"The run ended early: {run.stopped}. Later launches are not here; allow "
+                "more with --timeout SECONDS."
+            )
         if run.faults:
             fault = run.faults[0]
-            where = f" ({fault.path}:{fault.line})" if fault.path else ""
             yield (
-                f"A kernel did wrong, so that the answer may be wrong: {fault.kernel}{where}: "
-                f"{fault.message}"
+                f"{own_name(fault.kernel)} does wrong: {fault.message}. A version of it does not "
+                "verify until that is mended."
             )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +18,7 @@ from workbench.standin.recording import RecordedLaunch
 from workbench.study.folder import Study
 from workbench.study.lifted import LiftedBuffer, LiftedLaunch, lifted_bytes, read_lifted
 from workbench.study.recordings import BufferUse, KernelParameter
+from workbench.study.scaffold import recorded_tables
 from workbench.study.sources import read_source
 
 #: By how much two kernels that do one job may differ, of floating-point numbers.
@@ -75,15 +75,7 @@ def recorded_in(study: Study, folder: Path) -> list[JobData]:
         UsageError: it was not made of recorded launches.
         MissingError, DataError: its data are not here, or damaged.
     """
-    tables: dict[str, object] = {}
-    for node in ast.parse(read_source(folder / "study.py")).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in (
-            "INPUTS", "OUTPUTS", "RECORDED",
-        ):  # fmt: skip
-            try:
-                tables[ast.unparse(node.targets[0])] = ast.literal_eval(node.value)
-            except ValueError:
-                continue
+    tables = recorded_tables(read_source(folder / "study.py"))
     inputs, outputs, names = (tables.get(name) for name in ("INPUTS", "OUTPUTS", "RECORDED"))
     if not (isinstance(inputs, dict) and isinstance(outputs, dict) and isinstance(names, list)):
         raise UsageError(

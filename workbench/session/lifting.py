@@ -9,12 +9,11 @@ from workbench.capture.records import Survey
 from workbench.capture.survey import Invocation
 from workbench.engines import Say
 from workbench.engines.host.process import Input
-from workbench.errors import UsageError
 from workbench.model import Record
 from workbench.project import Project
 from workbench.session.adopting import lifted_study
 from workbench.study.lifted import FOLDER, LiftedLaunch, read_lifted
-from workbench.study.scaffold import check_study_name, study_name, write_study
+from workbench.study.scaffold import check_study_free, check_study_name, study_name, write_study
 from workbench.units import extent, quantity, several
 
 
@@ -61,11 +60,8 @@ def lift_kernel(
     wanted = choose(survey, wish.kernel, wish.number, wish.limit)
     study = wish.study or study_name(wanted.work.name)
     check_study_name(study)
-    if (project.kernels / study).exists():
-        raise UsageError(
-            f"{project.kernels / study} is there already",
-            f"Nothing was run. Choose another name: `--as {study}_lifted`.",
-        )
+    other = f"Nothing was run. Choose another name: `--as {study}_lifted`."
+    check_study_free(project, study, other)
     folder = project.kernels / study
 
     def make(place: Path) -> dict[str, str]:

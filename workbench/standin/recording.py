@@ -30,7 +30,7 @@ from workbench.study.lifted import (
 from workbench.study.mangling import demangled, own_name
 
 #: Bytes of memory that are kept of a launch.
-LIMIT = 2 << 30
+LIMIT = 1 << 30
 _SCANNED, _WORD = 1 << 20, 8
 _UNFIT = re.compile(r"[^A-Za-z0-9_]+")
 _KINDS: dict[str, Literal["device", "managed", "host"]] = {
@@ -63,32 +63,44 @@ class _Reached(NamedTuple):
 
 @dataclass(slots=True)
 class LaunchRecorder:
-    """Keeps the first launch of each kernel, if it is not too large.
+    """Keeps the first launch of each kernel that is not too large.
 
     Args:
-        only: Kernels by their own names; empty: all.
+        left: Kernels without a launch that is kept, and why.
     """
 
-    only: Sequence[str] = ()
     kept: dict[str, RecordedLaunch] = field(default_factory=dict)
-    _seen: set[str] = field(default_factory=set)
+    left: dict[str, str] = field(default_factory=dict)
 
     @contextlib.contextmanager
     def __call__(
         self, device: EmulatedDevice, asked: LaunchAsked, module: LoadedModule
     ) -> Iterator[None]:
         """Look at memory before a launch and after it."""
-        new = asked.kernel not in self._seen
-        self._seen.add(asked.kernel)
-        wanted = new and (not self.only or own_name(asked.kernel) in self.only)
-        reached = list(_reached(device, asked, module)) if wanted else []
-        if not wanted or sum(each.size for each in reached) > LIMIT:
+        if asked.kernel in self.kept:
             yield
             return
+        reached = list(_reached(device, asked, module))
+        size = sum(each.size for each in reached)
+        if size > LIMIT:
+            most = max(reached, key=lambda each: each.size)
+            self._leave(
+                asked.kernel,
+                f"its launch reaches {size:,} bytes ({most.name}: {most.size:,}), and up to "
+                f"{LIMIT:,} are kept",
+            )
+            yield
+            return
+        self._leave(asked.kernel, "its launch did not end")
+        launches, faults = device.state.launches, device.state.found
+        known = launches.count, len(faults.all)
         before = [_content(device, each) for each in reached]
         masks = [_written(device, each) for each in reached]
         found = [None if mask is None else bool(mask.any()) for mask in masks]
         yield
+        if known == (launches.count, len(faults.all)):
+            self._leave(asked.kernel, "its launch failed; `workbench run` says why")
+            return
         after = [_content(device, each) for each in reached]
         # Where the launch left gaps in memory that it found unwritten, nothing is said.
         filled = [
@@ -96,6 +108,10 @@ class LaunchRecorder:
             for has, mask in zip(found, masks, strict=True)
         ]
         self.kept[asked.kernel] = _recorded(device, asked, module, reached, before, after, filled)
+        del self.left[asked.kernel]
+
+    def _leave(self, kernel: str, why: str) -> None:
+        self.left[kernel] = why
 
 
 def _content(device: EmulatedDevice, each: _Reached) -> bytes:

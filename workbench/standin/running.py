@@ -14,8 +14,9 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from workbench.capture.counted import CountedRun
@@ -92,6 +93,7 @@ class ProgramOutcome(Record, frozen=True):
         stopped: Why the run ended before the program did; empty: it did not.
         output: The last lines that it printed, where they were kept.
         recorded: Launches with their memory, where they were wanted.
+        unrecorded: Kernels without one, by their symbols, and why.
         flags: With which `source` was compiled.
     """
 
@@ -108,6 +110,7 @@ class ProgramOutcome(Record, frozen=True):
     stopped: str = ""
     output: str = ""
     recorded: tuple[Any, ...] = ()
+    unrecorded: Mapping[str, str] = MappingProxyType({})
     flags: tuple[str, ...] = ()
 
     @property
@@ -120,16 +123,13 @@ class ProgramOutcome(Record, frozen=True):
         return 6 if self.stopped else 0
 
 
-def run_program(
-    program: Program, say: Say, *, record: Sequence[str] | None = None, keep_output: bool = False
-) -> ProgramOutcome:
+def run_program(program: Program, say: Say, *, record: bool = False) -> ProgramOutcome:
     """Run a program, to its end or to that of its time.
 
     Args:
         program: Which.
         say: Called with one line of progress at a time.
-        record: Keep a launch of each of these kernels with its memory; empty: of every kernel.
-        keep_output: Keep the last lines that it prints.
+        record: Keep a launch of each kernel with its memory, and the last lines that it prints.
 
     Raises:
         MissingError: no compiler, or the program cannot be started.
@@ -138,7 +138,7 @@ def run_program(
         KeyboardInterrupt: Ctrl-C.
     """
     shown = _chip(program.chip)
-    recorder = LaunchRecorder(record or ()) if record is not None else None
+    recorder = LaunchRecorder() if record else None
     with private_folder() as holder, Input() as given:
         libraries = library.libraries()
         command, flags = program.command, tuple[str, ...]()
@@ -156,7 +156,7 @@ def run_program(
                 command,
                 given,
                 _environment(server, libraries, shown),
-                tail if keep_output else None,
+                tail if record else None,
             )
         if server.failure is not None:
             raise server.failure
@@ -323,5 +323,6 @@ def _outcome(
         stopped=stopped,
         output=output,
         recorded=tuple(recorder.kept.values()) if recorder is not None else (),
+        unrecorded=recorder.left if recorder is not None else {},
         flags=flags,
     )

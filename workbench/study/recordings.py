@@ -19,7 +19,7 @@ from workbench.errors import KernelError
 from workbench.language import _, told
 from workbench.study.expressions import FUNCTIONS, LIMIT
 from workbench.study.lifted import FOLDER, POINTER, LiftedBuffer, LiftedLaunch
-from workbench.study.scaffold import docstring, filled, first_text, pair
+from workbench.study.scaffold import docstring, filled, first_text, pair, table
 
 #: The study's one problem.
 PROBLEM = "captured"
@@ -270,14 +270,13 @@ def front_matter(
     for use in uses:
         if use.role == "scratch":
             shape = sizes.text([each.buffer(use.buffer.name).size for each in launches])
-            text += "\n[[scratch]]\n" + pair("name", use.name) + pair("dtype", "uint8")
-            text += pair("shape", [shape])
+            text += table("scratch", {"name": use.name, "dtype": "uint8", "shape": [shape]})
     for use in uses:
         if use.role != "input" and (use.restored or use.role == "scratch"):
             name = use.buffer.symbol if use.role == "symbol" else use.name
-            text += "\n[[fill]]\n" + pair("name", name)
-            text += pair("input", use.given) if use.restored else pair("value", 0)
-            text += pair("restores", True)
+            value = "" if use.restored else [0]
+            values = {"input": use.given * use.restored, "value": value, "restores": True}
+            text += table("fill", {"name": name, **values})
     for texture in first.textures:
         of = parameters[texture.argument].name or f"texture_{texture.argument}"
         text += "\n[[texture]]\n" + pair("name", of)

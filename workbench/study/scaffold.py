@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -142,6 +142,17 @@ def check_study_name(name: str) -> None:
         )
 
 
+def check_study_free(project: Project, name: str, hint: str) -> None:
+    """Refuse the name of a study that is there.
+
+    Raises:
+        UsageError: it is; with this hint.
+    """
+    folder = project.kernels / name
+    if folder.exists():
+        raise UsageError(f"study `{name}` already exists, in {folder}", hint)
+
+
 def start_study(project: Project, name: str) -> list[str]:
     """Write a small working study, to be replaced piece by piece.
 
@@ -176,12 +187,7 @@ def write_study(
         UsageError: the name cannot be one, or is taken; or a text is not what its file must hold.
     """
     check_study_name(name)
-    folder = project.kernels / name
-    if folder.exists():
-        raise UsageError(
-            f"study `{name}` already exists, in {folder}",
-            f"To add a version to it: workbench new v1 --study {name}.",
-        )
+    check_study_free(project, name, f"To add a version to it: workbench new v1 --study {name}.")
     with new_folder(project.kernels, name) as place:
         texts = make(place)
         create_files(place, {file: _checked(name, file, texts[file]) for file in texts})
@@ -229,11 +235,7 @@ def start_example(project: Project) -> list[str]:
         UsageError: the project has a study of that name.
         MissingError: the installation holds no example.
     """
-    if (project.kernels / EXAMPLE).exists():
-        raise UsageError(
-            f"there is a study {EXAMPLE} already, in {project.kernels / EXAMPLE}",
-            f"`workbench list --study {EXAMPLE}` shows it.",
-        )
+    check_study_free(project, EXAMPLE, f"`workbench list --study {EXAMPLE}` shows it.")
     found = {
         f"{folder}/{path.relative_to(shipped(folder)).as_posix()}": path.read_bytes()
         for folder in (f"kernels/{EXAMPLE}", _RECORDED)
@@ -259,6 +261,12 @@ def pair(key: str, value: object, width: int = 0) -> str:
     """``key = value`` in TOML."""
     # JSON's strings, numbers and lists are TOML's as well.
     return f"{key:<{width}} = {json.dumps(value, ensure_ascii=False)}\n"
+
+
+def table(name: str, values: Mapping[str, object], width: int = 0) -> str:
+    """A table of a list in TOML, without the keys that have no value."""
+    pairs = (pair(key, value, width) for key, value in values.items() if value)
+    return f"\n[[{name}]]\n" + "".join(pairs)
 
 
 def _inherited(parent: Version) -> str:
@@ -288,30 +296,27 @@ def _inherited(parent: Version) -> str:
         text += "\n[tune]\n" + "".join(pair(*item) for item in shapes.items())
         text += pair("requires", parent.tune.requires) if parent.tune.requires else ""
     for buffer in parent.scratch:
-        text += "\n[[scratch]]\n" + pair("name", buffer.name, 5) + pair("dtype", buffer.dtype, 5)
-        text += pair("shape", list(buffer.shape), 5)
+        values: dict[str, object] = {"name": buffer.name, "dtype": buffer.dtype}
+        text += table("scratch", values | {"shape": list(buffer.shape)}, 5)
     for fill in parent.fills:
-        text += "\n[[fill]]\n" + pair("name", fill.name, 5)
-        text += pair("dtype", fill.dtype, 5) if fill.dtype else ""
-        text += pair("input", fill.input, 5) if fill.input else ""
-        text += pair("value", list(fill.values), 5) if fill.values else ""
-        text += pair("restores", True) if fill.restores else ""
-    for table in ("tensor_map", "texture"):
-        for spec in getattr(parent, f"{table}s"):
-            text += f"\n[[{table}]]\n"
+        values = {"name": fill.name, "dtype": fill.dtype, "input": fill.input}
+        text += table("fill", values | {"value": list(fill.values), "restores": fill.restores}, 5)
+    for name in ("tensor_map", "texture"):
+        for spec in getattr(parent, f"{name}s"):
+            text += f"\n[[{name}]]\n"
             for key, texts in spec.items():
                 value = list(texts) if key in LISTS else "".join(texts[:1])
                 text += pair(key, value == "true" if key == "normalized" else value, 6) * any(texts)
     for launch in parent.launches:
-        kernel = _named(launch.kernel) if parent.image else launch.kernel
-        text += "\n[[launch]]\n" + pair("kernel", kernel, 6)
         triton = parent.kind == "triton"
-        for key in ("grid", "args") if triton else ("grid", "block", "args", "cluster"):
-            values = [
+        keys = ("grid", "args") if triton else ("grid", "block", "args", "cluster")
+        values = {"kernel": _named(launch.kernel) if parent.image else launch.kernel}
+        for key in keys:
+            values[key] = [
                 int(each) if isinstance(each, str) and each.isdigit() else each
                 for each in getattr(launch, key)
             ]
-            text += pair(key, values, 6) if values else ""
+        text += table("launch", values, 6)
         if triton:
             text += pair("num_warps", int(launch.block[0]) // 32)
             # Of machine code nobody says it: then it is Triton's own.
@@ -476,14 +481,26 @@ def _is_constant(argument: ast.arg) -> bool:
 def _elements(study: str) -> dict[str, str]:
     """What buffers hold, by the tables that ``study.py`` of a lifted launch has: it is not run."""
     out: dict[str, str] = {}
-    body: list[ast.stmt] = []
     with contextlib.suppress(SyntaxError):
-        body = ast.parse(study).body
-    for node in body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("INPUTS", "OUTPUTS"):
-            with contextlib.suppress(ValueError, TypeError, IndexError, AttributeError):
-                out |= {name: row[1] for name, row in ast.literal_eval(node.value).items()}
+        tables = recorded_tables(study)
+        for rows in (tables.get("INPUTS", {}), tables.get("OUTPUTS", {})):
+            with contextlib.suppress(TypeError, IndexError, AttributeError):
+                out |= {name: row[1] for name, row in rows.items()}
     return out
+
+
+def recorded_tables(study: str) -> dict[str, Any]:
+    """The constants of a ``study.py`` by name, as far as they can be read without running it.
+
+    Raises:
+        SyntaxError: it is no Python.
+    """
+    tables = {}
+    for node in ast.parse(study).body:
+        if isinstance(node, ast.Assign):
+            with contextlib.suppress(ValueError):
+                tables[ast.unparse(node.targets[0])] = ast.literal_eval(node.value)
+    return tables
 
 
 def _typed(text: str, held: Mapping[str, str]) -> tuple[str, str]:

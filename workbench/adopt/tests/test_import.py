@@ -125,7 +125,7 @@ def test_a_launch_that_was_never_measured_is_refused(run: Run, report: Reports) 
         ((REPORT, "--version", "v3", "--study", "nope"), 2, "no study `nope`"),
         ((REPORT, "--version", "conv/v3", "--study", "sgemm"), 2, "name different studies"),
         ((REPORT, "--version", "v3", "--kernel", "softmax"), 2, "no kernel matches 'softmax'"),
-        ((REPORT, "--study", "sgemm"), 2, "there is a study sgemm already"),
+        ((REPORT, "--study", "sgemm"), 2, "study `sgemm` already exists"),
         ((REPORT, "--study", "9x"), 2, "cannot be a study's name"),
         ((REPORT, "--problem", "a b"), 2, "cannot be a problem's name"),
         (
