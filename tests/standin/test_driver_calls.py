@@ -125,3 +125,14 @@ def test_machine_code_alone_is_refused_by_name_with_what_to_do(
     said = " ".join(ran.out.split())
     assert ("[3, 3, 3, 3]" if flags else "(fill) are machine code alone") in said
     assert flags or ("CUresult 209" in ran.err and "@cuda.jit(lineinfo=True)" in said)
+
+
+def test_what_a_graph_retains_is_destroyed_with_the_last_graph(tmp_path: Path) -> None:
+    ran = driver(tmp_path, """
+graph, copy, user, gone = new(), new(), new(), []
+then = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(gone.append)
+ok(cu.cuUserObjectCreate(at(user), 7, then, 1, 1)); ok(cu.cuGraphCreate(at(graph), 0))
+ok(cu.cuGraphRetainUserObject(graph, user, 1, 1)); ok(cu.cuGraphClone(at(copy), graph))
+ok(cu.cuGraphDestroy(graph)); before = list(gone); ok(cu.cuGraphDestroy(copy)); print(before, gone)
+""")  # fmt: skip
+    assert "[] [7]" in ran.out, ran
