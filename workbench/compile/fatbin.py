@@ -111,7 +111,7 @@ _HEAD = re.compile(rb"^\s*\.(?:version|target|address_size)\b.*$", re.MULTILINE)
 #: What one part declares and another one defines: variables and functions, by their names.
 _NAME = rb"(?:\([^)]*\)\s*)?([\w$]+)\s*(?=[\[(=;{])"
 _EXTERN = re.compile(rb"^\s*\.extern\s+(?:\.\w+\s+|\d+\s+)*" + _NAME + rb"[^;]*;", re.MULTILINE)
-_DEFINED = re.compile(rb"^\s*\.(?:visible|weak)\s+(?:\.\w+\s+|\d+\s+)*" + _NAME, re.MULTILINE)
+_DEFINED = re.compile(rb"^\s*(\.visible|\.weak)\s+(?:\.\w+\s+|\d+\s+)*" + _NAME, re.MULTILINE)
 
 
 def linked(parts: list[bytes]) -> bytes:
@@ -129,8 +129,15 @@ def linked(parts: list[bytes]) -> bytes:
 
         out.append(_NUMBER.sub(moved, _HEAD.sub(b"", part)))
     text = b"\n".join(out)
-    defined = set(_DEFINED.findall(text))
-    return _EXTERN.sub(lambda found: b"" if found[1] in defined else found[0], text)
+    defined = {name: linkage for linkage, name in _DEFINED.findall(text)}
+
+    def resolved(match: re.Match[bytes]) -> bytes:
+        if match[1] not in defined:
+            return match[0]
+        # A function may be called before it is defined, where a declaration is there.
+        return match[0].replace(b".extern", defined[match[1]], 1) if b".func" in match[0] else b""
+
+    return _EXTERN.sub(resolved, text)
 
 
 def _unpacked_lz4(data: bytes, size: int) -> bytes:

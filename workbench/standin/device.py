@@ -197,7 +197,7 @@ class EmulatedDevice:
     def load(self, number: int, images: list[bytes]) -> str | Refusal:
         """Read a module; its kernels and variables, as the driver's stand-in is told."""
         try:
-            module = LoadedModule(images, self.state.chip.capability)
+            module = LoadedModule(images, self.state.chip)
             memory = self.arena.place(module.module, self.reserve)
         except NoCodeError as error:
             self.state.note("no-code", f"{error.message}. {error.hint}")
@@ -213,7 +213,9 @@ class EmulatedDevice:
         """What ptxas gave a kernel."""
         found = self.modules[number].resources.get(kernel)
         if found is None:
-            return Refusal(NOT_SUPPORTED, "no machine code of it is here")
+            why = f"the registers of {own_name(kernel)} are unknown: no nvcc here assembles it"
+            self.state.note(f"registers {kernel}", why)
+            return Refusal(NOT_SUPPORTED, why)
         threads = most_threads(found.registers)
         return (
             f"registers {found.registers}\nshared {found.static_shared}\nlocal {found.stack}\n"

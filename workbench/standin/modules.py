@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,15 +10,23 @@ from pathlib import Path
 
 import ptxemu
 from workbench.compile.build import BuildResult
+from workbench.compile.compilers import Nvcc, find_nvcc, wheel_nvcc
 from workbench.compile.fatbin import code_of, linked
 from workbench.compile.image import resources_of
+from workbench.disk.writing import private_folder
 from workbench.errors import DataError
 from workbench.model import Build, KernelResources, SourceFile
-from workbench.study.mangling import demangled, in_parentheses
+from workbench.standin.chip import ShownChip
+from workbench.standin.functions import SOURCES
+from workbench.study.mangling import demangled, in_parentheses, own_name
 from workbench.study.recordings import KernelParameter, itemsize
 
 #: Machine code up to this size is read for the counts of its loads and stores.
 _LARGEST_CUBIN = 16 << 20
+
+
+#: A function of NVIDIA's library cudadevrt: what it does is linked from PTX of ours.
+_GRID = b"cudaCGSynchronize"
 
 
 class NoCodeError(DataError):
@@ -54,15 +63,15 @@ class LoadedModule:
 
     Args:
         images: Fat binaries, cubins or texts; several are linked.
-        capability: The chip's, as 90.
+        chip: What the program is shown.
 
     Raises:
         NoCodeError: it holds machine code alone.
         PtxError: its PTX is damaged.
     """
 
-    def __init__(self, images: Sequence[bytes], capability: int) -> None:
-        found = [code_of(image, capability) for image in images]
+    def __init__(self, images: Sequence[bytes], chip: ShownChip) -> None:
+        found = [code_of(image, chip.capability) for image in images]
         texts = [code.ptx for code in found if code is not None]
         if not texts or len(texts) < len(images):
             if len(images) > 1:  # objects of -rdc, of which NVIDIA's library has no PTX
@@ -72,9 +81,14 @@ class LoadedModule:
                     "build each with PTX.",
                 )
             raise NoCodeError(
-                "a module holds machine code alone, and the emulator runs PTX",
-                "Build it with PTX: -gencode arch=compute_90,code=compute_90.",
+                f"the kernels of a module ({_first_kernel(images)}) are machine code alone, "
+                "and the emulator runs PTX",
+                "Build it with PTX (-gencode arch=compute_90,code=compute_90), or with line "
+                "information, which keeps the PTX: -lineinfo of nvcc and NVRTC, "
+                "ProgramOptions(lineinfo=True) of cuda.core, @cuda.jit(lineinfo=True) of Numba.",
             )
+        if any(_GRID in text for text in texts):
+            texts.append((SOURCES / "grid.ptx").read_bytes())
         cubin = next((code.cubin for code in found if code is not None), b"")
         self.text = texts[0] if len(texts) == 1 else linked(texts)
         self.cubin = cubin if len(texts) == 1 and len(cubin) <= _LARGEST_CUBIN else b""
@@ -84,6 +98,7 @@ class LoadedModule:
             foreign=ptxemu.shipped,
             lazy=True,
         )
+        self._chip = chip
         self._kernels: dict[str, ModuleKernel] = {}
 
     @cached_property
@@ -93,8 +108,9 @@ class LoadedModule:
 
     @cached_property
     def resources(self) -> dict[str, KernelResources]:
-        """What ptxas gave each kernel, where its machine code is there."""
-        found = resources_of(self.cubin, self.module.kernels)
+        """What ptxas gave each kernel, for the program or here."""
+        cubin = self.cubin or _assembled(self.text, self._chip.arch)
+        found = resources_of(cubin, self.module.kernels)
         return {each.name: each for each in found}
 
     def build(self, arch: str) -> BuildResult:
@@ -130,3 +146,21 @@ class LoadedModule:
             if name in addresses:
                 lines.append(f"variable {name} {addresses[name]} {size}")
         return "\n".join(lines)
+
+
+def _assembled(text: bytes, arch: str) -> bytes:
+    """What ptxas makes of PTX; empty where it makes nothing, or no compiler is here."""
+    nvcc = find_nvcc() or wheel_nvcc()
+    if nvcc is None:
+        return b""
+    ptx = text.decode("utf-8", "replace")
+    with private_folder() as holder:
+        made = Nvcc(nvcc).assemble(Path(holder), ptx, arch, ())
+        if made.failed:  # it calls functions of a library that was linked, as cudadevrt's
+            made = Nvcc(nvcc).assemble(Path(holder), ptx, arch, ("-rdc=true",))
+        return made.cubin
+
+
+def _first_kernel(images: Sequence[bytes]) -> str:
+    found = re.search(rb"\.text\.(\w+)\0", b"".join(images))
+    return own_name(found[1].decode()) if found else "?"

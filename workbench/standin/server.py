@@ -238,5 +238,11 @@ class _Conversation:
     def _on_refused(self, words: list[str], _: bytes) -> None:
         self._device.state.refused(words[1], list(map(int, words[2:])))
 
-    def _on_static(self, _: list[str], __: bytes) -> None:
-        self._device.state.note("static", _STATIC)
+    def _on_static(self, _: list[str], payload: bytes) -> None:
+        library, said = Path(os.fsdecode(payload)).name, _STATIC
+        if ".cpython-" in library:
+            said = (
+                f"{library} holds NVIDIA's own runtime: its launches cannot be seen. Call the "
+                "driver: cuda.core, cuda.bindings.driver, Numba and Triton do"
+            )
+        self._device.state.note("static", said)

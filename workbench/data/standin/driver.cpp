@@ -53,7 +53,9 @@ static bool is_asked_by_runtime(const char* id) { return !memcmp(id, "\x6b\xd5\x
 API cuGetExportTable(const void** out, const CUuuid* id) {
     *out = nullptr;
     static std::atomic<bool> told{false};
-    if (is_asked_by_runtime(id->bytes) && !connected() && !told.exchange(true)) tell("STATIC");
+    Dl_info info{};
+    if (is_asked_by_runtime(id->bytes) && !connected() && !told.exchange(true))
+        tell("STATIC", dladdr(__builtin_return_address(0), &info) ? info.dli_fname : "");
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 

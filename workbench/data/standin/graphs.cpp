@@ -18,8 +18,15 @@ struct Node : Object {
     std::vector<void*> values;       // the parameters of a kernel, as the program may ask for them
 };
 
+// Something of the program that is destroyed when neither the program nor a graph refers to it.
+struct UserObject : Object {
+    std::shared_ptr<void> held;
+    unsigned count = 0;  // references of the program
+};
+
 struct Graph : Object {
     std::vector<std::unique_ptr<Node>> nodes;
+    std::multimap<UserObject*, std::shared_ptr<void>> kept;
 };
 
 struct Capture {
@@ -88,6 +95,7 @@ Graph* clone(const Graph& graph) {
         made[node] = add_node(copy, *node->work, needs);
         made[node]->original = node;
     }
+    copy->kept = graph.kept;
     return copy;
 }
 
@@ -355,6 +363,37 @@ NODES(Host, CUDA_HOST_NODE_PARAMS)
 
 FN(cuGraphCreate, (CUgraph * out, unsigned), give(out, new Graph))
 FN(cuGraphDestroy, (CUgraph handle), GRAPH(handle); destroy(graph))
+
+#define USER_OBJECT(handle)                  \
+    auto* object = as<UserObject>(handle);   \
+    HANDLE(object)
+
+static CUresult let_go(UserObject* object, unsigned count) {
+    VALID(count && count <= object->count);
+    if (!(object->count -= count)) object->held = nullptr;
+    return CUDA_SUCCESS;
+}
+
+API cuUserObjectCreate(CUuserObject* out, void* data, CUhostFn destroy, unsigned count, unsigned) {
+    TRY(ready());
+    VALID(out && destroy && count);
+    auto* object = new UserObject;
+    object->held = {data, destroy}, object->count = count;
+    return give(out, object);
+}
+
+FN(cuUserObjectRetain, (CUuserObject handle, unsigned count), USER_OBJECT(handle);
+   VALID(count && object->held); object->count += count)
+FN(cuUserObjectRelease, (CUuserObject handle, unsigned count), USER_OBJECT(handle);
+   return let_go(object, count))
+FN(cuGraphRetainUserObject, (CUgraph handle, CUuserObject user, unsigned count, unsigned flags), GRAPH(handle);
+   USER_OBJECT(user); VALID(count && object->held);
+   for (unsigned i = 0; i < count; i++) graph->kept.emplace(object, object->held);
+   return flags & CU_GRAPH_USER_OBJECT_MOVE ? let_go(object, count) : CUDA_SUCCESS)
+FN(cuGraphReleaseUserObject, (CUgraph handle, CUuserObject user, unsigned count), GRAPH(handle);
+   USER_OBJECT(user); VALID(count && count <= graph->kept.count(object));
+   while (count--) graph->kept.erase(graph->kept.find(object)))
+
 FN(cuGraphClone, (CUgraph * out, CUgraph handle), GRAPH(handle); *out = to<CUgraph>(clone(*graph)))
 FN(cuGraphNodeFindInClone, (CUgraphNode * out, CUgraphNode original, CUgraph handle), GRAPH(handle);
    Node* twin = twin_of(*graph, as<Node>(original)); VALID(twin); *out = to<CUgraphNode>(twin))

@@ -19,6 +19,7 @@ using namespace standin;
 namespace {
 
 constexpr unsigned kWrapper = 0x466243b1, kFatBinary = 0xba55ed50;
+const char kArchive[] = "!<arch>\n";
 const char kLinked[24] = "workbench linked image";  // what begins an image that cuLinkComplete made
 
 struct Wrapper {
@@ -215,16 +216,23 @@ struct Link : Object {
     HANDLE(link)
 
 FN(cuLinkCreate, (unsigned, CUjit_option*, void**, CUlinkState* out), give(out, new Link))
-FN(cuLinkAddData,
-   (CUlinkState handle, CUjitInputType, void* data, size_t size, const char*, unsigned, CUjit_option*,
-    void**),
-   LINK(handle);
-   VALID(data && size); link->parts += framed({static_cast<char*>(data), size}); link->count++)
+API cuLinkAddData(CUlinkState handle, CUjitInputType, void* data, size_t size, const char*, unsigned,
+                  CUjit_option*, void**) {
+    TRY(ready());
+    LINK(handle);
+    VALID(data && size);
+    std::string part(static_cast<char*>(data), size);
+    if (part.compare(0, sizeof kArchive - 1, kArchive)) {
+        link->parts += framed(part), link->count++;
+        return CUDA_SUCCESS;
+    }
+    // libcudadevrt.a is the library of dynamic parallelism: the emulator needs nothing of it.
+    if (part.find("cuda_device_runtime") != part.npos) return CUDA_SUCCESS;
+    return static_cast<CUresult>(standin_missing("cuLinkAddData(library.a)"));
+}
 
-// libcudadevrt.a is the library of dynamic parallelism: the emulator needs nothing of it.
 API cuLinkAddFile(CUlinkState handle, CUjitInputType type, const char* path, unsigned count,
                   CUjit_option* options, void** values) {
-    if (strstr(path, "libcudadevrt")) return CUDA_SUCCESS;
     std::string data = contents(path);
     NEED(!data.empty(), CUDA_ERROR_FILE_NOT_FOUND);
     return cuLinkAddData(handle, type, &data[0], data.size(), path, count, options, values);
