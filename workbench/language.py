@@ -136,11 +136,6 @@ def N_(text: _Literal) -> _Literal:  # noqa: N802 - what translators and their t
     return text
 
 
-def template(text: str) -> str:
-    """A template of sentences that `told` is to know, where no call that says them shows it."""
-    return text
-
-
 def told(text: str) -> str:
     """An English sentence of ours that is filled in already, in the language that is spoken.
 
