@@ -18,7 +18,7 @@ from rich.cells import cell_len
 from tests import catalogue
 from tests.told import Known, is_said, nodes_of, sentences, strings
 from workbench import cli, language
-from workbench.language import N_, TOLD, _, _filled, current, ngettext, told, use, using
+from workbench.language import _WORDS, N_, TOLD, _, _pattern, current, ngettext, told, use, using
 
 #: Parts of the catalogue in which nothing may lack its translation.
 WHOLE = tuple(catalogue.PARTS)
@@ -495,17 +495,12 @@ def test_every_template_knows_its_own_sentences() -> None:
     }
     strange = []
     with using("zh"):
-        spelled = [
-            pair
-            for template, said in templates.items()
-            for pair in language._spelled(
-                template, said, {TOLD + t: s for t, s in templates.items()}
-            )
-        ]
-        for template, said in spelled:
+        for template, said in templates.items():
             names = {name: f"Name{place}" for place, name in enumerate(sorted(fields(template)))}
-            heard = told(template.format(**names))
-            if heard != language._Chinese(said).format(**names):
+            words = {name: _WORDS[name][-1] for name in names if name in _WORDS}
+            heard = told(template.format(**names | words))
+            theirs = {name: templates[word] for name, word in words.items()}
+            if heard != language._Chinese(said).format(**names | theirs):
                 strange.append(f"{template!r} is told as {heard!r}")
     none(strange)
 
@@ -551,11 +546,12 @@ def test_templates_within_templates_are_looked_for_so_often_and_no_more(
 
 
 def test_a_field_is_the_shortest_that_fits() -> None:
-    form = "{one} of {two}{three}, {four} on {five}"
-    assert _filled(form, "1 of 2 of 3, 4 on on, 5") == {
-        "one": "1", "two": "", "three": "2 of 3", "four": "4", "five": "on, 5",
-    }  # fmt: skip
+    form = _pattern("{one} of {two}{three}, {four} on {five}")
+    found = form.match("1 of 2 of 3, 4 on on, 5")
+    assert found and found.groups() == ("1", "", "2 of 3", "4", "on, 5")
     for text in ("1 of 2", "1 of 2 on 3, 4", "x", ""):
-        assert _filled(form, text) is None
-    assert _filled("a {x} b", "a b") is None, "what begins and ends it may not overlap"
-    assert _filled("a b", "a b") == {} and _filled("a b", "a b c") is None
+        assert not form.match(text)
+    assert not _pattern("a {x} b").match("a b"), "what begins and ends it may not overlap"
+    assert _pattern("a b").match("a b") and not _pattern("a b").match("a b c")
+    assert _pattern("it {verb} {{x}}").match("it reads {x}")
+    assert not _pattern("it {verb} {{x}}").match("it sees {x}")
