@@ -153,8 +153,10 @@ def _of_sentences() -> Iterator[tuple[Marked, Place]]:
     sources = _sources() | _emulator()
     said = "\n".join({text for nodes in sources.values() for text in strings(nodes)})
     done, kept = together(), texts(part("kept"))
-    for text in done:
-        if isinstance(text, str) and TOLD in text and (text in kept or is_said(_bare(text), said)):
+    # Templates that differ in the names of their fields alone are one.
+    once = {re.sub(r"{\w+", "{", text): text for text in done if isinstance(text, str)}
+    for text in once.values():
+        if TOLD in text and (text in kept or is_said(_bare(text), said)):
             yield text, Place("")
     known = Known(
         _bare(each) for text in done for each in ([text] if isinstance(text, str) else text)
