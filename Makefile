@@ -15,7 +15,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 # of processes, and each would compile pandas anew (3 s instead of 0.5).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help lock catalogue dist changelog screenshots agreement truth fuzz fuzz-gpu bench-emulator bench-gate demo test test-slow test-again test-long test-attacks test-cluster test-gpu unit lint format report profile docs goldens bench vscode clean
+.PHONY: help lock catalogue dist changelog screenshots agreement truth fuzz fuzz-gpu bench-emulator bench-gate demo test test-slow test-again test-long test-attacks test-cluster test-gpu unit lint house format report profile docs goldens bench vscode clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ lint: $(VENV)/.dev ## Style, types and import borders
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+house: $(VENV)/.dev ## Each room of the packages, its lines and its ceiling
+	@$(BIN)/python -m tests.ceilings
 
 format: $(VENV)/.dev ## Rewrite the sources in the project's style
 	$(BIN)/ruff check --fix-only .

@@ -80,7 +80,7 @@ class Batch:
         self.ends = {each.index for each in blocks if each.kind == "exit"} if rt.watcher else set()
         self.resting, self.pieces = Resting(rt), LoopPieces(lanes)
         self.moved = False  # did the last `run` get on?
-        self.R = compiled.fresh(lanes)
+        self.R = rt.registers = compiled.fresh(lanes)
         self.gathering = Gathering(lanes, self.R)
         self.heap: list[int] = []
         self.waiting: dict[int, Mask] = {}

@@ -11,7 +11,7 @@ import numpy as np
 
 from ptxemu.arena import DRIVER, OF_MODULE, PARAMETERS, WORKSPACE
 from ptxemu.compiled import CompiledKernel
-from ptxemu.errors import DAMAGE, Fault, LaunchError, PtxError, ResourceError
+from ptxemu.errors import DAMAGE, LaunchError, PtxError, ResourceError
 from ptxemu.faults.origins import Origins
 from ptxemu.ptx.flow import ControlFlow, control_flow, walk
 from ptxemu.ptx.inlining import FlatKernel, flatten
@@ -237,8 +237,7 @@ def prepare(
     Raises:
         PtxError: there is no such kernel, or it is not valid PTX.
         Unsupported: an instruction, with file and line.
-        Fault: it needs more shared memory than there is.
-        LaunchError: grid, block or arguments do not fit the kernel.
+        LaunchError: grid, block, arguments or memory do not fit the kernel.
     """
     kernel = _prepared(module, launch.kernel)
     launch = clustered(module, launch)
@@ -247,12 +246,12 @@ def prepare(
     arena.bytes[base - arena.base :][: len(params)] = np.frombuffer(params, np.uint8)
     shared_bytes = kernel.dynamic - RESERVED + launch.dynamic_shared
     if shared_bytes > SHARED_LIMIT:
-        raise Fault(
+        raise LaunchError(
             f"kernel {launch.kernel} needs {shared_bytes:,} bytes of shared memory",
             f"A block has at most {SHARED_LIMIT:,} bytes.",
         )
     if kernel.local_bytes > _LOCAL_BYTES:
-        raise Fault(
+        raise LaunchError(
             f"kernel {launch.kernel} needs {kernel.local_bytes:,} bytes of local memory a thread",
             f"A thread has at most {_LOCAL_BYTES:,} bytes.",
         )

@@ -209,7 +209,7 @@ def _sources() -> dict[str, Nodes]:
     return {
         path.relative_to(PACKAGE).as_posix(): nodes_of(path.read_text(encoding="utf-8"))
         for path in sorted(PACKAGE.rglob("*.py"))
-        if path.name != "language.py"
+        if path.name != "language.py" and "tests" not in path.relative_to(PACKAGE).parts
     }
 
 

@@ -15,7 +15,8 @@ from workbench.capture.counted import CountedLaunch, CountedRun
 from workbench.capture.records import Counted
 from workbench.compile.build import BuildResult
 from workbench.counters import Reading, read
-from workbench.engines.emulated.record import device_of, launch_records, sources_of
+from workbench.engines.emulated.chips import device_of
+from workbench.engines.emulated.record import launch_records, sources_of
 from workbench.model import Launch, SourceFile
 from workbench.study.mangling import own_name
 
@@ -88,7 +89,7 @@ def _launched(module: Ptx, symbol: str, linear: bool) -> Launch:
     grid = size // 256 if linear else (N // 32, N // 32, 1)
     block = 256 if linear else (32, 32, 1)
     _, counts = execute(module, symbol, buffers, ["x", "y", scalar(number)], grid=grid, block=block)
-    (launch,) = launch_records([counts], _built(), Module(module), "sm_90", 0)
+    (launch,) = launch_records([counts], _built(), Module(module), device_of("sm_90"), 0)
     return launch
 
 

@@ -25,8 +25,13 @@ def updating() -> bool:
 
 
 def same(name: str, text: str) -> None:
-    """Hold `text` against ``tests/golden/<name>``, whatever version of workbench made it."""
-    path = FOLDER / name
+    """Hold `text` against ``tests/golden/<name>``, whatever version of workbench made it.
+
+    Where `name` begins with a feature's folder, the golden lies in that feature's tests.
+    """
+    feature, __, rest = name.partition("/")
+    own = FOLDER.parents[1] / "workbench" / feature / "tests" / "golden"
+    path = own / rest if rest and own.is_dir() else FOLDER / name
     text = re.sub(r"\bworkbench \d+(\.\w+)+", "workbench VERSION", text)
     if updating():
         path.parent.mkdir(parents=True, exist_ok=True)

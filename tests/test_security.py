@@ -14,7 +14,7 @@ from tests.test_house import REPO
 from workbench.cli import COMMANDS
 
 PAGE = (REPO / "docs" / "security.md").read_text(encoding="utf-8")
-_TEST = re.compile(r"(tests/[\w/]+\.py)::(\w+)")
+_TEST = re.compile(r"((?:workbench/\w+/)?tests/[\w/]+\.py)::(\w+)")
 
 
 def rows() -> list[list[str]]:
@@ -45,6 +45,8 @@ def test_every_command_is_in_it() -> None:
 def test_as_many_attacks_are_made_as_it_says() -> None:
     for module in pkgutil.iter_modules(attacks.__path__, f"{attacks.__name__}."):
         importlib.import_module(module.name)
+    for path in REPO.glob("workbench/*/tests/test_attacks.py"):  # of a feature
+        importlib.import_module(f"workbench.{path.parts[-3]}.tests.test_attacks")
     begin, end = PAGE.index("| attack | times"), PAGE.index("## Where it does not hold")
     lines = [
         line.strip("| ").split(" | ")

@@ -28,11 +28,13 @@ _FACE = {
     "Target": ("workbench.session.targets", "Target"),
     "Selection": ("workbench.session.asked", "Selection"),
     "Profile": ("workbench.model", "Profile"),
+    "InconclusiveError": ("workbench.errors", "InconclusiveError"),
     "WorkbenchError": ("workbench.errors", "WorkbenchError"),
 }
 
 __all__ = [
     "Diff",
+    "InconclusiveError",
     "Profile",
     "Selection",
     "Session",

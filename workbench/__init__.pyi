@@ -1,3 +1,4 @@
+from workbench.errors import InconclusiveError as InconclusiveError
 from workbench.errors import WorkbenchError as WorkbenchError
 from workbench.model import Profile as Profile
 from workbench.session.api import Session as Session
@@ -11,6 +12,7 @@ from workbench.session.targets import Target as Target
 __version__: str
 __all__ = [
     "Diff",
+    "InconclusiveError",
     "Profile",
     "Selection",
     "Session",

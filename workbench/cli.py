@@ -18,6 +18,7 @@ import click
 
 from workbench import __version__, language
 from workbench.errors import MissingError, WorkbenchError, did_you_mean
+from workbench.features import FEATURES
 from workbench.language import _, told
 from workbench.views.text.door import complain, say, write
 
@@ -25,16 +26,14 @@ from workbench.views.text.door import complain, say, write
 #: mistaken for a verdict on a kernel.
 INTERNAL = 70
 
-#: Command name -> (module in workbench.commands, one-line help shown in --help).
-COMMANDS: dict[str, tuple[str, str]] = {
+#: Commands of the core: name -> (module in workbench.commands, one line for --help).
+_CORE: dict[str, tuple[str, str]] = {
     "run": ("run", "Run a CUDA program without a GPU: its faults, and counters."),
     "list": ("list_", "Studies, versions, and what is recorded of them."),
     "show": ("show", "One version's (or report file's) counters, lines and rules."),
     "diff": ("diff", "What moved between two versions, and the code that moved it."),
     "check": ("check", "Expectations, regressions and limits, for continuous integration."),
     "report": ("report", "Write the HTML site to reports/."),
-    "plot": ("plot", "A figure of the report as SVG, PNG or PDF."),
-    "publish": ("publish", "Write a ladder's table and chart into a README, in place."),
     "serve": ("serve", "Serve the HTML site on this machine, and keep it up to date."),
     "capture": ("capture", "Capture any program: its kernels, and counters of the slowest."),
     "lift": ("lift", "Keep one launch of a program's kernel, with its data, as a study."),
@@ -45,14 +44,17 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("verify", "Check a version against the float64 reference."),
     "jobs": ("jobs", "What was sent to a cluster with --on, and its progress."),
     "export": ("export", "What is recorded, as CSV or Parquet, for other programs."),
-    "import": ("import_", "Keep a report captured elsewhere as a version's profile."),
     "doctor": ("doctor", "What this machine can do, and how to get what it lacks."),
-    "mcp": ("mcp", "Serve the project to programs, by the Model Context Protocol."),
-    "lsp": ("lsp", "Serve the project to an editor: counters where one edits."),
     "docs": ("docs", "The documentation, page by page, without a network."),
     "schema": ("schema", "The JSON schema of what a command prints with --format json."),
     "new": ("new", "Start a new version (or study) from the one before it."),
     "init": ("init", "Make this folder a workbench project."),
+}
+#: Command name -> (module in workbench, one line for --help).
+COMMANDS: dict[str, tuple[str, str]] = {
+    name: (f"{folder}.{module}", text)
+    for folder, commands in {"commands": _CORE, **{x.name: x.commands for x in FEATURES}}.items()
+    for name, (module, text) in commands.items()
 }
 
 
@@ -161,11 +163,11 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import ``workbench.commands.<module>`` and return its ``command``."""
+        """Import the command's module and return its ``command``."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        module = importlib.import_module(f"workbench.commands.{entry[0]}")
+        module = importlib.import_module(f"workbench.{entry[0]}")
         command: click.Command = module.command
         command.context_class = HelpContext
         return command

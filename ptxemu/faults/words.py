@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from ptxemu.errors import Fault, Unset, Unsupported
+from ptxemu.faults.overflow import overflow_of
 from ptxemu.ptx.instructions import Instr
 from ptxemu.ptx.shapes import plain
 from ptxemu.state.context import Context, Named, Registers
@@ -91,7 +92,16 @@ def check_access(ctx: Context, instr: Instr, reach: Reach, width: int, space: st
                 f"out of bounds: {lane} {verb} {place}; {others:,} more threads of the same batch "
                 "of blocks do so too"
             )
-        raise ctx.fault(instr, "out-of-bounds", what, _GUARD)
+        overflow = overflow_of(ctx, instr, row, thread)
+        if overflow is None:
+            raise ctx.fault(instr, "out-of-bounds", what, _GUARD)
+        index, got, where = overflow
+        raise ctx.fault(
+            instr, "out-of-bounds", f"integer overflow: the index {index} becomes {got} in 32 bits "
+            f"({where}); {what}",
+            "Compute the index in 64 bits, as in `(size_t)row * pitch`; where it may be below 0, "
+            "use a signed type.",
+        )  # fmt: skip
     shown = f"{'' if address >= 0 else '−'}{abs(address)}"
     raise ctx.fault(
         instr, "out-of-bounds", f"out of bounds: {lane} {verb} {_bytes(width)} at {space} address "

@@ -192,6 +192,7 @@ class Runtime:
         self.watcher: AccessWatcher | None = None
         self.lock: AbstractContextManager[Any] = nullcontext()
         self.wide: list[tuple[Any, Any]] = []
+        self.registers: Registers = []  # the batch's
         self.alive: Callable[[], Mask]
         self.copies: Any = None  # `ops.asynccopy.Pipeline` of the batch
         self.flights: Any = None  # `ops.copies.Flights` of the batch

@@ -223,6 +223,7 @@ STUDIES = [(name, value) for name in (*NAMES, *FUNCTIONS) for value in ODD]
 RUNNING = [
     line
     for name in ("verify", "profile", "time", "sweep", "import", "check", "list", "report")
+    if name in COMMANDS
     for line in lines_of(name)
     if "slurm" not in line
 ]

@@ -15,7 +15,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.agents.client import Client, talk
 from tests.attacks import harness
 from tests.attacks.book import Portion, book, dealt
 from tests.factories import make_profile
@@ -141,6 +140,8 @@ EVERY = [(heavy, command) for heavy in HEAVY for command in COMMANDS]
 
 
 def _asked(root: Path) -> None:
+    from workbench.agents.tests.client import Client, talk  # only where the feature is
+
     async def job(client: Client) -> None:
         for tool, given in (
             ("list", {}),

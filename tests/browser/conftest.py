@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Once
+from tests.fixtures import Once
 from tests.views import site_data
 from workbench.project import find_project
 from workbench.session.asked import Workspace

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.conftest import Once
+from tests.fixtures import Once
 from tests.views import site_data
 from workbench.language import using
 from workbench.model import Device

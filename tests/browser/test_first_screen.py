@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from click.testing import CliRunner
 
-from tests.conftest import Once
+from tests.fixtures import Once
 from workbench import units
 from workbench.cli import app
 from workbench.project import find_project

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import kinds, wait_for_charts
-from tests.conftest import Once
+from tests.fixtures import Once
 from tests.views import large_data
 from workbench.project import find_project
 from workbench.views.html.build import build_report

@@ -81,7 +81,7 @@ def test_one_bad_file_stops_nothing_else(
     sound, broken = project.root, tmp_path / "broken"
     shutil.copytree(sound, broken)
     said = damage(broken / "kernels/double")
-    assert ASKED.keys() == COMMANDS.keys(), "a new command is asked here, too"
+    assert ASKED.keys() >= COMMANDS.keys(), "a new command is asked here, too"
     for words in filter(None, ASKED.values()):
         answers = []
         for root in (sound, broken):

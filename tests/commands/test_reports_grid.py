@@ -117,7 +117,7 @@ def lines(name: str, behind: str) -> Iterator[Line]:
 
 
 def test_every_command_is_in_the_grid_or_reads_no_report() -> None:
-    assert {*READS, *RECORDED, *OTHERS} == set(COMMANDS)
+    assert {*READS, *RECORDED, *OTHERS} >= set(COMMANDS)
     for reads in (READS, RECORDED):
         for name, all_behind in reads.items():
             for behind in all_behind:

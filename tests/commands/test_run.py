@@ -20,6 +20,7 @@ REPO = Path(__file__).resolve().parents[2]
 PROGRAMS = REPO / "tests" / "data" / "programs"
 WORKBENCH = (sys.executable, "-c", "from workbench.cli import main; raise SystemExit(main())")
 FAULT = re.compile(r"// fault: ([\w-]+) at line (\d+)")
+SAYS = re.compile(r"// says: (.*)")
 
 pytestmark = [
     pytest.mark.nvcc,
@@ -81,6 +82,8 @@ def test_a_mistake_is_told_at_its_line(path: Path) -> None:
     assert ran.code == 4
     found = {(fault["kind"], fault["line"]) for fault in ran.document["faults"]}
     assert (kind, int(line)) in found, ran.document["faults"]
+    said = SAYS.search(path.read_text())
+    assert said is None or said[1] in ran.document["faults"][0]["message"]
 
 
 @pytest.mark.slow
@@ -123,8 +126,10 @@ def test_a_fault_is_told_with_array_element_and_line_and_the_program_gets_its_er
 
 def test_the_document_is_as_its_schema_says(tmp_path: Path) -> None:
     source(tmp_path, FILL, f"{MEMORY} fill<<<2, 64>>>(x, 100); cudaDeviceSynchronize();")
-    document = run(tmp_path, "--format", "json", "p.cu").document
+    ran = run(tmp_path, "--format", "json", "--chip", "a100", "p.cu")
+    document = ran.document
     jsonschema.validate(document, schema_of("run"))
+    assert "limits of an NVIDIA A100" in ran.out
     (kernel,) = document["program"]["kernels"]
     assert kernel["kernel"] == "fill" and kernel["counted"]["sectors"] == 13
     assert kernel["hottest"]["line"] == 5
@@ -174,6 +179,41 @@ def test_a_function_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert ran.code == 0 and "IpcGetMemHandle was called: it is not here" in " ".join(
         ran.out.split()
     )
+
+
+def test_an_assertion_is_printed_as_cuda_prints_it_and_breaks_the_context(tmp_path: Path) -> None:
+    kernel = "#include <cassert>\n__global__ void k(int n) {\n  assert(threadIdx.x < n);\n}"
+    codes = "cudaDeviceSynchronize(), cudaGetLastError(), cudaDeviceSynchronize()"
+    main = f'k<<<2, 8>>>(7); printf("%d\\n", cudaGetLastError()); printf("%d %d %d\\n", {codes});'
+    source(tmp_path, kernel, main)
+    ran = run(tmp_path, "p.cu")
+    said = (
+        r"p\.cu:5: void k\(int\): block: \[1,0,0\], thread: \[7,0,0\] Assertion `(.*)` failed\.\n"
+    )
+    found = re.search(said, ran.err)
+    assert ran.code == 4 and found and found[1] == "threadIdx.x < n", ran
+    assert ran.out.startswith("0\n710 710 710\n") and "p.cu:5: assertion" in ran.out
+
+
+def test_launches_that_no_chip_takes_are_refused_with_the_error_of_the_runtime(
+    tmp_path: Path,
+) -> None:
+    registers = "".join(f"float r{n} = p[{n} * 1024 + threadIdx.x];\n" for n in range(100))
+    total = " + ".join(f"r{n} * p[{99 - n}]" for n in range(100))
+    kernel = f"""__global__ void few(int* x) {{ extern __shared__ int s[]; x[0] = s[0] = 1; }}
+__global__ void many(volatile float* p) {{ {registers} __syncthreads(); p[threadIdx.x] = {total}; }}
+#define SAY printf("%d %d\\n", cudaGetLastError(), cudaDeviceSynchronize())"""
+    main = """int* x; cudaMalloc(&x, 1 << 20); cudaMemset(x, 0, 1 << 20);
+few<<<1, 32, 48 << 10>>>(x); SAY; few<<<1, 32, (48 << 10) + 1>>>(x); SAY; few<<<1, 1025>>>(x); SAY;
+many<<<1, 512>>>((float*)x); SAY; many<<<1, 1024>>>((float*)x);
+printf("%d\\n", cudaDeviceSynchronize()); SAY;"""
+    source(tmp_path, kernel, main)
+    ran = run(tmp_path, "--format", "json", "p.cu")
+    assert ran.err.endswith("0 0\n1 0\n1 0\n0 0\n701\n701 0\n"), ran.err
+    document = ran.document
+    assert ran.code == 0 and document["faults"] == [] and len(document["notices"]) == 2
+    assert "many was refused" in document["notices"][1], document
+    assert "registers" in document["notices"][1]
 
 
 def test_a_run_that_takes_too_long_tells_what_it_has(tmp_path: Path) -> None:

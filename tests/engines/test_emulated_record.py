@@ -16,6 +16,7 @@ from tests.ptxemu.conftest import Array, Compile, compiling, execute, scalar
 from workbench.compile import compilers
 from workbench.compile.build import BuildResult
 from workbench.counters import Reading, read
+from workbench.engines.emulated.chips import device_of
 from workbench.engines.emulated.record import launch_records
 from workbench.errors import MissingError
 from workbench.model import Launch, line_counters
@@ -48,7 +49,7 @@ def launched(
     module: Ptx, kernel: str, buffers: dict[str, Array], args: Sequence[str | bytes]
 ) -> Launch:
     _, outcome = execute(module, kernel, buffers, args, block=128)
-    (launch,) = launch_records([outcome], built(), Module(module), "sm_90", 4096)
+    (launch,) = launch_records([outcome], built(), Module(module), device_of("sm_90"), 4096)
     return launch
 
 
@@ -185,6 +186,8 @@ def test_no_launch_of_several_must_move_what_all_of_them_must(cuda: Compile) -> 
     _, outcome = execute(module, "plain", buffers, ["x", "y"], block=128)
     moved = "ptx__bound_cycles_device_memory"
     assert moved in launched(module, "plain", buffers, ["x", "y"]).metrics
-    for launch in launch_records([outcome, outcome], built(), Module(module), "sm_90", 4096):
+    for launch in launch_records(
+        [outcome, outcome], built(), Module(module), device_of("sm_90"), 4096
+    ):
         assert moved not in launch.metrics
         assert "ptx__bound_cycles" in launch.metrics

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.conftest import REPO
+from tests.fixtures import REPO
 from workbench.engines import ProfileOptions, RunOptions, Subject
 from workbench.engines.emulated.emulation import Emulation, verified
 from workbench.engines.emulated.engine import EmulatorEngine

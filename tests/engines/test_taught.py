@@ -16,7 +16,7 @@ import pytest
 from rich.cells import cell_len
 
 from tests import goldens
-from tests.conftest import REPO
+from tests.fixtures import REPO
 from tests.told import english
 from workbench import cli, language
 from workbench.engines import RunOptions, Subject

@@ -325,7 +325,7 @@ def test_launches_that_do_not_fit_are_refused(cuda: Compile) -> None:
         execute(module, "local", buffers, ["x", "y"], block=2048)
     with pytest.raises(LaunchError, match="argument 2 has 4 bytes, but the kernel expects 8"):
         execute(module, "local", buffers, ["x", 7])
-    with pytest.raises(Fault, match=r"needs .* bytes of shared memory"):
+    with pytest.raises(LaunchError, match=r"needs .* bytes of shared memory"):
         execute(module, "local", buffers, ["x", "y"], shared=300_000)
 
 

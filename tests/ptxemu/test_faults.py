@@ -116,9 +116,27 @@ FAULTS = {
         "__syncthreads();\ny[threadIdx.x] = tile[0];",
         r"k\.cu:6: shared-memory race in a warp: thread \(0, 0, 0\) .* written by lane 8 .*k\.cu:5",
     ),
-    "in another array": (
+    "a product that overflows": (
+        "int wide = n * 1000, row = threadIdx.x * 1000;\nif (row == 22000) y[row * wide] = 1;",
+        r"k\.cu:3: integer overflow: the index [,\d]+ × [,\d]+ = 2,200,000,000 becomes "
+        r"−2,094,967,296 in 32 bits \(k\.cu:3\); out of bounds: thread \(22, 0, 0\)",
+    ),
+    "an overflow on the way": (
+        "int row = (threadIdx.x + 22) * n * 1000000;\ny[row - (int)threadIdx.y] = 1;",
+        r"k\.cu:3: integer overflow: the index [,\d]+ × [,\d]+ = 2,200,000,000 becomes "
+        r"−2,094,967,296 in 32 bits \(k\.cu:2\)",
+    ),
+    "below zero": (
         "y[threadIdx.x - 160] = x[threadIdx.x];",
-        r"k\.cu:2: out of bounds: thread \(0, 0, 0\) .* writes [xy]\[-?\d+\],",
+        r"k\.cu:2: integer overflow: the index 0 − 160 = −160 becomes 4,294,967,136 in 32 bits",
+    ),
+    "a hash": (
+        "y[(threadIdx.x * 2654435761u) >> 8] = 1;",
+        r"k\.cu:2: out of bounds: thread \(1, 0, 0\) .* writes y",
+    ),
+    "a constant that wraps round and fits": (
+        "unsigned first = n - 120u;\ny[first + 80u + threadIdx.x] = 1;",
+        r"k\.cu:3: out of bounds: thread \(40, 0, 0\) .* writes y\[100\]",
     ),
     "barrier in a branch": (
         "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\nif (threadIdx.x % 2) {\n"

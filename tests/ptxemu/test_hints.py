@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import ptxemu
-from tests.conftest import REPO
+from tests.fixtures import REPO
 from tests.ptxemu.conftest import Compile, execute
 from tests.test_documentation import parsed, words
 from workbench import cli

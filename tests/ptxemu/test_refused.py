@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ptxemu.compiled import OPCODES
-from ptxemu.errors import Fault, LaunchError, PtxError, ResourceError, Unsupported
+from ptxemu.errors import LaunchError, PtxError, ResourceError, Unsupported
 from ptxemu.launch import KernelLaunch
 from ptxemu.ptx.parser import parse
 from tests.ptxemu.conftest import HEADER, execute
@@ -158,8 +158,8 @@ HUGE = {
         ".global .align 4 .b8 big[99999999999999999999];", "", ResourceError, "big has 99,999,9",
     ),
     "const": (".const .align 4 .b8 big[4398046511104];", "", ResourceError, r"big has 4,398,0"),
-    "local": ("", ".local .align 4 .b8 big[4398046511104];", Fault, "local memory a thread"),
-    "shared": (".shared .align 4 .b8 big[4398046511104];", "", Fault, "bytes of shared memory"),
+    "local": ("", ".local .align 4 .b8 big[4398046511104];", LaunchError, "of local memory"),
+    "shared": (".shared .align 4 .b8 big[4398046511104];", "", LaunchError, "of shared memory"),
 }  # fmt: skip
 
 

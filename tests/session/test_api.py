@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 import workbench as wb
 from tests.factories import make_project
-from workbench.errors import DataError, InconclusiveError, UsageError
+from workbench.errors import DataError, UsageError
 from workbench.session.api import Session
 
 REPO = Path(__file__).resolve().parent.parent.parent
@@ -105,7 +105,7 @@ def test_a_target_has_its_counters_and_lines(project: Session) -> None:
 
 
 def test_a_session_is_a_line_on_a_prompt_without_a_project_as_well(tmp_path: Path) -> None:
-    assert str(tmp_path) in repr(wb.open(tmp_path))
+    assert str(tmp_path) in repr(wb.Session(tmp_path))
 
 
 def test_a_target_is_a_line_on_a_prompt(project: Session) -> None:
@@ -125,10 +125,16 @@ def test_a_report_needs_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     report = wb.read_report(REPORT)
     assert report.counters.set_index("counter").value["dram_throughput"] > 0
     assert wb.read_report(f"{REPORT}::sgemm").profile.launches == report.profile.launches
-    step = wb.open().diff(str(REPORT), str(REPORT))
+    step = wb.Session().diff(str(REPORT), str(REPORT))
     assert not step.counters.moved.any() and step.time is None
     with pytest.raises(UsageError, match="no workbench project"):
-        wb.open().studies()
+        wb.Session().studies()
+
+
+def test_to_open_no_project_is_an_error_that_speaks_python(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no workbench project at or above") as caught:
+        wb.open(tmp_path)
+    assert "wb.Session().show('x.ncu-rep')" in caught.value.hint
 
 
 def test_an_authors_change_is_of_the_step_to_another_version(project: Session) -> None:
@@ -158,7 +164,7 @@ def test_what_is_not_comparable_is_refused_unless_it_is_forced(project: Session)
     profile = project.profile("v3")
     capture = replace(profile.capture, clock_control="other")
     project.store.save(replace(profile, capture=capture))
-    with pytest.raises(InconclusiveError, match="different clock policies"):
+    with pytest.raises(wb.InconclusiveError, match="different clock policies"):
         project.diff("v2", "v3")
     assert project.diff("v2", "v3", force=True).comparison.reasons
 

@@ -50,7 +50,7 @@ def test_a_block_is_captured_by_another_run_of_its_script(script: Path) -> None:
     survey = Shelf(script).load("step").survey
     assert [(work.name, work.launches) for work in survey.works] == [("sgemm_v3", (40,))]
     assert (script / "runs").read_text().splitlines() == ["step", "step"]  # traced, then under ncu
-    shown = wb.open(script).show("@step")
+    shown = wb.Session(script).show("@step")
     assert shown.profile == seen.target.profile
 
 

@@ -76,3 +76,20 @@ def test_what_is_cheaper_than_a_look_at_memory_is_run_again() -> None:
     memo.regions[0] = Region(0, SIZE)
     memo.ran("launch", None, 0.0, "told")
     assert memo.key("launch") is None
+
+
+def test_what_the_host_changed_while_a_launch_ran_is_not_remembered() -> None:
+    """By a copy, of which the memo is told, or by a write to memory that it shares."""
+    for shared in (False, True):
+        data = np.zeros(SIZE, np.uint8)
+        memo: Memo[str] = Memo(data, None)
+        memo.regions[0] = Region(0, SIZE, shared=shared)
+        for _ in range(6):
+            data[:] = 0
+            memo.touched(0, SIZE)
+            key = memo.key("launch")
+            assert key is None or memo.again(key) is None
+            data[:] = 7
+            memo.ran("launch", key, 1.0, "told")
+            if not shared:
+                memo.forget()

@@ -97,7 +97,7 @@ def test_one_launch_is_not_several() -> None:
 
 
 def test_the_pace_of_iterations_is_said_to_be_the_tracers() -> None:
-    programs = wb.open(Path(__file__).parents[1] / "data" / "programs")
+    programs = wb.Session(Path(__file__).parents[1] / "data" / "programs")
     found = programs.diff_programs("@train_optimizer-before", "@train_optimizer-after").difference
     assert beside_words(found).startswith("under the tracer an iteration begins every 45.3 ms")
     by_ncu = replace(found, old=replace(found.old, survey=replace(found.old.survey, way="ncu")))

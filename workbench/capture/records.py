@@ -265,6 +265,24 @@ class State(Record, frozen=True):
         return not self.patch_sha256
 
 
+class ProgramFault(Record, frozen=True):
+    """A mistake of a kernel at a line (`path`, `line`; empty and 0 where it is not known).
+
+    `launch` is the first launch that made it, counted from 1; `count` launches made it. A `fatal`
+    one broke the program's context.
+    """
+
+    kind: str
+    message: str
+    hint: str
+    kernel: str
+    launch: int
+    path: str
+    line: int
+    count: int
+    fatal: bool
+
+
 class ProgramCapture(Record, frozen=True):
     """One capture: what was run, of which state, where, and the survey.
 

@@ -12,12 +12,11 @@ import click
 from workbench.capture.counted import counted_capture, keep_counted
 from workbench.capture.shelf import check_name, find_shelf
 from workbench.commands.options import Behind, format_option, run_timeout
+from workbench.engines.emulated.chips import chips
 from workbench.errors import UsageError
-from workbench.standin.chip import chips
 from workbench.standin.running import Program, ProgramOutcome, run_program
-from workbench.study.mangling import own_name
 from workbench.views.shapes import shaped
-from workbench.views.shapes.program import FaultFacts, RunDocument
+from workbench.views.shapes.program import RunDocument
 from workbench.views.sheets import Sheet
 from workbench.views.sheets.program import program_sheet
 from workbench.views.sheets.run import run_sheet, workflow_commands
@@ -125,13 +124,10 @@ def _show(run: ProgramOutcome, name: str | None, format_: str) -> None:
     if run.counted.launches:
         capture, detail = counted_capture(run.counted, name or "run")
         kernels = program_sheet(capture, detail)
-    faults = [shaped(fault, FaultFacts, kernel=own_name(fault.kernel)) for fault in run.faults]
-    document = shaped(
-        run, RunDocument, faults=faults, program=kernels.document if kernels is not None else None
-    )
+    document = shaped(run, RunDocument, program=None if kernels is None else kernels.document)
     print_sheet(run_sheet(document, kernels), format_)
     if os.environ.get("GITHUB_ACTIONS") and format_ == "table":
-        write(workflow_commands(faults, Path.cwd()), commands=True)
+        write(workflow_commands(document.faults, Path.cwd()), commands=True)
 
 
 def _say(line: str) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 from workbench.disk.limits import memory
 from workbench.disk.writing import private_folder
 from workbench.errors import MissingError, WorkbenchError
-from workbench.processes.starting import environment, limited
+from workbench.processes.starting import answered, limited
 
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 300.0
 
 
 def built(
@@ -32,17 +32,8 @@ def built(
         out = Path(holder) / "library.so"
         argv = [compiler, "-O2", "-shared", "-fPIC", str(source), "-o", str(out), *options]
         try:
-            done = subprocess.run(
-                limited(argv, memory()),
-                cwd=holder,
-                env=environment(),
-                capture_output=True,
-                text=True,
-                errors="replace",
-                stdin=subprocess.DEVNULL,
-                timeout=_TIMEOUT_S,
-                check=False,
-            )
+            words = limited(argv, memory())
+            done = answered(*words, timeout_s=_TIMEOUT_S, folder=Path(holder))
         except (OSError, subprocess.TimeoutExpired) as error:
             raise MissingError(f"{compiler} does not run: {error}", "Repair it.") from error
         if done.returncode or not out.is_file():

@@ -1,7 +1,7 @@
 """The language server: pygls' protocol over standard input and output, and nothing of its own.
 
 What stands at a line's end is `analysis.beside`'s, and what is said of a version and of an edit
-`session.opened`'s. A file that cannot be read costs its own hints and a line in the client's log.
+`editing.opened`'s. A file that cannot be read costs its own hints and a line in the client's log.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from pygls.uris import to_fs_path
 
 from workbench import __version__
 from workbench.analysis.beside import Beside
+from workbench.editing.named import NamedFile, look
+from workbench.editing.opened import OpenedFile, Remark, Tried, remarks, trial
 from workbench.errors import WorkbenchError
 from workbench.language import VARIABLE, _, asked, told, use
 from workbench.model import Profile, Record
 from workbench.processes.ending import end_group, guarded
 from workbench.session.api import Session
 from workbench.session.asked import Selection
-from workbench.session.named import NamedFile, look
-from workbench.session.opened import OpenedFile, Remark, Tried, remarks, trial
 from workbench.views.text.door import block, visible
 
 _T = TypeVar("_T")

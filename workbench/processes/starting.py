@@ -151,18 +151,22 @@ def program(name: str) -> str | None:
     return os.path.abspath(found) if found else None  # noqa: PTH100
 
 
-def answered(*argv: str, timeout_s: float = 30) -> subprocess.CompletedProcess[str]:
-    """What a program says that answers and ends, in a folder that holds nothing.
+def answered(
+    *argv: str, timeout_s: float = 30, folder: Path = NEUTRAL
+) -> subprocess.CompletedProcess[str]:
+    """What a program says that answers and ends; by default in a folder that holds nothing.
 
     Raises:
         OSError, TimeoutExpired: it does not run, or not end in time.
     """
     return subprocess.run(
         argv,
-        cwd=NEUTRAL,
+        cwd=folder,
         env=environment(),
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
+        errors="replace",
         timeout=timeout_s,
         check=False,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from workbench.errors import DataError
+from workbench.errors import DataError, UsageError
 from workbench.model import Profile
 from workbench.project import find_project
 from workbench.session.asked import Listener, Places, Selection, Workspace
@@ -273,16 +273,23 @@ class Session(Workspace):
 
 
 def open_session(folder: Path | str = ".", *, listener: Listener | None = None) -> Session:
-    """``wb.open``: a session in a folder.
-
-    The project is the nearest folder upwards that has settings; it is looked for when something
-    of it is asked for, so report files can be compared without one.
+    """``wb.open``: the project of a folder, which is the nearest one upwards that has settings.
 
     Args:
         folder: The folder.
-        listener: Who is told how far reading a large report is; None: nobody.
+        listener: Receives progress of long operations; None: it is not shown.
+
+    Raises:
+        UsageError: there is no project at or above the folder.
     """
-    return Session(Path(folder), listener)
+    session = Session(Path(folder), listener)
+    if session.found is None:
+        raise UsageError(
+            f"no workbench project at or above {Path(folder).resolve()}",
+            "Reports and captures need none: wb.Session().show('x.ncu-rep'), "
+            "wb.Session().show('@NAME'). `workbench init` makes the folder a project.",
+        )
+    return session
 
 
 def read_report(target: Path | str, *, launch: int | None = None) -> Target:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from workbench.errors import MissingError, UsageError, did_you_mean
+from workbench.features import FEATURES
 from workbench.model import Record
 from workbench.project import shipped
 
@@ -19,19 +20,33 @@ class Topic(Record, frozen=True):
     title: str
 
 
+def _pages() -> dict[str, Path]:
+    """Name of a page -> its file: those of the core, and those of each feature.
+
+    Raises:
+        MissingError: the installation holds none.
+    """
+    core = shipped("docs")
+    pages = {
+        path.relative_to(root).as_posix()[:-3]: path
+        for root in (core, *(each.folder / "docs" for each in FEATURES))
+        for path in root.rglob("*.md")
+    }
+    if _INDEX not in pages:
+        raise MissingError(
+            f"this installation of workbench holds no documentation ({core} is not there)",
+            "Install it again from the wheel, or from a checkout.",
+        )
+    return pages
+
+
 def topics() -> list[Topic]:
     """All pages, those at the top first.
 
     Raises:
         MissingError: the installation holds none.
     """
-    root = shipped("docs")
-    pages = {path.relative_to(root).as_posix()[:-3]: path for path in root.rglob("*.md")}
-    if _INDEX not in pages:
-        raise MissingError(
-            f"this installation of workbench holds no documentation ({root} is not there)",
-            "Install it again from the wheel, or from a checkout.",
-        )
+    pages = _pages()
     found = []
     for name in sorted(pages, key=lambda name: (name.count("/"), name != _INDEX, name)):
         lines = pages[name].read_text(encoding="utf-8").splitlines()
@@ -50,7 +65,8 @@ def page(topic: str) -> str:
         UsageError: there is no such page, or several.
         MissingError: the installation holds none.
     """
-    names = [each.name for each in topics()]
+    pages = _pages()
+    names = list(pages)
     wanted = topic.removeprefix("docs/").partition("#")[0].removesuffix(".md")
     found = [name for name in names if wanted in (name, PurePosixPath(name).name)]
     if wanted in found:
@@ -64,4 +80,4 @@ def page(topic: str) -> str:
         raise UsageError(
             f"several pages are called `{wanted}`", f"Name one in full: {', '.join(found)}."
         )
-    return (shipped("docs") / f"{found[0]}.md").read_text(encoding="utf-8")
+    return pages[found[0]].read_text(encoding="utf-8")

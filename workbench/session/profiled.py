@@ -85,7 +85,7 @@ def _command_line() -> tuple[str, ...]:
         raise UsageError(
             "wb.profiled runs its script again, and a notebook or a prompt is none",
             "Write the block into a file (in a notebook: %%writefile bench.py), and run it: "
-            "`python bench.py`; then wb.open().show('@NAME') here has what was captured.",
+            "`python bench.py`; then wb.Session().show('@NAME') here has what was captured.",
         )
     return tuple(sys.orig_argv)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import mmap
 import os
 import time
@@ -13,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 import ptxemu
-from workbench.engines.emulated.record import resident_blocks
+from workbench.engines.emulated.chips import ShownChip
 from workbench.standin.callsites import Chain
-from workbench.standin.chip import ShownChip
 from workbench.standin.faults import ARRAY, ILLEGAL_INSTRUCTION, FaultLog, code_of
 from workbench.standin.launches import Launches
 from workbench.standin.memo import Memo, Region
@@ -28,7 +28,7 @@ ARENA, RESERVED = 64 << 30, 8 << 30
 BASES = (0x2000_0000_0000, 0x3000_0000_0000, 0x1800_0000_0000, 0x4000_0000_0000)
 #: CUresult of what is refused.
 INVALID_VALUE, INVALID_IMAGE, NO_BINARY, NOT_FOUND, NOT_SUPPORTED = 1, 218, 209, 500, 801
-TOO_LARGE, OUT_OF_RESOURCES = 720, 701
+OUT_OF_RESOURCES = 701
 #: Why a run ended, where it has used up its time.
 TIME_IS_OVER = "the time of the run is over"
 _ALIGN = 256
@@ -75,15 +75,15 @@ class RunState:
         """Remember what is to be said of the run, once."""
         self.notices.setdefault(key, message)
 
-    def refused(self, kernel: str, sizes: Sequence[int]) -> None:
+    def refused(self, kernel: str, sizes: Sequence[int], why: str = "") -> None:
         """A launch that no device would take: its grid, block and bytes of shared memory."""
         self.launches.failed += 1
         grid, block = (" × ".join(map(str, sizes[at : at + 3])) for at in (0, 3))
-        self.note(
-            f"refused {kernel}",
+        what = (
             f"a launch of {own_name(kernel)} was refused, and its kernel did not run: grid {grid}, "
-            f"block {block}, {sizes[6]:,} bytes of dynamic shared memory",
+            f"block {block}, {sizes[6]:,} bytes of dynamic shared memory"
         )
+        self.note(f"refused {kernel}", f"{what}; {why}" if why else what)
 
 
 class LaunchAsked(NamedTuple):
@@ -214,7 +214,7 @@ class EmulatedDevice:
         found = self.modules[number].resources.get(kernel)
         if found is None:
             return Refusal(NOT_SUPPORTED, "no machine code of it is here")
-        threads = min(1024, 65536 // max(found.registers * 32, 1) * 32) if found.registers else 1024
+        threads = most_threads(found.registers)
         return (
             f"registers {found.registers}\nshared {found.static_shared}\nlocal {found.stack}\n"
             f"constant {found.constant}\nthreads {threads}"
@@ -249,6 +249,10 @@ class EmulatedDevice:
         module = self.modules.get(asked.module)
         if module is None:
             return Refusal(NOT_FOUND, "its module is not loaded")
+        found = module.resources.get(asked.kernel)
+        if found is not None and math.prod(asked.block) > most_threads(found.registers):
+            why = f"a thread of it takes {found.registers} registers"
+            return self._refused(asked, OUT_OF_RESOURCES, why)
         key = self.memo.key(asked.key)
         if key is not None and (known := self.memo.again(key)) is not None:
             state.launches.repeat(known[0], self.process, asked.stream)
@@ -278,15 +282,13 @@ class EmulatedDevice:
                 go_on=True,
                 cooperative=asked.cooperative,
                 cluster=asked.cluster,
-                resident=self._resident(asked, module),
                 textures=self.textures,
                 print=printed.append,
                 host=self._host(),
                 limits=limits,
             )
         except ptxemu.LaunchError as error:
-            state.note(f"launch {asked.kernel}", f"{error.message}. {error.hint}")
-            return Refusal(TOO_LARGE if asked.cooperative else INVALID_VALUE, error.message)
+            return self._refused(asked, INVALID_VALUE, error.message)
         except ptxemu.Unsupported as error:
             state.note(f"unsupported {error.message}", f"{error.message} (not supported)")
             return Refusal(ILLEGAL_INSTRUCTION, error.message)
@@ -299,6 +301,10 @@ class EmulatedDevice:
             state.note(f"resources {asked.kernel}", f"{error.message}. {error.hint}")
             return Refusal(OUT_OF_RESOURCES, error.message)
         return self._told(asked, module, result, "".join(printed))
+
+    def _refused(self, asked: LaunchAsked, code: int, why: str) -> Refusal:
+        self.state.refused(asked.kernel, (*asked.grid, *asked.block, asked.shared), why)
+        return Refusal(code, why)
 
     def _type(self, kernel: ModuleKernel, parameters: bytes) -> None:
         """Let messages count elements where a kernel's signature says what an array holds."""
@@ -327,14 +333,6 @@ class EmulatedDevice:
         place = state.launches.add(counts, module, self.process, asked.stream)
         return place, printed
 
-    def _resident(self, asked: LaunchAsked, module: LoadedModule) -> int:
-        """Blocks that the chip holds at once, where a launch depends on it; 0: any number."""
-        found = module.resources.get(asked.kernel)
-        if not asked.cooperative or found is None:
-            return 0
-        threads = asked.block[0] * asked.block[1] * asked.block[2]
-        return resident_blocks(threads, asked.shared, found, self.state.chip.arch)
-
     def _host(self) -> Callable[[], bool] | None:
         """Waits for the host, where it shares memory that a kernel may poll."""
         if not any(each.kind != "device" for each in self.allocations.values()):
@@ -344,6 +342,12 @@ class EmulatedDevice:
     def _wait_for_host(self) -> bool:
         time.sleep(0.002)
         return time.monotonic() < self.state.deadline
+
+
+def most_threads(registers: int) -> int:
+    """Threads of a block whose warps take so many registers a thread, in units of 256."""
+    warp = -(-registers * 32 // 256) * 256
+    return min(1024, 65536 // warp * 32) if registers else 1024
 
 
 def _mapped(fd: int) -> mmap.mmap:

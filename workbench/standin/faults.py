@@ -10,7 +10,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 import ptxemu
-from workbench.model import Record
+from workbench.capture.records import ProgramFault
+from workbench.study.mangling import own_name
 
 #: CUresult of a context that a kernel broke.
 ILLEGAL_ADDRESS, LAUNCH_FAILED, ASSERT, ILLEGAL_INSTRUCTION, MISALIGNED = 700, 719, 710, 715, 716
@@ -20,24 +21,6 @@ ARRAY = "array#{}"
 _ARRAY = re.compile(r"array#(\d+)")
 #: A header of a toolkit in a message: where it lies says nothing.
 _HEADER = re.compile(r"(?<=\(in )/[^\s:]*/include/(?=[^\s:]+:\d+\))")
-
-
-class ProgramFault(Record, frozen=True):
-    """A mistake of a kernel at a line (`path`, `line`; empty and 0 where it is not known).
-
-    `launch` is the first launch that made it, counted from 1; `count` launches made it. A `fatal`
-    one broke the program's context.
-    """
-
-    kind: str
-    message: str
-    hint: str
-    kernel: str
-    launch: int
-    path: str = ""
-    line: int = 0
-    count: int = 1
-    fatal: bool = False
 
 
 @dataclass(slots=True)
@@ -65,10 +48,11 @@ class FaultLog:
             kind=fault.kind,
             message=self._worded(fault.message),
             hint=fault.hint,
-            kernel=kernel,
+            kernel=own_name(kernel),
             launch=launch,
             path=path,
             line=line,
+            count=1,
             fatal=fault.fatal,
         )
 

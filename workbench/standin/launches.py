@@ -10,6 +10,7 @@ from msgspec.structs import replace
 import ptxemu
 from workbench.capture.counted import CountedLaunch
 from workbench.capture.records import Counted
+from workbench.engines.emulated.chips import ShownChip
 from workbench.engines.emulated.record import COLUMNS, launch_records
 from workbench.model import Launch, SourceFile
 from workbench.standin.modules import LoadedModule
@@ -42,10 +43,10 @@ class Launches:
     """All launches of a run, in their order.
 
     Args:
-        arch: What the emulated chip is called by compilers.
+        chip: Whose limits hold.
     """
 
-    arch: str
+    chip: ShownChip
     count: int = 0
     repeated: int = 0
     failed: int = 0
@@ -97,7 +98,8 @@ class Launches:
             if weight < _HEAVIER * least[0]:
                 return
             kept.remove(least)
-        (record,) = launch_records([counts], module.build(self.arch), module.module, self.arch, 0)
+        built, device = module.build(self.chip.arch), self.chip.device
+        (record,) = launch_records([counts], built, module.module, device, 0)
         kept.append((weight, self._refiled(record, module.sources)))
 
     def _refiled(self, launch: Launch, sources: Sequence[SourceFile]) -> Launch:

@@ -3,7 +3,8 @@
 A launch is the same where kernel, shape, arguments and the contents of all allocations are. Where
 it comes again and would leave memory as it is, nothing is done; else its results are kept the next
 time that it runs, and copied from then on. Memory that the host may write at any time (pinned,
-managed) is hashed before each launch; of the rest only what a copy or a launch changed.
+managed) is hashed before each launch, and a launch during which it changed is not remembered; of
+the rest only what a copy or a launch changed is hashed.
 """
 
 from __future__ import annotations
@@ -72,12 +73,18 @@ class Memo(Generic[Told]):
     _known: OrderedDict[Hashable, _Outcome[Told]] = field(default_factory=OrderedDict)
     _wanted: set[Hashable] = field(default_factory=set)
     _bytes: int = 0
+    _last: Hashable | None = None
 
     def touched(self, start: int, size: int) -> None:
         """Bytes were changed by somebody else."""
         for region in self.regions.values():
             if region.start < start + size and start < region.start + region.size:
                 region.digest = None
+
+    def forget(self) -> None:
+        """The host copied while the last launch ran: not all that changed is its doing."""
+        known = self._known.pop(self._last, None)
+        self._bytes -= 0 if known is None else known.bytes
 
     def key(self, launch: Hashable) -> Hashable | None:
         """What identifies a launch with its memory; None where it is not worth it.
@@ -105,7 +112,7 @@ class Memo(Generic[Told]):
 
     def again(self, key: Hashable) -> Told | None:
         """Do again what a launch did; None where it is not known."""
-        found = self._known.get(key)
+        found, self._last = self._known.get(key), None
         if found is None:
             return None
         to_do = [c for c in found.changes if self.regions[c.start].digest != c.digest]
@@ -128,13 +135,15 @@ class Memo(Generic[Told]):
         before = {each.start: each.digest for each in self.regions.values()}
         for region in self.regions.values():
             region.digest = None
-        self._costs[launch] = seconds
+        self._costs[launch], self._last = seconds, key
         if key is None:
             return
         changes = []
         for region in self.regions.values():
             region.digest = self._hashed(region)
             if region.digest != before[region.start]:
+                if region.shared:
+                    return
                 changes.append(self._rewritten(region, region.digest, keep=key in self._wanted))
         outcome = _Outcome(told, tuple(changes))
         if outcome.bytes <= _KEPT:

@@ -39,6 +39,11 @@ _KINDS: dict[str, Literal["device", "managed", "host"]] = {
 }  # fmt: skip
 
 
+_OF_TEXTURE = (
+    "dtype", "dims", "channels", "pitch", "layout", "address", "filter", "normalized",
+)  # fmt: skip
+
+
 class RecordedLaunch(NamedTuple):
     """A launch as `study.lifted` keeps it: the record, and the content of the files it names."""
 
@@ -66,21 +71,18 @@ class LaunchRecorder:
 
     only: Sequence[str] = ()
     kept: dict[str, RecordedLaunch] = field(default_factory=dict)
-    _seen: dict[str, int] = field(default_factory=dict)
+    _seen: set[str] = field(default_factory=set)
 
     @contextlib.contextmanager
     def __call__(
         self, device: EmulatedDevice, asked: LaunchAsked, module: LoadedModule
     ) -> Iterator[None]:
         """Look at memory before a launch and after it."""
-        self._seen[asked.kernel] = self._seen.get(asked.kernel, 0) + 1
-        wanted = not self.only or own_name(asked.kernel) in self.only
-        if self._seen[asked.kernel] > 1 or not wanted:
-            yield
-            return
-        reached = list(_reached(device, asked, module))
-        size = sum(each.size for each in reached)
-        if size > LIMIT:
+        new = asked.kernel not in self._seen
+        self._seen.add(asked.kernel)
+        wanted = new and (not self.only or own_name(asked.kernel) in self.only)
+        reached = list(_reached(device, asked, module)) if wanted else []
+        if not wanted or sum(each.size for each in reached) > LIMIT:
             yield
             return
         before = [_content(device, each) for each in reached]
@@ -122,19 +124,9 @@ def _textures(
             texture, address = device.textures[handle]
             over = next((each for each in reached if each.start == address), None)
             if over is not None and not texture.layers and argument.size == _WORD:
-                yield LiftedTexture(
-                    argument=argument.index,
-                    buffer=over.name,
-                    dtype=texture.dtype,
-                    dims=texture.dims,
-                    channels=texture.channels,
-                    pitch=texture.pitch,
-                    layout=texture.layout,
-                    address=texture.address,
-                    filter=texture.filter,
-                    normalized=texture.normalized,
-                    read="float" if texture.as_float else "element",
-                )
+                same = {name: getattr(texture, name) for name in _OF_TEXTURE}
+                read: Literal["float", "element"] = "float" if texture.as_float else "element"
+                yield LiftedTexture(argument=argument.index, buffer=over.name, read=read, **same)
 
 
 def _reached(

@@ -14,24 +14,24 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from workbench.capture.counted import CountedRun
+from workbench.capture.records import ProgramFault
 from workbench.compile.compilers import find_nvcc, wheel_nvcc
 from workbench.disk.writing import private_folder
 from workbench.engines import Say
-from workbench.engines.emulated.record import device_of
+from workbench.engines.emulated.chips import ShownChip, chip, chips
 from workbench.engines.host.process import Ended, Input, run_foreground
 from workbench.errors import KernelError, MissingError, UsageError
 from workbench.model import Notice, Record
-from workbench.processes.starting import environment
+from workbench.processes.starting import answered
 from workbench.standin import library
 from workbench.standin.callsites import place_of, pointer_name
-from workbench.standin.chip import ShownChip, chip, chips
 from workbench.standin.device import TIME_IS_OVER, RunState
-from workbench.standin.faults import FaultLog, ProgramFault
+from workbench.standin.faults import FaultLog
 from workbench.standin.launches import Launches
 from workbench.standin.recording import LaunchRecorder
 from workbench.standin.server import StandinServer
@@ -212,17 +212,7 @@ def compile_program(
             f"{path} has a character that nvcc's shell would act upon", "Rename the file or folder."
         )
     try:
-        done = subprocess.run(
-            words,
-            cwd=folder,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_COMPILE_S,
-            check=False,
-        )
+        done = answered(*words, timeout_s=_COMPILE_S, folder=folder)
     except subprocess.TimeoutExpired as error:
         raise KernelError(f"{source} was not compiled within {_COMPILE_S} s", "") from error
     if done.returncode:
@@ -236,12 +226,8 @@ def compile_program(
 def _environment(server: StandinServer, libraries: Path, shown: ShownChip) -> dict[str, str]:
     env = dict(os.environ)
     flags = " ".join(needed_flags(shown))  # nvcc knows no quotes in there
-    own = {
-        "LD_LIBRARY_PATH": str(libraries),
-        "LIBRARY_PATH": str(libraries),
-    }
-    for name, value in own.items():
-        env[name] = os.pathsep.join(filter(None, (value, env.get(name, ""))))
+    for name in ("LD_LIBRARY_PATH", "LIBRARY_PATH"):
+        env[name] = os.pathsep.join(filter(None, (str(libraries), env.get(name))))
     env["NVCC_APPEND_FLAGS"] = " ".join(filter(None, (env.get("NVCC_APPEND_FLAGS", ""), flags)))
     env[SOCKET] = server.address
     return env
@@ -254,15 +240,10 @@ def _watch(program: Program, shown: ShownChip, recorder: LaunchRecorder | None) 
         deadline=time.monotonic() + (program.timeout_s or 1e9),
         budget=program.budget or 1e30,
         found=FaultLog(lambda index: array_name(state, index), program.folder.resolve()),
-        launches=Launches(shown.arch),
-        record=recorder or _unrecorded,
+        launches=Launches(shown),
+        record=recorder or (lambda *_: contextlib.nullcontext()),
     )
     return state
-
-
-@contextlib.contextmanager
-def _unrecorded(*_: object) -> Iterator[None]:
-    yield
 
 
 def array_name(state: RunState, index: int) -> str:
@@ -280,23 +261,19 @@ def _run(
     env: dict[str, str],
     tail: deque[str] | None,
 ) -> Ended:
-    stdout = 2 if program.quiet_output else None
+    to = 2 if program.quiet_output else None
     sys.stdout.flush()
-    if tail is None:
+    with contextlib.ExitStack() as at_end:
+        if tail is not None:
+            reading, writing = os.pipe()
+            thread = threading.Thread(target=_pass_on, args=(reading, to or 1, tail), daemon=True)
+            thread.start()
+            at_end.callback(thread.join, timeout=2)
+            at_end.callback(os.close, writing)
+            to = writing
         return run_foreground(
-            command, given, cwd=program.folder, env=env, timeout_s=program.timeout_s, stdout=stdout
+            command, given, cwd=program.folder, env=env, timeout_s=program.timeout_s, stdout=to
         )
-    reading, writing = os.pipe()
-    thread = threading.Thread(target=_pass_on, args=(reading, stdout or 1, tail), daemon=True)
-    thread.start()
-    try:
-        return run_foreground(
-            command, given, cwd=program.folder, env=env, timeout_s=program.timeout_s,
-            stdout=writing,
-        )  # fmt: skip
-    finally:
-        os.close(writing)
-        thread.join(timeout=2)
 
 
 def _pass_on(reading: int, to: int, tail: deque[str]) -> None:
@@ -327,7 +304,7 @@ def _outcome(
         launches=launches.order,
         details=launches.details,
         sources=launches.sources,
-        device=device_of(state.chip.arch),
+        device=state.chip.device,
         wall_s=ended.seconds,
         processes=max(server.processes, 1),
         notices=tuple(Notice("run", text) for text in state.notices.values()),

@@ -204,9 +204,11 @@ class _Conversation:
     def _on_touch(self, words: list[str], _: bytes) -> None:
         self._device.touch(int(words[0]), int(words[1]))
 
+    def _on_mixed(self, _: list[str], __: bytes) -> None:
+        self._device.memo.forget()
+
     def _on_launch(self, words: list[str], payload: bytes) -> None:
         numbers = list(map(int, words[3:]))
-        size = numbers[12]
         asked = LaunchAsked(
             number=int(words[0]),
             module=int(words[1]),
@@ -217,7 +219,7 @@ class _Conversation:
             cooperative=bool(numbers[7]),
             cluster=(numbers[8], numbers[9], numbers[10]),
             stream=numbers[11],
-            parameters=payload[:size],
+            parameters=payload,
         )
         self._answer(self._device.launch(asked))
 

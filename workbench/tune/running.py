@@ -22,8 +22,8 @@ from msgspec.structs import replace
 from workbench.analysis.times.timing import median_interval, minimum_samples
 from workbench.engines import Engine, ProfileOptions, RunOptions, Say, now, silent
 from workbench.engines.choice import choose, on_gpus
+from workbench.engines.emulated.chips import device_of
 from workbench.engines.emulated.engine import DEFAULT_ARCH
-from workbench.engines.emulated.record import device_of
 from workbench.engines.gpu.race import DRIFT
 from workbench.engines.host.crew import Ending
 from workbench.engines.host.job import TimeOptions

@@ -17,9 +17,10 @@ from msgspec.structs import replace
 from workbench.analysis.limits.occupancy import Resources, occupancy
 from workbench.counters import Reading, read
 from workbench.engines import RunOptions, Subject, Verdict
+from workbench.engines.emulated.chips import device_of
 from workbench.engines.emulated.emulation import built_of
 from workbench.engines.emulated.engine import EmulatorEngine
-from workbench.engines.emulated.record import device_of, launch_records, resident
+from workbench.engines.emulated.record import launch_records, resident
 from workbench.errors import (
     HangError,
     InconclusiveError,
@@ -241,7 +242,7 @@ class Sieve:
             return trial
         built, sms, clock = built_of(subject), self._device.sms, self._device.sm_clock
         least = subject.study.bytes(subject.problem)
-        launches = launch_records(done.counts, built, done.module, built.build.arch, least)
+        launches = launch_records(done.counts, built, done.module, self._device, least)
         bound = estimate = longest = 0.0
         facts = trial.facts
         for place, launch in enumerate(launches):

@@ -104,6 +104,8 @@ struct State {
     std::unordered_set<const void*> handles;
     Stream* legacy = new Stream;
     size_t pending_blocking = 0, last_blocking = 0;
+    size_t copying = 0;                     // copies of the host that run now
+    bool launching = false, mixed = false;  // a kernel runs; a copy began while it did
     std::set<std::string> missing;
 };
 
@@ -441,14 +443,21 @@ CUresult submit(CUstream handle, Work work, bool wait) {
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
     if (stream->capture && !wait) return capture(stream, std::move(work));
     if (CUresult code = wait ? refuse_capture(stream) : CUDA_SUCCESS) return code;
-    bool now;
-    {
-        Lock lock(state().mutex);
-        now = runs_now(work) && is_idle(stream);
-        if (auto* record = now ? std::get_if<Record>(&work) : nullptr) mark_recorded(record->event, 0);
-        if (!now) enqueue(stream, std::make_shared<const Work>(std::move(work)));
+    CUresult code = CUDA_SUCCESS;
+    State& s = state();
+    Lock lock(s.mutex);
+    if (runs_now(work) && is_idle(stream)) {
+        if (auto* record = std::get_if<Record>(&work)) mark_recorded(record->event, 0);
+        s.copying++, s.mixed |= s.launching;
+        lock.unlock();
+        code = perform(work, stream);
+        lock.lock();
+        s.copying--;
+        s.changed.notify_all();
+    } else {
+        enqueue(stream, std::make_shared<const Work>(std::move(work)));
     }
-    CUresult code = now ? perform(work, stream) : CUDA_SUCCESS;
+    lock.unlock();
     return wait && !code ? finish(stream) : code;
 }
 
@@ -506,6 +515,22 @@ double now_ms() {
     return time.tv_sec * 1e3 + time.tv_nsec / 1e6;
 }
 
+// The emulator remembers the memory before and after a launch. Copies that run now end before it, and it is
+// told of those that begin meanwhile.
+void begin_launch() {
+    State& s = state();
+    Lock lock(s.mutex);
+    s.changed.wait(lock, [&] { return !s.copying; });
+    s.launching = true, s.mixed = false;
+}
+
+void end_launch() {
+    State& s = state();
+    Lock lock(s.mutex);
+    s.launching = false;
+    if (s.mixed) tell("MIXED");
+}
+
 CUresult run_launch(const Launch& launch, Stream* stream) {
     static size_t number = 0;  // the worker alone launches
     const unsigned *g = launch.grid, *b = launch.block, *c = launch.cluster;
@@ -513,8 +538,10 @@ CUresult run_launch(const Launch& launch, Stream* stream) {
     line << "LAUNCH " << ++number << ' ' << launch.function->module->number << ' ' << launch.function->name
          << ' ' << g[0] << ' ' << g[1] << ' ' << g[2] << ' ' << b[0] << ' ' << b[1] << ' ' << b[2] << ' '
          << launch.shared << ' ' << launch.cooperative << ' ' << c[0] << ' ' << c[1] << ' ' << c[2] << ' '
-         << (stream ? stream->number : 0) << ' ' << launch.parameters.size();
-    Reply reply = exchange(line.str(), launch.parameters + launch.chain);
+         << (stream ? stream->number : 0);
+    begin_launch();
+    Reply reply = exchange(line.str(), launch.parameters);
+    end_launch();
     if (!reply.code) keep_printed(reply.text);
     return reply.code;
 }
@@ -542,12 +569,7 @@ CUresult perform(const Work& work, Stream* stream) {
     if (auto* call = std::get_if<Call>(&work)) return run_call(*call);
     if (auto* record = std::get_if<Record>(&work)) record->event->time = now_ms();
     if (auto* take = std::get_if<Take>(&work)) wake(take->address, true);
-    if (auto* drop = std::get_if<Drop>(&work)) {
-        Block block;
-        if (!find_block(drop->address, &block)) return CUDA_ERROR_INVALID_VALUE;
-        if (!block.graph) return release(drop->address);
-        wake(drop->address, false);
-    }
+    if (auto* drop = std::get_if<Drop>(&work)) return release(drop->address);
     return CUDA_SUCCESS;
 }
 

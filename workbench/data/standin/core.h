@@ -144,7 +144,7 @@ struct Launch {
     unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, cluster[3] = {1, 1, 1};
     unsigned shared = 0;
     bool cooperative = false;
-    std::string parameters, chain;
+    std::string parameters;
 };
 
 struct Fill {

@@ -295,44 +295,69 @@ static CUresult add(NEEDS, Work work) {
     return CUDA_SUCCESS;
 }
 
-static CUresult launch_of(const CUDA_KERNEL_NODE_PARAMS& p, Launch* launch) {
+// What a node does, by the parameters of each kind.
+static CUresult work_of(const CUDA_KERNEL_NODE_PARAMS& p, Work* work) {
     CUlaunchConfig config{p.gridDimX,  p.gridDimY,       p.gridDimZ, p.blockDimX, p.blockDimY,
                           p.blockDimZ, p.sharedMemBytes, nullptr,    nullptr,     0};
     const void* function = p.func ? static_cast<const void*>(p.func) : p.kern;
-    return make_launch(launch, config, function, p.kernelParams, p.extra);
+    return make_launch(&work->emplace<Launch>(), config, function, p.kernelParams, p.extra);
 }
 
-static Fill fill_of(const CUDA_MEMSET_NODE_PARAMS& p) {
-    return {p.dst, p.pitch, p.value, p.elementSize, p.width, p.height};
+static CUresult work_of(const CUDA_MEMCPY3D& p, Work* work) {
+    *work = with_pitches(p);
+    return is_valid_copy(std::get<Copy>(*work)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
+
+static CUresult work_of(const CUDA_MEMSET_NODE_PARAMS& p, Work* work) {
+    *work = Fill{p.dst, p.pitch, p.value, p.elementSize, p.width, p.height};
+    return is_valid_fill(std::get<Fill>(*work)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult work_of(const CUDA_HOST_NODE_PARAMS& p, Work* work) {
+    *work = Call{p.fn, p.userData, nullptr, nullptr};
+    return CUDA_SUCCESS;
+}
+
+// Gives a node other parameters of the same kind; a kernel keeps how it is launched.
+template <class Params>
+static CUresult set(Node* node, const Params& params) {
+    Work work;
+    TRY(work_of(params, &work));
+    VALID(node && node->work->index() == work.index());
+    if (auto* launch = std::get_if<Launch>(&work)) {
+        auto& before = std::get<Launch>(*node->work);
+        launch->cooperative = before.cooperative;
+        std::copy_n(before.cluster, 3, launch->cluster);
+    }
+    node->work = std::make_shared<const Work>(std::move(work));
+    return CUDA_SUCCESS;
+}
+
+// Nodes of a kind have parameters when they are added, in a graph, and in an executable graph.
+#define NODES(kind, type, ...)                                                                             \
+    API cuGraphAdd##kind##Node(NEEDS, const type* params __VA_ARGS__) {                                    \
+        Work work;                                                                                         \
+        TRY(ready());                                                                                      \
+        TRY(work_of(*params, &work));                                                                      \
+        return add(out, handle, needs, count, std::move(work));                                            \
+    }                                                                                                      \
+    FN(cuGraph##kind##NodeSetParams, (CUgraphNode handle, const type* params), NODE(handle);               \
+       return set(node, *params))                                                                          \
+    FN(cuGraphExec##kind##NodeSetParams, (CUgraphExec exec, CUgraphNode handle, const type* p __VA_ARGS__), \
+       NODE(handle);                                                                                       \
+       return set(inner(exec, handle), *p))
+#define CONTEXT , CUcontext
+
+NODES(Kernel, CUDA_KERNEL_NODE_PARAMS)
+NODES(Memcpy, CUDA_MEMCPY3D, CONTEXT)
+NODES(Memset, CUDA_MEMSET_NODE_PARAMS, CONTEXT)
+NODES(Host, CUDA_HOST_NODE_PARAMS)
 
 FN(cuGraphCreate, (CUgraph * out, unsigned), give(out, new Graph))
 FN(cuGraphDestroy, (CUgraph handle), GRAPH(handle); destroy(graph))
 FN(cuGraphClone, (CUgraph * out, CUgraph handle), GRAPH(handle); *out = to<CUgraph>(clone(*graph)))
 FN(cuGraphNodeFindInClone, (CUgraphNode * out, CUgraphNode original, CUgraph handle), GRAPH(handle);
    Node* twin = twin_of(*graph, as<Node>(original)); VALID(twin); *out = to<CUgraphNode>(twin))
-
-API cuGraphAddKernelNode(NEEDS, const CUDA_KERNEL_NODE_PARAMS* params) {
-    TRY(ready());
-    Launch launch;
-    TRY(launch_of(*params, &launch));
-    return add(out, handle, needs, count, std::move(launch));
-}
-
-API cuGraphAddMemcpyNode(NEEDS, const CUDA_MEMCPY3D* params, CUcontext) {
-    Copy copy = with_pitches(*params);
-    VALID(is_valid_copy(copy));
-    return add(out, handle, needs, count, copy);
-}
-
-API cuGraphAddMemsetNode(NEEDS, const CUDA_MEMSET_NODE_PARAMS* params, CUcontext) {
-    VALID(is_valid_fill(fill_of(*params)));
-    return add(out, handle, needs, count, fill_of(*params));
-}
-
-API cuGraphAddHostNode(NEEDS, const CUDA_HOST_NODE_PARAMS* params) {
-    return add(out, handle, needs, count, Call{params->fn, params->userData, nullptr, nullptr});
-}
 
 API cuGraphAddChildGraphNode(NEEDS, CUgraph child) {
     auto* graph = as<Graph>(child);
@@ -438,64 +463,10 @@ API cuGraphKernelNodeGetParams(CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS* out)
     for (auto [offset, size] : launch->function->parameters)
         node->values.push_back(const_cast<char*>(&launch->parameters[offset]));
     const unsigned *g = launch->grid, *b = launch->block;
-    *out = {to<CUfunction>(launch->function),
-            g[0],
-            g[1],
-            g[2],
-            b[0],
-            b[1],
-            b[2],
-            launch->shared,
-            node->values.data(),
-            nullptr,
-            nullptr,
-            nullptr};
+    *out = {to<CUfunction>(launch->function), g[0], g[1], g[2], b[0], b[1], b[2], launch->shared};
+    out->kernelParams = node->values.data();
     return CUDA_SUCCESS;
 }
-
-// Gives a node other parameters of the same kind.
-static CUresult set(Node* node, Work work) {
-    VALID(node && node->work->index() == work.index());
-    node->work = std::make_shared<const Work>(std::move(work));
-    return CUDA_SUCCESS;
-}
-
-static CUresult set(Node* node, const CUDA_KERNEL_NODE_PARAMS* params) {
-    Launch launch;
-    TRY(launch_of(*params, &launch));
-    auto* before = node ? std::get_if<Launch>(node->work.get()) : nullptr;
-    VALID(before);
-    launch.cooperative = before->cooperative;
-    std::copy_n(before->cluster, 3, launch.cluster);
-    return set(node, Work(std::move(launch)));
-}
-
-static CUresult set(Node* node, const CUDA_MEMCPY3D* params) {
-    Copy copy = with_pitches(*params);
-    VALID(is_valid_copy(copy));
-    return set(node, Work(copy));
-}
-
-static CUresult set(Node* node, const CUDA_MEMSET_NODE_PARAMS* params) {
-    VALID(is_valid_fill(fill_of(*params)));
-    return set(node, Work(fill_of(*params)));
-}
-
-static CUresult set(Node* node, const CUDA_HOST_NODE_PARAMS* params) {
-    return set(node, Work(Call{params->fn, params->userData, nullptr, nullptr}));
-}
-
-// Each kind of node has parameters in a graph, and in an executable graph.
-#define SETTERS(name, name_exec, type, ...)                                                             \
-    FN(name, (CUgraphNode handle, const type* params), NODE(handle); return set(node, params))          \
-    FN(name_exec, (CUgraphExec exec, CUgraphNode handle, const type* params __VA_ARGS__), NODE(handle); \
-       return set(inner(exec, handle), params))
-#define CONTEXT , CUcontext
-
-SETTERS(cuGraphKernelNodeSetParams, cuGraphExecKernelNodeSetParams, CUDA_KERNEL_NODE_PARAMS)
-SETTERS(cuGraphMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams, CUDA_MEMCPY3D, CONTEXT)
-SETTERS(cuGraphMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams, CUDA_MEMSET_NODE_PARAMS, CONTEXT)
-SETTERS(cuGraphHostNodeSetParams, cuGraphExecHostNodeSetParams, CUDA_HOST_NODE_PARAMS)
 
 // ---- Executable graphs ----
 

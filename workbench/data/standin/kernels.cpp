@@ -503,11 +503,9 @@ CUresult standin::make_launch(Launch* launch, const CUlaunchConfig& config, cons
                {1, 1, 1},
                config.sharedMemBytes,
                false,
-               {},
                {}};
     for (unsigned i = 0; i < config.numAttrs; i++) apply_attribute(launch, config.attrs[i]);
     TRY(check(*launch));
-    launch->chain = call_chain();
     return pack(launch, values, extra);
 }
 

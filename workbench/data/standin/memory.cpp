@@ -1,8 +1,6 @@
 // The arena: which parts are allocated, which bytes were written, copies and fills.
 #include "core.h"
 
-#include "core.h"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -168,8 +166,12 @@ CUresult release(CUdeviceptr address) {
     Arena& a = arena();
     Lock lock(a.mutex);
     auto it = a.blocks.find(address);
-    if (it == a.blocks.end()) return CUDA_ERROR_INVALID_VALUE;
+    if (it == a.blocks.end() || (it->second.graph && !it->second.live)) return CUDA_ERROR_INVALID_VALUE;
     Block block = it->second;
+    if (block.graph) {  // its next launch allocates the same address
+        wake(address, false);
+        return CUDA_SUCCESS;
+    }
     a.blocks.erase(it);
     forget(block);
     return_hole(block.begin, block.room);

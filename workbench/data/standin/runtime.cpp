@@ -681,8 +681,8 @@ FN(cudaEventCreate, (cudaEvent_t * out), return ended(cuEventCreate(out, 0)))
 #define NEEDS cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *needs, size_t count
 
 static int to_kernel(const cudaKernelNodeParams& p, CUDA_KERNEL_NODE_PARAMS* out) {
-    *out = {nullptr,      p.gridDim.x,      p.gridDim.y,    p.gridDim.z, p.blockDim.x, p.blockDim.y,
-            p.blockDim.z, p.sharedMemBytes, p.kernelParams, p.extra,     nullptr,      nullptr};
+    const dim3 &g = p.gridDim, &b = p.blockDim;
+    *out = {nullptr, g.x, g.y, g.z, b.x, b.y, b.z, p.sharedMemBytes, p.kernelParams, p.extra};
     int code = standin_begin();
     return code ? code : find(&out->func, p.func);
 }
@@ -693,22 +693,19 @@ static int to_copy(const cudaMemcpy3DParms& p, CUDA_MEMCPY3D* out) {
     return code;
 }
 
-#define NODES(kind, type, convert, made_type, ...)                                                      \
-    API cudaGraphAdd##kind##Node(NEEDS, const type* p) {                                                \
-        made_type made;                                                                                 \
-        TRY(convert(*p, &made));                                                                        \
-        return ended(cuGraphAdd##kind##Node(out, graph, needs, count, &made __VA_ARGS__));              \
-    }                                                                                                   \
-    API cudaGraph##kind##NodeSetParams(cudaGraphNode_t node, const type* p) {                           \
-        made_type made;                                                                                 \
-        TRY(convert(*p, &made));                                                                        \
-        return ended(cuGraph##kind##NodeSetParams(node, &made));                                        \
-    }                                                                                                   \
-    API cudaGraphExec##kind##NodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, const type* p) { \
-        made_type made;                                                                                 \
-        TRY(convert(*p, &made));                                                                        \
-        return ended(cuGraphExec##kind##NodeSetParams(exec, node, &made __VA_ARGS__));                  \
+#define NODE(name, parameters, convert, made_type, call) \
+    API name parameters {                                \
+        made_type made;                                  \
+        TRY(convert(*p, &made));                         \
+        return ended(call);                              \
     }
+#define NODES(kind, type, convert, made_type, ...)                                                           \
+    NODE(cudaGraphAdd##kind##Node, (NEEDS, const type* p), convert, made_type,                               \
+         cuGraphAdd##kind##Node(out, graph, needs, count, &made __VA_ARGS__))                                \
+    NODE(cudaGraph##kind##NodeSetParams, (cudaGraphNode_t node, const type* p), convert, made_type,          \
+         cuGraph##kind##NodeSetParams(node, &made))                                                          \
+    NODE(cudaGraphExec##kind##NodeSetParams, (cudaGraphExec_t exec, cudaGraphNode_t node, const type* p),    \
+         convert, made_type, cuGraphExec##kind##NodeSetParams(exec, node, &made __VA_ARGS__))
 #define NO_CONTEXT , nullptr
 
 NODES(Kernel, cudaKernelNodeParams, to_kernel, CUDA_KERNEL_NODE_PARAMS)
@@ -721,12 +718,8 @@ API cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodeParams* out
     CUDA_KERNEL_NODE_PARAMS p{};
     TRY(cuGraphKernelNodeGetParams(node, &p));
     Lock lock(program().mutex);
-    *out = {const_cast<void*>(program().stubs[p.func]),
-            {p.gridDimX, p.gridDimY, p.gridDimZ},
-            {p.blockDimX, p.blockDimY, p.blockDimZ},
-            p.sharedMemBytes,
-            p.kernelParams,
-            nullptr};
+    dim3 grid{p.gridDimX, p.gridDimY, p.gridDimZ}, block{p.blockDimX, p.blockDimY, p.blockDimZ};
+    *out = {const_cast<void*>(program().stubs[p.func]), grid, block, p.sharedMemBytes, p.kernelParams, nullptr};
     return cudaSuccess;
 }
 

@@ -28,11 +28,11 @@ from workbench.engines import (
     now,
     silent,
 )
+from workbench.engines.emulated.chips import device_of
 from workbench.engines.emulated.emulation import Emulation, built_of, emulate, verified
 from workbench.engines.emulated.record import (
     ISSUED,
     TEXTURES_UNCOUNTED,
-    device_of,
     launch_records,
     sources_of,
     texture_fetches,
@@ -253,7 +253,7 @@ class EmulatorEngine(Engine):
         built = built_of(subject)
         sources = sources_of(counted.module, built)
         launches = launch_records(
-            counted.counts, built, counted.module, self._arch, study.bytes(problem)
+            counted.counts, built, counted.module, device_of(self._arch), study.bytes(problem)
         )
         profile = Profile(
             engine=self.name,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ptxemu import SECTOR, Counts, Executed, MachineCode, Module
 from workbench.analysis.limits.occupancy import Occupancy, Resources, occupancy
 from workbench.compile.build import BuildResult
+from workbench.engines.emulated.chips import device_of
 from workbench.gpus import Chip, chip_for
 from workbench.model import (
     Build,
@@ -30,31 +31,10 @@ from workbench.model import (
 from workbench.study.launches import ResolvedLaunch
 from workbench.study.mangling import demangled, own_name
 
-#: Architecture -> the product whose limits and clocks bounds and occupancy are computed for:
-#: name, SMs, SM clock in hertz, as the driver reports them.
-_CHIPS = {
-    "sm_80": ("NVIDIA A100", 108, 1.41e9),
-    "sm_89": ("NVIDIA L4", 58, 2.04e9),
-    "sm_90": ("NVIDIA H200", 132, 1.98e9),
-}
 _ADDRESS_STEP = 16  # as wide as a machine instruction; PTX has no addresses of its own
 
 Get = Callable[[Executed], Number]
 _GLOBAL = ("global", "generic")
-
-
-def device_of(arch: str) -> Device:
-    """The emulated device of an architecture; limits only, of no chip in particular."""
-    base = arch.rstrip("af")
-    digits = base.removeprefix("sm_")
-    product, sms, clock = _CHIPS.get(base, ("", 0, 0.0))
-    return Device(
-        name=f"emulator (limits of an {product})" if product else f"emulator ({base})",
-        slug=f"emulator-sm{digits}",
-        compute_capability=(int(digits[:-1]), int(digits[-1])),
-        sms=sms,
-        sm_clock=clock,
-    )
 
 
 def _from(spaces: tuple[str, ...], name: str) -> Get:
@@ -274,15 +254,11 @@ def _fits(threads: int, dynamic_shared: int, kernel: KernelResources, chip: Chip
 def resident(launch: ResolvedLaunch, build: Build) -> int:
     """Blocks of a launch that the chip it was compiled for holds at once; 0: not known."""
     kernel = next((each for each in build.resources if each.name == launch.kernel), None)
-    if kernel is None:
+    chip = chip_for(device_of(build.arch))
+    if kernel is None or chip is None:
         return 0
-    return resident_blocks(math.prod(launch.block), launch.dynamic_shared, kernel, build.arch)
-
-
-def resident_blocks(threads: int, dynamic_shared: int, kernel: KernelResources, arch: str) -> int:
-    """Blocks of so many threads that the chip of `device_of` holds at once; 0: not known."""
-    chip = chip_for(device_of(arch))
-    return 0 if chip is None else _fits(threads, dynamic_shared, kernel, chip).blocks * chip.sms
+    fits = _fits(math.prod(launch.block), launch.dynamic_shared, kernel, chip)
+    return fits.blocks * chip.sms
 
 
 def _fit(counts: Counts, kernel: KernelResources, chip: Chip | None) -> dict[str, Metric]:
@@ -381,7 +357,7 @@ def launch_records(
     every: Sequence[Counts],
     built: BuildResult,
     module: Module,
-    arch: str,
+    device: Device,
     least_bytes: int,
 ) -> tuple[Launch, ...]:
     """A version's emulated launches.
@@ -390,10 +366,10 @@ def launch_records(
         every: Their counters, in order.
         built: The build, for registers and shared memory.
         module: The parsed PTX.
-        arch: What it was compiled for, and so the chip of `device_of`.
+        device: Whose limits hold.
         least_bytes: The study's least traffic, for the bound by device memory of one launch.
     """
-    chip = chip_for(device_of(arch))
+    chip = chip_for(device)
     # What several launches must move is no single one's.
     least_bytes = least_bytes if len(every) == 1 else 0
     sources = sources_of(module, built)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from workbench.capture.records import ProgramFault
 from workbench.model import Number
 from workbench.views.shapes import Document
 from workbench.views.shapes.measured import NoticeFacts
@@ -218,21 +219,8 @@ class ProgramsDocument(Document, frozen=True):
     steps: list[ProgramStep]
 
 
-class FaultFacts(Document, frozen=True):
-    """What kernels do wrong at a place; `launch`: the first that did, of `count`.
-
-    `fatal`: the program's context was broken by it, as on a GPU.
-    """
-
-    kind: str
-    message: str
-    hint: str
-    kernel: str
-    launch: int
-    path: str
-    line: int
-    count: int
-    fatal: bool
+class FaultFacts(Document, ProgramFault, frozen=True):
+    """What kernels do wrong at a place."""
 
 
 class RunDocument(Document, frozen=True):

@@ -1,0 +1,54 @@
+"""A feature is one folder: without it the core stands, and says nothing of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.without import copy_without
+from workbench.features import FEATURES, Feature
+
+#: Tests that look at every command, page, module and text: what a leftover would break.
+WIDE = (
+    *("tests/test_cli.py", "tests/test_documentation.py", "tests/test_house.py"),
+    *("tests/test_security.py", "tests/test_starting.py", "tests/commands/test_in_chinese.py"),
+)
+#: Counts of docs/security.md are of all commands together.
+NOT = "not test_as_many_attacks_are_made_as_it_says"
+
+
+def in_copy(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run Python where the copy is what is imported."""
+    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    command = [sys.executable, *words]
+    return subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
+def test_without_it_the_core_stands(feature: Feature, tmp_path: Path) -> None:
+    copy_without(feature, tmp_path)
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    told = in_copy(tmp_path, "-m", "workbench", "--help").stdout
+    assert "  diff " in told
+    assert not [name for name in feature.commands if f"  {name} " in told]
+    pages = in_copy(tmp_path, "-m", "workbench", "docs").stdout
+    own = feature.folder / "docs"
+    assert "front-matter" in pages
+    assert not [x for x in own.rglob("*.md") if f"{x.relative_to(own).as_posix()[:-3]} " in pages]
+    every = in_copy(tmp_path, "-m", "pytest", "-q", "--collect-only", "-m", "not gpu")
+    assert every.returncode == 0, every.stdout[-3000:]
+    wide = in_copy(tmp_path, "-m", "pytest", "-q", "-m", "not slow", "-k", NOT, *WIDE)
+    assert wide.returncode == 0, wide.stdout[-3000:]
+
+
+def test_every_feature_is_a_folder_of_its_own() -> None:
+    for feature in FEATURES:
+        assert (feature.folder / "tests").is_dir() and (feature.folder / "docs").is_dir()
+        for module, text in feature.commands.values():
+            assert (feature.folder / f"{module}.py").is_file() and text.endswith(".")

@@ -1,0 +1,56 @@
+"""A copy of the checkout without one feature: ``python -m tests.without FEATURE FOLDER``.
+
+Deleted are the feature's folder, its row in `workbench.features`, its extra in pyproject.toml, and
+the lines of Markdown that name the folder or one of its commands. Nothing else is touched.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from workbench.features import FEATURES, Feature
+
+REPO = Path(__file__).resolve().parent.parent
+
+
+def tracked() -> list[str]:
+    """All files of the checkout that git knows or would add."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=REPO, check=True, capture_output=True, text=True)
+    return [name for name in listed.stdout.split("\0") if (REPO / name).is_file()]
+
+
+def copy_without(feature: Feature, to: Path) -> None:
+    """Copy the checkout, and delete the feature in the copy."""
+    for name in tracked():
+        (to / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(REPO / name, to / name)
+    shutil.rmtree(to / "workbench" / feature.name)
+    row = rf'    Feature\(\n        "{feature.name}",\n(        .*\n)*    \),'
+    _drop(to / "workbench" / "features.py", row)
+    project = to / "pyproject.toml"
+    _drop(project, rf'  "workbench.{feature.name}(\.\w+)?",')
+    if feature.extra:
+        groups = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
+        packages = "|".join(map(re.escape, groups["optional-dependencies"][feature.extra]))
+        _drop(project, rf'{feature.extra} = .*|  "({packages})",')
+    folder = rf"\bworkbench/{feature.name}/|`{feature.name}/"
+    names = "|".join((folder, *(rf"(`|^|\$ )workbench {name}\b" for name in feature.commands)))
+    for page in (x for x in to.rglob("*.md") if "change" not in x.relative_to(to).parts[0].lower()):
+        _drop(page, rf".*({names}).*")
+
+
+def _drop(path: Path, lines: str) -> None:
+    """Delete the lines of a file that a pattern matches whole."""
+    text = path.read_text(encoding="utf-8")
+    path.write_text(re.sub(rf"^({lines})\n", "", text, flags=re.MULTILINE), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    (chosen,) = (each for each in FEATURES if each.name == sys.argv[1])
+    copy_without(chosen, Path(sys.argv[2]))

@@ -1,0 +1,70 @@
+"""``workbench import``: keep a report captured elsewhere as a version's profile."""
+
+from __future__ import annotations
+
+import click
+
+from workbench import units
+from workbench.adopt.importing import Import, keep_report
+from workbench.commands.options import problem_option, study_option
+from workbench.model import Profile
+from workbench.session.api import Session
+from workbench.views.text.door import say
+
+
+@click.command("import")
+@click.argument("report")
+@study_option
+@click.option(
+    "--version",
+    "version_name",
+    metavar="NAME",
+    help="Version: v3 (default: a new study, made of the report).",
+)
+@problem_option
+@click.option("--kernel", metavar="NAME", help="Keep only this kernel's launches (default: all).")
+@click.option("--device", metavar="NAME", help="Store it under this device instead of its own.")
+@click.option("--force", is_flag=True, help="Replace a profile that is already recorded.")
+def command(
+    report: str,
+    study: str | None,
+    version_name: str | None,
+    problem: str | None,
+    kernel: str | None,
+    device: str | None,
+    force: bool,
+) -> None:
+    """Keep REPORT (x.ncu-rep, x.ncu-rep::kernel, @before::kernel) as a version's profile.
+
+    Without --version it makes the study as well, of the one kernel that is meant: its launch,
+    and its source where the report holds that. What no report holds stays to be written.
+
+    Says where the report's source or launches differ from the version's. Host name and
+    network addresses are removed from the copy that is kept.
+    """
+    session = Session()
+    wish = Import(report, version_name, study, problem, kernel, device)
+    kept = keep_report(session, wish, force=force)
+    for path in kept.written:
+        say(f"wrote {path}")
+    _report(kept.profile, kept.path)
+    if kept.more:
+        say(f"  {kept.more}")
+    if kept.written:
+        name = f"{kept.profile.study}/{kept.profile.version}"
+        say(f"Not in the report: {kept.unknown}. study.py says where to write it.")
+        say(f"Next: `workbench show {name}`; `workbench new {kept.profile.study}/v1` to change it.")
+
+
+def _report(profile: Profile, where: str) -> None:
+    kernels = ", ".join(dict.fromkeys(launch.kernel[:60] for launch in profile.launches))
+    n = len(profile.launches)
+    say(
+        f"kept {profile.study}/{profile.version} {profile.problem} on {profile.device.name} "
+        f"(ncu {profile.tools.get('ncu') or 'of unknown version'}, "
+        f"{profile.captured or 'date unknown'})"
+    )
+    say(f"  {units.count(n)} launch{'es' if n > 1 else ''}: {kernels}")
+    say(f"  {where}")
+    for notice in profile.notices:
+        say(f"note: {notice.message}")

@@ -1,0 +1,325 @@
+"""A file that somebody edits: what is recorded of its version, on the lines of its text of now.
+
+Nothing is run: a study is looked at, and its records are read. What an edit touched, and what
+uses that, has no numbers any more. `trial` names the program that runs a version, for whoever may.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from workbench.analysis.aggregate import LaunchPair, Recent, main_launch
+from workbench.analysis.beside import Beside, beside
+from workbench.analysis.limits.limit import limit_of
+from workbench.analysis.source.files import compare_sources, read
+from workbench.analysis.source.lines import scan
+from workbench.analysis.times.timing import time_change
+from workbench.analysis.wording import limit_stop, title_of
+from workbench.errors import UsageError, WorkbenchError
+from workbench.language import N_, _, current
+from workbench.model import LineKey, Profile, Record
+from workbench.processes.starting import Start, own_module
+from workbench.project import VERSION_SUFFIXES
+from workbench.session.api import Session
+from workbench.session.asked import Selection
+from workbench.session.targets import Target
+from workbench.study.folder import SeenStudy, view_study
+from workbench.study.mangling import own_name
+from workbench.study.sources import local_sources
+from workbench.units import faster, quantity
+
+#: Files of a study that have lines of a kernel.
+SUFFIXES = (*VERSION_SUFFIXES, ".cuh")
+#: What stands above a kernel to choose from, each with the words of its command.
+Commands = list[tuple[str, tuple[str, ...]]]
+#: How the words of an error begin that has a place.
+_PLACE = re.compile(r"(?P<path>[^\s:]+):(?P<line>\d+): (?P<words>.+)")
+
+
+class Remark(NamedTuple):
+    """What is wrong at a line (counted from 1) of a file, which is as the project names it."""
+
+    path: str
+    line: int
+    words: str
+
+
+class Headline(NamedTuple):
+    """What is said at a line (counted from 1), and what one may run there."""
+
+    line: int
+    words: str
+    commands: Commands
+
+
+class Tried(Record, frozen=True):
+    """A piece of what a trial found.
+
+    Attributes:
+        faults: What the kernel does wrong, each with its place (``path:line: words``).
+        profile: The counters; None: this piece has none.
+        moved: What the edit moved, as `diff` says it.
+    """
+
+    faults: tuple[str, ...] = ()
+    profile: Profile | None = None
+    moved: str = ""
+
+
+def trial(root: Path, target: str, seconds: float) -> Start:
+    """The program that tries a version's file as it stands: it says a `Tried` a line, as JSON.
+
+    Args:
+        root: The project's folder.
+        target: ``sgemm/v3``.
+        seconds: When it gives up.
+    """
+    return own_module("workbench.editing.trying", str(root), target, str(seconds), current())
+
+
+def remarks(words: str, path: str) -> list[Remark]:
+    """The words of an error at the places that they name; without one at the top of `path`.
+
+    A compiler names several, each at the beginning of a line. What stands before them is said with
+    the first.
+    """
+    found: list[Remark] = []
+    ahead = ""
+    for line in words.split("\n"):
+        if place := _PLACE.match(line):
+            found.append(Remark(place["path"], int(place["line"]), ahead + place["words"]))
+            ahead = ""
+        elif found:
+            found[-1] = found[-1]._replace(words=f"{found[-1].words}\n{line}")
+        else:
+            ahead += f"{line}\n"
+    return found or [Remark(path, 1, words)]
+
+
+class OpenedFile:
+    """A file of a study, at one moment.
+
+    Args:
+        session: Of the project that it is of.
+        path: Its path, absolute and through no link.
+        selection: Which of the recorded profiles is meant.
+
+    Attributes:
+        root: The project's folder.
+        path: As the project names it.
+        study: The study's name.
+    """
+
+    #: What stands behind each hint, and what of others' records could not be read.
+    mark, troubles = "", ()
+
+    def __init__(self, session: Session, path: Path, selection: Selection) -> None:
+        self.root = session.project.root.resolve()
+        inside = path.relative_to(session.project.kernels.resolve())
+        self.path, self.study = f"kernels/{inside.as_posix()}", inside.parts[0]
+        self._session, self._selection = session, selection
+
+    @cached_property
+    def _seen(self) -> SeenStudy:
+        return view_study(self._session.project, self.study)
+
+    def _versions(self) -> list[str]:
+        """The versions that hold the file, the last one first, as commands take them."""
+        project, own = self._session.project, self.path.endswith(VERSION_SUFFIXES)
+        return [
+            f"{self.study}/{each.id}"
+            for each in reversed(self._seen.versions.values())
+            if each.path == self.path
+            or (not own and any(s.path == self.path for s in local_sources(project, each)))
+        ]
+
+    def version(self) -> str:
+        """The version that is meant: of a header the last one that includes it; "": none."""
+        target = self.target()
+        return target.name if target is not None else next(iter(self._versions()), "")
+
+    def target(self) -> Target | None:
+        """What is recorded of the version, of a header the last that has lines of it.
+
+        Raises:
+            UsageError: the study or its versions cannot be read.
+            DataError: a damaged record.
+        """
+        own = self.path.endswith(VERSION_SUFFIXES)
+        for name in self._versions():
+            try:
+                found = self._session.show(name, self._selection)
+            except UsageError:
+                continue  # nothing is recorded of it
+            file = self._file(found.profile)
+            if own or any(place == file for place, _ in _beside(found.profile)):
+                return found
+        return None
+
+    def _file(self, profile: Profile) -> int | None:
+        """Which of a profile's sources the file is; None: none of them."""
+        names = [each.path for each in profile.sources]
+        return names.index(self.path) if self.path in names else None
+
+    def lines(self, text: str, tried: Profile | None = None) -> dict[int, list[Beside]]:
+        """What is known of the lines (counted from 1) of a text: times, and what was counted.
+
+        Args:
+            text: The text of now.
+            tried: What a trial counted, which counts more than what is recorded.
+        """
+        target = self.target()
+        found = self._placed(target.profile, text) if target else {}
+        if tried is None:
+            return found
+        counted = self._placed(tried, text)
+        return {
+            line: [each for each in found.get(line, ()) if each.timed] + counted.get(line, [])
+            for line in found.keys() | counted.keys()
+        }
+
+    def _placed(self, profile: Profile, text: str) -> dict[int, list[Beside]]:
+        file = self._file(profile)
+        return {} if file is None else placed(profile, file, {file: text}, _beside(profile))
+
+    def origin(self) -> list[str]:
+        """Where the numbers are from."""
+        if (target := self.target()) is None:
+            return []
+        words = f"{target.name} on {target.profile.problem}, {target.profile.device.name}"
+        return [words, *[_("stale")] * target.stale]
+
+    def faults(self) -> list[Remark]:
+        """What is wrong by what is recorded: it is no version, or a prediction did not come true.
+
+        Raises:
+            WorkbenchError: the step from its parent cannot be told.
+        """
+        if wrong := list(self._broken()):
+            return wrong
+        target = self.target()
+        return list(self._refuted(target)) if target else []
+
+    def heads(self, text: str) -> list[Headline]:
+        """What is said of the version at its kernel.
+
+        Args:
+            text: The text of now.
+        """
+        target = self.target()
+        places = kernels_in(text, self.path)
+        first = min(places.values(), default=1)
+        if target is None and self.path.endswith(VERSION_SUFFIXES) and (name := self.version()):
+            nothing = _("{version} · nothing is recorded of it")
+            said = nothing.format(version=name.rpartition("/")[2])
+            return [Headline(first, said, _runs(name))]
+        if target is None or target.version is None or target.version.path != self.path:
+            return []
+        profile, words = target.profile, [target.label]
+        if target.timing is not None:
+            words.append(quantity(target.timing.time.value, "s"))
+        commands = _runs(target.name)
+        if parent := target.version.parent:
+            before = f"{self.study}/{parent}"
+            wish = self._selection
+            given = {"--problem": wish.problem, "--device": wish.device}
+            options = [word for pair in given.items() if pair[1] for word in pair if word]
+            commands.append(
+                (
+                    _("diff to {before}").format(before=parent),
+                    ("diff", before, target.name, *options),
+                )
+            )
+            try:
+                step = time_change(self._session.show(before, _alike(target)).timing, target.timing)
+            except WorkbenchError:
+                step = None  # it is not recorded there, or cannot be read
+            if step is not None:
+                same = _("as fast as {parent}").format(parent=parent)
+                speed = faster(step.speedup)
+                moved = _("{speed} than {parent}").format(speed=speed, parent=parent)
+                words.append(moved if step.moved else same)
+        limit = limit_of(profile)
+        words += [limit_stop(limit).text] if limit else []
+        words += [_("stale")] * target.stale
+        commands.append((_("open its page"), ("serve", self.study)))
+        longest = main_launch(profile)
+        wanted = own_name(longest.kernel) if longest else ""
+        return [Headline(places.get(wanted, first), " · ".join(words), commands)]
+
+    def _refuted(self, target: Target) -> Iterator[Remark]:
+        version = target.version
+        if version is None or not version.parent or version.path != self.path or target.stale:
+            return
+        parent = f"{self.study}/{version.parent}"
+        for each in self._session.diff(parent, target.name, _alike(target)).story.expectations:
+            if each.verdict == "refuted":
+                words = f"{title_of(each.counter)} {each.expected}, {each.observed}"
+                told = _("refuted: {words}").format(words=words)
+                yield Remark(self.path, each.line, told)
+
+    def _broken(self) -> Iterator[Remark]:
+        try:
+            faults = [each.message for each in self._seen.broken.values()]
+        except WorkbenchError as error:
+            faults = [error.message]
+        for words in faults:
+            yield from (each for each in remarks(words, self.path) if each.path == self.path)
+
+    def beside(self, path: str) -> Path | None:
+        """Another file of the project's kernels that an error named; None where it is none."""
+        found = (self.root / path).resolve()
+        inside = found.is_relative_to(self._session.project.kernels.resolve())
+        return found if path != self.path and inside and found.is_file() else None
+
+
+def _runs(name: str) -> Commands:
+    return [(_(verb), (verb, name)) for verb in (N_("verify"), N_("profile"))]
+
+
+def _alike(target: Target) -> Selection:
+    """The records of other versions that are to be held against one."""
+    return Selection(problem=target.profile.problem, device=target.profile.device.name)
+
+
+def kernels_in(text: str, path: str) -> dict[str, int]:
+    """The lines at which the kernels of a text begin."""
+    routines = read([scan(text, path)]).routines
+    return {each.name: each.head_place[1] for each in reversed(routines) if each.kernel}
+
+
+def placed(
+    profile: Profile,
+    file: int,
+    texts: Mapping[int, str],
+    known: Mapping[LineKey, list[Beside]],
+) -> dict[int, list[Beside]]:
+    """What stands beside the lines of a file that are unchanged, and use nothing changed.
+
+    Args:
+        profile: With the texts of then.
+        file: Which of its sources.
+        texts: Those of now, by source.
+        known: What is known of the lines of then.
+    """
+    sources = list(profile.sources)
+    for place, text in texts.items():
+        sources[place] = replace(sources[place], text=text)
+    kernels = [each.kernel for each in profile.launches]
+    pairs = [LaunchPair(kernel=each, old=n, new=n) for n, each in enumerate(kernels)]
+    found = compare_sources(profile, replace(profile, sources=tuple(sources)), pairs)
+    return {
+        new[1]: known[old]
+        for old, new in found.twin.items()
+        if old in known and (old[0], new[0]) == (file, file) and new not in found.links_new
+    }
+
+
+#: A file is asked for as often as somebody scrolls or types.
+_beside = Recent(beside)

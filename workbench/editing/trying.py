@@ -1,0 +1,102 @@
+"""A version's file as it stands, tried in the emulator: a program that ends in time.
+
+It stores nothing, and says what it finds as it finds it, a line of JSON each: the counters of the
+largest problem to verify, what the edit moved since the version was recorded, then what is wrong
+and where. ``study.py`` is run, and the version compiled, with its user's rights: who starts this
+has been asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from workbench.editing.opened import Tried
+from workbench.engines import ProfileOptions, RunOptions, Verdict
+from workbench.engines.choice import choose
+from workbench.errors import WorkbenchError
+from workbench.language import _, use
+from workbench.measure.experiment import Experiment
+from workbench.measure.plan import chosen
+from workbench.model import Problem, Profile
+from workbench.project import require_project
+from workbench.session.api import Session
+from workbench.session.step import Diff
+from workbench.session.targets import Named, Target
+from workbench.specs import Version
+from workbench.study import frontmatter
+
+
+def attempt(root: Path, target: str, seconds: float, say: Callable[[Tried], None]) -> None:
+    """Try a version on the problems to verify, and count on the largest of them.
+
+    Args:
+        root: The project's folder.
+        target: ``sgemm/v3``.
+        seconds: When it gives up, compiling included.
+        say: Called with each piece of what was found.
+    """
+    project = require_project(root)
+    try:
+        _project, study, (version,) = Named(versions=(target,)).pick(project)
+        engine = choose("emulator", project, RunOptions(seed=0).within(seconds))
+        runner = Experiment(project, study, engine)
+        problems = [each.problem for each in chosen(study, version, None, "verify")]
+        problems.sort(key=study.flops, reverse=True)
+
+        def counted(which: Version, problem: Problem) -> Profile:
+            return engine.profile(runner.subject(which, problem), ProfileOptions(blocks=0))[0]
+
+        profile = counted(version, problems[0])
+        say(Tried(profile=profile))
+        # What was recorded is tried as well, since ncu's counts are no measure for the emulator's.
+        with contextlib.suppress(WorkbenchError):
+            recorded = Session(root).profile(target)
+            before = _as_recorded(version, recorded)
+            if before is not None:
+                runner = Experiment(project, study, engine)  # which keeps a build a version
+                labels = _("{version} as recorded"), _("{version} now")
+                both = zip(labels, (counted(before, problems[0]), profile), strict=True)
+                sides = [
+                    Target(label=label.format(version=version.id), profile=each)
+                    for label, each in both
+                ]
+                say(Tried(moved=Diff(*sides).sentence))
+        runner = Experiment(project, study, engine)
+        subjects = [runner.subject(version, each) for each in problems]
+        # What is wrong is mostly wrong on all of them; the smallest says it soonest.
+        found: list[str] = []
+
+        def tell(_place: int, verdict: Verdict) -> None:
+            if verdict.error is not None:
+                found.append(verdict.error.message)
+
+        engine.verify(subjects[::-1], tell, lambda _place: None)
+        say(Tried(faults=tuple(dict.fromkeys(found))))
+    except WorkbenchError as error:
+        say(Tried(faults=(error.message,)))
+
+
+def _as_recorded(version: Version, profile: Profile) -> Version | None:
+    """The version with the text that was recorded; None where that is no other."""
+    text = next((each.text for each in profile.sources if each.path == version.path), None)
+    if not text or text == version.text:
+        return None
+    then = frontmatter.parse(text, path=version.path, kind=version.kind)
+    now = frontmatter.parse(version.text, path=version.path, kind=version.kind)
+    return replace(version, text=text) if then.launches == now.launches else None
+
+
+def _print(piece: Tried) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(piece) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    use(sys.argv[4])
+    attempt(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), _print)

@@ -1,0 +1,4 @@
+"""Figures and tables of the report for other documents: `plot` and `publish`.
+
+What is recorded comes in as figures and lists of the core; SVG, PNG, PDF and Markdown go out.
+"""

@@ -1,0 +1,44 @@
+"""``workbench plot``: a figure of the report as a picture file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from workbench.commands.options import selection_options
+from workbench.disk.writing import replace_file
+from workbench.errors import UsageError
+from workbench.pictures.figures import KINDS, Kind, figure_of
+from workbench.pictures.saved import FORMATS, picture
+from workbench.session.api import Session
+from workbench.session.asked import Selection
+from workbench.views.terminal.progress import Progress
+from workbench.views.text.door import say
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("targets", nargs=-1, metavar="[STUDY | OLD NEW]")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The file: .svg, .png or .pdf (default: KIND.svg).",
+)
+@selection_options
+def command(kind: Kind, targets: tuple[str, ...], out: Path | None, selection: Selection) -> None:
+    """A figure of the report as a picture: ladder, sweep and roofline of STUDY, or a step.
+
+    ladder: the speed of every version; sweep: over all sizes; roofline: the ladder's way under
+    the roofs; step: where the time went from OLD to NEW. It needs matplotlib.
+    """
+    path = out or Path(f"{kind}.svg")
+    if path.suffix not in FORMATS:
+        known = ", ".join(FORMATS)
+        raise UsageError(f"{path} is no picture that can be drawn", f"Name a file with {known}.")
+    session = Session(listener=Progress())
+    content = picture(figure_of(session, kind, targets, selection), path.suffix[1:])
+    whole = path.absolute()
+    replace_file(whole.parent, whole.name, content)
+    say(str(path))

@@ -1,0 +1,142 @@
+"""``workbench publish``: a ladder's table and chart in a README, rewritten in place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+
+from workbench.analysis.limits.roofline import rate, rate_unit
+from workbench.commands.options import device_option, problem_option
+from workbench.disk.limits import SOURCE, read_regular
+from workbench.disk.writing import replace_file
+from workbench.errors import MissingError, UsageError
+from workbench.ladder.listing import StudyList
+from workbench.language import _
+from workbench.pictures.figures import figure_of
+from workbench.pictures.saved import FORMATS, picture
+from workbench.session.api import Session
+from workbench.session.asked import Selection
+from workbench.units import factor, quantity, span, symbol
+from workbench.views.text.door import say
+from workbench.views.text.escaping import inline
+
+
+@click.command()
+@click.argument("study", required=False)
+@click.option(
+    "--in",
+    "path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The Markdown file (default: the project's README.md).",
+)
+@click.option(
+    "--chart",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also draw the ladder as this picture (.svg, .png), and show it.",
+)
+@problem_option
+@device_option
+def command(
+    study: str | None,
+    path: Path | None,
+    chart: Path | None,
+    problem: str | None,
+    device: str | None,
+) -> None:
+    """Write STUDY's table of versions, times and speeds into a README, between two markers.
+
+    The markers are the lines `<!-- workbench publish STUDY -->` and `<!-- end of STUDY -->`;
+    what stands between them is replaced, nothing else.
+    """
+    if chart is not None and chart.suffix not in FORMATS:
+        raise UsageError(f"{chart} is no picture", f"Name a file with {', '.join(FORMATS)}.")
+    session = Session()
+    project = session.project
+    found = session.recorded(study, problem, device)
+    name = found.study.name
+    if not any(rung.timing for rung in found.rungs):
+        raise UsageError(
+            f"no time of {name} is recorded", f"`workbench time --all --study {name}` takes them."
+        )
+    file = (path or project.root / "README.md").absolute()
+    try:
+        text = read_regular(file, SOURCE).decode("utf-8")
+    except FileNotFoundError as error:
+        raise MissingError(f"there is no {file.name}", "Name a file with --in.") from error
+
+    def where(relative: str) -> str:
+        return Path(os.path.relpath(project.root / relative, file.parent)).as_posix()
+
+    there = "" if chart is None else where(os.path.relpath(chart.absolute(), project.root))
+    new = _placed(text, name, _ladder_block(found, there, where), file.name)
+    if chart is not None:
+        selection = Selection(study=name, problem=found.problem, device=device)
+        drawn = picture(figure_of(session, "ladder", (), selection), chart.suffix[1:])
+        replace_file(chart.absolute().parent, chart.name, drawn)
+    if new != text:
+        replace_file(file.parent, file.name, new.encode())
+    done = _("{file}: written") if new != text else _("{file}: unchanged")
+    say(done.format(file=file.name))
+
+
+def markers(study: str) -> tuple[str, str]:
+    """The lines between which the block of a study stands; Markdown shows neither."""
+    return f"<!-- workbench publish {study} -->", f"<!-- end of {study} -->"
+
+
+def _placed(text: str, study: str, block: str, name: str) -> str:
+    """The text of a file of that name with its block of a study replaced.
+
+    Raises:
+        UsageError: the two markers are not there, once each and in order.
+    """
+    begin, end = markers(study)
+    first, last = text.find(begin), text.find(end)
+    if not (0 <= first < last) or text.count(begin) > 1 or text.count(end) > 1:
+        raise UsageError(
+            f"{name} does not say where the table of {study} belongs",
+            f"Put two lines there, once: `{begin}` and below it `{end}`.",
+        )
+    return f"{text[:first]}{begin}\n{block}{text[last:]}"
+
+
+def _ladder_block(found: StudyList, chart: str, where: Callable[[str], str]) -> str:
+    """What is measured, a table of all versions, and a chart, relative to the file; "" for none.
+
+    `where` tells what a version's path, relative to the project, is relative to the file.
+    """
+    timings = [rung.timing for rung in found.rungs if rung.timing]
+    unit = rate_unit(timings, found.study.work)
+    rival = next((rung.id for rung in found.rungs if rung.is_baseline), "")
+    beside = [f"× {inline(rival)}"] if rival else []
+    header = [_("version"), _("what"), _("time"), symbol(unit), *beside]
+    rows = [header, ["---", "---", *["---:"] * (len(header) - 2)]]
+    for rung in found.rungs:
+        timing, share = rung.timing, rung.of_baseline
+        if timing is None:
+            continue
+        version = found.study.versions[rung.id]
+        cells = [
+            f"[{inline(rung.id)}]({quote(where(version.path))})",
+            inline(rung.title),
+            quantity(timing.time.value, "s"),
+            quantity(rate(timing, unit), unit),
+        ]
+        rows.append([*cells, *([factor(share) if share is not None else ""] if rival else [])])
+    what = _("Speed of every version of {study}").format(study=inline(found.study.name))
+    picture = f"![{what}]({quote(chart)})"
+    days = sorted(timing.captured[:10] for timing in timings)
+    told = _("{problem} on {device}, timed {days}; written by {command}.").format(
+        problem=inline(found.problem),
+        device=inline(found.device),
+        days=span(days[0], days[-1]),
+        command=f"`workbench publish {found.study.name}`",
+    )
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return "\n\n".join([table, *([picture] if chart else []), told]) + "\n"

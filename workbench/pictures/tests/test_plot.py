@@ -1,0 +1,54 @@
+"""``workbench plot``: the pages' figures as files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from workbench.cli import app
+from workbench.errors import MissingError, UsageError
+from workbench.pictures.figures import KINDS, Kind, figure_of
+from workbench.pictures.saved import picture
+from workbench.session.api import Session
+from workbench.session.asked import Selection
+
+REPO = Path(__file__).resolve().parents[3]
+TARGETS: dict[Kind, tuple[str, ...]] = {"step": ("sgemm/v2", "sgemm/v3")}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_picture_has_the_marks_of_the_pages_figure(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(REPO)
+    targets = TARGETS.get(kind, ("sgemm",))
+    out = tmp_path / "x.svg"
+    done = CliRunner().invoke(app, ["plot", kind, *targets, "--out", str(out)])
+    assert (done.exit_code, done.output) == (0, f"{out}\n"), done.output
+    text = out.read_text(encoding="utf-8")
+    figure = figure_of(Session(REPO), kind, targets, Selection())
+    assert text.encode() == picture(figure, "svg")  # the same figure is the same file
+    for trace in figure.spec["data"]:
+        names = trace["y"] if trace["type"] == "bar" and kind == "ladder" else []
+        assert all(f">{name}</" in text for name in names)
+    axis = figure.spec["layout"]["xaxis"]
+    assert f">{axis['ticktext'][0]}</" in text and axis["title"]["text"].split(";")[0] in text
+    assert picture(figure, "png").startswith(b"\x89PNG")
+
+
+def test_what_it_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(REPO)
+    for words in (["step", "v2"], ["ladder", "sgemm", "conv2d"], ["ladder", "--out", "x.gif"]):
+        with pytest.raises(UsageError):
+            CliRunner().invoke(app, ["plot", *words], catch_exceptions=False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingError) as error:
+        CliRunner().invoke(
+            app,
+            ["plot", "ladder", "sgemm", "--out", str(tmp_path / "x.svg")],
+            catch_exceptions=False,
+        )
+    assert "pip install" in error.value.hint and not list(tmp_path.iterdir())
