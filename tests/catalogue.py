@@ -23,7 +23,7 @@ from babel.messages.mofile import read_mo, write_mo
 from babel.messages.pofile import read_po, write_po
 from jinja2.ext import babel_extract
 
-from tests.told import Nodes, Templates, name_of, nodes_of
+from tests.told import Known, Nodes, is_said, name_of, nodes_of, sentences, strings
 from workbench import cli
 from workbench.engines.emulated.emulation import in_our_words
 from workbench.language import LOCALE, TOLD
@@ -42,6 +42,8 @@ PARTS = {
     "html": ("views/html",),
     "emulator": ("ptxemu",),
     "errors": ("",),
+    # What click, msgspec and a system say, and what is put together of words: no source has them.
+    "kept": (),
 }
 #: File of `data/` -> its tables (or lists of tables) -> the keys whose texts people read; a table
 #: without keys is a table of texts, or of lists of them.
@@ -131,6 +133,7 @@ def found() -> dict[Marked, list[Place]]:
         *_of_templates(),
         *_of_scripts(),
         *_of_data(),
+        *_of_sentences(),
     ):
         texts.setdefault(text, []).append(place)
     return texts
@@ -138,17 +141,36 @@ def found() -> dict[Marked, list[Place]]:
 
 def _of_python() -> Iterator[tuple[Marked, Place]]:
     for file, nodes in _sources().items():
-        for call in calls(each for __, each in nodes):
+        for call in calls(nodes):
             if (text := marked(call)) is not None:
                 yield text, Place(file, call.lineno)
-        for text in _of_helpers(each for __, each in nodes):
+        for text in _of_helpers(nodes):
             yield text, Place(file)
-    for template, file, line in packages().all():
-        if file.startswith("agents/"):  # programs are answered in English
-            continue
-        yield f"{TOLD}{template}", Place(file, line)
-    for template, file, line in emulators().all():
-        yield f"{TOLD}{in_our_words(template)}", Place(file, line)
+
+
+def _of_sentences() -> Iterator[tuple[Marked, Place]]:
+    """The templates of sentences that a source says, and sentences that have no template yet."""
+    sources = _sources() | _emulator()
+    said = "\n".join({text for nodes in sources.values() for text in strings(nodes)})
+    done, kept = together(), texts(part("kept"))
+    # Templates that differ in the names of their fields alone are one.
+    once = {re.sub(r"{\w+", "{", text): text for text in done if isinstance(text, str)}
+    for text in once.values():
+        if TOLD in text and (text in kept or is_said(_bare(text), said)):
+            yield text, Place("")
+    known = Known(
+        _bare(each) for text in done for each in ([text] if isinstance(text, str) else text)
+    )
+    for file, nodes in sources.items():
+        # Programs are answered in English.
+        for sentence, line in sentences(nodes) if not file.startswith("agents/") else ():
+            ours = in_our_words(sentence) if file.startswith("ptxemu/") else sentence
+            if not known.covers(ours):
+                yield f"{TOLD}{ours}", Place(file, line)
+
+
+def _bare(text: str) -> str:
+    return text.removeprefix(TOLD)
 
 
 class _Listener(cli.ToldHelp):
@@ -187,24 +209,17 @@ def _sources() -> dict[str, Nodes]:
     return {
         path.relative_to(PACKAGE).as_posix(): nodes_of(path.read_text(encoding="utf-8"))
         for path in sorted(PACKAGE.rglob("*.py"))
-        if path.name != "language.py"
+        if path.name != "language.py" and "tests" not in path.relative_to(PACKAGE).parts
     }
 
 
 @cache
-def packages() -> Templates:
-    """What the package says that is told later."""
-    return Templates(_sources())
-
-
-@cache
-def emulators() -> Templates:
-    """What the emulator says: a package that knows of no other language."""
-    paths = sorted(EMULATOR.rglob("*.py"))
-    return Templates({
+def _emulator() -> dict[str, Nodes]:
+    """The emulator, a package that knows of no other language."""
+    return {
         f"ptxemu/{path.relative_to(EMULATOR).as_posix()}": nodes_of(path.read_text("utf-8"))
-        for path in paths
-    })  # fmt: skip
+        for path in sorted(EMULATOR.rglob("*.py"))
+    }
 
 
 def _of_helpers(nodes: Iterable[ast.AST]) -> Iterator[Marked]:

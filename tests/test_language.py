@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import json
 import random
 import re
@@ -16,9 +15,9 @@ import pytest
 from rich.cells import cell_len
 
 from tests import catalogue
-from tests.told import Templates, nodes_of
+from tests.told import Known, is_said, nodes_of, sentences, strings
 from workbench import cli, language
-from workbench.language import N_, TOLD, _, _filled, current, ngettext, told, use, using
+from workbench.language import _WORDS, N_, TOLD, _, _pattern, current, ngettext, told, use, using
 
 #: Parts of the catalogue in which nothing may lack its translation.
 WHOLE = tuple(catalogue.PARTS)
@@ -149,61 +148,46 @@ def test_nothing_lacks_its_translation(name: str) -> None:
     none(text for text, said in catalogue.texts(catalogue.part(name)).items() if not said)
 
 
-#: What errors and hints are given that is known elsewhere, or is somebody else's.
-_HANDED_ON = {
-    # The emulator's two faults of one run.
-    ("agents/server.py", "f'{tool.name}: {error}'"),
-    # Asked for in the reader's language already.
-    ("analysis/compare.py", "_remedy(old, new)"),
-    (
-        "analysis/compare.py",
-        "_('{names_0} and {names_1} are not comparable: ').format(names_0=names[0], "
-        "names_1=names[1]) + _('; ').join(reasons)",
-    ),
-    (
-        "counters.py",
-        "_('Did you mean {near}?').format(near=', '.join(near)) if near else "
-        "_('`workbench docs counters` lists them all.')",
-    ),
-    # click's words are told where they are shown.
-    *(("cli.py", "error.format_message()"), ("cli.py", "ctx")),
-    ("commands/options.py", "error.format_message()"),
-    # Another error's words, or a part of them.
-    ("commands/capture.py", "taken.broken.removeprefix('The survey stands alone: ')"),
-    *(("engines/emulated/emulation.py", code) for code in ("message", "f'{words}.'")),
-    ("engines/emulated/emulation.py", "' '.join(hints)"),
-    ("engines/gpu/bench.py", "f'{error.message}. {error.hint}'"),
-    ("ncurep/files.py", "f'{path}: {error}'"),
-    ("study/expressions.py", "f'{self.name}: {error.message}'"),
-    ("study/sources.py", "error.message.replace(str(path), shown, 1)"),
-    ("study/sources.py", "error.message.replace(str(path), name, 1)"),
-    # A compiler's, a library's, or a version's own.
-    ("compile/build.py", "f\"{place(version, 'flags')}: {match[0].strip()}\""),
-    *(("engines/gpu/bench.py", code) for code in ("str(error)", "str(word)", "' and '.join(what)")),
-}
-
-
-def test_every_error_is_made_of_sentences_that_are_found() -> None:
-    """What no template is found of would stay English, and no test would say so."""
-    found = {*catalogue.emulators().unknown(), *catalogue.packages().unknown()}
-    none(f"no sentence is found, write it where it is given: {each}" for each in found - _HANDED_ON)
-    none(f"no longer there: {each}" for each in _HANDED_ON - found)
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("raise UsageError(f'no version {x.name} of {names[0]}', 'Name one.')",
+         ["no version {name} of {names}", "Name one."]),
+        ("raise error('gone')", []),
+        ("why = ' which is not here' if name else ''", [" which is not here"]),
+        ("say(f'{a} of {a!r}' + (', kept so' if a else '.'))", [", kept so"]),
+        ("print(_('a text that is marked'))\n'a text without use'", []),
+        ("re.match('is a pattern|is code')", []),
+    ],
+)  # fmt: skip
+def test_a_sentence_is_found_where_it_is_written(code: str, found: list[str]) -> None:
+    assert sorted(text for text, _ in sentences(nodes_of(code))) == sorted(found)
 
 
 @pytest.mark.parametrize(
-    ("code", "unknown"),
+    ("text", "covered"),
     [
-        ("raise UsageError(f'no version {name}', 'Name one.')", []),
-        ("raise UsageError(made(name), 'Name one.')", ["made(name)"]),
-        ("raise UsageError('no such version', hints[name])", ["hints[name]"]),
-        ("raise UsageError(error.message, error.hint)", []),
-        ("raise UsageError('no such version', *HINTS[name])", []),
+        ("{other} has no version {it}", True),
+        ("has no version", True),
+        ("{name} was not run{why}", True),
+        ("version of {name}", False),
+        ("{x} is stale", True),
+        ("is stale", True),
+        ("stale", False),
     ],
 )
-def test_an_error_of_which_no_sentence_is_found_is_named(code: str, unknown: list[str]) -> None:
-    head = "class UsageError(WorkbenchError): ...\nHINTS = {'v': ('Name one.',)}\ndef f(name):\n  "
-    templates = Templates({"a.py": nodes_of(head + code)})
-    assert [found for _, found in templates.unknown()] == unknown
+def test_a_template_covers_what_it_contains(text: str, covered: bool) -> None:
+    known = Known(["study {name} has no version {v}", "{x} was not run, {y}", "{name} is stale!"])
+    assert known.covers(text) == covered
+
+
+def test_a_template_that_no_source_says_is_left_out() -> None:
+    said = "\n".join(
+        strings(nodes_of("f'{a} of {b} was not run ' + 'in the emulator'; 'is stale'"))
+    )
+    assert is_said("{a} was not run in the emulator", said)
+    assert is_said("{name} is stale", said)
+    assert not is_said("{a} was never run in any emulator", said)
 
 
 def fields(text: str) -> set[str]:
@@ -366,48 +350,6 @@ def test_fields_stand_apart_where_they_are_latin_and_only_there() -> None:
 
 # --- what is printed -------------------------------------------------------------------------
 
-#: Three words and more of a sentence; names are written with capitals, digits and underscores.
-_ENGLISH = re.compile(r"[A-Za-z][A-Za-z'’-]+(?: [a-z][a-z'’-]+){2,}")
-#: Names that engineers in China say in English, too.
-_NAMES = ("ath pipe throttle", "Speed of light", "workbench show ")
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["list"],
-        ["list", "--study", "sgemm"],
-        ["show", "sgemm/v3"],
-        ["diff", "sgemm/v2", "sgemm/v3"],
-        ["diff", "conv2d/v0", "conv2d/v1", "--all"],
-        ["diff", "conv2d/v1", "conv2d/v2", "--memory"],
-        ["check", "sgemm/v2", "sgemm/v3", "--passed"],
-        ["diff", "sgemm/v2", "sgemm/v99"],
-    ],
-    ids=" ".join,
-)
-def test_nothing_printed_in_chinese_is_an_english_sentence(
-    words: list[str],
-    repo: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(repo)
-    with contextlib.suppress(SystemExit):
-        cli.main(["--lang", "zh", *words])
-    printed = "".join(capsys.readouterr())
-    assert re.search(r"[\u4e00-\u9fff]{2}", printed)
-    files = (
-        path for path in (repo / "kernels").rglob("*") if path.suffix in (".cu", ".toml", ".py")
-    )
-    theirs = " ".join(" ".join(path.read_text(encoding="utf-8").split()) for path in files)
-    none(
-        f"{found}: {line.strip()}"
-        for line in printed.splitlines()
-        for found in _ENGLISH.findall(line)
-        if found not in theirs and not any(name in f"{found} " for name in _NAMES)
-    )
-
 
 def test_json_is_the_same_in_every_language(
     repo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -510,17 +452,12 @@ def test_every_template_knows_its_own_sentences() -> None:
     }
     strange = []
     with using("zh"):
-        spelled = [
-            pair
-            for template, said in templates.items()
-            for pair in language._spelled(
-                template, said, {TOLD + t: s for t, s in templates.items()}
-            )
-        ]
-        for template, said in spelled:
+        for template, said in templates.items():
             names = {name: f"Name{place}" for place, name in enumerate(sorted(fields(template)))}
-            heard = told(template.format(**names))
-            if heard != language._Chinese(said).format(**names):
+            words = {name: _WORDS[name][-1] for name in names if name in _WORDS}
+            heard = told(template.format(**names | words))
+            theirs = {name: templates[word] for name, word in words.items()}
+            if heard != language._Chinese(said).format(**names | theirs):
                 strange.append(f"{template!r} is told as {heard!r}")
     none(strange)
 
@@ -566,11 +503,12 @@ def test_templates_within_templates_are_looked_for_so_often_and_no_more(
 
 
 def test_a_field_is_the_shortest_that_fits() -> None:
-    form = "{one} of {two}{three}, {four} on {five}"
-    assert _filled(form, "1 of 2 of 3, 4 on on, 5") == {
-        "one": "1", "two": "", "three": "2 of 3", "four": "4", "five": "on, 5",
-    }  # fmt: skip
+    form = _pattern("{one} of {two}{three}, {four} on {five}")
+    found = form.match("1 of 2 of 3, 4 on on, 5")
+    assert found and found.groups() == ("1", "", "2 of 3", "4", "on, 5")
     for text in ("1 of 2", "1 of 2 on 3, 4", "x", ""):
-        assert _filled(form, text) is None
-    assert _filled("a {x} b", "a b") is None, "what begins and ends it may not overlap"
-    assert _filled("a b", "a b") == {} and _filled("a b", "a b c") is None
+        assert not form.match(text)
+    assert not _pattern("a {x} b").match("a b"), "what begins and ends it may not overlap"
+    assert _pattern("a b").match("a b") and not _pattern("a b").match("a b c")
+    assert _pattern("it {verb} {{x}}").match("it reads {x}")
+    assert not _pattern("it {verb} {{x}}").match("it sees {x}")

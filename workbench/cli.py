@@ -19,7 +19,7 @@ import click
 from workbench import __version__, language
 from workbench.errors import MissingError, WorkbenchError, did_you_mean
 from workbench.features import FEATURES
-from workbench.language import _, template, told
+from workbench.language import _, told
 from workbench.views.text.door import complain, say, write
 
 #: Exit code for a fault of our own (EX_SOFTWARE of sysexits.h), so that it is never
@@ -58,35 +58,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-#: What click says of a command line that is wrong.
-_CLICK = (
-    template("No such command '{name}'. {hint}"),
-    template("No such option '{name}'."),
-    template("No such option '{name}'. Did you mean '{option}'?"),
-    template("No such option '{name}'. (Possible options: {options})"),
-    template("No such option '{name}'. (Did you mean one of: {options}?)"),
-    template("Missing argument '{name}'."),
-    template("Missing argument '{name}'. Choose from:"),
-    template("Missing option '{name}'."),
-    template("Got unexpected extra argument ({name})"),
-    template("Got unexpected extra arguments ({names})"),
-    template("Option '{name}' requires an argument."),
-    template("Option '{name}' does not take a value."),
-    template("Invalid value for {name}: {why}"),
-    template("{value} is not one of {choices}."),
-    template("{value} is not a valid {kind}."),
-    template("{value} is not in the range {range}."),
-    template("Missing command."),
-    template("Directory '{path}' does not exist."),
-    template("Directory '{path}' is a file."),
-    template("integer range"),
-    template("float range"),
-    template("File '{path}' does not exist."),
-    template("Try '{command} {option}' for help."),
-    # Of an option's help.
-    template("default: {value}"),
-    template("required"),
-)
 #: What other tools call them, or people think of first -> what it is called here.
 _MEANT = {"compare": "diff", "ls": "list", "ncu": "profile", "bench": "time", "test": "verify"}
 

@@ -136,11 +136,6 @@ def N_(text: _Literal) -> _Literal:  # noqa: N802 - what translators and their t
     return text
 
 
-def template(text: str) -> str:
-    """A template of sentences that `told` is to know, where no call that says them shows it."""
-    return text
-
-
 def told(text: str) -> str:
     """An English sentence of ours that is filled in already, in the language that is spoken.
 
@@ -222,11 +217,12 @@ def _filled_in(
     for own, longest, form, said in _templates(lang):
         # What a short template only ends with may be anybody's sentence.
         fits = longest in text and (form[0] != "{" or len(text) <= own**2)
-        if fits and (filled := _filled(form, text)) is not None:
-            # A word alone may be a name.
-            inner = {
-                n: _told(x, lang, depth - 1, left) if " " in x else x for n, x in filled.items()
-            }
+        if fits and (found := _pattern(form).match(text)) is not None:
+            filled, inner = found.groupdict(), {}
+            for name, x in filled.items():
+                inner[name] = _(TOLD + x) if name in _WORDS else x
+                if " " in x:  # a word alone may be a name
+                    inner[name] = _told(x, lang, depth - 1, left)
             took = (re.search(_PLACE if x != inner[n] else _ANOTHER, x) for n, x in filled.items())
             if strict and any(took):
                 continue
@@ -239,74 +235,36 @@ def _templates(lang: str) -> list[tuple[int, str, str, str]]:
     """Letters of each template's own, its longest piece, itself, its translation; fullest first."""
     # No method lists what a catalogue holds; Django reads this one as well.
     held: dict[str, str] = vars(_catalogue(lang))["_catalog"]
-    templates = [
-        each
-        for key, said in held.items()
-        if TOLD in key
-        for each in _spelled(key.removeprefix(TOLD), said, held)
-    ]
-    pieces = {each: [text for text, __ in _pieces(each)] for each, __ in templates}
-    found = [
-        (sum(map(len, pieces[each])), max(pieces[each], key=len), each, said)
-        for each, said in templates
-    ]
+    found = []
+    for key, said in held.items():
+        if TOLD in key:
+            form = key.removeprefix(TOLD)
+            pieces = [literal for literal, *__ in Formatter().parse(form)]
+            words = sum(len(_WORDS[name][0]) for name in _WORDS if f"{{{name}}}" in form)
+            found.append((sum(map(len, pieces)) + words, max(pieces, key=len), form, said))
     return sorted(found, reverse=True)
 
 
-def _spelled(form: str, said: str, held: Mapping[str, str]) -> list[tuple[str, str]]:
-    """A template and its translation, with each of the words that a field of it stands for."""
-    for name, words in _WORDS.items():
-        if (field := f"{{{name}}}") in form:
-            return [
-                pair
-                for word in words
-                for pair in _spelled(
-                    form.replace(field, word),
-                    said.replace(field, held[TOLD + word]),
-                    held,
-                )
-            ]
-    return [(form, said)]
-
-
 @cache
-def _pieces(form: str) -> tuple[tuple[str, str], ...]:
-    """What stands before each field of a template, and its name; "" of the end, which has none."""
-    found, text = [], ""
-    for literal, name, *__ in Formatter().parse(form):
-        text += literal  # a brace that is meant as one ends a literal, and no piece
-        if name is not None:
-            found.append((text, name))
-            text = ""
-    return (*found, (text, "")) if text or not found else tuple(found)
-
-
-def _filled(form: str, text: str) -> dict[str, str] | None:
-    """What a template's fields hold in a text, each as short as it can be; None: it is another's.
+def _pattern(form: str) -> re.Pattern[str]:
+    """A template as a pattern, in which each field is as short as it can be.
 
     Each piece is looked for once, from left to right: what a stranger's name holds of them costs
     no more than its length, as it does where an expression goes back and tries again.
     """
-    (head, name), *others = _pieces(form)
-    if not text.startswith(head):
-        return None
-    found: dict[str, str] = {}
-    at = len(head)
-    if others and not others[-1][1]:  # a last piece without a field behind it: it ends the text
-        tail, others = others[-1][0], others[:-1]
-    else:
-        tail = ""
-    if not name:
-        return found if at == len(text) else None
-    for piece, following in others:
-        end = text.find(piece, at)
-        if end < 0:
-            return None
-        found[name], name, at = text[at:end], following, end + len(piece)
-    end = len(text) - len(tail)
-    if end < at or not text.endswith(tail):
-        return None
-    return found | {name: text[at:end]}
+    names, pieces = list[str](), [""]
+    for literal, name, *__ in Formatter().parse(form):
+        pieces[-1] += re.escape(literal)
+        if name in _WORDS:
+            pieces[-1] += f"(?P<{name}>{'|'.join(_WORDS[name])})"
+        elif name is not None:
+            names.append(name)
+            pieces.append("")
+    *others, last = (
+        "",
+        *(f"(?P<{n}>.*?){piece}" for n, piece in zip(names, pieces[1:], strict=True)),
+    )
+    return re.compile(pieces[0] + "".join(map("(?>{})".format, others)) + last + r"\Z", re.DOTALL)
 
 
 @cache

@@ -120,18 +120,7 @@ def test_no_sentence_stays_english(
     before = {path: path.stat().st_mtime_ns for path in project.root.rglob("*") if path.is_file()}
     for behind in SWEPT[name]:
         words = [name, *behind.format(report=kernel).split()]
-        try:
-            code: object = cli.main(["--lang", "zh", *words])
-        except SystemExit as end:
-            code = end.code
-        printed = "".join(capsys.readouterr())
-        assert code != cli.INTERNAL, printed
-        english = [
-            f"{found}: {line.strip()}"
-            for line in printed.splitlines()
-            for found in english_words(line)
-            if found not in theirs and not any(each in found for each in ALLOWED)
-        ]
+        english = _english(words, theirs, capsys)
         assert not english, "\n".join([" ".join(words), *english])
     # What was written is for people as well, but for the code in it.
     for path in project.root.rglob("*"):
@@ -141,6 +130,43 @@ def test_no_sentence_stays_english(
             if "scale_add" not in path.parts:  # the example, as it was recorded
                 found = [x for x in english_words(line) if x not in theirs and "import" not in x]
                 assert not found, f"{path}: {line}"
+
+
+def _english(words: list[str], theirs: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What a command prints in English where Chinese is asked for."""
+    try:
+        code: object = cli.main(["--lang", "zh", *words])
+    except SystemExit as end:
+        code = end.code
+    printed = "".join(capsys.readouterr())
+    assert code != cli.INTERNAL, printed
+    return [
+        f"{found}: {line.strip()}"
+        for line in printed.splitlines()
+        for found in english_words(line)
+        if found not in theirs and not any(each in found for each in ALLOWED)
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "list",
+        "list --study sgemm",
+        "show sgemm/v3",
+        "diff sgemm/v2 sgemm/v3",
+        "diff conv2d/v0 conv2d/v1 --all",
+        "diff conv2d/v1 conv2d/v2 --memory",
+        "check sgemm/v2 sgemm/v3 --passed",
+    ],
+)
+def test_no_sentence_of_recorded_studies_stays_english(
+    words: str, repo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(repo)
+    files = [each for kind in ("cu", "toml", "py") for each in repo.glob(f"kernels/**/*.{kind}")]
+    theirs = " ".join(" ".join(each.read_text(encoding="utf-8").split()) for each in files)
+    assert not _english(words.split(), theirs, capsys)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from workbench.analysis.limits.limit import FULL
-from workbench.language import N_, template
+from workbench.language import N_
 from workbench.model import Record
 from workbench.tune.record import BUSY, Trial, Tuning, Value, Values, key_of, score
 from workbench.units import digits3, factor, quantity
@@ -331,19 +331,19 @@ class _Moved(NamedTuple):
 _COUNTS = {
     "shared_wavefronts": (
         N_("shared-memory wavefronts"),
-        template("shared-memory wavefronts {old} → {new} ({times})"),
+        "shared-memory wavefronts {old} → {new} ({times})",
     ),
-    "global_sectors": ("global sectors", template("global sectors {old} → {new} ({times})")),
-    "instructions": (N_("instructions"), template("instructions {old} → {new} ({times})")),
+    "global_sectors": ("global sectors", "global sectors {old} → {new} ({times})"),
+    "instructions": (N_("instructions"), "instructions {old} → {new} ({times})"),
 }
 #: The same of what a choice takes.
 _TAKES = {
-    "spills": (N_("spills"), template("spills {old} → {new} bytes a thread")),
-    "local memory": (N_("local memory"), template("local memory {old} → {new} bytes a thread")),
-    "registers": (N_("registers"), template("registers {old} → {new} a thread")),
-    "shared memory": (N_("shared memory"), template("shared memory {old} → {new} a block")),
+    "spills": (N_("spills"), "spills {old} → {new} bytes a thread"),
+    "local memory": (N_("local memory"), "local memory {old} → {new} bytes a thread"),
+    "registers": (N_("registers"), "registers {old} → {new} a thread"),
+    "shared memory": (N_("shared memory"), "shared memory {old} → {new} a block"),
 }
-_OCCUPANCY = template("theoretical occupancy {old} → {new}")
+_OCCUPANCY = "theoretical occupancy {old} → {new}"
 
 
 def limiters(fast: Trial, slow: Trial, ratio: float) -> tuple[str, tuple[str, ...]]:

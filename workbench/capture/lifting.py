@@ -27,7 +27,6 @@ from workbench.disk.writing import clear_folder
 from workbench.engines import Say
 from workbench.engines.host.process import Input
 from workbench.errors import DataError, KernelError, MissingError, UsageError, did_you_mean
-from workbench.language import template
 from workbench.model import Record
 from workbench.study.lifted import (
     FOLDER,
@@ -345,8 +344,7 @@ def _notes(lines: Sequence[_Line], names: Sequence[str]) -> Iterator[str]:
     yield from dict.fromkeys(line.text for line in lines if line.word == "note")
     large = [names[int(line.rest[0])] for line in lines if line.word == "scanned"]
     if large:
-        words = template("addresses were looked for in the first MiB alone of {names}")
-        yield words.format(names=listed(large))
+        yield f"addresses were looked for in the first MiB alone of {listed(large)}"
 
 
 def _duration(work: Work, shape: tuple[int, ...]) -> int | None:

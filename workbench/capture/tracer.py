@@ -19,7 +19,6 @@ from workbench.compile.compilers import HOMES, find_nvcc
 from workbench.compile.host import built
 from workbench.disk.writing import replace_file
 from workbench.errors import MissingError
-from workbench.language import template
 from workbench.model import Record
 from workbench.processes.starting import program
 from workbench.project import cache_folder
@@ -127,6 +126,5 @@ def _built(cupti: Cupti, source: Path) -> bytes:
             "Install gcc or clang (one file of C, once), or name one in CC.",
         )
     options = (f"-I{cupti.include}", cupti.library, f"-Wl,-rpath,{Path(cupti.library).parent}")
-    hint = template("Repair the compiler or the toolkit ({path}); CUDA_HOME chooses another one.")
-    hint = hint.format(path=cupti.include)
+    hint = f"Repair the compiler or the toolkit ({cupti.include}); CUDA_HOME chooses another one."
     return built(compiler, source, (*options, "-lpthread"), (MissingError, hint))

@@ -34,7 +34,6 @@ from workbench.engines import Engine, RunOptions, Subject, Verdict, iso_time
 from workbench.engines.choice import choose, on_gpu
 from workbench.engines.host import presence
 from workbench.errors import MissingError, UsageError, WorkbenchError, did_you_mean
-from workbench.language import template
 from workbench.measure.experiment import Experiment, report_lines
 from workbench.measure.plan import Combination, recorded
 from workbench.model import Timing
@@ -48,7 +47,7 @@ from workbench.tune.running import TuneManner, Tuner, tune_version, tuning_engin
 
 _TABLE = "cluster.slurm"
 #: What msgspec says of a value.
-_EXPECTED = template("expected `{expected}`, got `{got}`")
+_EXPECTED = "expected `{expected}`, got `{got}`"
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d\d))?(?::(\d\d))?")
 _Count = Annotated[int, msgspec.Meta(ge=1)]
 

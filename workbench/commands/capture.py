@@ -18,7 +18,6 @@ from workbench.capture.taking import Order, Taken, build_command, checked_out, t
 from workbench.commands.options import Behind, folded, program_behind, run_timeout
 from workbench.engines.host.presence import find_gpus
 from workbench.errors import KernelError, ProgramError, UsageError
-from workbench.language import template
 from workbench.project import find_project, require_project
 from workbench.session.lifting import Lift, lift_kernel
 from workbench.session.reports import open_capture
@@ -195,8 +194,7 @@ def _emulated(order: Order, shelf: Shelf) -> Taken:
     if not run.faults:
         return taken
     faults = units.several(len(run.faults), "fault")
-    words = template("{faults} in its kernels; `workbench run` says where")
-    return replace(taken, broken=words.format(faults=faults))
+    return replace(taken, broken=f"{faults} in its kernels; `workbench run` says where")
 
 
 def _say(line: str) -> None:

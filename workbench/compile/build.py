@@ -29,7 +29,6 @@ from workbench.compile.compilers import Triton
 from workbench.compile.image import load_image
 from workbench.errors import KernelError, MissingError, UnfitError, UsageError, did_you_mean
 from workbench.gpus import shared_per_block
-from workbench.language import template
 from workbench.model import Build, KernelResources, Record, SourceFile
 from workbench.processes.bounds import Deadline
 from workbench.project import Project, cache_folder
@@ -148,7 +147,7 @@ def compile_error(
         # The assembler and the driver of the compiler name no line; their words stand alone.
         said = warnings(log).splitlines()
         failures = [line for line in said if "error" in line.lower() or "fatal" in line.lower()]
-        shown = (failures or said)[:_SHOWN] or [template("the compiler failed without a message")]
+        shown = (failures or said)[:_SHOWN] or ["the compiler failed without a message"]
         if over := _TOO_MUCH.search("\n".join(failures)):
             return _too_much(path, over, texts.get(path, []), arch)
     hint = "Correct the source and run the command again."
@@ -431,10 +430,9 @@ def _check_kernels(version: Version, made: Build) -> None:
                 f'and write kernel = "{example}".'
             )
             if len(kinds) == 1:  # arguments may be defines, which have other values in a tuning
-                alone = template('One alone is compiled, {kind}: kernel = "{base}" means it.')
-                hint += f" {alone.format(kind=kinds[0], base=base)}"
+                hint += f' One alone is compiled, {kinds[0]}: kernel = "{base}" means it.'
             elif kinds:
-                hint += f" {template('Compiled are {kinds}.').format(kinds=', '.join(kinds))}"
+                hint += f" Compiled are {', '.join(kinds)}."
         elif names:
             hint = did_you_mean(launch.kernel, names, "kernels")
         else:

@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 from workbench.disk.limits import kind
 from workbench.errors import DataError, MissingError, UsageError, WorkbenchError
-from workbench.language import template
 
 #: Whether this system opens relative to a folder, and can refuse to follow links.
 RELATIVE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
@@ -68,7 +67,7 @@ def unanswered(error: BaseException) -> WorkbenchError | None:
         return next(filter(None, map(unanswered, error.exceptions)), None)
     if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
         words = str(error) if isinstance(error, MemoryError) else ""
-        words = words[:1].lower() + words[1:] or template("no more was given")
+        words = words[:1].lower() + words[1:] or "no more was given"
         return MissingError(
             f"there is not enough memory: {words}",
             "Choose less at once: a smaller problem, fewer files; or allow more (`ulimit -v`).",
@@ -109,22 +108,9 @@ def refused(path: Path | str, error: OSError) -> WorkbenchError:
     )
 
 
-#: What a system says of files, which stands behind what we say.
-_SYSTEMS = (
-    template("No such file or directory"),
-    template("Permission denied"),
-    template("Not a directory"),
-    template("Is a directory"),
-    template("File exists"),
-    template("No space left on device"),
-    template("Read-only file system"),
-)
-
-
 def linked(path: Path, status: os.stat_result) -> DataError:
     """The error for what stands where a folder or file of our own is to be."""
-    other = template("a second name of another file")
-    what = "a link" if _is_link(status) else kind(status.st_mode, other)
+    what = "a link" if _is_link(status) else kind(status.st_mode, "a second name of another file")
     return DataError(
         f"{path} is {what}, and workbench writes through none",
         "Check where it leads, and remove it or replace it by its target.",

@@ -25,7 +25,7 @@ from workbench.analysis.beside import Beside
 from workbench.editing.named import NamedFile, look
 from workbench.editing.opened import OpenedFile, Remark, Tried, remarks, trial
 from workbench.errors import WorkbenchError
-from workbench.language import VARIABLE, _, asked, template, told, use
+from workbench.language import VARIABLE, _, asked, told, use
 from workbench.model import Profile, Record
 from workbench.processes.ending import end_group, guarded
 from workbench.session.api import Session
@@ -37,13 +37,6 @@ _T = TypeVar("_T")
 _MOST_BYTES = 64 << 20
 #: Seconds that a trial has to say its last word, beyond those that it was given.
 _LAST_WORDS_S = 2.0
-#: What is said of wishes that cannot be read; msgspec's words.
-_UNREAD = (
-    template("Object contains unknown field `{name}`"),
-    template("Expected `{kind}`, got `{other}` - at `{place}`"),
-    template("Expected `{kind}` {bound} - at `{place}`"),
-    template("Invalid enum value {value} - at `{place}`"),
-)
 #: The client's command, which runs the words that it is given, or does not.
 RUN = "workbench.run"
 

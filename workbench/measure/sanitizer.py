@@ -15,7 +15,6 @@ from typing import Literal
 import msgspec
 
 from workbench.errors import KernelError, MissingError
-from workbench.language import template
 from workbench.model import Record
 
 Tool = Literal["memcheck", "racecheck", "initcheck", "synccheck"]
@@ -186,8 +185,7 @@ def describe(finding: Finding, texts: Mapping[str, str]) -> list[str]:
         if 0 < place.line <= len(source):
             lines.append(f"    {source[place.line - 1].strip()}")
     if finding.thread is not None:
-        words = template("first by thread {thread} of block {block}")
-        lines.append(f"  {words.format(thread=finding.thread, block=finding.block)}")
+        lines.append(f"  first by thread {finding.thread} of block {finding.block}")
     lines += [f"  {line}" for line in finding.details[:2]]
     return lines
 

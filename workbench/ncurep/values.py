@@ -11,7 +11,6 @@ from collections.abc import Container, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-from workbench.language import template
 from workbench.model import Launch, Metric, Notice, Number, SourceFile
 from workbench.ncurep.direct import DirectMetric
 from workbench.units import listed, several
@@ -138,7 +137,7 @@ def read_metric(name: str, native: Any) -> Metric | str:
         native: ``ncu_report.IMetric`` or None.
     """
     if native is None:
-        return template("not collected for this launch")
+        return "not collected for this launch"
     return _read(name, native.value(), native.unit() or "")
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from workbench.analysis.aggregate import main_launch
 from workbench.errors import UsageError
-from workbench.language import template
 from workbench.session.asked import Selection
 from workbench.views.html.charts.several import roof_path
 from workbench.views.html.charts.steps import time_waterfall
@@ -22,9 +21,9 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 _NOTHING = {
-    "ladder": template("no time of {name} is recorded there"),
-    "sweep": template("no times of two problems of {name} are recorded there"),
-    "roofline": template("no profile of {name} is recorded there"),
+    "ladder": "no time of {name} is recorded there",
+    "sweep": "no times of two problems of {name} are recorded there",
+    "roofline": "no profile of {name} is recorded there",
 }
 
 

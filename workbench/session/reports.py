@@ -10,7 +10,6 @@ from workbench.capture.records import ProgramCapture
 from workbench.capture.shelf import Shelf
 from workbench.capture.trace import Trace, TracedLaunch, survey_of
 from workbench.errors import UsageError
-from workbench.language import template
 from workbench.model import Profile, Record
 from workbench.ncurep import large
 from workbench.ncurep.files import holds_at_least, split_target
@@ -36,9 +35,7 @@ class Recalled(Record, frozen=True):
             UsageError: nothing was, or not of these.
         """
         if self.detail is None:
-            why = next(
-                (x.message for x in self.capture.notices), template("it was captured without")
-            )
+            why = next((x.message for x in self.capture.notices), "it was captured without")
             raise UsageError(
                 f"no kernel of @{self.capture.name} was profiled: {why}",
                 f"`workbench show @{self.capture.name}` has its survey.",

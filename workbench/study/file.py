@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from ptxemu import ELEMENT_BYTES
 from workbench.disk.limits import ARRAY
 from workbench.errors import UsageError, WorkbenchError, did_you_mean, nearest
-from workbench.language import template
 from workbench.model import Problem, Record
 from workbench.study.expressions import FUNCTIONS
 from workbench.study.sources import read_source
@@ -105,7 +104,7 @@ class StudyFile:
             with contextlib.redirect_stdout(sys.stderr):
                 exec(code, self._names)
         except (Exception, SystemExit) as error:
-            raise self._raised(error, template("{kind} while it was loaded: {said}")) from error
+            raise self._raised(error, "{kind} while it was loaded: {said}") from error
 
     def error(self, what: str, hint: str = _DOCS, line: int = 1) -> UsageError:
         """The UsageError for something wrong in the file."""
@@ -136,7 +135,7 @@ class StudyFile:
             raise  # what a lifted study reads is missing, or damaged
         except (Exception, SystemExit) as error:
             raise self._raised(
-                error, template("{kind} in {function}(): {said}").replace("{function}", function)
+                error, "{kind} in {function}(): {said}".replace("{function}", function)
             ) from error
 
     def _required(self, name: str) -> Any:

@@ -18,7 +18,6 @@ from typing import Any, Literal
 from ptxemu import CHANNELS, ELEMENT_BYTES, FILLS
 from workbench.disk.limits import FRONT_MATTER, read_toml
 from workbench.errors import UsageError, did_you_mean
-from workbench.language import template
 from workbench.model import Record
 from workbench.specs import (
     Description,
@@ -301,9 +300,9 @@ def read_define(keys: Keys, name: str, value: object, key: str = "") -> str:
 _MOST_VALUES, _MOST_PARAMETERS = 256, 32
 #: Parameters that are keys of a launch, and what each of their values must be.
 _OF_LAUNCH = {
-    "block": template("a size or a list of up to three: block = [128, [32, 8]]"),
-    "num_warps": template("1, 2, 4, 8, 16 or 32: num_warps = [4, 8]"),
-    "num_stages": template("an integer from 1 to 16: num_stages = [2, 3, 4]"),
+    "block": "a size or a list of up to three: block = [128, [32, 8]]",
+    "num_warps": "1, 2, 4, 8, 16 or 32: num_warps = [4, 8]",
+    "num_stages": "an integer from 1 to 16: num_stages = [2, 3, 4]",
 }
 
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, NoReturn
 import msgspec
 
 from workbench.errors import UsageError, did_you_mean
-from workbench.language import template
 
 # --- on which line each key stands; tomllib does not say ----------------------------------------
 #
@@ -222,7 +221,7 @@ TENSOR_MAP_SIZES = tuple(
     if each not in ("name", "buffer", "dtype", "fill")
 )
 _SIZES = ("`{key}` must hold integers or expressions, not {value!r}", "{key} = {example}")
-_EXAMPLE = template('["cdiv(N, 64)", 1], in strings what is no plain number')
+_EXAMPLE = '["cdiv(N, 64)", 1], in strings what is no plain number'
 _TABLES = ("`{key}` must be a list of tables", "[[{key}]], with two brackets")
 #: Key -> what it must be, and what to write; of all others a string.
 _FORMS = {
@@ -240,7 +239,7 @@ _FORMS = {
     "value": ("`{key}` must hold strings or numbers, not {value!r}", "{key} = {example}"),
     "args": (
         "`{key}` must hold strings, numbers or lists of them, not {value!r}",
-        template('args = ["x", "cdiv(N, 64)", 0.5], and a list in it for a struct'),
+        'args = ["x", "cdiv(N, 64)", 0.5], and a list in it for a struct',
     ),
     **dict.fromkeys(("grid", "block", "cluster", "dynamic_shared", "shape"), _SIZES),
     "when": ("`{key}` must be an expression, not {value!r}", '{key} = "N > 512"'),
@@ -349,7 +348,7 @@ class Keys:
         self.fail(
             key,
             f"`{name}` is missing{inside}",
-            template("Add {name} = {example}.").format(name=name, example=example),
+            f"Add {name} = {example}.",
         )
 
     def required(self, key: str, value: str) -> str:

@@ -21,7 +21,6 @@ from typing import NamedTuple
 import tomli
 
 from workbench.errors import UsageError
-from workbench.language import template
 from workbench.specs import Version
 from workbench.study.expressions import Key, evaluate
 from workbench.study.launches import (
@@ -221,7 +220,7 @@ class Misread(NamedTuple):
     def words(self) -> str:
         """What is wrong."""
         kernel = own_name(self.launch.kernel)
-        words = template("`{name}` is {given}, and {kernel} takes it as {written}")
+        words = "`{name}` is {given}, and {kernel} takes it as {written}"
         return words.format(name=self.name, given=self.given, kernel=kernel, written=self.written)
 
     def refuse(self, version: Version) -> None:

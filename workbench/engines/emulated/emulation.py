@@ -44,7 +44,6 @@ from workbench.engines.host.buffers import (
 from workbench.engines.host.failures import UNPROVED, describe_check, differs
 from workbench.engines.host.job import Check
 from workbench.errors import DataError, HangError, InconclusiveError, KernelError, UsageError
-from workbench.language import template
 from workbench.model import Build
 from workbench.processes.bounds import Deadline, sharing
 from workbench.study.launches import (
@@ -72,25 +71,6 @@ Array = NDArray[Any]
 Defined = tuple[tuple[str, int], ...]
 
 
-#: Words in the emulator's sentences: what a thread does, was done, or did it to.
-_WORDS = (
-    *(template("reads"), template("writes"), template("changes")),
-    *(template("copies to"), template("copies from"), template("read"), template("written")),
-    *(template("global"), template("shared"), template("local")),
-    *(template("{count} elements"), template("{name} ({size} bytes)"), template("1 byte")),
-    *(template("{width} bytes at {place}"), template(", {less} more by less")),
-    template("{what} needs more memory than the {memory} that {who} may take"),
-    template("{what}, before {name} ({extent})"),
-    template("{what}, past the end of {name} ({extent})"),
-    template("{what}, the last {last} of them past the end of {name} ({extent})"),
-    template("{what}, and {name} was freed before"),
-    # Of what changes no result, behind its place.
-    template(
-        "uninitialized shared memory: {lane} reads {place}, which no thread of its block has "
-        "written"
-    ),
-    *(template("threads of several blocks"), template("several threads of block {block}")),
-)
 #: How the emulator's hints name what has an option or a page of ours.
 _OURS = {
     "`Limits.within`": "--timeout SECONDS",

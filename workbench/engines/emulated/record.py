@@ -16,7 +16,6 @@ from workbench.analysis.limits.occupancy import Occupancy, Resources, occupancy
 from workbench.compile.build import BuildResult
 from workbench.engines.emulated.chips import device_of
 from workbench.gpus import Chip, chip_for
-from workbench.language import template
 from workbench.model import (
     Build,
     ByTiming,
@@ -82,7 +81,7 @@ ISSUED = ("ptx__machine_inst_estimate", "ptx__bound_cycles_issue_slots")
 
 def _absent(rows: list[Executed], calls: str) -> dict[str, str]:
     """Metrics that would leave some of the kernel's work out, and why; `calls`: `not_counted`."""
-    why = template("bulk copies bring data as well, and are in no count of sectors")
+    why = "bulk copies bring data as well, and are in no count of sectors"
     out = {_PER_BYTE: why} if any(row.copied for row in rows) else {}
     if texture_fetches(rows):
         absent = (_PER_BYTE, _LEAST, _BINDS, _TEXTURE_SECTORS)

@@ -38,7 +38,6 @@ from workbench.engines.host.buffers import (
 )
 from workbench.engines.host.job import BufferSpec, Check, Executable, Job
 from workbench.errors import DataError, UsageError, WorkbenchError
-from workbench.language import template
 from workbench.model import Number, Problem
 from workbench.project import require_project
 from workbench.study.folder import Study, load_study
@@ -249,10 +248,10 @@ class CudaVersion:
             driver, module = self._extended
             return driver.extended_kernel(module, launch, int(self._session.stream.handle), cells)
         except DriverError as error:
-            what = [template("a cooperative launch")] if launch.cooperative else []
+            what = ["a cooperative launch"] if launch.cooperative else []
             if launch.cluster is not None:
-                words = template("a launch in clusters of {x}×{y}×{z} blocks")
-                what.append(words.format(**dict(zip("xyz", launch.cluster, strict=True))))
+                x, y, z = launch.cluster
+                what.append(f"a launch in clusters of {x}×{y}×{z} blocks")
             raise WorkerError(
                 "unsupported",
                 " and ".join(what),

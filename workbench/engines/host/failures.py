@@ -16,7 +16,6 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
-from workbench.language import template
 from workbench.units import digits3
 
 
@@ -120,7 +119,7 @@ _WORDS: dict[str, tuple[type[WorkbenchError], str, str]] = {
     "no-device": (
         MissingError,
         "the worker finds no GPU: {message} ({code})",
-        f"{template('Check nvidia-smi and CUDA_VISIBLE_DEVICES.')} {presence.WITHOUT_GPU}",
+        f"Check nvidia-smi and CUDA_VISIBLE_DEVICES. {presence.WITHOUT_GPU}",
     ),
     "no-pycuda": (MissingError, "{message}", f"{presence.INSTALL_PYCUDA}. {presence.WITHOUT_GPU}"),
     "internal": (
