@@ -39,7 +39,6 @@ STAND_ALONE: Mapping[str, str] = {
     "workbench.standin.memo": "when two launches are one",
     "workbench.standin.server": "the protocol, and the threads that speak it",
     "workbench.tune.search": "optuna is loaded by it alone",
-    "workbench.serve.visitors": "who is let in and how many, apart from what they are given",
     "workbench.views.html.ladders": "what a ladder's pages are made of, apart from what plans them",
 }
 #: Classes that share a name and may, each with its reason.
