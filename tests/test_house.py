@@ -445,7 +445,6 @@ MAY_WRITE: Mapping[str, str] = {
     "workbench.compile.compilers": "the compiler's temporary folder",
     "workbench.compile.nvrtc": "the compiler's temporary folder",
     "workbench.compile.triton": "the same",
-    "workbench.ncurep.direct": "a temporary folder",
     "workbench.ncurep.extract": "a temporary folder",
     "workbench.ncurep.files": "a temporary folder",
     "workbench.ncurep.large": "a temporary folder",
