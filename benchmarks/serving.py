@@ -151,19 +151,18 @@ def shown(url: str, process: int, page: str, edit: Edit) -> tuple[float, float]:
     """Seconds until the page's reader is told of an edit, and the server's processor seconds."""
     save = edit()
     rest(process)
-    with listening(url, page) as news:
-        before = next(news)
-        start, busy = time.perf_counter(), processor_seconds(process)
-        save()
-        next(state for state in news if state != before)
-        return time.perf_counter() - start, processor_seconds(process) - busy
+    before = state(url, page)
+    start, busy = time.perf_counter(), processor_seconds(process)
+    save()
+    while state(url, page) == before:
+        time.sleep(0.02)
+    return time.perf_counter() - start, processor_seconds(process) - busy
 
 
-@contextmanager
-def listening(url: str, page: str) -> Iterator[Iterator[str]]:
-    """The states of a page that is open, as its script is told them."""
-    with urlopen(f"{url}-/events?page={quote(page)}", timeout=_PATIENCE_S) as stream:
-        yield (json.loads(line[5:])["state"] for line in stream if line.startswith(b"data:"))
+def state(url: str, page: str) -> str:
+    """The state of a page that is open, as its script asks for it."""
+    with urlopen(f"{url}-/news{quote(page)}", timeout=_PATIENCE_S) as answer:
+        return str(json.load(answer)["state"])
 
 
 def rest(process: int) -> None:

@@ -40,7 +40,6 @@ STAND_ALONE: Mapping[str, str] = {
     "workbench.standin.memo": "when two launches are one",
     "workbench.standin.server": "the protocol, and the threads that speak it",
     "workbench.tune.search": "optuna is loaded by it alone",
-    "workbench.serve.visitors": "who is let in and how many, apart from what they are given",
     "workbench.views.html.ladders": "what a ladder's pages are made of, apart from what plans them",
 }
 #: Classes that share a name and may, each with its reason.
@@ -459,7 +458,6 @@ MAY_WRITE: Mapping[str, str] = {
     "workbench.compile.compilers": "the compiler's temporary folder",
     "workbench.compile.nvrtc": "the compiler's temporary folder",
     "workbench.compile.triton": "the same",
-    "workbench.ncurep.direct": "a temporary folder",
     "workbench.ncurep.extract": "a temporary folder",
     "workbench.ncurep.files": "a temporary folder",
     "workbench.ncurep.large": "a temporary folder",

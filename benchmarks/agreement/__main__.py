@@ -31,7 +31,7 @@ HEADINGS = {
     WAVES + "_ideal": "ideal wavefronts",
     "memory_l2_theoretical_sectors_local": "local sectors",
 }
-#: The goals, here alone; docs/emulator.md states the same. Part of all lines that must agree, the
+#: The goals. Part of all lines that must agree, the
 #: largest deviation of a total, and the part of launches whose instructions are so near.
 GOALS = {SECTORS: 0.99, WAVES: 0.98}
 TOTAL = 0.02

@@ -14,20 +14,16 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from tests.factories import make_project
-from workbench import store
 from workbench.cli import app
 from workbench.commands import serve
-from workbench.commands.serve import _Rest
 from workbench.errors import MissingError, UsageError
-from workbench.model import Profile
-from workbench.serve.server import listening
 from workbench.session.api import Session
 from workbench.session.site import SitePlan
 
@@ -80,7 +76,7 @@ def serving(project: Path) -> Iterator[Serving]:
 
 def test_it_builds_serves_watches_and_leaves_nothing(project: Path, serving: Serving) -> None:
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", serving.url)
-    assert "Studies" in serving.get("") and "EventSource" in serving.get("index.html")
+    assert "Studies" in serving.get("") and "location.reload" in serving.get("index.html")
     version = "studies/demo/h200/n1024/v3.html"
     assert "Padded tile" in serving.get(version)
     with pytest.raises(urllib.error.HTTPError, match="404"):
@@ -90,7 +86,7 @@ def test_it_builds_serves_watches_and_leaves_nothing(project: Path, serving: Ser
     path.write_text(path.read_text(encoding="utf-8").replace("Padded tile", "Wider rows"))
     serving.until("pages written")
     assert "Wider rows" in serving.get(version)
-    assert "EventSource" not in (project / "reports" / version).read_text(encoding="utf-8")
+    assert "location.reload" not in (project / "reports" / version).read_text(encoding="utf-8")
 
     (project / "kernels" / "demo" / "study.py").write_text("title = ")
     assert "study.py" in serving.until("error: ")
@@ -105,91 +101,10 @@ def test_it_builds_serves_watches_and_leaves_nothing(project: Path, serving: Ser
     assert not (project / "reports" / ".lock").exists()
 
 
-def test_what_an_open_page_is_made_of_is_read_before_it_changes(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(project)
-    read: list[str] = []
-    load = store._load
-
-    def counting(path: Path, *state: int) -> Profile:
-        read.append(path.parent.name)
-        return load(path, *state)
-
-    monkeypatch.setattr(store, "_load", counting)
-    Session().site(lasting=True).build()
-    plan = Session().site(lasting=True)
-    read.clear()
-    assert [*plan.recall({"studies/demo/h200/elsewhere"})] == read == []
-    assert len([*plan.recall({"studies/demo/h200/n1024"})]) >= len(read)
-    assert len(read) == len(set(read)) >= 2
-    plan.build(force=True)
-    assert len(read) == len(set(read))
-
-
-def test_a_damaged_profile_is_no_news_of_a_page_that_is_opened(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(project)
-    plan = Session().site(lasting=True)
-    plan.build()
-    for path in (project / "profiles").rglob("n1024.*.json.zst"):
-        path.write_bytes(b"no profile")
-    assert len([*plan.recall({"studies/demo/h200/n1024"})]) >= 2
-
-
-def test_a_folder_is_recalled_once_while_a_page_of_it_is_open(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recalled: list[frozenset[str]] = []
-    read: list[int] = []
-
-    class Plan:
-        @staticmethod
-        def recall(folders: frozenset[str]) -> Iterator[None]:
-            recalled.append(folders)
-            for number in range(3):
-                read.append(number)
-                yield
-
-    with listening(project, "127.0.0.1", 0) as server:
-        rest = _Rest(cast(SitePlan, Plan()), server)
-        for name in ("a", "b"):
-            (project / "s").mkdir(exist_ok=True)
-            (project / "s" / f"{name}.html").write_text("page")
-        rest(0)
-        with server.opened("/s/a.html"):
-            rest(0)  # no time to read anything
-            assert recalled == [] and read == []
-            with server.opened("/s/b.html"):
-                rest(0.1)
-            rest(0.1)
-            assert recalled == [{"s"}] and read == [0, 1, 2]
-        rest(0)
-        with server.opened("/s/a.html"):
-            rest(0.1)
-    assert recalled == [{"s"}, {"s"}] and read == 2 * [0, 1, 2]
-
-
-def test_what_cannot_be_read_ahead_does_not_end_the_watch(project: Path) -> None:
-    class Plan:
-        @staticmethod
-        def recall(_: frozenset[str]) -> Iterator[None]:
-            yield
-            raise OSError("the disk is gone")
-
-    (project / "page.html").write_text("page")
-    with listening(project, "127.0.0.1", 0) as server:
-        rest = _Rest(cast(SitePlan, Plan()), server)
-        with server.opened("/page.html"):
-            rest(0.05)
-            rest(0.05)
-
-
 def test_without_a_watch_pages_do_not_listen(project: Path) -> None:
     serving = Serving(project, "--no-watch")
     try:
-        assert "EventSource" not in serving.get("index.html")
+        assert "location.reload" not in serving.get("index.html")
         serving.interrupt()
         assert serving.process.returncode == 130
     finally:

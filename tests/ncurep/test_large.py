@@ -67,7 +67,7 @@ def test_parts_hold_every_result_once(ladder: Path) -> None:
 
 def test_the_launches_of_a_kernel_are_read_together(ladder: Path) -> None:
     results = list_results(ladder) * 3
-    assert next(parts(results, results[0].size * 2)) == [0, 5, 10]
+    assert next(parts(results, results[0].size * 3)) == [0, 5, 10]
     assert list(parts(results)) == [list(range(15))]
 
 

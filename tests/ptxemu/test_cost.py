@@ -266,7 +266,7 @@ LANE = np.arange(32)
 @pytest.mark.parametrize(
     ("what", "addresses", "width", "wavefronts", "ideal"),
     [
-        # Seen in Nsight Compute's reports (per request): docs/emulator-rules.md.
+        # Seen in Nsight Compute's reports (per request).
         ("a column of a 32×32 tile", LANE * 128, 4, 32, 1),
         ("the same, padded", LANE * 132, 4, 1, 1),
         ("broadcast", LANE * 0, 4, 1, 1),

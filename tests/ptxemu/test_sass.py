@@ -190,7 +190,7 @@ def test_ncu_names_the_same_lines_of_ptx() -> None:
     ("folder", "instructions"), [("unseen", 20_114), ("unseen2", 22_840), ("unseen3", 14_855)]
 )
 def test_ncu_names_the_same_lines_of_ptx_everywhere(folder: str, instructions: int) -> None:
-    """What docs/emulator-rules.md says: of all of them."""
+    """All instructions of these kernels."""
     assert same_ptx(folder) == instructions
 
 

@@ -49,7 +49,8 @@ class Outline(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in _ENDS:
             self._end_implied(*_ENDS[tag])
-        told = [name if value is None else f"{name}={value}" for name, value in attrs]
+        # A class that a template adds may leave a blank behind, which means nothing.
+        told = [name if value is None else f"{name}={value.rstrip()}" for name, value in attrs]
         self._line(f"<{' '.join([tag, *told])}>")
         if tag not in VOID:
             code = tag == "pre" or (tag == "td" and "c" in (dict(attrs).get("class") or "").split())

@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner
-from markupsafe import Markup, escape
 
 from tests.factories import make_instructions, make_launch, make_metrics, make_profile, make_timing
 from tests.views import large_data, site_data
@@ -34,11 +33,9 @@ from workbench.views.html.build import BuiltReport, ReportFile, build_report
 from workbench.views.html.page import page_part, to_root
 from workbench.views.html.render import (
     environment,
-    escaped,
     said_once,
     term,
     without_ends,
-    without_quotes,
 )
 
 VOID = {"meta", "link", "img", "br", "input"}
@@ -297,23 +294,6 @@ def test_ends_that_html_lets_out_are_left_out() -> None:
     )
     assert outline(short) == outline(table)
     assert without_ends("<p>&lt;/td&gt;<td></p>") == "<p>&lt;/td&gt;<td></p>"
-
-
-def test_quotes_that_html_lets_out_are_left_out() -> None:
-    table = (
-        '<table><tr id="L1" class="moved"><th scope="row" title="a =&#34;b&#34;">a<td class="num "'
-        ' data-s="-5.92e-09">1<td class="num good" data-s="" colspan="3"><b class="s">x</b>'
-        '<p class="x"/></table>'
-    )
-    short = without_quotes(table)
-    assert short == (
-        '<table><tr id="L1" class=moved><th scope=row title="a =&#34;b&#34;">a<td class=num'
-        ' data-s=-5.92e-09>1<td class="num good" data-s="" colspan=3><b class=s>x</b>'
-        '<p class="x"/></table>'
-    )
-    assert outline(short) == outline(table.replace("num ", "num", 1))
-    text = '<p title="&lt;td class=&#34;num&#34;&gt;">&lt;td class="num"&gt;</p>'
-    assert without_quotes(text) == text
 
 
 def test_pages_are_small(site: Path) -> None:
@@ -933,15 +913,6 @@ def test_a_summary_that_nobody_can_write_anew_is_left_out(tmp_path: Path) -> Non
     build_report(root / "reports", project=find_project(root), studies=("demo",))
     index = (root / "reports/index.html").read_text(encoding="utf-8")
     assert "studies/demo/" in index and "studies/other/" not in index
-
-
-@pytest.mark.parametrize(
-    "value", ["v3", "a < b && c > 'd' \"e\"", "", 12, -0.5, None, Markup("<b>&amp;</b>"), "µs"]
-)
-def test_what_templates_print_is_escaped_as_markupsafe_does(value: object) -> None:
-    assert escaped(value) == str(escape(value))
-    found = environment().from_string("{{ value }}").render(value=value)
-    assert found == str(escape(value))
 
 
 def test_a_term_leads_to_the_glossary_and_says_its_meaning_escaped() -> None:

@@ -127,7 +127,7 @@ def test_libraries_stand_with_their_errors_beside_the_fastest_version() -> None:
     heights = [float(bar.height) for bar in view.bars]
     assert max(heights) == heights[2] == 100 and min(heights) == heights[3] == 10
     text = render("study.html", path, view=view)
-    assert 'title="Fast"><span>1.00 ms</span>' in text and "<td class=num>1e−06" in text
+    assert 'title="Fast"><span>1.00 ms</span>' in text and '<td class="num">1e−06' in text
 
 
 def test_a_version_without_a_time_has_none_and_not_zero(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_every_row_is_there_and_together_they_are_the_change(surveyed: Path) -> 
     shelf = Shelf(CAPTURES)
     difference = compare_programs(shelf.load("manual"), shelf.load("fused"))
     table = surveyed.read_text(encoding="utf-8").partition('id="kernels"')[2]
-    bodies = table.count("<tr><th scope=row>")
+    bodies = table.count('<tr><th scope="row">')
     assert bodies == len(difference.rows) + 2  # the line of the folded ones, and the sum
     changes = [difference.seconds(row) for row in difference.rows]
     total = sum(new - old for old, new in changes)
@@ -130,7 +130,7 @@ def test_the_kernel_that_matters_has_its_strip_its_limit_and_its_page(
     assert 'id="hunk-1"' in step and "L1 tag look-ups" in step
     # A row of a kernel that was looked at leads to it, and no other does.
     kernels = text.partition('id="kernels"')[2]
-    assert kernels.count("class=go") == 1
+    assert kernels.count('class="go"') == 1
 
 
 def test_a_program_shows_its_kernels_and_leads_to_their_launches(
@@ -142,7 +142,7 @@ def test_a_program_shows_its_kernels_and_leads_to_their_launches(
     found = rows(text.partition('id="looked"')[0])
     (launch,) = page.parent.glob("launch*.html")
     assert "14.8 ms on the GPU" in text and "commit 6b073509d62e" in text
-    assert f'<a class=go href="{launch.name}">softmax_rows</a>' in text
+    assert f'<a class="go" href="{launch.name}">softmax_rows</a>' in text
     assert re.search(rf'<a href="{launch.name}#L\d+">line \d+</a>', text)
     assert found["vectorized_elementwise_kernel"][6:8] == ["16,384", "128"]
     shares = [

@@ -191,7 +191,7 @@ def test_the_ladder_tells_each_step(tmp_path: Path) -> None:
     root = site_data.plain(tmp_path)
     build_report(root / "reports", project=find_project(root))
     html = (root / "reports/studies/demo/h200/n1024/index.html").read_text(encoding="utf-8")
-    assert "class=strip" in html and ">Identical machine code</a>" in html
+    assert 'class="strip"' in html and ">Identical machine code</a>" in html
     assert 'href="v0..v2.html"' in html
 
 

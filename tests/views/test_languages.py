@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -22,27 +21,12 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site_data.plain(tmp_path_factory.mktemp("languages"))
 
 
-def build(root: Path, out: Path, *languages: str, audience: Readers | None = None) -> BuiltReport:
-    plan = SitePlan(Workspace(root), (), out, languages=languages)
-    return plan.build(audience=audience)
+def build(root: Path, out: Path, *languages: str) -> BuiltReport:
+    return SitePlan(Workspace(root), (), out, languages=languages).build()
 
 
 def pages(out: Path) -> dict[str, bytes]:
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*.html")}
-
-
-class Readers:
-    """Somebody who looks at some pages."""
-
-    def __init__(self, *paths: str) -> None:
-        self._paths = paths
-        self.told = 0
-
-    def open_pages(self) -> Collection[str]:
-        return self._paths
-
-    def page_written(self) -> None:
-        self.told += 1
 
 
 def test_the_second_language_lies_below_the_first_which_is_as_if_alone(
@@ -101,9 +85,3 @@ def test_only_two_languages_know_of_each_other(root: Path, tmp_path: Path) -> No
         told = [said for said in script_texts() if _(said) != said]
     assert "Compare any two" in told
     assert all(f'"{said}":' in there for said in told)
-
-
-def test_whoever_looks_at_the_second_language_is_told(root: Path, tmp_path: Path) -> None:
-    readers = Readers(VERSION, f"zh/{VERSION}", "zh/index.html")
-    build(root, tmp_path, "en", "zh", audience=readers)
-    assert readers.told == 3

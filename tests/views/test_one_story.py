@@ -203,7 +203,7 @@ def in_html(page: str) -> Told:
     for card in re.split(r'<(?=(?:article|details) class="card hunk)', page)[1:]:
         found = re.match(r'[^>]*id="hunk-(\d+)"', card)
         hunk = int(found[1]) if found else None
-        for group in re.findall(r"<section class=lk>.*?</section>", card, re.S):
+        for group in re.findall(r'<section class="lk">.*?</section>', card, re.S):
             head = re.sub(r"<small>.*?</small>", "", re.search(r"<h4>(.*?)</h4>", group, re.S)[1])  # type: ignore[index]
             words = re.sub(r"<.*?>", "", head).strip()
             link = {"On its own lines": "hunk", "Unattributed": "elsewhere"}.get(words, "symbol")

@@ -144,4 +144,4 @@ def test_no_page_tells_a_step_that_goes_against_the_program(tmp_path: Path) -> N
         pages = [page.render().html for page in captured._Compared(old, new).pages("key")]
     assert len(pages) == 1
     assert "the program's time counts" in html.unescape(pages[0])
-    assert "class=strip" not in pages[0].partition('id="told"')[2]
+    assert 'class="strip"' not in pages[0].partition('id="told"')[2]

@@ -22,7 +22,6 @@ Under ``@P0`` a copy costs nothing at all; under ``@!P0`` it costs as if no lane
 off, more sectors than its lanes have bytes; where P0 chooses between data and zeros, it takes
 the wavefronts of zeros, half of what neighbours with the same addresses take under P1 to P6.
 Tags are counted rightly, and so are the copies whose size is in a register (``.ZFILL``).
-docs/emulator-rules.md says by which recordings this was found.
 """
 
 from __future__ import annotations

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import threading
-import time
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import click
@@ -20,7 +17,6 @@ from workbench.session.asked import Workspace
 from workbench.session.site import SitePlan
 from workbench.units import listed
 from workbench.views.html.pool import get_ready
-from workbench.views.html.site import Audience
 from workbench.views.text.door import complain, say
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
@@ -75,9 +71,8 @@ def command(
 
 
 def _stay(plan: SitePlan, server: Server, watching: bool) -> None:
-    pause = _Rest(plan, server)
     # Before the first build, so that what changes during it is noticed after it.
-    found = changes(plan.sources(), pause=pause)
+    found = changes(plan.sources())
     _build(plan, server)
     say(server.url)
     if server.host not in _LOOPBACK:
@@ -85,53 +80,28 @@ def _stay(plan: SitePlan, server: Server, watching: bool) -> None:
     if not watching:
         threading.Event().wait()
     get_ready()
-    # What is kept from here on is not searched for cycles at every change: it may be half a
-    # second of the one until the open page is there.
-    gc.collect()
-    gc.freeze()
     for changed in found:
         say(named(changed))
         _build(plan, server)
 
 
-class _Rest:
-    """Waits between two looks, and meanwhile reads what pages that were opened are made of."""
-
-    def __init__(self, plan: SitePlan, server: Server) -> None:
-        self._plan, self._server = plan, server
-        self._known: frozenset[str] = frozenset()
-        self._reading: Iterator[None] = iter(())
-
-    def __call__(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        # In any language a page is made of the same.
-        pages = self._server.open_pages()
-        folders = frozenset(page.removeprefix("zh/").rpartition("/")[0] for page in pages)
-        if new := folders - self._known:
-            self._reading = chain(self._reading, self._plan.recall(new))
-        self._known = folders
-        try:
-            while time.monotonic() < end and next(self._reading, self) is None:
-                pass
-        except Exception:
-            # Nobody asked for it: what is wrong is told where pages are written.
-            self._reading = iter(())
-        time.sleep(max(0.0, end - time.monotonic()))
-
-
 def _build(plan: SitePlan, server: Server) -> None:
-    server.news.tell("\n".join(attempt(plan, server)))
+    server.problem = "\n".join(attempt(plan, server.open_pages()))
 
 
-def attempt(plan: SitePlan, audience: Audience | None = None) -> list[str]:
+def attempt(plan: SitePlan, first: Collection[str] = ()) -> list[str]:
     """Build, and tell what is broken instead of ending: its repair is the next change.
+
+    Args:
+        plan: The site.
+        first: Pages that are written before the others: somebody looks at them.
 
     Returns:
         The messages of what was broken.
     """
     problems: list[WorkbenchError] = []
     try:
-        result = plan.build(audience=audience)
+        result = plan.build(first=first)
         problems += [*result.broken, *result.damaged]
         say(result.words)
     except WorkbenchError as error:

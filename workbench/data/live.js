@@ -1,8 +1,6 @@
-// Added by `workbench serve`; not in the file. A hidden tab does not listen, because a
-// browser keeps few connections to one host and every open tab would hold one of them.
+// Added by `workbench serve`; not in the file. A hidden tab does not ask.
 (() => {
-  const page = "@PAGE@", shown = "@STATE@";
-  let source = null;
+  const address = "@NEWS@", shown = "@STATE@";
   const tell = (text) => {
     let box = document.getElementById("workbench-live");
     if (!box) {
@@ -17,20 +15,11 @@
     box.textContent = text;
     box.hidden = !text;
   };
-  const listen = () => {
-    if (document.hidden) {
-      if (source) source.close();
-      source = null;
-    } else if (!source) {
-      source = new EventSource(page);
-      source.onmessage = (event) => {
-        const news = JSON.parse(event.data);
-        if (news.state !== shown) location.reload();
-        else tell(news.problem);
-      };
-    }
-  };
-  document.addEventListener("visibilitychange", listen);
-  addEventListener("pagehide", () => source && source.close());
-  listen();
+  setInterval(async () => {
+    if (document.hidden) return;
+    const answer = await fetch(address).catch(() => null);  // null: the server has ended
+    const news = answer && answer.ok && await answer.json();
+    if (news && news.state !== shown) location.reload();
+    else if (news) tell(news.problem);
+  }, 500);
 })();

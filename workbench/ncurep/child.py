@@ -42,8 +42,6 @@ def _start(
 ) -> subprocess.Popen[bytes]:
     """Start the child; its temporary files go to `folder`, if one is named."""
     environment = dict(os.environ)
-    # NumPy's library would start a thread a core, each with memory of its own, for nothing.
-    environment.setdefault("OPENBLAS_NUM_THREADS", "1")
     if folder:
         environment |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), folder)
     start = own_module(_CHILD, *arguments, env=environment)

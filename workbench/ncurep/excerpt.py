@@ -40,9 +40,8 @@ METRIC_NAMES = 4
 METRIC, _DURATION = 13, b"gpu__time_duration.sum"
 _DOUBLE = b"\x12\x09\x19"  # a message of nine bytes: field 3, of fixed 64 bits
 _VALUE = struct.Struct("<d")
-#: Bytes of results, and results, that an excerpt may hold before the next one begins; and what
-#: part of its bytes a launch costs whose kernel is in it already.
-PART, MOST, _AGAIN = 8 << 20, 250, 8
+#: Bytes of results, and results, that an excerpt may hold before the next one begins.
+PART, MOST = 8 << 20, 250
 
 
 class ListedResult(Record, frozen=True):
@@ -119,22 +118,19 @@ def _dim3(result: bytes, number: int) -> Dim3:
 def parts(results: Sequence[ListedResult], most: int = PART) -> Iterator[list[int]]:
     """The places of all results, each once, in parts of up to `MOST` and about `most` bytes.
 
-    A kernel's launches stand together: after its first one, they cost a part less
-    (`workbench.ncurep.direct`).
+    A kernel's launches stand together.
     """
     kernels: dict[str, list[int]] = {}
     for place, result in enumerate(results):
         kernels.setdefault(result.symbol, []).append(place)
     part: list[int] = []
-    size, symbol = 0, ""
+    size = 0
     for place in chain.from_iterable(kernels.values()):
-        result = results[place]
-        cost = result.size // _AGAIN if part and result.symbol == symbol else result.size
-        if part and (size + cost > most or len(part) == MOST):
+        if part and (size + results[place].size > most or len(part) == MOST):
             yield sorted(part)
-            part, size, cost = [], 0, result.size
+            part, size = [], 0
         part.append(place)
-        size, symbol = size + cost, result.symbol
+        size += results[place].size
     if part:
         yield sorted(part)
 

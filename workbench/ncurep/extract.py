@@ -48,10 +48,8 @@ from workbench.model import (
     Timeline,
 )
 from workbench.ncurep.child import DONE, ORDERS
-from workbench.ncurep.direct import DirectReport, direct_report
 from workbench.ncurep.instructions import FunctionCodes, read_table
 from workbench.ncurep.names import kernel_name
-from workbench.ncurep.series import UnsureError
 from workbench.ncurep.values import clean, instances, is_static, lacks, read_metrics
 from workbench.processes.following import follow_parent
 from workbench.store import device_slug
@@ -204,17 +202,6 @@ _LINK = re.compile(r"@(?:(url):([^@:]*):[^@]*|(?:section|sass|source):[^@]*:([^@
 
 def extract(path: str) -> Profile:
     """Read a report. Only ever called in a process of its own."""
-    with contextlib.suppress(UnsureError), direct_report(Path(path)) as direct:
-        return _extract(str(direct.bare), direct)
-    return _extract(path)
-
-
-def _extract(path: str, direct: DirectReport | None = None) -> Profile:
-    """Read a report with NVIDIA's reader, and what `direct` knows of it without.
-
-    Raises:
-        UnsureError: both give something else of one launch.
-    """
     import ncu_report
 
     context = ncu_report.load_report(path)
@@ -227,17 +214,8 @@ def _extract(path: str, direct: DirectReport | None = None) -> Profile:
         for a in range(result_range.num_actions() if result_range is not None else 0):
             try:
                 action = result_range.action_by_idx(a)
-                if direct is not None and len(launches) not in direct.first:
-                    action = direct.action(action, len(launches))
                 launch = _launch(action, len(launches), sources, known)
-                if direct is not None and len(launches) in direct.first:
-                    direct.learn(action)
-                    again = direct.action(action, len(launches))
-                    if _launch(again, len(launches), sources, known) != launch:
-                        raise UnsureError(f"the reader gives other metrics of {launch.kernel}")
                 launches.append(launch)
-            except UnsureError:
-                raise
             except Exception as error:
                 # One bad action must not lose the others; it is named in a notice.
                 failures.append(f"action {a} of range {r}: {error}")

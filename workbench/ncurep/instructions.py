@@ -9,16 +9,13 @@ sure anchor is needed: the metrics which are per instruction by definition.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workbench.model import Column, InstructionTable, Number
-from workbench.ncurep.direct import DirectMetric
-from workbench.ncurep.series import Ids, Instances, NamedInstances, Series
 from workbench.ncurep.values import (
     base_unit,
     clean,
@@ -28,11 +25,6 @@ from workbench.ncurep.values import (
     known_name,
     to_base,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Rows = np.ndarray[tuple[int], np.dtype[np.intp]]
 
 #: Per instruction by definition, in ncu 2021 to 2026; they tell where the function lies.
 _ANCHORS = ("inst_executed", "thread_inst_executed", "thread_inst_executed_true")
@@ -49,6 +41,10 @@ _MAX_GAP = 256
 SourceIndex = Callable[[str], int]
 
 
+#: A metric's values, by the program counters of their instructions in ascending order.
+Counts = dict[int, Number]
+
+
 @cache
 def _is_candidate(name: str) -> bool:
     if is_dropped(name) or is_static(name) or name in _NOT_ADDITIVE:
@@ -60,41 +56,20 @@ def _is_anchor(name: str) -> bool:
     return name in _ANCHORS or name.startswith(_ANCHOR_PREFIXES)
 
 
-def _instances(native: Any) -> Instances | None:
-    """The values by ascending correlation ids; None where these are no integers."""
+def _instances(native: Any) -> Counts:
+    """The values by ascending correlation ids; none where these are no integers."""
     if native is None or not native.has_correlation_ids():
-        return None
-    if isinstance(native, DirectMetric) and native.series is not None:
-        return _ordered(native.series)
+        return {}
     count = native.num_instances()
     ids = native.correlation_ids()
     if not count or ids.num_instances() != count or not isinstance(ids.value(0), int):
-        return None
-    return _added(instances(ids, count), instances(native, count))
-
-
-# Launches of one kernel have most columns in common: what was counted, and zeros.
-@lru_cache(maxsize=1024)
-def _ordered(series: Series) -> Instances | None:
-    if isinstance(series, NamedInstances):
-        return None
-    ids = series.ids
-    if series.counts is not None and ids.ascending:
-        return series
-    return _added(ids.each, series.values) if ids.each and isinstance(ids.each[0], int) else None
-
-
-def _added(pcs: Sequence[Any], values: Sequence[Any]) -> Instances | None:
-    """Values by program counter; what is no number is left out."""
-    found: dict[int, Number] = {}
-    for pc, value in zip(pcs, values, strict=True):
+        return {}
+    found: Counts = {}
+    for pc, value in zip(instances(ids, count), instances(native, count), strict=True):
         if isinstance(value, (int, float)) and math.isfinite(value):
             # The same PC twice: an instruction that was reported in parts.
             found[pc] = found.get(pc, 0) + value
-    if not found:
-        return None
-    ordered = sorted(found)
-    return Instances(Ids(tuple(ordered)), tuple(found[pc] for pc in ordered))
+    return dict(sorted(found.items()))
 
 
 # Launches of one kernel have the same metrics.
@@ -105,55 +80,31 @@ def _candidates(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     return tuple((raw, known_name(raw, kept)) for raw in sorted(kept) if _is_candidate(raw))
 
 
-def _columns(action: Any) -> dict[str, tuple[Instances, str]]:
+def _columns(action: Any) -> dict[str, tuple[Counts, str]]:
     """Ncu name -> (values by PC, unit) of the metrics that are per instruction."""
-    found: dict[str, tuple[Instances, str]] = {}
+    found: dict[str, tuple[Counts, str]] = {}
     by_name = action.metric_by_name
     for raw, name in _candidates(tuple(action.metric_names())):
         try:
             native = by_name(raw)
-            if type(native) is DirectMetric and native.series is None:
-                continue
-            if (per_pc := _instances(native)) is not None:
-                found[name] = (per_pc, native.unit() or "")
+            if counts := _instances(native):
+                found[name] = counts, native.unit() or ""
         except Exception:
             # One unreadable column must not lose the table; its scalar is named in `absent`.
             continue
     anchors = [name for name in found if _is_anchor(name)]
     # Samples that fell outside of any code come under small ids.
-    if any(found[name][0].ids.each[-1] >= _LOWEST_PC for name in anchors):
+    if any(max(found[name][0]) >= _LOWEST_PC for name in anchors):
         for name in anchors:
-            per_pc, unit = found[name]
-            if per_pc.ids.each[0] < _LOWEST_PC:
-                found[name] = _within_code(per_pc), unit
-    anchor = _united(frozenset(found[name][0].ids for name in anchors))
-    inside: dict[Ids, bool] = {}
-    for per_pc, _ in found.values():
-        if (ids := per_pc.ids) not in inside:
-            inside[ids] = ids.held <= anchor or (
-                ids.each[0] >= _LOWEST_PC and all(_sass(action, pc) is not None for pc in ids.each)
-            )
-    return {name: entry for name, entry in found.items() if inside[entry[0].ids]}
-
-
-@lru_cache(maxsize=1024)
-def _within_code(series: Instances) -> Instances:
-    """The values of what may be an instruction."""
-    ids, start = _code_of(series.ids)
-    counts = series.counts
-    return Instances(ids, series.values[start:] if counts is None else counts[start:])
-
-
-@lru_cache(maxsize=256)
-def _code_of(ids: Ids) -> tuple[Ids, int]:
-    start = bisect_left(ids.each, _LOWEST_PC)
-    return Ids(ids.each[start:]), start
-
-
-# Launches of one kernel share them.
-@lru_cache(maxsize=256)
-def _united(several: frozenset[Ids]) -> frozenset[int]:
-    return frozenset(chain.from_iterable(ids.each for ids in several))
+            counts, unit = found[name]
+            found[name] = {pc: each for pc, each in counts.items() if pc >= _LOWEST_PC}, unit
+    anchor = frozenset(chain.from_iterable(found[name][0] for name in anchors))
+    return {
+        name: (counts, unit)
+        for name, (counts, unit) in found.items()
+        if counts.keys() <= anchor
+        or all(pc >= _LOWEST_PC and _sass(action, pc) is not None for pc in counts)
+    }
 
 
 def _sass(action: Any, pc: int) -> str | None:
@@ -271,7 +222,7 @@ def read_table(
         known: The code of functions that were read before, which this one's is added to.
     """
     columns = _columns(action)
-    seen = _united(frozenset(per_pc.ids for per_pc, _ in columns.values()))
+    seen = frozenset(chain.from_iterable(counts for counts, _ in columns.values()))
     if not seen:
         return InstructionTable()
     known = {} if known is None else known
@@ -289,28 +240,9 @@ def read_table(
     )
 
 
-@lru_cache(maxsize=1024)
-def _column(code: FunctionCode, series: Instances, native_unit: str) -> Column:
+def _column(code: FunctionCode, counts: Counts, native_unit: str) -> Column:
     """What is not nought of a metric, by the rows of the table."""
     unit, divisor, multiplier = base_unit(native_unit)
-    counts = series.counts
-    if counts is not None:
-        kept = counts.nonzero()[0]
-        rows, values = _rows(code, series.ids)[kept].tolist(), counts[kept].tolist()
-    else:
-        pairs = zip(series.ids.each, series.values, strict=True)
-        rows, values = [], []
-        for pc, value in pairs:
-            if value:
-                rows.append(code.row[pc])
-                values.append(value)
-    scaled = _integral([to_base(value, divisor, multiplier) for value in values])
-    return Column(rows=tuple(rows), values=tuple(scaled), unit=unit)
-
-
-@lru_cache(maxsize=256)
-def _rows(code: FunctionCode, ids: Ids) -> Rows:
-    """The rows of some instructions."""
-    import numpy as np  # where a report is small, the child does without
-
-    return np.array([code.row[pc] for pc in ids.each], np.intp)
+    kept = {code.row[pc]: value for pc, value in counts.items() if value}
+    scaled = _integral([to_base(value, divisor, multiplier) for value in kept.values()])
+    return Column(rows=tuple(kept), values=tuple(scaled), unit=unit)

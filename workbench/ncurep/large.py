@@ -78,7 +78,16 @@ def read_parts(
                     done = sum(len(profile.launches) for profile in tuple(found.values()))
                     progress(done, len(wanted))
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(_AT_ONCE)]
+    # A child of ours ends with the thread that started it, and another thread may use it by then.
+    over = threading.Barrier(_AT_ONCE)
+
+    def work_until_all_end() -> None:
+        try:
+            work()
+        finally:
+            over.wait()
+
+    threads = [threading.Thread(target=work_until_all_end, daemon=True) for _ in range(_AT_ONCE)]
     for thread in threads:
         thread.start()
     for thread in threads:

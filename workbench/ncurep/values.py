@@ -12,7 +12,6 @@ from functools import cache, lru_cache
 from typing import Any
 
 from workbench.model import Launch, Metric, Notice, Number, SourceFile
-from workbench.ncurep.direct import DirectMetric
 from workbench.units import listed, several
 
 #: Spellings of ncu 2021 to 2025 -> (base unit, divisor, multiplier). Time is divided, because
@@ -118,8 +117,6 @@ def instances(native: Any, count: int) -> list[Any]:
     """
     if not count:
         return []
-    if isinstance(native, DirectMetric) and native.series is not None:
-        return list(native.series.values)[:count]
     kind = native.kind(0)
     if kind == native.kind(count - 1):
         if kind in (native.ValueKind_UINT64, native.ValueKind_UINT32):
@@ -175,13 +172,7 @@ def read_metrics(action: Any) -> tuple[dict[str, Metric], dict[str, str]]:
     by_name = action.metric_by_name
     for raw, name in _measurements(tuple(action.metric_names())):
         try:
-            native = by_name(raw)
-            if type(native) is not DirectMetric:
-                found = read_metric(name, native)
-            elif native.reading is None:
-                found = native.reading = read_metric(name, native)
-            else:
-                found = native.reading
+            found = read_metric(name, by_name(raw))
         except Exception as error:
             found = f"unreadable: {clean(str(error))[:200]}"
         if isinstance(found, str):

@@ -52,37 +52,6 @@ def rewrite(data: bytes, number: int, change: Callable[[bytes], bytes | None]) -
     return bytes(out)
 
 
-def divide(data: bytes, number: int, *, without: int) -> tuple[bytes, list[int]]:
-    """The message without two length-delimited fields, and where values of the first lie.
-
-    Args:
-        data: The message.
-        number: Of the first field, below 16.
-        without: Number of the second field, whose values are not asked for.
-
-    Returns:
-        The rest byte for byte; start and end in `data` of each value, in turn.
-    """
-    out, bounds = bytearray(), list[int]()
-    at, size, tag = 0, len(data), number << 3 | 2
-    while at < size:
-        # A thousand of them stand together, most of a few bytes.
-        while at + 1 < size and data[at] == tag and data[at + 1] < 0x80:
-            end = at + 2 + data[at + 1]
-            if end > size:
-                break
-            bounds += (at + 2, end)
-            at = end
-        if at < size:
-            key, value, _, end = next(_scan(data, at))
-            if not isinstance(value, bytes) or key not in (number, without):
-                out += data[at:end]
-            elif key == number:
-                bounds += (end - len(value), end)
-            at = end
-    return bytes(out), bounds
-
-
 def varint(value: int) -> bytes:
     """An unsigned number in groups of seven bits, the lowest first."""
     out = bytearray()
@@ -93,9 +62,9 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _scan(data: bytes, at: int = 0) -> Iterator[tuple[int, int | bytes, int, int]]:
-    """(number, value, where the field starts, where it ends) of each field from `at` on."""
-    size, count = len(data), 0
+def _scan(data: bytes) -> Iterator[tuple[int, int | bytes, int, int]]:
+    """(number, value, where the field starts, where it ends) of each field."""
+    at, size, count = 0, len(data), 0
     while at < size:
         start = at
         count += 1
@@ -105,12 +74,12 @@ def _scan(data: bytes, at: int = 0) -> Iterator[tuple[int, int | bytes, int, int
         if key < 0x80:  # as most keys and lengths: a call for each would be half of the time
             at += 1
         else:
-            key, at = read_varint(data, at)
+            key, at = _varint(data, at)
         number, wire = key >> 3, key & 7
         if number == 0:
             raise WireError("field number 0")
         if wire == 0:
-            value, at = read_varint(data, at)
+            value, at = _varint(data, at)
             yield number, value, start, at
             continue
         if wire == 2:
@@ -118,7 +87,7 @@ def _scan(data: bytes, at: int = 0) -> Iterator[tuple[int, int | bytes, int, int
             if length < 0x80:
                 at += 1
             else:
-                length, at = read_varint(data, at)
+                length, at = _varint(data, at)
         elif wire in (1, 5):
             length = 8 if wire == 1 else 4
         else:
@@ -129,7 +98,7 @@ def _scan(data: bytes, at: int = 0) -> Iterator[tuple[int, int | bytes, int, int
         yield number, data[at - length : at], start, at
 
 
-def read_varint(data: bytes, at: int) -> tuple[int, int]:
+def _varint(data: bytes, at: int) -> tuple[int, int]:
     """The number at `at`, and where it ends.
 
     Raises:

@@ -6,7 +6,7 @@ This is where the session calls a view: pages are written by `workbench.views.ht
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,6 @@ from workbench.views.html.build import (
     build_page,
     build_report,
     check_studies,
-    recall,
 )
 from workbench.views.html.languages import build_in
 from workbench.views.html.page import (
@@ -38,7 +37,6 @@ from workbench.views.html.page import (
 
 if TYPE_CHECKING:
     from workbench.session.targets import Target
-    from workbench.views.html.site import Audience
 
 #: Profiles that are remembered while the report is watched: of a long ladder, and of its
 #: study on other problems, which an edit of a source asks for as well.
@@ -88,11 +86,11 @@ class SitePlan:
         if lasting and self._project is not None:
             self._store = Store.of(self._project, remembers=_REMEMBERED)
 
-    def build(self, *, force: bool = False, audience: Audience | None = None) -> BuiltReport:
+    def build(self, *, force: bool = False, first: Collection[str] = ()) -> BuiltReport:
         """Write the site, or bring it up to date; see `build_report`."""
         reports, programs = tuple(self._report_files()), tuple(self._captured())
 
-        def write(folder: Path, audience: Audience | None) -> BuiltReport:
+        def write(folder: Path, first: Collection[str]) -> BuiltReport:
             return build_report(
                 folder,
                 project=self._project,
@@ -100,16 +98,11 @@ class SitePlan:
                 reports=reports,
                 programs=programs,
                 force=force,
-                audience=audience,
+                first=first,
                 store=self._store,
             )
 
-        return build_in(self.folder, self._languages, audience, write)
-
-    def recall(self, folders: Container[str]) -> Iterator[None]:
-        """Read what the pages in some folders of the site are made of, a profile at a time."""
-        if self._recorded is not None and self._store is not None:
-            yield from recall(self._recorded, self._store, self._studies, folders)
+        return build_in(self.folder, self._languages, first, write)
 
     def check(self) -> None:
         """Refuse what no change will ever bring, before something is watched.

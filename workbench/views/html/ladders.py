@@ -7,7 +7,6 @@ makes its study's folder another one, makes few pages others. Heads are both sho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from workbench.errors import DataError, WorkbenchError
+from workbench.errors import DataError
 from workbench.ladder import Ladder, Rung
 from workbench.ladder.summaries import KeptSummaries, Summary
 from workbench.language import _
@@ -317,19 +316,6 @@ def _untold(ladder: Ladder) -> tuple[str, ...]:
     """Why tunings of the study cannot be read."""
     found = ladder.family.tunings.values()
     return tuple(each.message for each in found if isinstance(each, DataError))
-
-
-def recall_ladder(ladder: Ladder) -> Iterator[None]:
-    """Load a ladder's profiles, one at a time, and count what all its pages ask of them."""
-    from workbench.analysis.aggregate import main_launch
-    from workbench.analysis.limits.roofline import position
-
-    for rung in ladder.rungs.values():
-        with suppress(WorkbenchError):
-            launch = main_launch(rung.profile) if rung.profile else None
-            if launch is not None:
-                position(launch)
-        yield
 
 
 def _kept_strips(site: Site, ladder: Ladder, keys: LadderKeys) -> dict[StepName, Strip]:

@@ -15,24 +15,24 @@ from workbench.disk.writing import remove_file
 from workbench.language import current, using
 from workbench.views.html.build import BuiltReport
 from workbench.views.html.page import LADDERS, PROGRAMS, REPORTS, SHARED
-from workbench.views.html.site import MANIFEST, Audience, Site, beside_twin
+from workbench.views.html.site import MANIFEST, Site, beside_twin
 
 #: The second language, and the folder of its pages.
 _BELOW = "zh"
 
-#: Writes a site in the language that is spoken: its folder, and who looks at it.
-Write = Callable[[Path, Audience | None], BuiltReport]
+#: Writes a site in the language that is spoken: its folder, and the pages that come first.
+Write = Callable[[Path, Collection[str]], BuiltReport]
 
 
 def build_in(
-    out: Path, languages: Sequence[str], audience: Audience | None, write: Write
+    out: Path, languages: Sequence[str], first_pages: Collection[str], write: Write
 ) -> BuiltReport:
     """Write a report in the languages that are asked for.
 
     Args:
         out: The folder of the first language.
         languages: One or two; none: those that the report has, or the one that is spoken.
-        audience: Who looks at the pages, whose paths are below `out`.
+        first_pages: Pages that are written before the others, by their paths below `out`.
         write: Writes the pages of one language.
 
     Returns:
@@ -42,10 +42,10 @@ def build_in(
     had = (below / MANIFEST).exists()
     first, *second = languages or (("en", _BELOW) if had else (current(),))
     with using(first), beside_twin(f"{_BELOW}/" if second else ""):
-        done = write(out, audience)
+        done = write(out, first_pages)
     for language in second:
         with using(language), beside_twin("../"):
-            other = write(below, _Below(audience) if audience else None)
+            other = write(below, [page.removeprefix(f"{_BELOW}/") for page in first_pages])
         done = replace(done, pages=done.pages.plus(other.pages))
     if had and not second:
         with Site(below) as site:
@@ -56,19 +56,3 @@ def build_in(
         remove_file(below, MANIFEST)
         done = replace(done, pages=done.pages.plus(gone))
     return done
-
-
-class _Below:
-    """Those who look at pages of the second language."""
-
-    def __init__(self, audience: Audience) -> None:
-        self._audience = audience
-
-    def open_pages(self) -> Collection[str]:
-        here = f"{_BELOW}/"
-        return {
-            path.removeprefix(here) for path in self._audience.open_pages() if path.startswith(here)
-        }
-
-    def page_written(self) -> None:
-        self._audience.page_written()

@@ -55,7 +55,7 @@ def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
         with _seldom_collected():
             while groups:
                 yield _write(out, groups.pop(0))
-                _sweep()  # after the first page has been told of: somebody waits for it
+                _sweep()
         return
     get_ready()  # once, and not in every child
     context = multiprocessing.get_context("fork")
@@ -82,10 +82,7 @@ def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
 
 
 def get_ready() -> None:
-    """Load what pages are rendered with: that takes longer than most of them.
-
-    For whoever has the time before the first is wanted, or forks.
-    """
+    """Load the modules and templates that render pages: that takes longer than most of them."""
     import workbench.views.html.pages.diff
     import workbench.views.html.pages.ladder
     import workbench.views.html.pages.version  # noqa: F401

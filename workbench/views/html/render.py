@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-import types
 from functools import lru_cache
 from pathlib import Path
 
 import jinja2
-from jinja2 import nodes
-from jinja2.compiler import CodeGenerator, Frame
 from markupsafe import Markup
 
 from workbench import __version__, units
@@ -47,57 +44,6 @@ _TERM = re.compile(r'(<a href="[./]*glossary\.html#[^"]*")( title="[^"]*")(>[^<]
 #: Ends of cells and rows that the next tag implies. https://html.spec.whatwg.org/#optional-tags
 _ROW_END = re.compile(r"</t[dhr]>(?=\s*</?(?:td|th|tr|tbody|thead|table)\b)")
 _BODY_END = re.compile(r"</t(?:body|head)>\s*(?=</?(?:tbody|table)\b)")
-#: A tag with attributes, and what is most of them on a long page: those that need no quotes.
-#: https://html.spec.whatwg.org/#unquoted
-_TAG = re.compile(r"<[a-z][^<>]+")
-_QUOTED = re.compile(
-    r' (class|scope|colspan|style|tabindex|data-\w+|[xy])="([\w.:%-]+) ?"(?=[ \n]|$)'
-)
-
-
-class _Generator(CodeGenerator):
-    """Jinja's, which asks of every function that it calls what it wants of the context."""
-
-    def visit_Call(  # noqa: N802 - Jinja's name
-        self, node: nodes.Call, frame: Frame, forward_caller: bool = False
-    ) -> None:
-        """`_` wants a text alone."""
-        if not (isinstance(node.node, nodes.Name) and node.node.name == "_"):
-            super().visit_Call(node, frame, forward_caller=forward_caller)
-            return
-        self.visit(node.node, frame)
-        self.write("(")
-        self.visit(node.args[0], frame)
-        self.write(")")
-
-
-class _Environment(jinja2.Environment):
-    """Jinja's, quicker at what a page does some ten thousand times."""
-
-    code_generator_class = _Generator
-    #: View models are records: what is not an attribute of one is a mistake.
-    getattr = staticmethod(getattr)  # type: ignore[assignment]
-
-    def _compile(self, source: str, filename: str) -> types.CodeType:
-        # The hook that Jinja offers for this. Behind the code, so that lines keep their numbers.
-        return super()._compile(f"{source}\nfrom {__name__} import escaped as escape", filename)
-
-
-def escaped(value: object) -> str:
-    """What `markupsafe.escape` gives, as a plain string: templates only join it."""
-    if type(value) is not str:
-        if hasattr(value, "__html__"):
-            return str(value.__html__())
-        value = str(value)
-    if value.isalnum():
-        return value
-    return (
-        value.replace("&", "&amp;")
-        .replace("<", "&lt;")
-        .replace(">", "&gt;")
-        .replace("'", "&#39;")
-        .replace('"', "&#34;")
-    )
 
 
 @lru_cache(maxsize=1 << 12, typed=True)
@@ -288,7 +234,7 @@ def environment() -> jinja2.Environment:
     test, not a hole in a page. ``tojson`` (Jinja's own) escapes ``<``, ``>``,
     ``&`` and ``'``, so JSON inside a script element cannot end it.
     """
-    env = _Environment(
+    env = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE / "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -317,7 +263,7 @@ def render(template: str, path: str, **context: object) -> str:
         context: The view model; no character of it hides or reorders others on the page.
     """
     html = environment().get_template(template).render(root=to_root(path), **context)
-    return block(without_quotes(without_ends(said_once(html))))
+    return block(without_ends(said_once(html)))
 
 
 def without_ends(html: str) -> str:
@@ -327,11 +273,6 @@ def without_ends(html: str) -> str:
     several rows goes, for it would become another line of the code that these may end with.
     """
     return _BODY_END.sub("", _ROW_END.sub("", html))
-
-
-def without_quotes(html: str) -> str:
-    """A page without the quotes that HTML lets out: a long one has five thousand pairs."""
-    return _TAG.sub(lambda tag: _QUOTED.sub(r" \1=\2", tag[0]), html)
 
 
 def said_once(html: str) -> str:

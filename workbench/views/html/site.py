@@ -19,7 +19,6 @@ from contextvars import ContextVar
 from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -50,16 +49,6 @@ _SAVE_EVERY_S = 0.5
 FileStamp = tuple[int, int, str]
 
 
-class Audience(Protocol):
-    """Whoever looks at the site while it is written: their pages are written first."""
-
-    def open_pages(self) -> Collection[str]:
-        """The pages that are looked at now, by their paths."""
-
-    def page_written(self) -> None:
-        """One of them was written."""
-
-
 class KeptStudy(Record, frozen=True):
     """What a study's folder says, by the digest of what it was read from."""
 
@@ -81,17 +70,16 @@ class Site:
 
     Entering takes the folder (refusing one that is not ours) and its lock; leaving
     writes the manifest, also after an error, so that finished pages count as done.
-    With `force` no page counts as up to date; `audience` looks at it meanwhile.
+    With `force` no page counts as up to date; pages of `first` are written before the others.
 
     Raises:
         UsageError: the folder is not empty and not a report.
         MissingError: the folder cannot be written, or another writer is at work.
     """
 
-    def __init__(self, out: Path, *, force: bool = False, audience: Audience | None = None) -> None:
+    def __init__(self, out: Path, *, force: bool = False, first: Collection[str] = ()) -> None:
         self.out = out
-        self._force = force
-        self._audience = audience
+        self._force, self._first = force, first
         self._manifest = _Manifest()
         self._pages: dict[str, KeptPage] = {}
         self._assets: dict[str, str] = {}
@@ -222,15 +210,14 @@ class Site:
         """
         owned = set(owners)
         seen: set[str] = set()
+        first: list[list[Page]] = []
         groups: list[list[Page]] = []
         unchanged = written = 0
-        looked_at = self._audience.open_pages() if self._audience else ()
-        first: list[list[Page]] = []
         for page in pages:
             seen.add(page.path)
             if self.current(page) is not None:
                 unchanged += 1
-            elif page.path in looked_at:
+            elif page.path in self._first:
                 first.append([page])
             elif groups and page.group and groups[-1][0].group == page.group:
                 groups[-1].append(page)
@@ -243,8 +230,6 @@ class Site:
                 self._forget_beside(path, kept)
                 self._pages[path] = kept
                 written += 1
-                if self._audience and path in looked_at:
-                    self._audience.page_written()
             if time.monotonic() > self._saved + _SAVE_EVERY_S:
                 self._save(ended=False)
         self._owned = None
