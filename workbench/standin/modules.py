@@ -14,9 +14,9 @@ from workbench.compile.compilers import Nvcc, find_nvcc, wheel_nvcc
 from workbench.compile.fatbin import code_of, linked
 from workbench.compile.image import resources_of
 from workbench.disk.writing import private_folder
+from workbench.engines.emulated.chips import ShownChip
 from workbench.errors import DataError
 from workbench.model import Build, KernelResources, SourceFile
-from workbench.engines.emulated.chips import ShownChip
 from workbench.standin.functions import SOURCES
 from workbench.study.mangling import demangled, in_parentheses, own_name
 from workbench.study.recordings import KernelParameter, itemsize
