@@ -80,8 +80,9 @@ class LoadedModule:
                     "Kernels that launch kernels (cudadevrt) are not supported; of your own parts, "
                     "build each with PTX.",
                 )
+            kernel = _first_kernel(images)
             raise NoCodeError(
-                f"the kernels of a module ({_first_kernel(images)}) are machine code alone, "
+                f"the kernels of a module ({kernel}) are machine code alone, "
                 "and the emulator runs PTX",
                 "Build it with PTX (-gencode arch=compute_90,code=compute_90), or with line "
                 "information, which keeps the PTX: -lineinfo of nvcc and NVRTC, "
