@@ -213,7 +213,8 @@ class EmulatedDevice:
         """What ptxas gave a kernel."""
         found = self.modules[number].resources.get(kernel)
         if found is None:
-            why = f"the registers of {own_name(kernel)} are unknown: no nvcc here assembles it"
+            name = own_name(kernel)
+            why = f"the registers of {name} are unknown: no nvcc here assembles it"
             self.state.note(f"registers {kernel}", why)
             return Refusal(NOT_SUPPORTED, why)
         threads = most_threads(found.registers)
