@@ -37,7 +37,9 @@ from ptxemu.texture import Texture
 #: was made before; a number; the bytes of a struct; a tensor map; a texture.
 Given = Array | str | int | float | np.generic | bytes | TensorArgument | TextureArgument
 #: A variable of shared memory in the text of a kernel: alignment, type, name and elements.
-_SHARED = re.compile(r"\.shared\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)(?:\[(\d+)\])?\s*;")
+_SHARED = re.compile(
+    r"\.shared\s+(?:\.align\s+(\d{1,9})\s+)?\.(\w+)\s+([\w$]+)(?:\[(\d{1,15})\])?\s*;"
+)
 _ELF = b"\x7fELF"
 _FLOATS = {"f16": "<f2", "f32": "<f4", "f64": "<f8"}
 

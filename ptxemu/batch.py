@@ -25,6 +25,7 @@ from ptxemu.ops.cluster import ClusterBarrier
 from ptxemu.ops.copies import Flights
 from ptxemu.ops.exact import floating_state
 from ptxemu.ops.wgmma import Sums
+from ptxemu.ptx.flow import holds
 from ptxemu.ptx.waits import end_of
 from ptxemu.state.context import ApartError
 from ptxemu.state.lanes import WARP, Lanes, Mask
@@ -480,7 +481,7 @@ class Batch:
             if parked.expected:
                 continue
             at = parked.code.block.index
-            if at == index or index not in reach[at] or at in reach[index]:
+            if at == index or not holds(reach[at], index) or holds(reach[index], at):
                 continue
             shared = self._blocks(parked.mask) & self._blocks(mask)
             if not shared.any():

@@ -14,7 +14,9 @@ Foreign = Callable[[str], bool]
 
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
 #: The position that PTX gives to what follows: file, line, and those of the caller.
-LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s(?:.*\binlined_at\s+(\d+)\s+(\d+)\s)?")
+LOC = re.compile(
+    r"\s*\.loc\s+(\d{1,10})\s+(\d{1,10})\s(?:.*\binlined_at\s+(\d{1,10})\s+(\d{1,10})\s)?"
+)
 _SHIPPED = re.compile(
     r"/usr/(local/)?(include|lib)/|/(cuda|nvidia)[^/]*/(.*/)?include/|\A__nv_nvrtc_"
 )

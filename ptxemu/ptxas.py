@@ -28,6 +28,7 @@ from ptxemu.ptx.flow import (
     ControlFlow,
     came_from,
     dominators,
+    holds,
     note_loops,
     passed_after,
     ranked,
@@ -151,8 +152,8 @@ class MachineBlocks:
         before: Block -> the blocks that lead to it.
         after: Block -> those that it leads to.
         loops: Block -> the heads of the loops around it.
-        over: Block -> those that every way to it goes through, itself included.
-        under: Block -> those that every way from it goes through, itself included.
+        over: Block -> those (`holds`) that every way to it goes through, itself included.
+        under: Block -> those (`holds`) that every way from it goes through, itself included.
     """
 
     code: Sequence[MachineInstr]
@@ -161,14 +162,14 @@ class MachineBlocks:
     before: list[list[int]]
     after: list[tuple[int, ...]]
     loops: list[frozenset[int]]
-    over: list[set[int]]
-    under: dict[int, set[int]]
+    over: list[int]
+    under: dict[int, int]
 
     def alike(self, one: int, two: int) -> bool:
         """Does whatever runs one of two blocks run the other as well, and as often?"""
         return self.loops[one] == self.loops[two] and (
-            (one in self.over[two] and two in self.under[one])
-            or (two in self.over[one] and one in self.under[two])
+            (holds(self.over[two], one) and holds(self.under[one], two))
+            or (holds(self.over[one], two) and holds(self.under[two], one))
         )
 
 

@@ -286,6 +286,7 @@ class Ptx:
     foreign: Foreign
     version: str = ""
     target: str = ""
+    room: int = 0  # registers that its text may yet declare
     files: dict[int, str] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)

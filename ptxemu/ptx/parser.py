@@ -12,9 +12,8 @@ from __future__ import annotations
 import contextlib
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import partial
-from itertools import islice, pairwise
 from typing import NamedTuple
 
 from ptxemu.callers import LOC, Callers, Foreign, shipped
@@ -49,7 +48,7 @@ _TOKEN = re.compile(
     r"""|(?P<punct>[{}()\[\],;:@!|+\-<>=])""",
     re.VERBOSE,
 )
-_ASIDE = r"""//[^\n]*|/\*.*?\*/|"(?:[^"\\]|\\.)*\""""
+_ASIDE = r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:[^"\\]|\\.)*"?"""
 _COMMENT = re.compile(_ASIDE, re.DOTALL)
 _BRACE = re.compile(_ASIDE + "|[{}]", re.DOTALL)
 _HEAD = re.compile(_ASIDE + r"|\.(?:entry|func|section)\b|[{;]", re.DOTALL)
@@ -87,16 +86,16 @@ def tokens_of(text: str) -> list[Token]:
 def tokens(text: str, line: int) -> list[Token]:
     """All tokens of a text that begins at a line; comments and white space are dropped."""
     if "/*" in text:
-        text = _COMMENT.sub(lambda m: "\n" * m[0].count("\n") if m[0][1] == "*" else m[0], text)
+        text = _COMMENT.sub(
+            lambda m: "\n" * m[0].count("\n") if m[0].startswith("/*") else m[0], text
+        )
     out: list[Token] = []
     for number, row in enumerate(text.split("\n"), line):
         if row.lstrip()[:5] in (".loc ", ".loc\t"):
             out.append(Token("loc", row, number))
             continue
         end = 0
-        for match in _TOKEN.finditer(row):
-            if match.start() != end:
-                break
+        while match := _TOKEN.match(row, end):
             end, kind, piece = match.end(), match.lastgroup, match[0]
             if kind == "word" and piece[0] == ".":
                 # Directives may stand without a space between: .reg.b32
@@ -122,16 +121,19 @@ def _closing(text: str, start: int) -> int:
     raise PtxError(f"PTX line {line}: what begins here has no end", "It may be truncated.")
 
 
-def integer_of(text: str) -> int:
-    """A decimal, hexadecimal, octal or binary literal."""
-    text = text.rstrip("U")
-    if text[:2] in ("0x", "0X"):
-        return int(text, 16)
-    if text[:2] in ("0b", "0B"):
-        return int(text, 2)
-    if len(text) > 1 and text[0] == "0":
-        return int(text, 8)
-    return int(text)
+def _integer_of(text: str) -> int:
+    """A decimal, hexadecimal, octal or binary literal.
+
+    Raises:
+        ValueError: it is none, or more than ptxas takes: 64 bits.
+    """
+    if len(text) > _LONGEST:
+        raise ValueError(text[:_LONGEST])
+    octal = text[0] == "0" and text[1:2].isdigit()
+    value = int(text.rstrip("U"), 8 if octal else 0)
+    if value >> 64:
+        raise ValueError(text)
+    return value
 
 
 def float_of(text: str) -> Imm:
@@ -143,9 +145,11 @@ def float_of(text: str) -> Imm:
     return Imm(struct.unpack("<Q", struct.pack("<d", float(text)))[0], 8)
 
 
+#: Characters of an integer: 64 binary digits with ``0b`` and ``U``.
+_LONGEST = 67
 #: Opcodes whose operands may be parts of registers (``%r1.b2``) or negated.
 _OF_PARTS = re.compile(r"v(add|sub|absdiff|min|max|shl|shr|mad|set|avrg)[24]?\.")
-_PART = re.compile(r"(.+)\.([bh]\d{1,4})\Z")
+_PART = re.compile(r"(.+)\.(b[0-7]{1,4}|h[0-3]{1,2})\Z")
 
 
 class Cursor:
@@ -162,6 +166,7 @@ class Cursor:
         self.callers = Callers(module.files, module.foreign)
         self.scopes: list[dict[str, str]] = []  # registers of nested scopes
         self.labels: list[dict[str, str]] = []  # and their labels
+        self.registers: Container[str] = ()  # names of what the body has declared
         self.counter = 0
 
     def peek(self, ahead: int = 0) -> str:
@@ -209,19 +214,20 @@ class Cursor:
         if not _OF_PARTS.match(opcode):
             return ()
         place, at = 0, self.at
+        kept: list[Token] = []
         while at < self.end and self.tokens[at].text != ";":
             token = self.tokens[at]
-            found = _PART.match(token.text) if token.kind == "word" else None
-            if found:
-                self.tokens[at] = token._replace(text=found[1])
-                out.append(f"{place}:{found[2]}")
-            if token.text == "-" and self.tokens[at + 1].kind == "word":
-                del self.tokens[at]
-                self.end -= 1
+            at += 1
+            if token.text == "-" and self.tokens[at].kind == "word":
                 out.append(f"{place}:-")
                 continue
+            found = _PART.match(token.text) if token.kind == "word" else None
+            if found:
+                out.append(f"{place}:{found[2]}")
+            kept.append(token._replace(text=found[1]) if found else token)
             place += token.text == ","
-            at += 1
+        self.end -= at - self.at - len(kept)
+        self.tokens[self.at : at] = kept
         return tuple(out)
 
     def skip_until(self, stop: str) -> None:
@@ -247,21 +253,38 @@ class Cursor:
     def integer(self) -> int:
         """Take an integer with its sign."""
         negative = self.accept("-")
-        value = integer_of(self.next())
+        value = self.literal()
         return -value if negative else value
+
+    def literal(self) -> int:
+        """Take an integer without a sign."""
+        text = self.next()
+        try:
+            return _integer_of(text)
+        except ValueError:
+            self.at -= 1
+            raise self.error(f"{text[:_LONGEST]!r} is not an integer of 64 bits") from None
+
+    def name(self) -> str:
+        """Take a name."""
+        if self.kind() != "word":
+            raise self.error(f"expected a name, found {self.peek()[:_LONGEST]!r}")
+        return self.next()
 
     # --- scopes
 
     def open_scope(self) -> None:
         """Enter braces: labels in them are known ahead, and are nobody else's."""
+        if len(self.scopes) > _MOST_SCOPES:
+            raise self.error(f"more than {_MOST_SCOPES} braces in each other")
         self.scopes.append({})
         labels: dict[str, str] = {}
-        depth = 1
-        for token, after in pairwise(islice(self.tokens, self.at, None)):
+        depth, at = 1, self.at
+        while depth and at < self.end:
+            token = self.tokens[at]
+            at += 1
             depth += (token.text == "{") - (token.text == "}")
-            if not depth:
-                break
-            if depth == 1 and token.kind == "word" and after.text == ":":
+            if depth == 1 and token.kind == "word" and self.tokens[at].text == ":":
                 self.counter += 1
                 labels[token.text] = f"{token.text}${self.counter}"
         self.labels.append(labels)
@@ -274,13 +297,22 @@ class Cursor:
         return name
 
 
-#: Registers that one line may declare.
-_MOST_REGISTERS = 1 << 20
+# What PTX may ask for. nvcc 13 wrote at most what is said here for the ladders' kernels and for
+# CUB's sorts, scans, reductions and histograms; ptxas 13 refuses what is beyond the others.
+
+#: Scopes in each other; nvcc: one in a body, around a call or inline assembly.
+_MOST_SCOPES = 32
+#: Bytes of a variable, and what ptxas takes for an alignment, and along an axis of threads.
+_MOST_BYTES, _MOST_ALIGN, _MOST_THREADS = 1 << 49, 1 << 31, (1 << 32) - 1
+#: Registers that may be declared in a short text; a longer one has so many more as it has bytes.
+#: nvcc: up to 15,549 in a function, and one in 11 bytes.
+_FEW = 1 << 16
+_BOUNDS = ("maxntid", "reqntid", "reqnctapercluster")
 _ONE_MODULE = "Only the kernel's own file is compiled: define it there."
 
 
 class _Parser(Cursor):
-    def parse(self) -> Ptx:
+    def parse(self) -> None:
         """The whole module."""
         linkage = ""
         while self.at < self.end:
@@ -320,7 +352,6 @@ class _Parser(Cursor):
                 raise self.error(f"unknown directive {word!r}")
             linkage = ""
         self.module.point_to_functions()
-        return self.module
 
     def parameters(self) -> list[Variable]:
         """A parenthesised parameter list."""
@@ -337,7 +368,7 @@ class _Parser(Cursor):
     def function(self, *, entry: bool) -> None:
         """An entry or device function with its body."""
         returns = self.parameters() if self.peek() == "(" else []
-        function = Function(self.next(), entry, returns=returns)
+        function = Function(self.name(), entry, returns=returns)
         if self.peek() == "(":
             function.params = self.parameters()
         while self.kind() != "body" and self.peek() != ";":
@@ -346,7 +377,12 @@ class _Parser(Cursor):
             while self.kind() == "int":
                 values.append(self.integer())
                 self.accept(",")
-            function.directives[word.lstrip(".")] = tuple(values)
+            known = word.lstrip(".")
+            if known in _BOUNDS and not (
+                1 <= len(values) <= 3 and all(0 < each <= _MOST_THREADS for each in values)
+            ):
+                raise self.error(f"{word} takes one to three numbers from 1 to {_MOST_THREADS}")
+            function.directives[known] = tuple(values)
         if self.accept(";"):
             self.module.functions.setdefault(function.name, function)
             return
@@ -359,7 +395,7 @@ class _Parser(Cursor):
 
     def body(self, function: Function) -> None:
         """The body of a function."""
-        self.scopes, self.labels = [{}], [{}]
+        self.scopes, self.labels, self.registers = [{}], [{}], function.registers
         self.block(function)
 
     def variable(self, space: str, *, extern: bool = False) -> list[Variable]:
@@ -369,6 +405,8 @@ class _Parser(Cursor):
             word = self.next()[1:]
             if word == "align":
                 align = self.integer()
+                if align < 1 or align & (align - 1) or align > _MOST_ALIGN:
+                    raise self.error(f"the alignment {align} is not a power of two up to 2^31")
             elif word in ("v2", "v4", "v8"):
                 vector = int(word[1:])
             elif word == "attribute":
@@ -382,13 +420,17 @@ class _Parser(Cursor):
                 element, opaque = 8, True
         out = []
         while True:
-            name = self.next()
+            name = self.name()
+            if not element:
+                raise self.error(f"{name} has no type")
             count, extent_known = vector, True
             while self.accept("["):
                 if self.accept("]"):
                     extent_known = False
                 else:
-                    count *= self.integer()
+                    count *= self.literal()
+                    if element * count > _MOST_BYTES:
+                        raise self.error(f"{name} is larger than what a GPU addresses: 2^49 bytes")
                     self.expect("]")
             init: bytes = b""
             symbols: tuple[tuple[int, str], ...] = ()
@@ -397,9 +439,13 @@ class _Parser(Cursor):
             elif self.accept("="):
                 init, symbols = self.initializer(element)
                 if not extent_known:
-                    count = len(init) // max(element, 1)
+                    count = len(init) // element
                     extent_known = True
             size = element * count if extent_known else 0
+            if len(init) > size:
+                raise self.error(
+                    f"{name} has {len(init)} bytes of initial values, and holds {size}"
+                )
             if extern and space != "shared" and not init:
                 raise self.error(f"{name} is defined in another module", _ONE_MODULE)
             out.append(Variable(name, space, size, align or element, init, symbols, kind))
@@ -434,7 +480,7 @@ class _Parser(Cursor):
                     self.expect(")")
                 symbols.append((len(data), name))
                 offset = self.integer() if self.accept("+") else 0
-                data += offset.to_bytes(element, "little")
+                data += (offset % (1 << (8 * element))).to_bytes(element, "little")
             else:
                 raise self.error(f"cannot read the initializer at {self.peek()!r}")
             if depth == 0:
@@ -527,9 +573,13 @@ class _Parser(Cursor):
             while True:
                 name = self.next()
                 if self.accept("<"):
-                    count = self.integer()
-                    if count > _MOST_REGISTERS:
-                        raise self.error(f"{count} registers {name}")
+                    count = self.literal()
+                    self.module.room -= count
+                    if self.module.room < 0:
+                        raise self.error(
+                            f"{count:,} registers {name}, in so short a PTX",
+                            "Compilers write at least one byte for each register.",
+                        )
                     self.expect(">")
                     for index in range(count):
                         self.declare(function, f"{name}{index}", kind)
@@ -560,7 +610,9 @@ class _Parser(Cursor):
         if self.accept("@"):
             negated = self.accept("!")
             guard = Reg(self.resolve(self.next()), negated)
-        opcode = self.next()
+        opcode = self.name()
+        if ".." in opcode or opcode[-1] == ".":
+            raise self.error(f"{opcode!r} is not an opcode")
         selected = self.selected(opcode)
         operands: list[Operand] = []
         while not self.accept(";"):
@@ -603,9 +655,9 @@ class _Parser(Cursor):
             if self.kind() == "float":
                 value = float_of(self.next())
                 return Imm(value.bits ^ (1 << (8 * value.width - 1)), value.width)
-            return Imm(-integer_of(self.next()))
+            return Imm(-self.literal())
         if kind == "int":
-            return Imm(integer_of(self.next()))
+            return Imm(self.literal())
         if kind == "float":
             return float_of(self.next())
         if kind == "word":
@@ -618,9 +670,7 @@ class _Parser(Cursor):
 
     def named(self, name: str) -> Reg | Sym:
         """A name as a register or as a symbol."""
-        is_register = name.startswith("%") or name == "_" or "@" in name
-        if not is_register and any(name in scope.values() for scope in self.scopes):
-            is_register = True
+        is_register = name.startswith("%") or name == "_" or name in self.registers
         return Reg(name) if is_register else Sym(name)
 
     def address(self) -> Addr | Vec:
@@ -634,6 +684,8 @@ class _Parser(Cursor):
             base = self.named(self.resolve(self.next()))
             if self.accept("+") or self.peek() == "-":
                 offset = self.integer()
+        # An address has 64 bits: what is added may as well be subtracted.
+        offset = (offset + (1 << 63)) % (1 << 64) - (1 << 63)
         items: list[Operand] = [Addr(base, offset)]
         while self.accept(","):
             items.append(self.single())
@@ -666,9 +718,10 @@ def parse(
     Raises:
         PtxError: the text is not PTX as nvcc or NVRTC write it; names the PTX line.
     """
-    parser = _Parser(text, Ptx(foreign, assembled=Assembled(functions, foreign)))
+    module = Ptx(foreign, assembled=Assembled(functions, foreign), room=_FEW + len(text))
+    parser = _Parser(text, module)
     with parser.damaged():
-        module = parser.parse()
+        parser.parse()
     if not lazy:
         for each in module.functions.values():
             each.read()

@@ -21,6 +21,7 @@ from ptxemu.ptx.instructions import (
     atoms,
 )
 
+REJECTED = "ptxas would reject it. Check the inline assembly, or what generated this PTX."
 #: Opcode -> how many operands it takes, at least and at most.
 _COUNTS: dict[str, tuple[int, int]] = {
     **dict.fromkeys(("add", "sub", "mul", "mul24", "div", "rem", "and", "or", "xor", "shl", "shr",
@@ -69,7 +70,7 @@ def check_shapes(
         if wrong:
             raise PtxError(
                 f"{where(instr)}: kernel {kernel}: `{instr.text}` is not valid PTX: {wrong}",
-                "ptxas would reject it. Check the inline assembly, or what generated this PTX.",
+                REJECTED,
             )
 
 
@@ -77,6 +78,8 @@ def _wrong(instr: Instr, registers: Mapping[str, str]) -> str:
     guard = instr.guard
     if guard is not None and registers.get(guard.name) != "pred":
         return f"its guard {guard.name} is not a predicate"
+    if instr.parts in (("mbarrier",), ("wgmma",)):
+        return "it does not say what it does"
     bounds = _COUNTS.get(instr.op)
     if bounds is None or "async" in instr.parts:
         return ""

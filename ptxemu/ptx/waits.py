@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ptxemu.ptx.flow import (
     BasicBlock,
     ControlFlow,
+    holds,
     makers,
     passed_after,
     walk,
@@ -229,7 +230,7 @@ def _apart(instr: Instr, apart: dict[str | tuple[str, int], int]) -> int | None:
         first, second = instr.operands[1:3]
         factor = second.bits if isinstance(second, Imm) else 0
         if instr.op == "shl":  # what is shifted by a ticket may lie anywhere
-            factor = 1 << min(factor, 64) if isinstance(second, Imm) else 0
+            factor = 1 << factor if isinstance(second, Imm) and 0 <= factor < 64 else 0
         elif isinstance(first, Imm):
             factor = first.bits
         product = math.gcd(*(each for each in given[:2] if each is not None)) * factor
@@ -272,13 +273,13 @@ def _chosen(graph: ControlFlow) -> set[int]:
     for fork in graph.ordered:
         if len(set(fork.targets)) < 2 or fork.last is None or id(fork.last) not in told:
             continue
-        left_blocks = [goal for goal in fork.targets if goal not in after[fork.index]]
+        left_blocks = [goal for goal in fork.targets if not holds(after[fork.index], goal)]
         while left_blocks:
             index = left_blocks.pop()
             if index not in out:
                 out.add(index)
                 goals = graph.blocks[index].targets
-                left_blocks += [goal for goal in goals if goal not in after[fork.index]]
+                left_blocks += [goal for goal in goals if not holds(after[fork.index], goal)]
     return out
 
 
