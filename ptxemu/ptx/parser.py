@@ -1,10 +1,10 @@
 """PTX text -> tokens -> typed instructions with their source lines.
 
 The grammar is that of the PTX ISA manual
-(https://docs.nvidia.com/cuda/parallel-thread-execution/), as far as NVRTC and nvcc
-write it: directives, variables of every state space, device functions, nested
-scopes (inline assembly), vector operands, predicates, labels, and `.loc` with
-``inlined_at``. Debug sections are skipped.
+(https://docs.nvidia.com/cuda/parallel-thread-execution/), as far as NVRTC and nvcc write it:
+directives, variables of every state space, device functions, nested scopes (inline assembly),
+vector operands, predicates, labels, and `.loc` with ``inlined_at``. Debug sections are skipped. It
+is one module because all rules ask one cursor, and a limit stands beside the rule that it bounds.
 """
 
 from __future__ import annotations
