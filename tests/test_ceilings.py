@@ -10,9 +10,8 @@ import pytest
 
 from tests.ceilings import REPO, book, files, measured, room_of
 
-#: Lines that a ceiling may be above a room: who takes more away lowers the ceiling as well.
+#: Lines (and words) that a ceiling may be above a room: who takes more away lowers it as well.
 SLACK = 200
-#: Words of documentation that it may.
 SLACK_WORDS = 1000
 
 

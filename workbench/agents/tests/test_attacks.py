@@ -15,6 +15,7 @@ import anyio
 import pytest
 
 from tests.attacks.book import Portion, Turn, book, dealt
+from tests.attacks.conftest import cache, ready, root  # noqa: F401 - fixtures
 from workbench.agents.tests.client import Client, connected
 from workbench.agents.tools import TOOLS
 

@@ -14,7 +14,7 @@ import pytest
 from tests.ladders import needs_compiler
 from workbench.agents.tests.client import REPO, Client, talk
 
-PAGE = REPO / "docs" / "how-to" / "agents.md"
+PAGE = REPO / "workbench/agents/docs/how-to/agents.md"
 #: What another run has another number for.
 VARIES = re.compile(r"(?<=error)[\d.]+e−\d+|(?<=seed)\d+|[\d.]+m?sintheemulator")
 
