@@ -298,11 +298,11 @@ class Cursor:
 
 
 # What PTX may ask for. nvcc 13 wrote at most what is said here for the ladders' kernels and for
-# CUB's sorts, scans, reductions and histograms; ptxas 13 refuses what is beyond the others.
+# CUB's sorts, scans, reductions and histograms. Bytes are bounded by us: ptxas takes 2^60 as well.
 
 #: Scopes in each other; nvcc: one in a body, around a call or inline assembly.
 _MOST_SCOPES = 32
-#: Bytes of a variable, and what ptxas takes for an alignment, and along an axis of threads.
+#: Bytes of a variable; alignment and threads of an axis: ptxas refuses 2^60, 0 and less.
 _MOST_BYTES, _MOST_ALIGN, _MOST_THREADS = 1 << 49, 1 << 31, (1 << 32) - 1
 #: Registers that may be declared in a short text; a longer one has so many more as it has bytes.
 #: nvcc: up to 15,549 in a function, and one in 11 bytes.
