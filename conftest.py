@@ -1,3 +1,3 @@
-"""What all tests share, those of features too: fixtures, a small project, a GPU to stand in."""
+"""Plugins of all tests, those of features too: fixtures, a small project, a fake GPU."""
 
 pytest_plugins = ["tests.fixtures", "tests.engines.stand_ins"]

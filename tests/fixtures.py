@@ -64,7 +64,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What has been imported and collected by now stays: no search for garbage looks at it again.
+    """Keep all that is imported and collected by now out of later garbage collections.
 
     Some tests search on purpose, a dozen times over, and six thousand tests are a lot to look at.
     """
@@ -74,7 +74,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def own_totals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a process may take in of many files is each test's own, and not its worker's."""
+    """Each test has its own total of bytes read, and not its worker's."""
     for total in (limits.EXPANDED, limits.SOURCES, limits.LOOKUPS):
         monkeypatch.setattr(total, "_taken", {})
         monkeypatch.setattr(total, "_sum", 0)
@@ -187,7 +187,7 @@ def chromium() -> Iterator[Any]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What the attacks (tests/attacks) have done, summed over all processes of the run."""
+    """Results of the attacks (tests/attacks), summed over all processes of the run."""
     counts: Counter[str] = Counter()
     for reports in terminalreporter.stats.values():
         for report in reports:

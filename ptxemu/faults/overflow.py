@@ -98,7 +98,7 @@ class _Number:
         self.ops[name] = maker
 
     def _maker(self, name: str) -> Instr | None:
-        """What made a register, if its operands still hold what it was made from."""
+        """The instruction that made a register, if its operands still have their values."""
         makers = self.ctx.makers.get(name, ())
         maker = makers[0] if len(makers) == 1 else None
         if maker is None or maker.op not in _EXACT or not _FORMS.issuperset(maker.parts[1:]):

@@ -436,7 +436,7 @@ class _Inliner:
         self.flat.body.append(Label(past))
 
     def wrong(self, instr: Instr, what: str) -> PtxError:
-        """What a call says that ptxas would refuse."""
+        """The error for a call that ptxas would refuse."""
         where = self.module.where(instr.loc)
         return PtxError(
             f"{where}: kernel {self.flat.name}: `{instr.text}` is not valid PTX: {what}", REJECTED

@@ -125,7 +125,7 @@ def _integer_of(text: str) -> int:
     """A decimal, hexadecimal, octal or binary literal.
 
     Raises:
-        ValueError: it is none, or more than ptxas takes: 64 bits.
+        ValueError: not an integer, or wider than 64 bits, which ptxas refuses.
     """
     if len(text) > _LONGEST:
         raise ValueError(text[:_LONGEST])
@@ -297,7 +297,7 @@ class Cursor:
         return name
 
 
-# What PTX may ask for. nvcc 13 wrote at most what is said here for the ladders' kernels and for
+# Limits of PTX. Each comment gives the most that nvcc 13 wrote for the ladders' kernels and for
 # CUB's sorts, scans, reductions and histograms. Bytes are bounded by us: ptxas takes 2^60 as well.
 
 #: Scopes in each other; nvcc: one in a body, around a call or inline assembly.

@@ -225,7 +225,7 @@ def _unfinished(project: Project, folder: Path, texts: Mapping[str, str]) -> boo
 
 
 def _others(wish: Import, profile: Profile, more: str) -> str:
-    """What is said of the launches of the kernel that were not kept; "" where there are none."""
+    """A sentence on launches of the kernel that were not kept; "" if all were."""
     path, inner = split_target(wish.report)
     if not more or is_capture(wish.report):
         return more

@@ -1,4 +1,4 @@
-"""What each tool takes, as records: their fields are checked by type, and described to a client."""
+"""Arguments of each tool, as records: fields are checked by type, and described to a client."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _Select = Annotated[
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every tool takes: which part of its answer, and how much of that."""
+    """Arguments of every tool: which part of its answer, and how much of that."""
 
     select: _Select = ""
     offset: Annotated[int, Meta(ge=0, le=2**40, description="entries of select to skip")] = 0

@@ -1,4 +1,4 @@
-"""What a client may name and do: nothing outside the project, and no more than was allowed."""
+"""Limits of a client: it names nothing outside the project, and does what was allowed."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _MOST_POINTERS = 20
 
 
 class More(Record, frozen=True, omit_defaults=False):
-    """What an answer leaves out: `shown` of `of` entries (or characters) of `select`.
+    """A part that an answer leaves out: `shown` of `of` entries (or characters) of `select`.
 
     `offset` asks for the rest of it; None where `select` means several places.
     """
@@ -217,7 +217,7 @@ class _Knife:
 
     @property
     def more(self) -> tuple[More, ...]:
-        """What was left out: once where many places of one kind were cut."""
+        """The parts left out: one entry where many places of one kind were cut."""
         kinds: dict[str, list[_Cut]] = {}
         for cut in self._cuts:
             kinds.setdefault(cut.kind, []).append(cut)

@@ -77,7 +77,7 @@ TEMPLATES = (
 
 
 def meaning(word: str) -> Json:
-    """What a counter means, by its id or one of ncu's names.
+    """The meaning of a counter, by its id or one of ncu's names.
 
     Raises:
         UsageError: there is no such one; the hint names the nearest.
@@ -159,7 +159,7 @@ class _TooMuchError(Exception):
 
 
 class Reply(Record, frozen=True):
-    """What a command said: its document (or, of one without, its lines), notes, and its error."""
+    """Output of a command: its document (or, of one without, its lines), notes, and its error."""
 
     document: Any = None
     lines: tuple[str, ...] = ()
@@ -292,7 +292,7 @@ Context = ServerRequestContext[Any, Any]
 
 
 class Desk:
-    """What answers the calls of one connection.
+    """Answers the calls of one connection.
 
     Args:
         project: What it is about; nothing outside of it is read or written.

@@ -182,7 +182,7 @@ def command_of(tool: str, given: takes.Arguments, fence: Fence) -> list[str]:
 
 
 def answer_of(tool: str, document: Any) -> Any:
-    """What of a command's document a tool answers with."""
+    """The part of a command's document that a tool answers with."""
     if not isinstance(document, dict):
         return document
     if tool == "headroom":

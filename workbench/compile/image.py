@@ -183,7 +183,7 @@ def kernel_facts(image: bytes, symbol: str) -> tuple[int | None, int]:
 
 
 def _resources(elf: ELFFile, kernels: Iterable[str]) -> Iterable[KernelResources]:
-    """What the image says of kernels; what it does not say of spills stays at the record's 0."""
+    """Resources of kernels, from the image; spills that it does not state stay 0 in the record."""
     symbols = elf.get_section_by_name(".symtab")
     found: dict[tuple[int, str], int] = {}
     for attribute, data in _attributes(elf, ".nv.info"):

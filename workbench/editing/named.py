@@ -138,7 +138,7 @@ class NamedFile:
 
     @property
     def mark(self) -> str:
-        """What stands behind each hint: whose it is."""
+        """The owner of the numbers, behind each hint."""
         return self._speaker.title if self._speaker else ""
 
     def origin(self) -> list[str]:
@@ -153,7 +153,7 @@ class NamedFile:
         return words
 
     def lines(self, text: str, tried: Profile | None = None) -> dict[int, list[Beside]]:
-        """What is known of the lines (counted from 1) of a text, of each kernel alone.
+        """Notes on the lines (counted from 1) of a text, of each kernel alone.
 
         Args:
             text: The text of now.
@@ -177,7 +177,7 @@ class NamedFile:
         return placed(replace(profile, sources=tuple(sources)), of.place, now, then_known)
 
     def heads(self, text: str) -> list[Headline]:
-        """What is said of each kernel of the file, where it begins.
+        """A headline at the first line of each kernel of the file.
 
         Args:
             text: The text of now.
@@ -310,7 +310,7 @@ def _here(named: str, folders: Sequence[Path]) -> Path | None:
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """What tells that a file was written anew."""
+    """Changes when a file is written anew."""
     try:
         found = path.stat()
     except OSError:
@@ -390,7 +390,7 @@ def _split(profile: Profile) -> dict[str, Profile]:
 
 
 def _told_apart(profile: Profile) -> dict[LineKey, list[Beside]]:
-    """What is known of the lines of a profile, of each kernel by itself."""
+    """Notes on the lines of a profile, of each kernel by itself."""
     several: dict[LineKey, list[list[Beside]]] = defaultdict(list)
     for kernel, own in _by_kernel(profile).items():
         for key, found in beside(own).items():

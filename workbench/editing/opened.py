@@ -43,7 +43,7 @@ _PLACE = re.compile(r"(?P<path>[^\s:]+):(?P<line>\d+): (?P<words>.+)")
 
 
 class Remark(NamedTuple):
-    """What is wrong at a line (counted from 1) of a file, which is as the project names it."""
+    """A remark at a line (counted from 1) of a file, which is named as in the project."""
 
     path: str
     line: int
@@ -51,7 +51,7 @@ class Remark(NamedTuple):
 
 
 class Headline(NamedTuple):
-    """What is said at a line (counted from 1), and what one may run there."""
+    """Text above a line (counted from 1), and commands that can be run there."""
 
     line: int
     words: str
@@ -145,7 +145,7 @@ class OpenedFile:
         return target.name if target is not None else next(iter(self._versions()), "")
 
     def target(self) -> Target | None:
-        """What is recorded of the version, of a header the last that has lines of it.
+        """The record of the version; of a header, of the last version that has lines of it.
 
         Raises:
             UsageError: the study or its versions cannot be read.
@@ -168,7 +168,7 @@ class OpenedFile:
         return names.index(self.path) if self.path in names else None
 
     def lines(self, text: str, tried: Profile | None = None) -> dict[int, list[Beside]]:
-        """What is known of the lines (counted from 1) of a text: times, and what was counted.
+        """Notes on the lines (counted from 1) of a text: times and counts.
 
         Args:
             text: The text of now.
@@ -196,7 +196,7 @@ class OpenedFile:
         return [words, *[_("stale")] * target.stale]
 
     def faults(self) -> list[Remark]:
-        """What is wrong by what is recorded: it is no version, or a prediction did not come true.
+        """Remarks from the records: the file is no version, or a prediction failed.
 
         Raises:
             WorkbenchError: the step from its parent cannot be told.
@@ -207,7 +207,7 @@ class OpenedFile:
         return list(self._refuted(target)) if target else []
 
     def heads(self, text: str) -> list[Headline]:
-        """What is said of the version at its kernel.
+        """The headline of the version at its kernel.
 
         Args:
             text: The text of now.
@@ -300,7 +300,7 @@ def placed(
     texts: Mapping[int, str],
     known: Mapping[LineKey, list[Beside]],
 ) -> dict[int, list[Beside]]:
-    """What stands beside the lines of a file that are unchanged, and use nothing changed.
+    """Notes on the lines of a file that are unchanged, and use nothing changed.
 
     Args:
         profile: With the texts of then.

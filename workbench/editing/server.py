@@ -42,7 +42,7 @@ RUN = "workbench.run"
 
 
 class Wishes(Record, frozen=True, forbid_unknown_fields=True):
-    """What a client asks for when it begins (``initializationOptions``).
+    """Options of a client when it begins (``initializationOptions``).
 
     Attributes:
         verify: ``onSave``: try each saved version in the emulator, which runs its study's code.
@@ -61,7 +61,7 @@ class Wishes(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Editing:
-    """What answers one client.
+    """Answers one client.
 
     Args:
         server: The protocol's side.
@@ -115,7 +115,7 @@ class Editing:
         self._publish()
 
     def hints(self, given: types.InlayHintParams) -> list[types.InlayHint]:
-        """What stands at the ends of lines."""
+        """Hints at the ends of lines."""
         uri, wanted = given.text_document.uri, given.range
         codec, text = self._server.workspace.position_codec, self._text(uri).splitlines()
         out, lines = [], self._lines(uri)
@@ -144,7 +144,7 @@ class Editing:
         return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text))
 
     def lenses(self, uri: str) -> list[types.CodeLens]:
-        """What is said of a version at its kernel, and what the client may run."""
+        """Lenses above a version's kernel: text, and commands for the client."""
         out = []
         for head in self._of(uri, lambda file: file.heads(self._text(uri))) or ():
             at = types.Range(*[types.Position(head.line - 1, 0)] * 2)
@@ -229,7 +229,7 @@ class Editing:
     # --- a file --------------------------------------------------------------------------------
 
     def _of(self, uri: str, ask: Callable[[OpenedFile | NamedFile], _T]) -> _T | None:
-        """What is asked of a file; None where it has no answer.
+        """The answer to a question about a file; None where it has none.
 
         What could not be read is said once in the client's log, for as long as a file is open.
         """
@@ -259,7 +259,7 @@ class Editing:
         return str(self._server.workspace.get_text_document(uri).source)
 
     def _lines(self, uri: str) -> dict[int, list[Beside]]:
-        """What is known of the lines of now: a trial's counts, if there is one, and times."""
+        """Notes on the lines of the current text: counts of a trial, if there is one, and times."""
         ask, tried = self._text(uri), self._tried.get(uri)
         if uri in self._reading:
             return {}

@@ -107,9 +107,9 @@ def _placed(text: str, study: str, block: str, name: str) -> str:
 
 
 def _ladder_block(found: StudyList, chart: str, where: Callable[[str], str]) -> str:
-    """What is measured, a table of all versions, and a chart, relative to the file; "" for none.
+    """A table of all versions, and `chart`, a path relative to the file ("" for none).
 
-    `where` tells what a version's path, relative to the project, is relative to the file.
+    `where` maps a path relative to the project to one relative to the file.
     """
     timings = [rung.timing for rung in found.rungs if rung.timing]
     unit = rate_unit(timings, found.study.work)

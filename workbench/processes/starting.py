@@ -154,7 +154,7 @@ def program(name: str) -> str | None:
 def answered(
     *argv: str, timeout_s: float = 30, folder: Path = NEUTRAL
 ) -> subprocess.CompletedProcess[str]:
-    """What a program says that answers and ends; by default in a folder that holds nothing.
+    """Output of a program that answers and ends; it runs in an empty folder by default.
 
     Raises:
         OSError, TimeoutExpired: it does not run, or not end in time.

@@ -36,7 +36,7 @@ _NORESERVE = 0x4000  # MAP_NORESERVE of Linux
 
 
 class Refusal(NamedTuple):
-    """What the program is told instead of success."""
+    """An error that the program gets."""
 
     code: int
     why: str
@@ -48,7 +48,7 @@ class RunOverError(Exception):
 
 @dataclass(slots=True)
 class RunState:
-    """What a run knows of all its processes.
+    """State that all processes of a run share.
 
     Args:
         chip: What programs are shown.
@@ -102,7 +102,7 @@ class LaunchAsked(NamedTuple):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What repeats itself: all but its number, stream and place."""
+        """The parts that are equal where a launch repeats: not number, stream and place."""
         return (*self[1:8], self.parameters)
 
 
@@ -210,7 +210,7 @@ class EmulatedDevice:
         return module.table({name: memory.address(name) for name in variables})
 
     def resources(self, number: int, kernel: str) -> str | Refusal:
-        """What ptxas gave a kernel."""
+        """Registers and memory of a kernel, as ptxas assigned them."""
         found = self.modules[number].resources.get(kernel)
         if found is None:
             name = own_name(kernel)

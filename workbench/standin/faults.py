@@ -1,4 +1,4 @@
-"""What programs do wrong, each once: a fault of a kernel at a place, however often it comes."""
+"""Faults of a program's kernels: one record a place, however often the fault comes."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def of_runtime(headers: Headers) -> Functions:
 
 
 def tables(headers: Headers) -> str:
-    """What the C++ includes: names of errors, entry points by version of CUDA, properties."""
+    """The header of the C++: names of errors, entry points by version of CUDA, properties."""
     driver, runtime = headers.text("cuda.h"), headers.text("driver_types.h")
     errors = re.findall(r"\b(CUDA_SUCCESS|CUDA_ERROR_\w+)\s*=\s*(\d+)", driver)
     codes = re.findall(r"\b(cudaSuccess|cudaError\w+)\s*=\s*(\d+)", runtime)
@@ -146,7 +146,7 @@ def _entries(headers: Headers) -> Iterator[tuple[str, int, str]]:
 
 
 def _names(text: str) -> set[str]:
-    """What a header declares."""
+    """The declarations of a header."""
     renamed = {new for _, new in _RENAMED.findall(text)}
     return set(_DECLARED.findall(text)) | renamed | {name for _, name in _PER_THREAD.findall(text)}
 

@@ -30,7 +30,7 @@ _COLUMNS = {
 
 
 def counted(counts: ptxemu.Counts) -> Counted:
-    """What a launch counted."""
+    """Counts of one launch."""
     sums = {
         name: round(sum(COLUMNS[column][0](row) for row in counts.rows))
         for name, column in _COLUMNS.items()

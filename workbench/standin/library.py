@@ -100,7 +100,7 @@ def _build(headers: Headers, compiler: str, folder: Path) -> None:
 def _options(
     place: Path, headers: Headers, name: str, sources: tuple[str, ...], own: Functions
 ) -> tuple[str, ...]:
-    """What makes a library of the sources, the weak functions and the other names."""
+    """Compile a library of the sources, the weak functions and the other names."""
     weak, script = place / f"{name}.cpp", place / f"{name}.map"
     weak.write_text(own.code)
     version = name if name == headers.runtime else ""

@@ -38,7 +38,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class _Rewritten:
-    """What a launch wrote to a region. `content` and `marks` are None where they are not kept."""
+    """Bytes that a launch wrote to a region; `content` and `marks` are None where not kept."""
 
     start: int
     digest: bytes
@@ -59,7 +59,7 @@ class _Outcome(Generic[Told]):
 
 @dataclass(slots=True)
 class Memo(Generic[Told]):
-    """What launches did, by what they were given.
+    """Results of launches, by kernel, arguments and memory.
 
     Args:
         data: The arena.
@@ -87,7 +87,7 @@ class Memo(Generic[Told]):
         self._bytes -= 0 if known is None else known.bytes
 
     def key(self, launch: Hashable) -> Hashable | None:
-        """What identifies a launch with its memory; None where it is not worth it.
+        """The key of a launch with its memory; None where hashing costs more than running it.
 
         A launch is looked at from its second time on, and where it takes longer than hashing.
         """

@@ -59,7 +59,7 @@ class ModuleKernel:
 
 
 class LoadedModule:
-    """What a program gave the driver.
+    """A module that a program gave the driver.
 
     Args:
         images: Fat binaries, cubins or texts; several are linked.
@@ -109,7 +109,7 @@ class LoadedModule:
 
     @cached_property
     def resources(self) -> dict[str, KernelResources]:
-        """What ptxas gave each kernel, for the program or here."""
+        """Resources of each kernel: of the program's own build, else by ptxas here."""
         cubin = self.cubin or _assembled(self.text, self._chip.arch)
         found = resources_of(cubin, self.module.kernels)
         return {each.name: each for each in found}
@@ -137,7 +137,7 @@ class LoadedModule:
         return found
 
     def table(self, addresses: dict[str, int]) -> str:
-        """What the stand-in of the driver is told: kernels and variables, a line each."""
+        """Kernels and variables for the stand-in of the driver, a line each."""
         lines = []
         for name in self.module.kernels:
             places = ",".join(f"{at}:{size}" for at, size in self.kernel(name).parameters) or "-"
@@ -150,7 +150,7 @@ class LoadedModule:
 
 
 def _assembled(text: bytes, arch: str) -> bytes:
-    """What ptxas makes of PTX; empty where it makes nothing, or no compiler is here."""
+    """The machine code of PTX; empty where ptxas fails, or no compiler is here."""
     nvcc = find_nvcc() or wheel_nvcc()
     if nvcc is None:
         return b""

@@ -49,7 +49,7 @@ UNCHECKED = CHECKS[:2]
 
 
 class Program(Record, frozen=True):
-    """What is run, and how.
+    """A program to run, and how.
 
     Attributes:
         command: The program; empty: `source` is compiled, and run with `arguments`.
@@ -80,7 +80,7 @@ class Program(Record, frozen=True):
 
 
 class ProgramOutcome(Record, frozen=True):
-    """What came of a run.
+    """The outcome of a run.
 
     Attributes:
         code: The program's exit code, as a shell gives it.
@@ -170,7 +170,7 @@ def _chip(name: str) -> ShownChip:
 
 
 def compile_flags(shown: ShownChip, own: Sequence[str]) -> tuple[str, ...]:
-    """What nvcc is given for a source: those that are needed, and the user's."""
+    """Flags of nvcc for a source: those that are needed, and the user's."""
     defaults = [] if any(flag.startswith("-O") for flag in own) else ["-O3"]
     if not any(flag.startswith(("-std", "--std")) for flag in own):
         defaults.append("-std=c++17")
@@ -178,7 +178,7 @@ def compile_flags(shown: ShownChip, own: Sequence[str]) -> tuple[str, ...]:
 
 
 def needed_flags(shown: ShownChip) -> tuple[str, ...]:
-    """What makes a program's launches arrive, with lines and PTX."""
+    """Environment in which a program's launches arrive, with lines and PTX."""
     code = shown.arch.removeprefix("sm_")
     return (
         *("-cudart", "shared", "-lineinfo", "-no-compress", "-Xcompiler", "-g"),

@@ -26,7 +26,7 @@ BROKEN = REPO / "tests" / "data" / "broken"
 
 
 class Client:
-    """What asks, and keeps count of what was answered.
+    """A client that counts the bytes of its answers.
 
     Args:
         session: Asks over the protocol.
@@ -47,7 +47,7 @@ class Client:
         return self._session
 
     async def ask(self, tool: str, **given: Any) -> dict[str, Any]:
-        """The answer of a tool, which is no error."""
+        """The answer of a tool that succeeds."""
         answer, failed = await self.call(tool, **given)
         assert not failed, answer
         return answer

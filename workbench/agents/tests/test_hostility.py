@@ -1,4 +1,4 @@
-"""What a client may not do: paths, permits, links, and arguments that mean harm."""
+"""A hostile client is refused: paths, permits, links and arguments that mean harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program does on a GPU through `workbench mcp`: verify, time, profile, read the step."""
+"""A program works on a GPU through `workbench mcp`: verify, time, profile, read the step."""
 
 from __future__ import annotations
 

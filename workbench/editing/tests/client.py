@@ -16,7 +16,7 @@ Message = dict[str, Any]
 
 
 class Client:
-    """What asks, and keeps what was said.
+    """An editor that keeps the answers it gets.
 
     Args:
         process: ``workbench lsp``.

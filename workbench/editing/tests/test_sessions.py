@@ -269,7 +269,7 @@ def test_what_is_wrong_is_told_in_the_readers_language(words: str, chinese: str)
 
 
 def headline(root: Path, path: str, problem: str | None = None) -> Headline:
-    """What stands above the kernel of a version."""
+    """The lenses above the kernel of a version."""
     file = OpenedFile(Session(root), root / path, Selection(problem=problem))
     (found,) = file.heads(text_of(path))
     return found

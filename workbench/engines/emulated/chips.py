@@ -1,4 +1,4 @@
-"""The chips that the emulator stands in for (``data/emulated.toml``): what programs are shown."""
+"""The chips that the emulator stands in for (``data/emulated.toml``): their facts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ShownChip(Record, frozen=True):
 
     @property
     def facts(self) -> str:
-        """What the stand-in of the driver is told, a line each."""
+        """The facts for the stand-in of the driver, a line each."""
         major, minor = divmod(self.capability, 10)
         own = {str(_SMS): self.sms, str(_MAJOR): major, str(_MINOR): minor}
         every = {**_table()["attributes"], **self.attributes, **own}
@@ -49,7 +49,7 @@ class ShownChip(Record, frozen=True):
 
     @property
     def device(self) -> Device:
-        """What records of emulated launches name: the chip's limits alone."""
+        """The device in records of emulated launches: the chip's limits alone."""
         return Device(
             name=f"emulator (limits of an {self.name})",
             slug=f"emulator-sm{self.capability}",
