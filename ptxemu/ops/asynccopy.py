@@ -7,6 +7,7 @@ the wait reads what was there before, as it may on the chip.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -99,10 +100,8 @@ def _copy(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     count = width // word
     kind = f"b{8 * word}"
     vector = () if count == 1 else (f"v{count}",)
-    read = Instr(("ld", "global", *vector, kind), (target, source), None, instr.loc,
-                 instr.ptx_line, instr.text)  # fmt: skip
-    stored = Instr(("st", "shared", *vector, kind), (target, source), None, instr.loc,
-                   instr.ptx_line, instr.text)  # fmt: skip
+    read = replace(instr, parts=("ld", "global", *vector, kind), guard=None)
+    stored = replace(instr, parts=("st", "shared", *vector, kind), guard=None)
     write = Access(stored, ctx, site, target, "copy")
     load = Access(read, ctx, site, source, "load")
     site.space = "global"
