@@ -32,7 +32,7 @@ from ptxemu.state.context import Bound, Context, Limits, Named, Placement, Runti
 from ptxemu.state.lanes import Dim3, Geometry
 from ptxemu.state.spaces import RESERVED, GlobalMemory
 from ptxemu.state.values import Array
-from ptxemu.tensormap import SHARED_LIMIT, TensorMap, encode
+from ptxemu.tensormap import SHARED_LIMIT, TensorMap
 from ptxemu.texture import Texture
 
 #: Lanes of one batch: arrays of this many float64 stay within a core's second-level cache.
@@ -169,7 +169,7 @@ def _pack(params: list[Variable], launch: KernelLaunch, arena: GlobalMemory) -> 
     data = bytearray(size)
     for number, (variable, argument) in enumerate(zip(params, launch.args, strict=True), 1):
         if isinstance(argument, TensorArgument):
-            raw = encode(argument.map, arena.address(str(argument.of)))
+            raw = argument.map.encoded(arena.address(str(argument.of)))
         elif isinstance(argument, TextureArgument):
             raw = _handle(number).to_bytes(8, "little")
         elif isinstance(argument, str):

@@ -115,6 +115,24 @@ class TensorMap:
         reach = zip(self.dims[1:], self.strides, strict=True)
         return sum((n - 1) * stride for n, stride in reach) + self.dims[0] * self.size
 
+    def encoded(self, address: int) -> bytes:
+        """The 128 bytes of the map of a tensor whose array starts at an address.
+
+        Raises:
+            DescriptorError: the address is not aligned as the map needs it.
+        """
+        address += self.offset
+        _check_address(self, address)
+        pixels = self.im2col or Im2col((), (), 0, 0)
+        said = (self.dtype, self.rank, self.swizzle, self.interleave, self.fill_nan)
+        return _FORM.pack(
+            MARK, address, *_padded(self.strides, 4),
+            *_padded([size % (1 << 32) for size in self.dims], 5), *_padded(self.box, 5),
+            *_padded(self.element_strides, 5),
+            *(known.index(value) for known, value in zip(_CODED, said, strict=True)),
+            *_padded(pixels.lower, 3), *_padded(pixels.upper, 3), pixels.channels, pixels.pixels,
+        ).ljust(BYTES, b"\0")  # fmt: skip
+
     @property
     def steps(self) -> tuple[int, ...]:
         """`element_strides`, where they count: without slices the innermost axis has none."""
@@ -229,28 +247,6 @@ _CODED: tuple[tuple[Any, ...], ...] = (
 )  # fmt: skip
 
 
-def encode(m: TensorMap, address: int) -> bytes:
-    """The 128 bytes of the map of a tensor whose array starts at an address.
-
-    Raises:
-        DescriptorError: the address is not aligned as the map needs it.
-    """
-    address += m.offset
-    if address % m.alignment:
-        what = f"tensor map of {m.dtype} {m.dims}: its address is not a multiple of {m.alignment}"
-        raise DescriptorError("offset", what, RULES)
-    pixels = m.im2col or Im2col((), (), 0, 0)
-    said = (m.dtype, m.rank, m.swizzle, m.interleave, m.fill_nan)
-    sizes = tuple(size % (1 << 32) for size in m.dims)
-    axes = (*_padded(m.strides, 4), *_padded(sizes, 5), *_padded(m.box, 5))
-    corners = (*_padded(pixels.lower, 3), *_padded(pixels.upper, 3))
-    return _FORM.pack(
-        MARK, address, *axes, *_padded(m.element_strides, 5),
-        *(known.index(value) for known, value in zip(_CODED, said, strict=True)), *corners,
-        pixels.channels, pixels.pixels,
-    ).ljust(BYTES, b"\0")  # fmt: skip
-
-
 def _padded(values: Sequence[int], count: int) -> tuple[int, ...]:
     return (*values, *(0,) * (count - len(values)))
 
@@ -275,7 +271,11 @@ def decode(data: bytes) -> tuple[TensorMap, int]:
         (*fields[14 : 14 + rank],) if any(fields[14:19]) else (), swizzle, interleave, fill_nan,
         pixels,
     )  # fmt: skip
-    if address % found.alignment:
-        what = f"the tensor map's address is not a multiple of {found.alignment}"
-        raise DescriptorError("map", what, RULES)
+    _check_address(found, address)
     return found, address
+
+
+def _check_address(m: TensorMap, address: int) -> None:
+    if address % m.alignment:
+        what = f"tensor map of {m.dtype} {m.dims}: its address is not a multiple of {m.alignment}"
+        raise DescriptorError("offset", what, RULES)
