@@ -126,7 +126,7 @@ class TensorMap:
         pixels = self.im2col or Im2col((), (), 0, 0)
         said = (self.dtype, self.rank, self.swizzle, self.interleave, self.fill_nan)
         return _FORM.pack(
-            MARK, address, *_padded(self.strides, 4),
+            address, MARK, *_padded(self.strides, 4),
             *_padded([size % (1 << 32) for size in self.dims], 5), *_padded(self.box, 5),
             *_padded(self.element_strides, 5),
             *(known.index(value) for known, value in zip(_CODED, said, strict=True)),
@@ -229,13 +229,13 @@ def _of_pixels(m: TensorMap, pixels: Im2col) -> Iterator[tuple[str, str]]:
 
 
 BYTES = 128
-#: What begins a map: "TNSORMAP".
+#: What a map holds at byte 8: "TNSORMAP".
 MARK = 0x50414D524F534E54
-#: The mark and the address; strides, sizes, box and steps; what `_CODED` says; of im2col.
+#: The address, as in the driver's own, and the mark; strides, sizes, box and steps; what `_CODED` says; of im2col.
 _FORM = struct.Struct("<QQ4Q5I5H5B5B3h3hHH")
 #: Fields that ``tensormap.replace`` writes: the first byte of each, a step for each axis.
 FIELDS = {
-    "global_address": range(8, 16, 8), "global_stride": range(16, 48, 8),
+    "global_address": range(0, 8, 8), "global_stride": range(16, 48, 8),
     "global_dim": range(48, 68, 4), "box_dim": range(68, 78, 2), "element_stride": range(78, 83),
     "elemtype": range(83, 84), "rank": range(84, 85), "swizzle_mode": range(85, 86),
     "interleave_layout": range(86, 87), "fill_mode": range(87, 88),
@@ -257,7 +257,7 @@ def decode(data: bytes) -> tuple[TensorMap, int]:
     Raises:
         DescriptorError: these bytes are no map, or one that the driver would refuse.
     """
-    mark, address, *fields = _FORM.unpack_from(data)
+    address, mark, *fields = _FORM.unpack_from(data)
     codes = list(zip(fields[19:24], _CODED, strict=True))
     if mark != MARK or any(code >= len(known) for code, known in codes):
         raise DescriptorError("map", "these 128 bytes are not a tensor map", RULES)

@@ -246,7 +246,7 @@ def change(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     assert isinstance(place, Addr)
     stores = []
     at = field[axis[0].bits if axis and isinstance(axis[0], Imm) else 0]
-    for start, width, operand in ((0, 8, Imm(MARK)), (at, field.step, value)):
+    for start, width, operand in ((8, 8, Imm(MARK)), (at, field.step, value)):
         stored = replace(instr, parts=("st", space_of(instr), f"b{8 * width}"), guard=None)
         where = replace(place, offset=place.offset + start)
         size = max(ctx.size(operand, width), width)
