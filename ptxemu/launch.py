@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -262,7 +263,8 @@ def prepare(
         rt = Runtime(arena, shared_bytes, kernel.local_bytes, check=check, origins=origins)
         placement = _placement(module, launch, arena, kernel)
         ctx = Context(kernel.flat, kernel.graph, kernel.widths, placement, module, rt)
-        compiled = CompiledKernel(kernel.flat, kernel.graph, ctx)
+        with _sensible(launch.kernel):
+            compiled = CompiledKernel(kernel.flat, kernel.graph, ctx)
         if known is not None:
             if len(known) >= _MOST_COMPILED:
                 known.clear()
@@ -335,15 +337,22 @@ def _prepared(module: Ptx, name: str) -> _Prepared:
         Unsupported: it calls what is not there.
     """
     if name not in module.prepared:
-        try:
+        with _sensible(name):
             module.prepared[name] = _prepare(module, name)
-        except DAMAGE as error:
-            raise PtxError(
-                f"kernel {name}: its PTX makes no sense ({type(error).__name__}: {error})",
-                "The PTX may be damaged.",
-            ) from error
     found: _Prepared = module.prepared[name]
     return found
+
+
+@contextmanager
+def _sensible(name: str) -> Iterator[None]:
+    """Let PTX that trips what reads it be an error of the PTX."""
+    try:
+        yield
+    except DAMAGE as error:
+        raise PtxError(
+            f"kernel {name}: its PTX makes no sense ({type(error).__name__}: {error})",
+            "The PTX may be damaged.",
+        ) from error
 
 
 def _prepare(module: Ptx, name: str) -> _Prepared:
