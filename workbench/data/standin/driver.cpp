@@ -542,13 +542,14 @@ FN(cuTexObjectDestroy, (CUtexObject object), if (object) tell("UNTEXTURE " + std
 
 API cuTensorMapEncodeTiled(CUtensorMap* out, CUtensorMapDataType type, cuuint32_t rank, void* start,
                            const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
-                           const cuuint32_t* steps, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
-                           CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+                           const cuuint32_t* steps, CUtensorMapInterleave interleave,
+                           CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                           CUtensorMapFloatOOBfill fill) {
     TRY(ready());
     VALID(out && dims && box && steps && rank && rank <= 5 && (strides || rank == 1));
     std::ostringstream line;
     line << "TENSORMAP " << canonical(start);
-    for (int code : {int(type), int(interleave), int(swizzle), int(promotion), int(fill)}) line << ' ' << code;
+    line << ' ' << type << ' ' << interleave << ' ' << swizzle << ' ' << promotion << ' ' << fill;
     for (unsigned i = 0; i < rank; i++)
         line << ' ' << dims[i] << ' ' << box[i] << ' ' << steps[i] << ' ' << (i ? strides[i - 1] : 0);
     Reply reply = ask(line.str());
