@@ -33,7 +33,7 @@ from ptxemu.ptx.flow import (
     passed_after,
     ranked,
 )
-from ptxemu.ptx.instructions import Imm, Instr, Reg
+from ptxemu.ptx.instructions import Imm, Instr, Reg, reached
 from ptxemu.sass import (
     BRA,
     BSYNC,
@@ -365,13 +365,11 @@ def _families(evidence: Mapping[int, _Evidence]) -> list[list[int]]:
     for start, said in evidence.items():
         if start in seen or not said.held:
             continue
-        family, left = [], [start]
-        while left:
-            number = left.pop()
-            if number not in seen:
-                seen.add(number)
-                family.append(number)
-                left += [each for line in evidence[number].held for each in holders[line]]
+        family = reached(
+            [start],
+            lambda number: (each for line in evidence[number].held for each in holders[line]),
+        )
+        seen |= family
         out.append(sorted(family))
     return out
 

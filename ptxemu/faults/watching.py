@@ -133,12 +133,6 @@ class Mates:
         lane = mark % _LANES
         return "several lanes" if lane == _SEVERAL_LANES else f"lane {lane}"
 
-    def spread(self, rows: int) -> None:
-        """Follow so many blocks, of which one stood for all."""
-        self.epoch, self.writer, self.reader = (
-            np.repeat(each, rows, axis=0) for each in (self.epoch, self.writer, self.reader)
-        )
-
 
 class InFlight:
     """Granules that threads' own copies (``cp.async``) may still be writing.
@@ -182,12 +176,6 @@ class InFlight:
             "not waited for its group"
         )
 
-    def spread(self, rows: int) -> None:
-        """Follow so many blocks, of which one stood for all."""
-        self._by, self._thread = (
-            np.repeat(each, rows, axis=0) for each in (self._by, self._thread)
-        )
-
 
 #: What to do about a copy that is still on its way.
 WAIT = (
@@ -222,10 +210,6 @@ class _Marks:
         self.warp: Array = np.zeros(shape, np.uint8)
         self.site: Array = np.zeros(shape, np.int32)
         self.was = was
-
-    def spread(self, rows: int) -> None:
-        """Follow so many blocks, of which one stood for all."""
-        self.warp, self.site = (np.repeat(each, rows, axis=0) for each in (self.warp, self.site))
 
 
 class SharedWatcher:
@@ -284,7 +268,9 @@ class SharedWatcher:
         """Blocks no longer do the same: follow each."""
         self.rows = self.lanes.B
         for each in (self.writer, self.reader, self.atomic, self.mates, self.flights):
-            each.spread(self.rows)
+            for name, rows in vars(each).items():
+                if isinstance(rows, np.ndarray):
+                    setattr(each, name, np.repeat(rows, self.rows, axis=0))
         self.written = np.repeat(self.written, self.rows, axis=0)
 
     def access(self, site: CodeSite, reach: Reach, kind: str) -> None:

@@ -7,7 +7,6 @@ the wait reads what was there before, as it may on the chip.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -100,10 +99,8 @@ def _copy(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     count = width // word
     kind = f"b{8 * word}"
     vector = () if count == 1 else (f"v{count}",)
-    read = replace(instr, parts=("ld", "global", *vector, kind), guard=None)
-    stored = replace(instr, parts=("st", "shared", *vector, kind), guard=None)
-    write = Access(stored, ctx, site, target, "copy")
-    load = Access(read, ctx, site, source, "load")
+    write = Access(instr.like("st", "shared", *vector, kind), ctx, site, target, "copy")
+    load = Access(instr.like("ld", "global", *vector, kind), ctx, site, source, "load")
     site.space = "global"
     write.charged = 0  # `_charge` knows what a copy costs
     limit = ctx.slot(instr.operands[3], 4) if len(instr.operands) > 3 else -1

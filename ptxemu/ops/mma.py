@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ptxemu.cost import matrix_cost
-from ptxemu.ops.access import Access, cost_of, scatter
+from ptxemu.ops.access import Access, cost_of, items_of, scatter
 from ptxemu.ops.conversions import numbers_of, pack, unpack
 from ptxemu.ops.warp import by_warp
-from ptxemu.ptx.instructions import Instr, Operand, Vec
+from ptxemu.ptx.instructions import Instr, Operand
 from ptxemu.state.context import CodeSite, Context, Registers, Run, put, writes_itself
 from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.values import F32, F64, Array, Ints, Value, unsigned
@@ -100,15 +100,18 @@ def read(R: Registers, slots: list[int], kind: str, lanes: Lanes) -> Array:
     """Registers as numbers: (blocks or 1, warps, 32, elements) in float64."""
     size = 8 if kind == "f64" else 4
     columns = [by_warp(unsigned(R[slot], size), lanes) for slot in slots]
-    bits = np.ascontiguousarray(np.stack(np.broadcast_arrays(*columns), axis=-1))
+    return numbers(np.ascontiguousarray(np.stack(np.broadcast_arrays(*columns), axis=-1)), kind)
+
+
+def numbers(bits: Array, kind: str) -> Array:
+    """The elements of an input type that these bits hold, in float64."""
     if kind in ("f16", "bf16"):
         return unpack(bits.view(np.uint16), kind)
     if kind in ("e4m3", "e5m2"):
         return np.asarray(numbers_of(f"{kind}x2")[bits.view(np.uint8)])
     if kind == "tf32":  # the chip looks at the upper 19 bits only
         bits = bits & np.uint32(0xFFFFE000)
-    numbers: Array = bits.view(_NUMBERS.get(kind, F32))
-    return numbers.astype(F64)
+    return np.asarray(bits.view(_NUMBERS.get(kind, F32)).astype(F64))
 
 
 def write(R: Registers, M: Mask, into: Accumulator, values: Array, lanes: Lanes) -> None:
@@ -127,14 +130,12 @@ def write(R: Registers, M: Mask, into: Accumulator, values: Array, lanes: Lanes)
 
 def slots_of(operand: Operand, ctx: Context, size: int = 4) -> list[int]:
     """Register slots of a fragment that is read."""
-    items = operand.items if isinstance(operand, Vec) else (operand,)
-    return [ctx.slot(item, size) for item in items]
+    return [ctx.slot(item, size) for item in items_of(operand)]
 
 
 def targets_of(operand: Operand, ctx: Context) -> list[int]:
     """Register slots of a fragment that is written."""
-    items = operand.items if isinstance(operand, Vec) else (operand,)
-    return [ctx.target(item) for item in items]
+    return [ctx.target(item) for item in items_of(operand)]
 
 
 class Accumulator(NamedTuple):
@@ -193,23 +194,29 @@ def mma(instr: Instr, ctx: Context) -> Run:
     )
 
 
-def ldmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """Up to four 8×8 matrices of 16-bit elements; lane 8m + r gives row r of matrix m."""
+def _rows(instr: Instr, ctx: Context, site: CodeSite, kind: str) -> tuple[Access, Array]:
+    """The access to rows of up to four 8×8 matrices of 16 bits; the lanes that name one.
+
+    Lane 8m + r names row r of matrix m.
+    """
     if "b16" not in instr.parts or "m8n8" not in instr.parts:
         raise ctx.unsupported(instr)
     count = int(next(p for p in instr.parts if p in ("x1", "x2", "x4"))[1:])
-    turned = "trans" in instr.parts
-    targets = targets_of(instr.operands[0], ctx)
-    renamed = Instr(("ld", "shared", "v4", "b32"), instr.operands, None, instr.loc, instr.ptx_line,
-                    instr.text)  # fmt: skip
-    access = Access(renamed, ctx, site, instr.operands[1], "load")
+    op, place = ("ld", 1) if kind == "load" else ("st", 0)
+    plain = instr.like(op, "shared", "v4", "b32")
+    access = Access(plain, ctx, site, instr.operands[place], kind)
     access.charged = 0
-    lane = np.arange(WARP)
+    return access, 8 * count > _LANE
+
+
+def ldmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    """Up to four 8×8 matrices of 16-bit elements."""
+    access, used = _rows(instr, ctx, site, "load")
+    turned, targets = "trans" in instr.parts, targets_of(instr.operands[0], ctx)
 
     @writes_itself
     def many(R: Registers, M: Mask) -> None:
         lanes = ctx.rt.lanes
-        used = lane < 8 * count
         rows = lanes.within(M, np.broadcast_to(np.tile(used, lanes.W), lanes.shape))
         memory, index, _ = access.locate(R, rows)
         words = [
@@ -226,28 +233,20 @@ def ldmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
             if turned:
                 block = np.swapaxes(block, 2, 3)
             pairs = np.ascontiguousarray(block).view(np.uint32)  # (…, 8 rows, 4 words)
-            out = pairs[:, :, lane // 4, lane % 4]
+            out = pairs[:, :, _G, _T]
             put(R, M, target, np.ascontiguousarray(out).reshape(lanes.shape), 4)
 
     return many
 
 
 def stmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """`ldmatrix` the other way, at the same cost: up to four 8×8 matrices of 16-bit elements."""
-    if "b16" not in instr.parts or "m8n8" not in instr.parts:
-        raise ctx.unsupported(instr)
-    count = int(next(p for p in instr.parts if p in ("x1", "x2", "x4"))[1:])
-    turned = "trans" in instr.parts
-    slots = slots_of(instr.operands[1], ctx)
-    renamed = Instr(("st", "shared", "v4", "b32"), instr.operands, None, instr.loc, instr.ptx_line,
-                    instr.text)  # fmt: skip
-    access = Access(renamed, ctx, site, instr.operands[0], "store")
-    access.charged = 0
-    lane = np.arange(WARP)
+    """`ldmatrix` the other way, at the same cost."""
+    access, used = _rows(instr, ctx, site, "store")
+    turned, slots = "trans" in instr.parts, slots_of(instr.operands[1], ctx)
 
     def run(R: Registers, M: Mask) -> None:
         lanes = ctx.rt.lanes
-        rows = lanes.within(M, np.broadcast_to(np.tile(lane < 8 * count, lanes.W), lanes.shape))
+        rows = lanes.within(M, np.broadcast_to(np.tile(used, lanes.W), lanes.shape))
         # Lane r of matrix m stores the four words of its row r.
         held = np.zeros((lanes.B, lanes.W, WARP, 4), np.uint32)
         for matrix, slot in enumerate(slots):

@@ -17,15 +17,14 @@ from numpy.typing import NDArray
 
 from ptxemu.cost import LINE, SharedCost
 from ptxemu.faults.words import who
-from ptxemu.ops.conversions import from_bf16, numbers_of
-from ptxemu.ops.mma import a_layout, slots_of, targets_of
+from ptxemu.ops.mma import a_layout, numbers, slots_of, targets_of
 from ptxemu.ops.tiles import swizzled
 from ptxemu.ops.warp import by_warp
 from ptxemu.ptx.instructions import Imm, Instr, Operand, Vec
 from ptxemu.state.context import CodeSite, Context, Registers, Run, writes_itself
 from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.spaces import RESERVED
-from ptxemu.state.values import F64, UNSIGNED, Array, Ints, truth, unsigned
+from ptxemu.state.values import UNSIGNED, Array, Ints, truth, unsigned
 
 # --- Matrix descriptors of ``wgmma``: where the elements of a matrix lie in shared memory ---
 # The formats and layouts are those of the PTX manual ("Asynchronous Warpgroup Level Matrix
@@ -271,7 +270,6 @@ _WARPS = GROUP // WARP
 _SUMS = ("f32", "f16", "s32")
 #: Bytes of sums that are worked on at once: they stay in a core's second-level cache.
 _PIECE = 1 << 18
-_WARPS = GROUP // WARP
 
 
 class Warpgroups(NamedTuple):
@@ -280,19 +278,6 @@ class Warpgroups(NamedTuple):
     block: Ints
     group: Ints
     mask: Array
-
-
-def numbers(bits: Array, kind: str) -> Array:
-    """Elements of an input type, as unsigned integers of its size, in float64."""
-    if kind in ("e4m3", "e5m2"):
-        return np.asarray(numbers_of(f"{kind}x2")[bits])
-    if kind == "bf16":
-        return from_bf16(bits).astype(F64)
-    if kind == "tf32":  # the chip looks at the upper 19 bits only
-        cut: Array = bits & np.uint32(0xFFFFE000)
-        return cut.view(np.float32).astype(F64)
-    dtype: Any = {"f16": np.float16, "s8": np.int8, "u8": np.uint8}[kind]
-    return np.asarray(bits.view(dtype).astype(F64))
 
 
 #: What fetches the (warpgroups, rows, K) matrix of an operand.

@@ -232,8 +232,7 @@ class _Fragment:
         space = [p for p in instr.parts if p.split("::")[0] in ("shared", "global")]
         bits = ("v2", "b64") if size == 16 else (f"b{8 * size}",)
         operands = instr.operands[:2]
-        plain = Instr(("ld" if self.load else "st", *space, *bits), operands, None, instr.loc,
-                      instr.ptx_line, instr.text)  # fmt: skip
+        plain = instr.like("ld" if self.load else "st", *space, *bits)
         self.access = Access(
             plain, ctx, site, operands[1 if self.load else 0], "load" if self.load else "store"
         )

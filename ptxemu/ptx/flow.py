@@ -17,7 +17,7 @@ from typing import Literal
 
 from ptxemu.errors import PtxError
 from ptxemu.ptx.inlining import FlatKernel
-from ptxemu.ptx.instructions import Instr, Label, Reg, Sym
+from ptxemu.ptx.instructions import Instr, Label, Reg, Sym, reached
 
 # --- The basic blocks of a kernel as a graph: what comes before, after and around each ---
 # Blocks are named by their index; those that nothing leads to have no rank.
@@ -139,13 +139,7 @@ def note_loops(blocks: list[BasicBlock], over: list[int], before: list[list[int]
         for head in block.targets:
             if block.rank < 0 or not holds(over[block.index], head):
                 continue
-            body, stack = {head}, [block.index]
-            while stack:
-                index = stack.pop()
-                if index not in body:
-                    body.add(index)
-                    stack.extend(before[index])
-            for index in body:
+            for index in reached([block.index], before.__getitem__, [head]):
                 blocks[index].loops |= {head}
 
 
@@ -199,22 +193,16 @@ def makers(blocks: Iterable[BasicBlock]) -> dict[str, list[Instr]]:
 
 def varying(blocks: Iterable[BasicBlock]) -> set[str]:
     """Registers that may differ between the lanes of a warp."""
-    found: set[str] = set()
-    users: dict[str, list[Instr]] = defaultdict(list)
-    left: list[Instr] = []
+    made: dict[str, list[str]] = defaultdict(list)  # from each register
+    first: list[str] = []
     for _, instr in walk(blocks):
         reads = instr.reads
         own = instr.op in _PER_LANE and "param" not in instr.parts
         if own or any(name.startswith(_LANES) for name in reads):
-            left.append(instr)
+            first += instr.writes
         for name in reads:
-            users[name].append(instr)
-    while left:
-        for name in left.pop().writes:
-            if name not in found:
-                found.add(name)
-                left += users[name]
-    return found
+            made[name] += instr.writes
+    return reached(first, made.__getitem__)
 
 
 def unsure(graph: ControlFlow) -> set[str]:
@@ -395,13 +383,7 @@ class _Loops:
 
     def between(self, start: list[int], head: int) -> set[int]:
         """Blocks on ways from some blocks to a head."""
-        seen, stack = {head}, list(start)
-        while stack:
-            index = stack.pop()
-            if index not in seen:
-                seen.add(index)
-                stack.extend(self.blocks[index].targets)
-        return seen - {head}
+        return reached(start, lambda index: self.blocks[index].targets, [head]) - {head}
 
 
 def meeting_again(blocks: list[BasicBlock]) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from ptxemu.callers import Foreign
 from ptxemu.sass import Assembled
@@ -18,6 +18,21 @@ SIZES = {
     "u16x2": 4, "s16x2": 4,
     "b64": 8, "u64": 8, "s64": 8, "f64": 8, "b128": 16,
 }  # fmt: skip
+
+T = TypeVar("T", bound=Hashable)
+
+
+def reached(
+    start: Iterable[T], onward: Callable[[T], Iterable[T]], ends: Iterable[T] = ()
+) -> set[T]:
+    """What steps lead to, the start and the ends included; an end leads nowhere."""
+    found, left = set(ends), list(start)
+    while left:
+        one = left.pop()
+        if one not in found:
+            found.add(one)
+            left += onward(one)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +185,10 @@ class Instr:
         if self.guard is not None:
             names.append(self.guard.name)
         return tuple(names)
+
+    def like(self, *parts: str) -> Instr:
+        """The same without its guard, as another opcode would do it."""
+        return replace(self, parts=parts, guard=None)
 
 
 SPACES = ("global", "shared", "local", "const", "param")

@@ -27,6 +27,7 @@ from ptxemu.ptx.instructions import (
     Operand,
     Reg,
     Sym,
+    reached,
     registers_of,
     space_of,
 )
@@ -334,10 +335,6 @@ def _deciding(body: list[BasicBlock], head: int) -> Iterator[Instr]:
 
 def _within(inside: dict[int, BasicBlock], start: int, head: int) -> set[int]:
     """Blocks of a loop that are reached from one of them in the same turn."""
-    seen, left = set[int](), [start]
-    while left:
-        index = left.pop()
-        if index in inside and index != head and index not in seen:
-            seen.add(index)
-            left += inside[index].targets
-    return seen
+    within = inside.keys()
+    ways = reached({start} & within, lambda index: within & set(inside[index].targets), [head])
+    return ways - {head}
