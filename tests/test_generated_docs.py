@@ -51,14 +51,8 @@ def test_the_copy_engine_has_the_first_two_rules() -> None:
                 assert engine(row, chunk) == layout.place(row, chunk)
 
 
-#: measurements.md is made of all that is recorded.
-PAGES = [
-    pytest.param(page, marks=pytest.mark.slow if page.name == "measurements.md" else ())
-    for page in tables.PAGES
-]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.slow
+@pytest.mark.parametrize("page", tables.PAGES, ids=lambda page: page.name)
 def test_tables_are_what_is_recorded(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert text == tables.written(text), "run: make docs"
