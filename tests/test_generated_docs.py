@@ -95,13 +95,3 @@ def test_sentences_about_the_recorded_times_hold(repo: Path) -> None:
     assert ratios[0] > 1
     assert [f"{digits3(ratio)} ×" in text for ratio in ratios[:2]] == [True, True]
     assert f"{digits3(ratios[2])} to {digits3(ratios[-1])} × at the six others" in text
-
-
-def test_the_json_page_names_every_key(repo: Path) -> None:
-    """The keys that tests/commands hold the output to are in docs/json.md."""
-    from tests.commands import test_diff, test_show
-
-    page = (repo / "docs" / "json.md").read_text(encoding="utf-8")
-    keys = test_show.PROFILE_KEYS + test_show.LAUNCH_KEYS + test_diff.KEYS + test_diff.COUNTER_KEYS
-    for key in keys:
-        assert re.search(rf'"{key}"', page), key
