@@ -242,8 +242,8 @@ def test_every_dependency_has_its_reason() -> None:
     assert names - told == set()
 
 
-def test_names_in_contributing_stand_in_their_files() -> None:
-    text = (REPO / "CONTRIBUTING.md").read_text(encoding="utf-8")
+def test_names_in_the_table_of_places_stand_in_their_files() -> None:
+    text = (REPO / "docs/architecture.md").read_text(encoding="utf-8")
     named = re.findall(r"`([A-Z]\w+)`(?: of| in)? \(?`([\w/]+\.py)`", text)
     assert len(named) > 3
     for name, path in named:
