@@ -35,6 +35,7 @@ PAGES = [
     *(REPO / name for name in ("README.md", "README.zh-CN.md", "CONTRIBUTING.md")),
     REPO / "changes" / "README.md",
     *sorted((REPO / "docs").rglob("*.md")),
+    *sorted((REPO / "workbench").glob("*/docs/**/*.md")),  # of features
     *sorted((REPO / "examples").rglob("*.md")),
 ]
 MARKDOWN = MarkdownIt("commonmark").enable("table")

@@ -40,7 +40,6 @@ _CORE: dict[str, tuple[str, str]] = {
     "profile": ("profile", "Verify, time and profile a version under an engine."),
     "time": ("time_", "Time a version against the baseline, outside of any profiler."),
     "tune": ("tune", "Find the values of a version's parameters that make it fastest."),
-    "sweep": ("sweep", "Time every version of a study at every size, and store the times."),
     "verify": ("verify", "Check a version against the float64 reference."),
     "jobs": ("jobs", "What was sent to a cluster with --on, and its progress."),
     "export": ("export", "What is recorded, as CSV or Parquet, for other programs."),

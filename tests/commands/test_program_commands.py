@@ -11,7 +11,7 @@ import pytest
 from tests.engines.stand_ins import Cli
 from workbench.capture.shelf import Shelf
 from workbench.serve.watch import look
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.store import codec
 
 CAPTURES = Path(__file__).resolve().parent.parent / "data" / "captures"
@@ -172,7 +172,7 @@ def test_a_report_of_programs_needs_no_project(
 
 
 def test_a_program_that_is_captured_again_is_a_change() -> None:
-    plan = Session().site(("@manual", "@strided::softmax_rows"), Path("x"))
+    plan = CoreSession().site(("@manual", "@strided::softmax_rows"), Path("x"))
     folder, file = sorted(plan.sources())
     assert folder.name == "manual" and {Path(path).name for path in look([folder])} == {
         "capture.json.zst"

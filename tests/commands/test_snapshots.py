@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from rich.cells import cell_len
 
 from tests import goldens
 from tests.factories import make_project
-from tests.views import site_data
 from workbench import language
 from workbench.cli import COMMANDS, app
 
@@ -25,7 +23,6 @@ DOCUMENTS = {
     "show": ["show", "v3"],
     "diff": ["diff", "v2", "v3"],
     "check": ["check", "v2", "v3"],
-    "sweep": ["sweep", "--recorded"],
 }
 #: Of a command, where it has others than most.
 FORMATS = {"check": ("json", "junit", "github")}
@@ -101,8 +98,7 @@ def test_there_is_help_for_every_command_and_no_other() -> None:
 def test_documents(
     name: str, format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make: Callable[[Path], object] = site_data.wide if name == "sweep" else make_project
-    make(tmp_path)
+    make_project(tmp_path)
     monkeypatch.chdir(tmp_path)
     words = [*DOCUMENTS[name], "--format", format_]
     result = CliRunner().invoke(app, words, catch_exceptions=False)

@@ -23,7 +23,7 @@ from workbench.disk.writing import replace_file
 from workbench.errors import UsageError
 from workbench.project import find_project
 from workbench.session import gates
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.session.asked import Selection
 from workbench.session.gates import Keeping, Past
 from workbench.views.shapes import dumps
@@ -140,7 +140,7 @@ def command(
     files = [_target(each) for each in also]
     for kind, __ in files:
         speak_for(kind)
-    session = Session(listener=Progress())
+    session = CoreSession(listener=Progress())
     rules = gates.rules_of(session, timed=timed)
     asked = gates.Asked(versions, selection, rules, every=all_)
     if against:

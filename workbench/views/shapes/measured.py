@@ -1,4 +1,4 @@
-"""``verify``, ``time``, ``sweep``, ``check`` and ``jobs``: what was run, and what came of it."""
+"""``verify``, ``time``, ``check`` and ``jobs``: what was run, and what came of it."""
 
 from __future__ import annotations
 
@@ -110,51 +110,6 @@ class TimeDocument(Document, frozen=True):
 
     study: str
     times: list[TimedVersion]
-
-
-class SweptTime(TimedVersion, frozen=True):
-    """A time of a sweep; `stale`: of an older source."""
-
-    stale: bool
-
-
-class SweptProblem(Document, frozen=True):
-    """A size; null where no version has a time."""
-
-    name: str
-    parameters: dict[str, int] | None = None
-    flops: int | None = None
-    bytes: int | None = None
-
-
-class SweptVersion(Document, frozen=True):
-    """A version of the table."""
-
-    id: str
-    baseline: bool
-
-
-class SweptGap(Document, frozen=True):
-    """Why there is no time."""
-
-    version: str
-    problem: str
-    kind: Literal["refused", "unavailable", "failed", "missing"]
-    why: str
-
-
-class SweepDocument(Document, frozen=True):
-    """Every version at every size: each is in `times` or in `gaps`."""
-
-    study: str
-    device: str
-    cache: str
-    problems: list[SweptProblem]
-    versions: list[SweptVersion]
-    times: list[SweptTime]
-    gaps: list[SweptGap]
-    best: dict[str, str]
-    warnings: list[str]
 
 
 class GateFacts(Document, frozen=True):

@@ -1,4 +1,4 @@
-"""Sheets on a terminal of any width: of verify, time and doctor, of a sweep, of a check."""
+"""Sheets on a terminal of any width: of verify, time and doctor, of a check."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from rich.table import Table
 
 from workbench.analysis.gates import Gate, overall
 from workbench.language import N_, _, told
-from workbench.measure.plan import Sweep
-from workbench.views.sheets import Sheet, check, sweep
-from workbench.views.sheets.sweep import Quantity
+from workbench.views.sheets import Sheet, check
 from workbench.views.terminal.console import (
     BAD,
     DIM,
@@ -24,12 +22,11 @@ from workbench.views.terminal.console import (
     WARN,
     Text,
     name_rows,
-    notes_block,
     print_view,
     stacked,
 )
 from workbench.views.text.door import quoted, write
-from workbench.views.text.tables import sheet_text, sweep_text
+from workbench.views.text.tables import sheet_text
 
 #: Columns that a name is given at least.
 _LEAST_NAME = 16
@@ -45,18 +42,16 @@ _NUMERIC = frozenset(
 _STYLE = {"pass": GOOD, "fail": BAD, "inconclusive": WARN}
 
 
-def print_sheet(sheet: Sheet | Sweep, format_: str) -> None:
+def print_sheet(sheet: Sheet, format_: str) -> None:
     """Print on standard output, as a ``table`` or in one of the forms of `sheet_text`."""
     if format_ == "table":
-        view = sweep_view(sheet) if isinstance(sheet, Sweep) else sheet_view(sheet)
-        print_view(view, whole=True)
-    elif isinstance(sheet, Sweep):
-        write(sweep_text(sheet, format_))
+        print_view(sheet_view(sheet), whole=True)
     else:
         write(sheet_text(sheet, format_))
 
 
-def _plain_table() -> Table:
+def plain_table() -> Table:
+    """A table without lines, a bold header above it."""
     return Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
 
 
@@ -99,7 +94,7 @@ class _Columns:
         return kept
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        sheet, table = self._sheet, _plain_table()
+        sheet, table = self._sheet, plain_table()
         kept = self._kept(options.max_width)
         for index in kept:
             name = sheet.header[index]
@@ -115,59 +110,6 @@ class _Columns:
                 cells[named] = stacked(name_rows(cells[named], max(room, _LEAST_NAME)))
             table.add_row(*cells.values())
         yield table
-
-
-# --- sweep -----------------------------------------------------------------------------
-
-
-def sweep_view(table: Sweep) -> RenderableType:
-    """The sweep for a terminal of any width: times, rates and ratios below each other."""
-    parts: list[RenderableType] = [Text(sweep.title(table))]
-    for quantity in sweep.quantities(table):
-        parts += [Text(), _Tables(table, quantity)]
-    lines = sweep.notes(table)
-    parts += [Text()] if lines else []
-    parts += [Text(line) for line in lines]
-    parts += notes_block([_("WARNING: {text}").format(text=line) for line in sweep.warnings(table)])
-    return Group(*parts)
-
-
-class _Tables:
-    """One quantity of a sweep, in as many tables as the width needs."""
-
-    def __init__(self, table: Sweep, quantity: Quantity) -> None:
-        self._sweep = table
-        self._quantity = quantity
-
-    def _table(self, problems: Sequence[str]) -> Table:
-        sweep, table = self._sweep, _plain_table()
-        table.add_column(Text(self._quantity.title, style="bold"), no_wrap=True)
-        for problem in problems:
-            table.add_column(Text(problem), justify="right", no_wrap=True)
-        best = sweep.best
-        for version in sweep.versions:
-            row = [Text(version, style="cyan" if version in sweep.baselines else "")]
-            for problem in problems:
-                text = Text(self._quantity.cells[version, problem])
-                if best.get(problem) == version:
-                    text.stylize("bold green")
-                row.append(text)
-            table.add_row(*row)
-        return table
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        first = max(cell_len(self._quantity.title), *map(cell_len, self._sweep.versions)) + 2
-        width, fitting = first, list[str]()
-        for problem in self._sweep.problems:
-            cells = [self._quantity.cells[v, problem] for v in self._sweep.versions]
-            wide = max(cell_len(problem), *map(cell_len, cells)) + 2
-            if fitting and width + wide - 2 > options.max_width:
-                yield self._table(fitting)
-                yield Text()
-                width, fitting = first, []
-            fitting.append(problem)
-            width += wide
-        yield self._table(fitting)
 
 
 # --- check -----------------------------------------------------------------------------
