@@ -35,6 +35,7 @@ STAND_ALONE: Mapping[str, str] = {
     "workbench.agents.tools": "a row a tool, as `arguments` has a record",
     "workbench.agents.versions": "what a client may write, apart from the protocol",
     "workbench.frames.columns": "pandas is loaded by it alone",
+    "workbench.gate.baselines": "a format of its own: the runs that are kept",
     "workbench.standin.functions": "C++ that is made of a table, apart from what compiles it",
     "workbench.standin.library": "two libraries of C++, built and kept",
     "workbench.standin.memo": "when two launches are one",

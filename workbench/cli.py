@@ -32,7 +32,6 @@ _CORE: dict[str, tuple[str, str]] = {
     "list": ("list_", "Studies, versions, and what is recorded of them."),
     "show": ("show", "One version's (or report file's) counters, lines and rules."),
     "diff": ("diff", "What moved between two versions, and the code that moved it."),
-    "check": ("check", "Expectations, regressions and limits, for continuous integration."),
     "report": ("report", "Write the HTML site to reports/."),
     "serve": ("serve", "Serve the HTML site on this machine, and keep it up to date."),
     "capture": ("capture", "Capture any program: its kernels, and counters of the slowest."),

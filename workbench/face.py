@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from workbench.errors import UsageError
+from workbench.gate import session as gate
 from workbench.session.api import CoreSession
 from workbench.session.asked import Listener
 from workbench.session.targets import Target
@@ -12,6 +13,7 @@ from workbench.sweeps import session as sweeps
 
 
 class Session(
+    gate.GateMethods,
     sweeps.SweepMethods,
     CoreSession,
 ):

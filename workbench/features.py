@@ -44,6 +44,16 @@ class Feature(NamedTuple):
 
 FEATURES: tuple[Feature, ...] = (
     Feature(
+        "gate",
+        {
+            "check": (
+                "command",
+                "Expectations, regressions and limits, for continuous integration.",
+            ),
+        },
+        documents="documents",
+    ),
+    Feature(
         "sweeps",
         {
             "sweep": (

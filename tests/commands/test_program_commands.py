@@ -105,31 +105,6 @@ def test_what_was_captured_names_no_machine(folder: Path) -> None:
             assert word not in plain, (path, word)
 
 
-def test_check_judges_programs_by_the_same_rules(cli: Cli, tmp_path: Path) -> None:
-    code, out, _ = cli("check", "@strided", "@coalesced")
-    assert code == 0 and "time on the GPU" not in out and "22.6 ms → 14.8 ms" in out
-    code, out, _ = cli("check", "@coalesced", "@strided", "--format", "json")
-    assert code == 1
-    (gate,) = json.loads(out)["gates"]
-    assert gate["status"] == "fail" and "most of it softmax_rows" in gate["message"]
-    assert cli("check", "@coalesced", "@strided", "--no-time")[0] == 6  # nothing was judged
-    code, _, said = cli("check", "@coalesced", "sgemm/v3")
-    assert code == 2 and "is a captured program" in said
-
-
-def test_limits_hold_for_the_kernels_that_matter(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(CAPTURES / ".workbench", tmp_path / ".workbench")
-    (tmp_path / "workbench.toml").write_text(
-        '[check]\nmax_regression = "100%"\nlimits = { registers = "<= 30" }\n'
-    )
-    monkeypatch.chdir(tmp_path)
-    code, out, _ = cli("check", "@strided", "@coalesced")
-    assert "@coalesced::softmax_rows" in out and code in (0, 1)
-    assert ("fail" in out) == (code == 1) and "must be <= 30" in out
-
-
 def test_a_capture_is_a_report_to_pages_and_to_studies(cli: Cli, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     words = ("report", "--single-file", "--out", str(page))
@@ -225,9 +200,3 @@ def test_what_is_said_of_kernels_alone_is_refused_for_programs(
     code, out, error = cli(*arguments)
     assert code == 2 and not out and "Name the kernel: @strided::KERNEL." in error
     assert cli(*(each + "::softmax" * (each[0] == "@") for each in arguments))[0] == 0
-
-
-@pytest.mark.parametrize("versions", [("@strided",), ("@strided", "v2")])
-def test_a_program_is_checked_against_another(versions: tuple[str, ...], cli: Cli) -> None:
-    code, _, error = cli("check", *versions)
-    assert code == 2 and "`workbench check @base @new`" in error

@@ -26,8 +26,6 @@ SMALL = (
     ("show", "v3"),
     ("diff", "v2", "v3"),
     ("diff", "v2", "v3", "--sass"),
-    ("check", "v2", "v3"),
-    ("check", "v3", "v2"),
     ("doctor",),
 )
 
@@ -91,7 +89,6 @@ def test_every_step_of_a_recorded_ladder(study: str, monkeypatch: pytest.MonkeyP
         sides = (f"{study}/{version['parent']}", f"{study}/{version['id']}")
         holds("show", printed(["show", sides[1]]))
         holds("diff", printed(["diff", *sides, "--sass", "--force"]))
-        holds("check", printed(["check", *sides]))
 
 
 @pytest.mark.slow

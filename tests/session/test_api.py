@@ -169,13 +169,11 @@ def test_what_is_not_comparable_is_refused_unless_it_is_forced(project: Session)
     assert project.diff("v2", "v3", force=True).comparison.reasons
 
 
-def test_a_ladder_a_sweep_and_gates(project: Session) -> None:
+def test_a_ladder_and_times(project: Session) -> None:
     ladder = project.ladder()
     assert [rung.id for rung in ladder.order] == ["v2", "v3", "library"]
     assert "demo n1024" in repr(ladder) and "v2" in repr(ladder.order[0])
     assert len(project.times()) == 3
-    gates = project.check("v2", "v3")
-    assert gates and {gate.version for gate in gates} == {"demo/v3"}
 
 
 def test_the_examples_of_the_documentation_run(

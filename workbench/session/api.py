@@ -16,7 +16,6 @@ from workbench.study.folder import SeenStudy, study_names, view_study
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.analysis.gates import Gate
     from workbench.ladder import Ladder
     from workbench.ladder.listing import StudyList
     from workbench.session.reports import ProgramDiff, Recalled
@@ -131,27 +130,6 @@ class CoreSession(Workspace):
 
         both = resolve(self, (old, new), selection or Selection(**chosen), places)
         return Diff(both[0], both[1], force=force)
-
-    def check(
-        self, *targets: str, force: bool = False, timed: bool = True, **chosen: Unpack[Chosen]
-    ) -> tuple[Gate, ...]:
-        """The gates of what is recorded, by the rules of the project.
-
-        Args:
-            targets: OLD NEW, versions or captures; one version, which is checked against its
-                parent; none: every version that is recorded together with its parent.
-            force: Compare what is not comparable as well.
-            timed: Whether durations are judged.
-            chosen: Which of the recorded profiles.
-
-        Raises:
-            UsageError: targets or rules that cannot be checked, or nothing is recorded of them.
-            DataError: a damaged file.
-        """
-        from workbench.session.gates import Asked, of_recorded, rules_of
-
-        asked = Asked(targets, Selection(**chosen), rules_of(self, timed=timed))
-        return of_recorded(self, asked, force=force).gates
 
     # --- captured programs -------------------------------------------------------------------
 

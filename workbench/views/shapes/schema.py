@@ -12,7 +12,6 @@ from workbench.features import FEATURES
 from workbench.views.shapes import Document, ErrorDocument, Json
 from workbench.views.shapes.listed import DoctorDocument, ListDocument, LogDocument
 from workbench.views.shapes.measured import (
-    CheckDocument,
     JobsDocument,
     TimeDocument,
     VerifyDocument,
@@ -37,7 +36,6 @@ SHAPES: Shapes = {
     "show": (ShowDocument, MemoryDocument, ProgramDocument),
     "diff": (StepDocument, MemoryStepDocument, ProgramsDocument),
     "run": (RunDocument,),
-    "check": (CheckDocument,),
     "time": (TimeDocument,),
     "tune": (TuneDocument,),
     "verify": (VerifyDocument,),

@@ -1,8 +1,7 @@
-"""Sheets on a terminal of any width: of verify, time and doctor, of a check."""
+"""Sheets on a terminal of any width: of verify, time and doctor."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import rich.text
@@ -11,15 +10,9 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.padding import Padding
 from rich.table import Table
 
-from workbench.analysis.gates import Gate, overall
-from workbench.language import N_, _, told
-from workbench.views.sheets import Sheet, check
+from workbench.language import _
+from workbench.views.sheets import Sheet
 from workbench.views.terminal.console import (
-    BAD,
-    DIM,
-    GOOD,
-    HEAD,
-    WARN,
     Text,
     name_rows,
     print_view,
@@ -39,7 +32,6 @@ _NUMERIC = frozenset(
         "profiled",
     )
 )
-_STYLE = {"pass": GOOD, "fail": BAD, "inconclusive": WARN}
 
 
 def print_sheet(sheet: Sheet, format_: str) -> None:
@@ -110,37 +102,3 @@ class _Columns:
                 cells[named] = stacked(name_rows(cells[named], max(room, _LEAST_NAME)))
             table.add_row(*cells.values())
         yield table
-
-
-# --- check -----------------------------------------------------------------------------
-
-
-#: Of so many gates those that passed are listed unasked.
-_GATES = 20
-_WORST_FIRST = (N_("fail"), N_("inconclusive"), N_("pass"))
-
-
-def check_view(gates: Sequence[Gate], *, passed: bool = False) -> RenderableType:
-    """How many passed and failed, what failed, by version, and what passed, if `passed` or few."""
-    listed = passed or len(gates) <= _GATES
-    parts: list[RenderableType] = [Text(check.summary(gates), style=_STYLE[overall(gates)])]
-    for status in _WORST_FIRST:
-        own = [gate for gate in gates if gate.status == status]
-        if not own or (status == "pass" and not listed):
-            continue
-        table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(no_wrap=True)
-        table.add_column(overflow="fold")
-        version = ""
-        for gate in own:
-            if gate.version != version:
-                version = gate.version
-                table.add_row(Text(version, style=HEAD), "")
-            text = Text(told(gate.message))
-            if gate.line and status != "pass":
-                text.append(f"  {gate.file}:{gate.line}", style=DIM)
-            table.add_row(Text(f"  {_(status)}", style=_STYLE[status]), text)
-        parts += [Text(), table]
-    if not listed and any(gate.status == "pass" for gate in gates):
-        parts += [Text(), Text(_("--passed lists what passed as well."), style=DIM)]
-    return Group(*parts)
