@@ -188,8 +188,6 @@ def wait_of(instr: Instr, ctx: Context) -> Wait:
 
 def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     op, kind = instr.op, instr.parts[-1]
-    if op == "cvt" and not set(conversions.FLOAT8).isdisjoint(instr.parts[-2:]):
-        return conversions.convert_float8(instr, ctx)
     if op in ("st", "red") and "async" in instr.parts:
         raise ctx.unsupported(instr)
     if op != "mov" and not CLOCKS.keys().isdisjoint(instr.reads):
