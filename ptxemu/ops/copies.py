@@ -18,7 +18,7 @@ from ptxemu.ops.atomics import Operation, apply
 from ptxemu.ops.cluster import Spots, check_spots, lanes_of, shared_operand
 from ptxemu.ops.mbarrier import Change, barrier_operand, change, check_barriers, keys_of
 from ptxemu.ops.tiles import CHUNK
-from ptxemu.ptx.instructions import Imm, Instr
+from ptxemu.ptx.instructions import Instr
 from ptxemu.state.context import CodeSite, Context, Registers, Run
 from ptxemu.state.lanes import Mask
 from ptxemu.state.values import F32, F64, SIGNED, UNSIGNED, Array, Ints
@@ -116,21 +116,9 @@ def _group(instr: Instr, ctx: Context) -> Run:
     """Commit a group of bulk copies, or wait for all but the newest."""
     rt = ctx.rt
     if "commit_group" in instr.parts:
-
-        def commit(R: Registers, M: Mask) -> None:
-            if rt.order is not None:
-                rt.order.bulk.commit(M)
-
-        return commit
-    count = instr.operands[0]
-    assert isinstance(count, Imm)
-    keep = count.bits
-
-    def wait(R: Registers, M: Mask) -> None:
-        if rt.order is not None:
-            rt.order.bulk.wait(M, keep)
-
-    return wait
+        return lambda R, M: rt.order and rt.order.bulk.commit(M)
+    keep = instr.number()
+    return lambda R, M: rt.order and rt.order.bulk.wait(M, keep)
 
 
 def _into_shared(instr: Instr, ctx: Context, site: CodeSite) -> Run:

@@ -343,8 +343,7 @@ def arrive_with_copies(instr: Instr, ctx: Context) -> Run:
 
     def arrive(R: Registers, M: Mask) -> None:
         spots = find(R, M)
-        rt.copies.commit(M)
-        rt.copies.wait(M, 0)
+        rt.copies.wait_all(M)
         if rt.order is not None:
             rt.order.arrived(spots, keys_of(ctx, spots))
         arrivals = np.full_like(spots.row, int(counts))

@@ -154,6 +154,18 @@ class Instr:
     def __post_init__(self) -> None:
         object.__setattr__(self, "op", self.parts[0])
 
+    def turned(self, *parts: str, operands: tuple[Operand, ...] | None = None) -> Instr:
+        """Another instruction in its place, without its guard."""
+        return replace(
+            self, parts=parts, operands=self.operands if operands is None else operands, guard=None
+        )
+
+    def number(self, place: int = 0) -> int:
+        """An operand that is a literal."""
+        operand = self.operands[place]
+        assert isinstance(operand, Imm)
+        return operand.bits
+
     @cached_property
     def writes(self) -> tuple[str, ...]:
         """Registers that it writes."""
