@@ -217,11 +217,6 @@ def _select(instr: Instr, ctx: Context) -> Run:
 _FLAG = "(carry)"
 
 
-def uses_carry(instr: Instr) -> bool:
-    """Does the instruction read or write the carry flag?"""
-    return "cc" in instr.parts or instr.op in ("addc", "subc", "madc")
-
-
 def with_carry(instr: Instr, ctx: Context) -> Run:
     """``add``, ``sub`` and ``mad`` with carry, of 32 and 64 bits."""
     kind = instr.parts[-1]
