@@ -172,19 +172,17 @@ class _Conversation:
             raise EOFError
         return data
 
-    def _answer(self, said: str | int | Refusal | None) -> None:
-        if isinstance(said, Refusal):
-            text = said.why.encode()
-            self._connection.sendall(f"ERR {said.code} @{len(text)}\n".encode() + text)
-        elif isinstance(said, str):
-            text = said.encode("utf-8", "surrogateescape")
-            self._connection.sendall(f"OK 0 @{len(text)}\n".encode() + text)
-        else:
-            self._connection.sendall(f"OK {said or 0}\n".encode())
+    def _answer(self, said: str | bytes | int | Refusal = 0) -> None:
+        if isinstance(said, int):
+            self._connection.sendall(f"OK {said}\n".encode())
+            return
+        line, text = (f"ERR {said.code}", said.why) if isinstance(said, Refusal) else ("OK 0", said)
+        data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
+        self._connection.sendall(f"{line} @{len(data)}\n".encode() + data)
 
     def _on_hello(self, words: list[str], _: bytes) -> None:
         self._device.begin(int(words[2]))
-        self._answer(None)
+        self._answer()
 
     def _on_module(self, words: list[str], payload: bytes) -> None:
         images, at = [], 0
@@ -225,6 +223,9 @@ class _Conversation:
 
     def _on_texture(self, _: list[str], payload: bytes) -> None:
         self._answer(self._device.texture(fields(payload.decode())))
+
+    def _on_tensormap(self, words: list[str], _: bytes) -> None:
+        self._answer(self._device.tensor_map(*map(int, words)))
 
     def _on_untexture(self, words: list[str], _: bytes) -> None:
         self._device.textures.pop(int(words[0]), None)
