@@ -344,8 +344,8 @@ def _own(recorded: RecordedLaunch, text: str) -> RecordedLaunch:
         if each.target in names and (each.buffer is None or each.buffer in names)
     ]
     launch = replace(launch, buffers=tuple(kept), pointers=tuple(leading), image=None, ptx=None)
-    files = {name for each in kept for name in (each.before, each.after) if name}
-    return RecordedLaunch(launch, {name: recorded.files[name] for name in files})
+    named = {name for each in kept for name in (each.before, each.after) if name}
+    return recorded._replace(launch=launch, files={name: recorded.files[name] for name in named})
 
 
 # --- which kernels are versions of one job -----------------------------------------------------
@@ -394,9 +394,8 @@ def _begun(kernel: _Kernel) -> _Group:
     first = kernel.first
     for launch in kernel.launches:
         check_repeatable(launch)
-    uses, notes = buffer_uses(first.files.__getitem__, first.launch, kernel.parameters)
-    if not any(use.role == "output" for use in uses):
-        raise KernelError("it writes no array", "")
+    read = first.files.__getitem__
+    uses, notes = buffer_uses(read, first.launch, kernel.parameters, first.stored)
     names = {each.name for each in first.launch.buffers}
     runs = {
         at: each

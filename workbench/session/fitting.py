@@ -107,7 +107,7 @@ def fitted(
     uses: dict[str, BufferUse] = {}
     error = 0.0
     for name, want in asked.outputs.items():
-        own, off = _output(name, asked, recorded, _writable(launch, parameters) - set(uses))
+        own, off = _output(name, asked, recorded, _writable(recorded, parameters) - set(uses))
         uses[own.name] = BufferUse(
             own, name, want.dtype, "output", restored=f"{name}_before" in asked.inputs
         )
@@ -142,13 +142,14 @@ def fitted(
     return [uses[each.name] for each in launch.buffers], error
 
 
-def _writable(launch: LiftedLaunch, parameters: Sequence[KernelParameter]) -> set[str]:
-    """Buffers that a launch changed, or may write."""
+def _writable(recorded: RecordedLaunch, parameters: Sequence[KernelParameter]) -> set[str]:
+    """Buffers that a launch changed, or may have written the same to again."""
+    launch = recorded.launch
     changed = {each.name for each in launch.buffers if each.after is not None}
     return changed | {
         each.target
         for each in launch.pointers
-        if each.argument is not None and parameters[each.argument].writable
+        if recorded.stored and each.argument is not None and parameters[each.argument].writable
     }
 
 

@@ -139,6 +139,8 @@ class EmulatedDevice:
         self.memories: dict[int, ptxemu.GlobalMemory] = {}
         self.textures: dict[int, tuple[ptxemu.Texture, int]] = {}
         self.allocations: dict[int, Allocation] = {}
+        #: Instructions of the launch that ran last.
+        self.rows: Sequence[ptxemu.Executed] = ()
         self._top = _ALIGN
         self._handle = 0
 
@@ -328,6 +330,7 @@ class EmulatedDevice:
             state.launches.failed += 1
             return Refusal(code_of(fatal), fatal.message)
         counts = result.counts
+        self.rows = counts.rows
         state.budget -= counts.thread_instructions
         if state.budget < 0:
             state.stopped = "the budget of thread instructions is used up"

@@ -8,6 +8,7 @@ MiB of each allocation that is reached.
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+import ptxemu
 from workbench.standin.callsites import place_of, pointer_name
 from workbench.standin.device import ARENA, EmulatedDevice, LaunchAsked
 from workbench.standin.modules import LoadedModule
@@ -45,10 +47,14 @@ _OF_TEXTURE = (
 
 
 class RecordedLaunch(NamedTuple):
-    """A launch as `study.lifted` keeps it: the record, and the content of the files it names."""
+    """A launch as `study.lifted` keeps it: the record, and the content of the files it names.
+
+    `stored`: how many bytes its threads stored, at most, to memory that is not shared or local.
+    """
 
     launch: LiftedLaunch
     files: dict[str, bytes]
+    stored: float = math.inf
 
 
 class _Reached(NamedTuple):
@@ -107,7 +113,8 @@ class LaunchRecorder:
             has if has or mask is None or mask.all() else None
             for has, mask in zip(found, masks, strict=True)
         ]
-        self.kept[asked.kernel] = _recorded(device, asked, module, reached, before, after, filled)
+        recorded = _recorded(device, asked, module, reached, before, after, filled)
+        self.kept[asked.kernel] = recorded._replace(stored=sum(map(_stored, device.rows)))
         del self.left[asked.kernel]
 
     def _leave(self, kernel: str, why: str) -> None:
@@ -123,6 +130,14 @@ def _written(device: EmulatedDevice, each: _Reached) -> NDArray[np.uint8] | None
     """Which bytes of it something has written; None: that is not watched."""
     start = each.start - device.base
     return None if device.written is None else device.written[start : start + each.size]
+
+
+def _stored(row: ptxemu.Executed) -> float:
+    """Bytes that the threads of an instruction stored, at most."""
+    site = row.site
+    if row.copied or (site.store and row.instr.op not in ("st", "atom", "red")):
+        return math.inf if row.warps else 0
+    return row.on * site.width if site.store and site.space not in ("shared", "local") else 0
 
 
 def _handles(device: EmulatedDevice, data: bytes) -> list[int]:
