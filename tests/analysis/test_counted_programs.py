@@ -10,8 +10,8 @@ from workbench.analysis.programs.gates import check_programs
 from workbench.analysis.programs.program import compare_programs, kernel_steps, told, unchanged
 from workbench.analysis.programs.words import program_words, survey_words
 from workbench.capture.counted import counted_capture
-from workbench.capture.records import Counted, ProgramCapture
-from workbench.capture.trace import Trace, TracedLaunch, survey_of
+from workbench.capture.records import Counted, ProgramCapture, TracedLaunch
+from workbench.capture.trace import Trace, survey_of
 from workbench.errors import InconclusiveError
 
 C = Counted(instructions=100, sectors=40, sectors_ideal=20)

@@ -27,7 +27,7 @@ from workbench.disk.writing import clear_folder
 from workbench.engines import Say
 from workbench.engines.host.process import Input
 from workbench.errors import DataError, KernelError, MissingError, UsageError, did_you_mean
-from workbench.model import Record
+from workbench.model import Config, Record
 from workbench.study.lifted import (
     FOLDER,
     LiftedArgument,
@@ -278,7 +278,7 @@ def _record(
         capability=one["device"].rest[0],
         device=one["device"].text.partition(" ")[2],
         launch=int(one["launch"].rest[0]),
-        duration_ns=_duration(wanted.work, (*grid, *block, shape[6])),
+        duration_ns=_duration(wanted.work, (grid, block, shape[6])),
         repeats_equal=bool(int(one["repeat"].rest[0])) if "repeat" in one else None,
         notes=tuple(_notes(lines, names)),
     )
@@ -347,11 +347,9 @@ def _notes(lines: Sequence[_Line], names: Sequence[str]) -> Iterator[str]:
         yield f"addresses were looked for in the first MiB alone of {listed(large)}"
 
 
-def _duration(work: Work, shape: tuple[int, ...]) -> int | None:
-    for own in work.shapes:
-        if (*own.grid, *own.block, own.dynamic_shared) == shape and own.launches:
-            return own.total_ns // own.launches
-    return None
+def _duration(work: Work, config: Config) -> int | None:
+    own = next((x for x in work.shapes if x.config == config and x.launches), None)
+    return own.total_ns // own.launches if own is not None else None
 
 
 def _pieces(path: Path) -> Iterator[bytes]:

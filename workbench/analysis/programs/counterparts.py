@@ -37,7 +37,7 @@ from workbench.capture.records import (
     summed,
 )
 from workbench.language import _
-from workbench.model import Dim3, Launch, Profile, Record
+from workbench.model import Launch, Profile, Record
 from workbench.units import extent, quantity
 
 Fate = Literal["same", "fused", "split", "replaced", "came", "went"]
@@ -471,12 +471,9 @@ class LaunchClass(Record, frozen=True):
         """``32×4``: its block."""
         return extent(self.shapes[0].block)
 
-    def holds(self, grid: Dim3, block: Dim3, dynamic_shared: int) -> bool:
-        """Whether a launch of that configuration is one of these."""
-        return any(
-            (shape.grid, shape.block, shape.dynamic_shared) == (grid, block, dynamic_shared)
-            for shape in self.shapes
-        )
+    def holds(self, launch: Launch) -> bool:
+        """Whether a launch is one of these, by its configuration."""
+        return any(shape.config == launch.config for shape in self.shapes)
 
 
 def class_words(*sides: LaunchClass | None) -> str:
@@ -544,7 +541,7 @@ def pair_classes(
     def first(one: LaunchClass) -> Shape:
         return one.shapes[0]
 
-    match(lambda one, _: (first(one).grid, first(one).block, first(one).dynamic_shared))
+    match(lambda one, _: first(one).config)
     match(lambda one, _: (first(one).grid, first(one).block))
     match(lambda one, count: (first(one).block, one.launches / count))
     match(lambda one, _: first(one).block)
@@ -591,8 +588,7 @@ def launches_of(
     def own(launch: Launch, work: Work) -> bool:
         if sum(shape.launches for shape in work.shapes) != sum(work.launches):
             return True  # the survey keeps the heaviest configurations alone
-        asked = launch.grid, launch.block, launch.dynamic_shared
-        return any((x.grid, x.block, x.dynamic_shared) == asked for x in work.shapes)
+        return any(x.config == launch.config for x in work.shapes)
 
     found = tuple(
         launch
@@ -623,7 +619,7 @@ def seen_of(survey: Survey, places: Iterable[int], looked: Iterable[tuple[int, L
         shapes = work.shapes or (_all_of(work, own),)
         classes += max(len(classes_of(shapes)), 1)
         for one in classes_of(shapes):
-            held = [x for x in own if one.holds(x.grid, x.block, x.dynamic_shared)]
+            held = [x for x in own if one.holds(x)]
             if not held:
                 continue
             known, seen = known + 1, seen + one.weight
@@ -645,11 +641,8 @@ def seen_of(survey: Survey, places: Iterable[int], looked: Iterable[tuple[int, L
 
 
 def _all_of(work: Work, own: Sequence[Launch]) -> Shape:
-    first = own[0] if own else None
     return Shape(
-        grid=first.grid if first else (0, 0, 0),
-        block=first.block if first else (0, 0, 0),
-        dynamic_shared=first.dynamic_shared if first else 0,
+        *(own[0] if own else Launch("", 0)).config,
         launches=sum(work.launches),
         total_ns=sum(work.total_ns),
         counted=work.counted,

@@ -657,22 +657,14 @@ def _together(
 
 def _classes_seen(row: WorkChange, old: Profile, new: Profile) -> Iterator[ClassChange]:
     """The classes of which both sides looked at launches."""
-
-    def seen(profile: Profile, side: LaunchClass | None) -> bool:
-        return side is not None and any(
-            side.holds(x.grid, x.block, x.dynamic_shared) for x in profile.launches
-        )
-
-    return (one for one in row.classes if seen(old, one.old) and seen(new, one.new))
+    return (
+        one for one in row.classes if _only(old, one.old).launches and _only(new, one.new).launches
+    )
 
 
 def _only(profile: Profile, side: LaunchClass | None) -> Profile:
-    own = tuple(
-        launch
-        for launch in profile.launches
-        if side is not None and side.holds(launch.grid, launch.block, launch.dynamic_shared)
-    )
-    return replace(profile, launches=own)
+    own = (launch for launch in profile.launches if side is not None and side.holds(launch))
+    return replace(profile, launches=tuple(own))
 
 
 #: Ratios of launches that differ by more than this part disagree.
