@@ -91,13 +91,7 @@ class CountedRun(Record, frozen=True):
 def keep_counted(
     run: CountedRun, shelf: Shelf, name: str | None = None, source: str | None = None
 ) -> Taken:
-    """Keep a run as a capture.
-
-    Args:
-        run: The run.
-        shelf: Where captures lie.
-        name: What it is to be called; None: as the state of the sources is.
-        source: A folder or a revision that holds the sources, where a user named one.
+    """Keep a run as a capture; without a name, it is named after the state of the sources.
 
     Raises:
         UsageError: an unfit name, nothing was launched, or `source` holds none of the files.

@@ -120,12 +120,7 @@ class Picked(Record, frozen=True):
 
 
 def pick(survey: Survey, trace: Trace, wish: Wish) -> Picked:
-    """What ncu is to collect.
-
-    Args:
-        survey: Of the same runs.
-        trace: One of these runs.
-        wish: What a user asked for.
+    """The launches that ncu is to collect.
 
     Raises:
         UsageError: no kernel is called as `wish` says, or it is no regular expression; there is

@@ -45,12 +45,7 @@ def _by_name(symbol: str) -> str:
 
 
 def waits_for(symbol: str, *, multi_device: bool = False) -> str:
-    """For whom a kernel waits while it runs; "" where nothing says that it does.
-
-    Args:
-        symbol: Its function in the machine code, or its name.
-        multi_device: It was launched as a part of a cooperative launch on several GPUs.
-    """
+    """For whom a kernel waits while it runs, by its function or name; "" for nobody known."""
     return _by_name(symbol) or (_MULTI_DEVICE if multi_device else "")
 
 
@@ -62,12 +57,7 @@ def work_waits(work: Work) -> str:
 
 
 class Ranks:
-    """Who is which rank in one run of a program. Without ranks `keys` is empty.
-
-    Args:
-        launches: Of one run, by their start.
-        numbers: The ranks of processes whose launcher gave them one.
-    """
+    """Who is which rank in one run, whose launches are in order. Without ranks `keys` is empty."""
 
     def __init__(self, launches: Sequence[TracedLaunch], numbers: Mapping[int, int]) -> None:
         kernels = [launch for launch in launches if launch.grid[0]]
@@ -161,12 +151,7 @@ def union_ns(
     launches: Iterable[TracedLaunch],
     of: Callable[[TracedLaunch], Hashable] = lambda launch: launch.device,
 ) -> int:
-    """Nanoseconds in which something ran, summed over whatever `of` tells apart.
-
-    Args:
-        launches: By their start.
-        of: What each launch is counted with: its device.
-    """
+    """Nanoseconds in which something ran, summed over what `of` tells apart; launches in order."""
     ends: dict[Hashable, int] = {}
     total = 0
     for launch in launches:

@@ -50,11 +50,7 @@ class Rhythm(NamedTuple):
 
 
 def rhythm(tokens: Sequence[Hashable]) -> Rhythm | None:
-    """Where a stream repeats itself to (nearly) its end; None: nowhere.
-
-    Args:
-        tokens: What is launched, one after the other.
-    """
+    """Where a stream repeats itself to (nearly) its end; None: nowhere."""
     first = max(0, len(tokens) - _LOOKED)
     stream = list(tokens[first:])
     # What a program ends in counts: a compiler's candidates repeat themselves as well, before it.
@@ -92,9 +88,6 @@ def settled(tokens: Sequence[tuple[Hashable, ...]]) -> Rhythm | None:
 
     It was launched before as well, and between these are launches of others (or what flushes the
     cache). Each of the others was tried once: a sweep that launches all of them again chose none.
-
-    Args:
-        tokens: What is launched, one after the other: the function, and its configuration.
     """
     end = len(tokens)
     for token, group in groupby(reversed(tokens)):
@@ -174,11 +167,6 @@ def steady_of(
 
     Of processes that work together each has iterations of its own: they begin when they may.
 
-    Args:
-        runs: The launches of each run, by their start.
-        ranks: Who is which rank in each of them.
-        places: The place of a symbol in the survey.
-
     Returns:
         None where a run has none, or the runs have different ones; and `Survey.sequence`.
     """
@@ -231,13 +219,7 @@ def ranks_in(
     parts: Sequence[Sequence[TracedLaunch]],
     ranks: Sequence[Ranks],
 ) -> tuple[Rank, ...]:
-    """What every rank did in each part; nothing where the runs have none, or different ones.
-
-    Args:
-        runs: The launches of each run, by their start.
-        parts: Some of them, the launches of any part of one run.
-        ranks: Of each run.
-    """
+    """The time of every rank in each part; empty where the runs have none, or different ones."""
     labels = {tuple(zip(own.numbers, own.devices, strict=True)) for own in ranks}
     if len(labels) != 1:
         return ()

@@ -108,14 +108,7 @@ def take_survey(
     say: Say,
     within: WantedRange | None = None,
 ) -> tuple[Survey, Trace]:
-    """Run the program, `invocation.repeat` times, and see what it launches.
-
-    Args:
-        invocation: The program.
-        given: Its standard input.
-        chosen: How launches are to be seen.
-        say: Called with one line of progress at a time.
-        within: The NVTX range that alone is looked at; None: everything.
+    """Run the program, `invocation.repeat` times, and see what it launches (inside of a range).
 
     Returns:
         The survey of all runs, and every launch of the last one.

@@ -269,12 +269,7 @@ _OPERATOR = re.compile(r"\boperator\b\s*(\(\)|[^\s(\w]+)?")
 
 
 def name_of(symbol: str, signature: str) -> str:
-    """The function's name without its namespaces, template arguments and parameters.
-
-    Args:
-        symbol: As the machine code has it.
-        signature: `demangled` of it.
-    """
+    """The name of a function without its namespaces, template arguments and parameters."""
     if signature == symbol:
         return kernel_name(symbol)
     return kernel_name(_function(signature) or symbol)

@@ -69,10 +69,6 @@ class _SourceText:
 def lifted_study(folder: Path, name: str) -> dict[str, str]:
     """The files of a study of a launch that lies in ``captured`` of its folder.
 
-    Args:
-        folder: The study's folder.
-        name: The study's name.
-
     Raises:
         MissingError, DataError: what was lifted is not there, or damaged.
         KernelError: a launch that no study can repeat: says which part of it.

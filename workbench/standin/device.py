@@ -116,12 +116,7 @@ class Allocation(NamedTuple):
 
 
 class EmulatedDevice:
-    """The context of a process.
-
-    Args:
-        state: The run.
-        process: Which of its processes, from 0 on.
-    """
+    """The context of a process, which has a number in the run."""
 
     def __init__(self, state: RunState, process: int) -> None:
         self.state, self.process = state, process

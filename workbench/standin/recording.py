@@ -28,6 +28,7 @@ from workbench.study.lifted import (
     LiftedLaunch,
     LiftedPointer,
     LiftedTexture,
+    RecordedLaunch,
 )
 from workbench.study.mangling import demangled, own_name
 
@@ -44,17 +45,6 @@ _KINDS: dict[str, Literal["device", "managed", "host"]] = {
 _OF_TEXTURE = (
     "dtype", "dims", "channels", "pitch", "layout", "address", "filter", "normalized",
 )  # fmt: skip
-
-
-class RecordedLaunch(NamedTuple):
-    """A launch as `study.lifted` keeps it: the record, and the content of the files it names.
-
-    `stored`: how many bytes its threads stored, at most, to memory that is not shared or local.
-    """
-
-    launch: LiftedLaunch
-    files: dict[str, bytes]
-    stored: float = math.inf
 
 
 class _Reached(NamedTuple):
@@ -201,28 +191,22 @@ def _recorded(
     after: Sequence[bytes],
     filled: Sequence[bool | None],
 ) -> RecordedLaunch:
-    files: dict[str, bytes] = {"module.ptx.zst": module.text}
+    files: dict[str, Sequence[bytes]] = {"module.ptx.zst": [module.text]}
     if module.cubin:
-        files["module.cubin.zst"] = module.cubin
+        files["module.cubin.zst"] = [module.cubin]
     buffers = []
     for each, old, new, full in zip(reached, before, after, filled, strict=True):
-        files[f"{each.name}.before.zst"] = old
-        if new != old:
-            files[f"{each.name}.after.zst"] = new
-        buffers.append(
-            LiftedBuffer(
-                name=each.name,
-                address=each.start,
-                size=each.size,
-                kind=each.kind,
-                before=f"{each.name}.before.zst",
-                after=f"{each.name}.after.zst" if new != old else None,
-                sha256_before=sha256(old).hexdigest(),
-                sha256_after=sha256(new).hexdigest(),
-                symbol=each.symbol,
-                filled=full,
-            )
+        buffer = LiftedBuffer.sealed(
+            each.name,
+            (sha256(old).hexdigest(), sha256(new).hexdigest()),
+            address=each.start,
+            size=each.size,
+            kind=each.kind,
+            symbol=each.symbol,
+            filled=full,
         )
+        buffers.append(buffer)
+        files.update(zip(buffer.files, ([old], [new]), strict=False))
     kernel = module.kernel(asked.kernel)
     arguments = tuple(
         LiftedArgument(index=place, offset=at, size=size, data=asked.parameters[at : at + size])

@@ -130,11 +130,6 @@ def tried_words(old: Survey, new: Survey, pairs: Iterable[Counterparts]) -> str:
     So does a tuner, before it calls the best of them. A sum over its launches and a sum over calls
     are of unlike things, however either side would be told by itself. What sweeps over sizes on
     both sides launches each of them on both.
-
-    Args:
-        old: The works before.
-        new: And after.
-        pairs: Which of them do the same job.
     """
     surveys = old, new
     if [x.steady is not None and x.steady.period == 1 for x in surveys].count(True) == 1:
@@ -515,13 +510,7 @@ def classes_of(shapes: Sequence[Shape]) -> tuple[LaunchClass, ...]:
 def pair_classes(
     old: Sequence[Shape], new: Sequence[Shape], runs: tuple[int, int]
 ) -> list[tuple[LaunchClass | None, LaunchClass | None]]:
-    """Every class of both sides, each once; None where the other side has no counterpart.
-
-    Args:
-        old: The configurations of a work before.
-        new: Those of its counterpart.
-        runs: How many runs each side has.
-    """
+    """Every class of both sides, each once; None where the other side has no counterpart."""
     before, after = list(classes_of(old)), list(classes_of(new))
     found: list[tuple[LaunchClass | None, LaunchClass | None]] = []
 
@@ -599,13 +588,7 @@ def launches_of(
 
 
 def seen_of(survey: Survey, places: Iterable[int], looked: Iterable[tuple[int, Launch]]) -> Looked:
-    """What was looked at of some works of a survey.
-
-    Args:
-        survey: All works.
-        places: Which of them.
-        looked: Launches and the work that each is of, one of each configuration.
-    """
+    """The `looked` launches of some works, with their works, one of each configuration."""
     looked, runs = list(looked), len(survey.runs)
     found: list[tuple[Launch, Fraction]] = []
     whole = seen = classes = known = 0

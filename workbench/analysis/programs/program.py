@@ -245,10 +245,7 @@ def compare_programs(
 ) -> ProgramDifference:
     """Two captures, kernel by kernel.
 
-    Args:
-        old: The one before.
-        new: The one after.
-        force: Compare what is not comparable; `ProgramDifference.reasons` says why it is not.
+    With `force` also what is not comparable; `ProgramDifference.reasons` says why it is not.
 
     Raises:
         InconclusiveError: other devices or ways of surveying, and `force` is not set; or only one
@@ -511,13 +508,7 @@ def unchanged(difference: ProgramDifference, row: WorkChange) -> bool:
 def kernel_steps(
     difference: ProgramDifference, details: tuple[Profile | None, Profile | None], *, force: bool
 ) -> Iterator[KernelStep]:
-    """The steps of the kernels that matter, one after the other: each takes a moment.
-
-    Args:
-        difference: Of the two programs.
-        details: What was profiled of them.
-        force: Compare launches that are not comparable.
-    """
+    """The steps of the kernels that matter, one after the other: each takes a moment."""
     for row in told(difference):
         yield _step(row, difference, details, force)
 
@@ -684,14 +675,7 @@ class Disagreement(Record, frozen=True):
 def _doubt(
     comparison: Comparison, row: WorkChange, near: Closer, difference: ProgramDifference
 ) -> Disagreement | None:
-    """Where the profiler's times of a launch and the program's disagree; None: they agree.
-
-    Args:
-        comparison: Of what was profiled.
-        row: The kernel.
-        near: What was profiled of it.
-        difference: Of the two programs.
-    """
+    """Where the profiler's times of a launch and the program's disagree; None: they agree."""
     of = near.of if near.of is not None else row
     if comparison.speed is None or not of.old_weight or not of.new_weight:
         return None
