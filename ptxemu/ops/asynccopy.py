@@ -7,7 +7,6 @@ the wait reads what was there before, as it may on the chip.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
