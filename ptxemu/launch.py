@@ -259,8 +259,9 @@ def prepare(
     key = launch.kernel, launch.dynamic_shared, check
     known = arena.compiled if origins is None else None
     compiled: CompiledKernel | None = None if known is None else known.get(key)
+    rt = Runtime() if compiled is None else compiled.rt
+    rt.begin(arena, shared_bytes, kernel.local_bytes, check=check, origins=origins)
     if compiled is None:
-        rt = Runtime(arena, shared_bytes, kernel.local_bytes, check=check, origins=origins)
         placement = _placement(module, launch, arena, kernel)
         ctx = Context(kernel.flat, kernel.graph, kernel.widths, placement, module, rt)
         with _sensible(launch.kernel):
@@ -269,8 +270,6 @@ def prepare(
             if len(known) >= _MOST_COMPILED:
                 known.clear()
             known[key] = compiled
-    else:
-        compiled.rt.begin(arena, shared_bytes, kernel.local_bytes, check=check, origins=origins)
     compiled.begin(params, _environment(launch, arena), _bound(launch, arena), launch.limits)
     return compiled
 

@@ -231,7 +231,7 @@ def _of_pixels(m: TensorMap, pixels: Im2col) -> Iterator[tuple[str, str]]:
 BYTES = 128
 #: What a map holds at byte 8: "TNSORMAP".
 MARK = 0x50414D524F534E54
-#: The address, as in the driver's own, and the mark; of axes; what `_CODED` says; of im2col.
+#: The address, the mark; strides, sizes, box and steps; what `_CODED` says; of im2col.
 _FORM = struct.Struct("<QQ4Q5I5H5B5B3h3hHH")
 #: Fields that ``tensormap.replace`` writes: the first byte of each, a step for each axis.
 FIELDS = {

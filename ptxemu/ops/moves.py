@@ -338,7 +338,7 @@ def _fence(instr: Instr, ctx: Context) -> Run:
 
     def run(R: Registers, M: Mask) -> None:
         if ctx.rt.order is not None:
-            ctx.rt.order.fence(M)
+            ctx.rt.order.clocks.fence(M)
 
     return run
 

@@ -247,7 +247,7 @@ def change(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     stores = []
     at = field[axis[0].bits if axis and isinstance(axis[0], Imm) else 0]
     for start, width, operand in ((8, 8, Imm(MARK)), (at, field.step, value)):
-        stored = instr.like("st", space_of(instr), f"b{8 * width}")
+        stored = instr.turned("st", space_of(instr), f"b{8 * width}")
         where = replace(place, offset=place.offset + start)
         size = max(ctx.size(operand, width), width)
         stores.append((Access(stored, ctx, site, where, "store"), ctx.slot(operand, size), size))

@@ -116,12 +116,7 @@ class Allocation(NamedTuple):
 
 
 class EmulatedDevice:
-    """The context of a process.
-
-    Args:
-        state: The run.
-        process: Which of its processes, from 0 on.
-    """
+    """The context of a process, which has a number in the run."""
 
     def __init__(self, state: RunState, process: int) -> None:
         self.state, self.process = state, process
@@ -139,6 +134,8 @@ class EmulatedDevice:
         self.memories: dict[int, ptxemu.GlobalMemory] = {}
         self.textures: dict[int, tuple[ptxemu.Texture, int]] = {}
         self.allocations: dict[int, Allocation] = {}
+        #: Instructions of the launch that ran last.
+        self.rows: Sequence[ptxemu.Executed] = ()
         self._top = _ALIGN
         self._handle = 0
 
@@ -341,6 +338,7 @@ class EmulatedDevice:
             state.launches.failed += 1
             return Refusal(code_of(fatal), fatal.message)
         counts = result.counts
+        self.rows = counts.rows
         state.budget -= counts.thread_instructions
         if state.budget < 0:
             state.stopped = "the budget of thread instructions is used up"
