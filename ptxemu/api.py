@@ -21,6 +21,7 @@ from ptxemu.launch import (
     KernelLaunch,
     TensorArgument,
     TextureArgument,
+    three,
 )
 from ptxemu.ptx.inlining import entry_of
 from ptxemu.ptx.instructions import SIZES, Instr, Ptx, Variable, layout
@@ -380,8 +381,7 @@ def _three(extent: int | tuple[int, ...]) -> Dim3:
     axes = (extent,) if isinstance(extent, int) else tuple(extent)
     if not 1 <= len(axes) <= 3:
         raise LaunchError(f"{axes} has {len(axes)} axes", "A grid or block has one to three.")
-    x, y, z = (*axes, 1, 1)[:3]
-    return int(x), int(y), int(z)
+    return three(axes)
 
 
 def _name_of(array: Array, named: Mapping[str, Given]) -> str:

@@ -261,9 +261,7 @@ def spin_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
 def led(cost: Shared, *, all_there: bool) -> Shared:
     """The cost of an atomic for which one lane goes for its warp, and tells the others.
 
-    Args:
-        cost: Of what that lane does.
-        all_there: Whether it only does so for a warp all of whose lanes take part.
+    `all_there`: it only does so for a warp all of whose lanes take part.
     """
 
     def leading(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
@@ -352,12 +350,8 @@ def bypass_cost(
 ) -> BypassCost:
     """The cost of one ``cp.async`` past the first-level cache.
 
-    Args:
-        source: Where lanes read from, (warps, 32).
-        target: Where they write to.
-        reading: Lanes that read.
-        writing: Lanes that write; those that do not read write zeros.
-        sized: The number of bytes to read is in a register, and could be any.
+    Lanes that write and do not read write zeros. `sized`: the number of bytes to read is in a
+    register, and could be any.
     """
     writing = whole(writing, target.shape)
     reading = whole(reading, source.shape) & writing

@@ -106,14 +106,18 @@ class KernelLaunch:
         return Geometry(self.grid, self.block, self.cluster)
 
 
+def three(extents: Sequence[int]) -> Dim3:
+    """Up to three extents along three axes."""
+    x, y, z = (*extents, 1, 1)[:3]
+    return int(x), int(y), int(z)
+
+
 def clustered(module: Ptx, launch: KernelLaunch) -> KernelLaunch:
     """The launch with the cluster that its kernel is compiled for (``__cluster_dims__``)."""
     function = module.functions.get(launch.kernel)
     wanted = function.directives.get("reqnctapercluster") if function is not None else None
-    if not wanted or launch.cluster != (1, 1, 1):
-        return launch
-    x, y, z = (*wanted, 1, 1)[:3]
-    return replace(launch, cluster=(x, y, z))
+    plain = launch.cluster == (1, 1, 1)
+    return replace(launch, cluster=three(wanted)) if wanted and plain else launch
 
 
 def _check(launch: KernelLaunch, function: Function) -> None:
@@ -123,7 +127,7 @@ def _check(launch: KernelLaunch, function: Function) -> None:
             f"kernel {launch.kernel}: cannot launch grid {launch.grid} with block {launch.block}",
             "A block has 1 to 1024 threads, and a grid has at least one block.",
         )
-    required = (*function.directives.get("reqnctapercluster", launch.cluster), 1, 1)[:3]
+    required = three(function.directives.get("reqnctapercluster", launch.cluster))
     if required != launch.cluster or any(
         extent % by for extent, by in zip(launch.grid, launch.cluster, strict=True)
     ):
@@ -225,14 +229,7 @@ def prepare(
     check: bool = False,
     origins: Origins | None = None,
 ) -> CompiledKernel:
-    """Compile a kernel for one launch over an arena.
-
-    Args:
-        module: The parsed PTX.
-        launch: Kernel, shape and arguments.
-        arena: Global memory.
-        check: Watch for races and uninitialized shared memory.
-        origins: Told of every value's lines, where they are wanted.
+    """Compile a kernel for one launch over an arena; `origins` are told of every value's lines.
 
     Raises:
         PtxError: there is no such kernel, or it is not valid PTX.

@@ -516,11 +516,7 @@ def issued(
 ) -> MachineCode | None:
     """The machine instructions of a launch; None where its kernel's code is not known.
 
-    Args:
-        functions: The cubin's.
-        kernel: The kernel's name there.
-        graph: Its control flow in PTX.
-        rows: Every instruction of PTX with what it did.
+    `rows` are every instruction of PTX with what it did.
     """
     if kernel not in functions:
         return None
@@ -592,9 +588,7 @@ _UP, _DOWN = ("lt", "lo", "le", "ls", "ne"), ("gt", "hi", "ge", "hs", "ne")
 def in_pieces(compiled: CompiledKernel, code: Sequence[MachineInstr]) -> None:
     """Note the loops that ptxas makes in pieces and whose lanes may differ in their turns.
 
-    Args:
-        compiled: The kernel as it was compiled for a launch.
-        code: Its machine code; empty where that is not known.
+    `code` is the kernel's machine code; empty where that is not known.
     """
     ends = [each for each in compiled.codes if each.block.index in each.block.targets]
     if not code or not any(each.guard >= 0 for each in ends):

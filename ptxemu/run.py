@@ -227,13 +227,11 @@ class _Batches:
         """Blocks with a thread that has not ended."""
         return sum(batch.living for batch, _ in self.batches)
 
-    def start(self, blocks: NDArray[np.int64]) -> bool:
-        """Start a batch; False if it stops for others."""
+    def start(self, blocks: NDArray[np.int64]) -> None:
+        """Start a batch."""
         batch = Batch(self.compiled, Lanes(self.geometry, blocks))
-        ended = batch.run(patient=True)
-        if not ended:
+        if not batch.run(patient=True):
             self.batches.append((batch, self.compiled.rt.suspend()))
-        return ended
 
     def turn(self) -> bool:
         """Let every batch go on as far as it can; False if none could."""
@@ -253,7 +251,8 @@ class _Batches:
         for at, (batch, held) in enumerate(self.batches):
             if batch.suspended:
                 self.compiled.rt.resume(held)
-                found |= batch.suspended.expire(batch.push)
+                batch.suspended.expire(batch.push)
+                found = True
                 self.batches[at] = (batch, self.compiled.rt.suspend())
         return found
 
@@ -261,13 +260,9 @@ class _Batches:
 def run_interleaved(
     compiled: CompiledKernel, geometry: Geometry, blocks: NDArray[np.int64], resident: int = 0
 ) -> None:
-    """Run blocks that may wait for each other.
+    """Run blocks, which may wait for each other, in the order in which they start.
 
-    Args:
-        compiled: The kernel.
-        geometry: The launch's shape.
-        blocks: Their numbers, in the order in which they start.
-        resident: Blocks in flight at once, at most; 0: all.
+    `resident`: as many are in flight at once, at most; 0: all.
 
     Raises:
         Fault: what the kernel does wrong; that its blocks wait for ever.
@@ -333,17 +328,8 @@ def run(
     """Run one launch and count; options are those of `api.Options`, where more is said of them.
 
     With `check` a kernel that reads what nothing has written (shared memory, a register) is run
-    again with other values there, and is at fault if that changes a result.
-
-    Args:
-        module: The parsed PTX.
-        launch: Kernel, shape and arguments.
-        memory: Where the results are left.
-        blocks: Block numbers to run; None: all, as where blocks may wait for each other.
-        check: Watch for races and uninitialized shared memory (slower).
-        workers: Processes; None: one for each core.
-        origins: Told which lines every value comes from.
-        hosted: How it goes on in a program.
+    again with other values there, and is at fault if that changes a result. `blocks` are those
+    to run; None: all, as where blocks may wait for each other.
 
     Raises:
         Fault: what the kernel does wrong.

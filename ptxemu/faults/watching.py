@@ -287,9 +287,7 @@ class SharedWatcher:
     def settle(self, changed: Array, lost: Array) -> None:
         """Tell what the store met, if that makes a difference.
 
-        Args:
-            changed: Lanes that stored another value than lay there.
-            lost: Lanes whose value does not lie there now.
+        That is where lanes stored another value than lay there, or lost theirs to others.
 
         Raises:
             Fault: it does.
@@ -312,13 +310,8 @@ class SharedWatcher:
     ) -> None:  # fmt: skip
         """Tell of a race, or keep it until it is known whether a store changes anything.
 
-        Args:
-            granules: What is accessed.
-            clash: Which of them race.
-            words: Of one of them, by its number.
-            same: Whether it is none where the store leaves what lay there.
-            at_once: As `_Doubt` has it, and the other one.
-            late: Likewise.
+        `words` are of one of the granules, by its number. `same`: it is none where the store leaves
+        what lay there; `at_once` and `late` are as `_Doubt` has them.
         """
         where = np.flatnonzero(clash)
         if self._doubts is None or not same:
@@ -560,16 +553,10 @@ class SharedWatcher:
 
 
 def check_written(ctx: Context, site: CodeSite, bad: Array, address: Array) -> None:
-    """Note a global load of memory that nobody has written.
+    """Note a global load by lanes, `bad`, of memory that nobody has written.
 
     The error waits until the batch has ended, so that what follows from it (an endless
     wait, a wild address) is reported first.
-
-    Args:
-        ctx: The kernel's context.
-        site: The load.
-        bad: Which lanes read something unwritten, of the batch's shape.
-        address: Their addresses.
     """
     if ctx.told(site.instr, "uninitialized"):
         return

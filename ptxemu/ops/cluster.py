@@ -66,14 +66,9 @@ Fetch = Callable[[Registers, Mask], Spots]
 def shared_operand(
     instr: Instr, ctx: Context, operand: Operand, width: int = 0, align: int = 1
 ) -> Fetch:
-    """What finds the spots that an operand points to.
+    """What finds the spots that an operand points to, by an address generic or of shared memory.
 
-    Args:
-        instr: For messages.
-        ctx: The kernel's context.
-        operand: An address, generic or of shared memory.
-        width: Bytes that must lie inside; 0: whoever asks checks them.
-        align: What the address must be a multiple of.
+    `width` bytes must lie inside (0: whoever asks checks them).
 
     Raises:
         Fault: (when it runs) a lane points elsewhere.

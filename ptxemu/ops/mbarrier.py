@@ -104,11 +104,8 @@ class AfterArrivals(NamedTuple):
 def step(words: Words, arrivals: Ints, bytes_: Ints, drops: Ints | None = None) -> AfterArrivals:
     """Arrive at barriers, and move their transaction counts, in one.
 
-    Args:
-        words: The barriers.
-        arrivals: How many arrive at each.
-        bytes_: What is added to the bytes that each waits for; negative where bytes came.
-        drops: Arrivals that later phases are not to expect any more.
+    `bytes_` are added to those that each waits for: negative where bytes came. Later phases do
+    not expect the arrivals `drops` any more.
     """
     pending, expected, waited, parity = phase_of(words)
     expected = expected - (0 if drops is None else drops)

@@ -56,12 +56,6 @@ def check_shapes(
 ) -> None:
     """Raise for the first instruction whose operands are not those of its opcode.
 
-    Args:
-        kernel: The kernel's name.
-        instrs: Its instructions, calls inlined.
-        registers: Their registers' types.
-        where: ``file:line`` of an instruction.
-
     Raises:
         PtxError: says which instruction, and what is wrong with it.
     """

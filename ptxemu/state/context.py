@@ -319,13 +319,7 @@ _UNTRACED = frozenset(("ld", "ldu", "atom", "shfl", "setp", "tex"))
 class Context:
     """Register slots and helpers for the builders of closures.
 
-    Args:
-        flat: The kernel.
-        graph: Its control flow.
-        widths: ``id(instruction)`` -> bytes of a thread that its load or store moves.
-        placement: Where its variables lie.
-        module: The PTX.
-        rt: What its closures share.
+    `widths`: ``id(instruction)`` -> bytes of a thread that its load or store moves.
     """
 
     def __init__(
@@ -378,12 +372,7 @@ class Context:
     def tell(self, instr: Instr, kind: Kind, what: str, hint: str, *, late: bool = False) -> None:
         """What a GPU survives is collected; where one mistake is enough, it is raised.
 
-        Args:
-            instr: What is wrong.
-            kind: In what way.
-            what: In words.
-            hint: What to do about it.
-            late: Raised at the end of the batch: something else may be the cause of it.
+        `late`: raised at the end of the batch, since something else may be the cause of it.
 
         Raises:
             Fault: it.
