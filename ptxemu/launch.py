@@ -302,25 +302,16 @@ def _environment(launch: KernelLaunch, arena: GlobalMemory) -> dict[str, int]:
 
 
 class _Prepared(NamedTuple):
-    """What of a kernel does not depend on the launch.
+    """What of a kernel does not depend on the launch."""
 
-    Attributes:
-        flat: It without calls.
-        graph: Its control flow.
-        shared: Its variables in shared memory, those of a size of their own first.
-        places: Variable -> (space, address) in shared and local memory.
-        dynamic: Where dynamic shared memory begins.
-        local_bytes: Local memory of a thread.
-        widths: ``id(instruction)`` -> bytes of a thread that its load or store moves.
-    """
-
-    flat: FlatKernel
-    graph: ControlFlow
+    flat: FlatKernel  # it without calls
+    graph: ControlFlow  # its control flow
+    #: Its variables in shared memory, those of a size of their own first.
     shared: tuple[Variable, ...]
-    places: dict[str, tuple[str, int]]
-    dynamic: int
-    local_bytes: int
-    widths: dict[int, int]
+    places: dict[str, tuple[str, int]]  # variable -> (space, address) in shared and local memory
+    dynamic: int  # where dynamic shared memory begins
+    local_bytes: int  # local memory of a thread
+    widths: dict[int, int]  # ``id(instruction)`` -> bytes of a thread that its load or store moves
 
 
 def _prepared(module: Ptx, name: str) -> _Prepared:

@@ -123,25 +123,16 @@ def _cut(geometry: Geometry, blocks: Blocks, count: int) -> list[Blocks]:
 
 
 class _Tally(NamedTuple):
-    """What a batch counted.
+    """What a batch counted."""
 
-    Attributes:
-        codes: Warps and lanes of each basic block, (blocks, 2).
-        sites: `CodeSite.counts` of each instruction, (instructions, counters).
-        warnings: What runs, and is likely not meant so.
-        doubts: Where a chip may give any value.
-        undefined: What is wrong if reads of shared memory that nobody has written matter.
-        found: What is wrong, if the kernel went on nevertheless.
-        printed: What it has printed, where somebody takes it.
-    """
-
-    codes: NDArray[np.int64]
-    sites: NDArray[np.int64]
-    warnings: frozenset[str]
-    doubts: frozenset[str]
+    codes: NDArray[np.int64]  # warps and lanes of each basic block, (blocks, 2)
+    sites: NDArray[np.int64]  # `CodeSite.counts` of each instruction, (instructions, counters)
+    warnings: frozenset[str]  # what runs, and is likely not meant so
+    doubts: frozenset[str]  # where a chip may give any value
+    #: What is wrong if reads of shared memory that nobody has written matter.
     undefined: dict[int, Fault]
-    found: dict[tuple[Kind, int], Fault]
-    printed: str
+    found: dict[tuple[Kind, int], Fault]  # what is wrong, if the kernel went on nevertheless
+    printed: str  # what it has printed, where somebody takes it
 
 
 def _counts(compiled: CompiledKernel) -> _Tally:
@@ -298,17 +289,11 @@ def _no_room(resident: int) -> str:
 
 
 class Hosted(NamedTuple):
-    """What a launch of a running program may ask of it.
+    """What a launch of a running program may ask of it."""
 
-    Attributes:
-        go_on: What a GPU survives is collected (`Counts.faults`).
-        host: Asked when threads wait and none can go on.
-        show: Gets what the kernel prints.
-    """
-
-    go_on: bool = False
-    host: Callable[[], bool] | None = None
-    show: Callable[[str], None] | None = None
+    go_on: bool = False  # what a GPU survives is collected (`Counts.faults`)
+    host: Callable[[], bool] | None = None  # asked when threads wait and none can go on
+    show: Callable[[str], None] | None = None  # gets what the kernel prints
 
 
 _ALONE = Hosted()

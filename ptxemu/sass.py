@@ -71,31 +71,18 @@ class Sign(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MachineInstr:
-    """A machine instruction.
+    """A machine instruction."""
 
-    Attributes:
-        opcode: The lowest nine bits.
-        guarded: Whether a predicate decides on it.
-        conditional: Whether it may go on behind itself; of those that end a block.
-        target: Number of the instruction to which a branch or call goes; -1: none.
-        apart: Whether its target is only for warps whose lanes have parted (``BRA.DIV``).
-        width: Bytes of a thread that an access moves; 0: none, or not known.
-        offset: Bytes that are added to the address of an access.
-        ptx_line: 1-based line of the PTX that it comes from; 0: unknown.
-        file: Path of the source.
-        line: 1-based line there; 0: unknown.
-    """
-
-    opcode: int
-    guarded: bool
-    conditional: bool
-    target: int
-    apart: bool
-    width: int
-    offset: int
-    ptx_line: int
-    file: str
-    line: int
+    opcode: int  # the lowest nine bits
+    guarded: bool  # whether a predicate decides on it
+    conditional: bool  # whether it may go on behind itself; of those that end a block
+    target: int  # number of the instruction to which a branch or call goes; -1: none
+    apart: bool  # whether its target is only for warps whose lanes have parted (``BRA.DIV``)
+    width: int  # bytes of a thread that an access moves; 0: none, or not known
+    offset: int  # bytes that are added to the address of an access
+    ptx_line: int  # 1-based line of the PTX that it comes from; 0: unknown
+    file: str  # path of the source
+    line: int  # 1-based line there; 0: unknown
 
     @property
     def ends(self) -> bool:

@@ -27,19 +27,12 @@ _OFFSET = (1 << RANK) - 1
 
 
 class Spots(NamedTuple):
-    """Where active lanes point to in shared memory, one entry a lane.
+    """Where active lanes point to in shared memory, one entry a lane."""
 
-    Attributes:
-        row: The lane's own block in the batch.
-        thread: Its number in the block.
-        owner: The block in the batch whose memory it is.
-        address: Bytes from the start of that memory.
-    """
-
-    row: Ints
-    thread: Ints
-    owner: Ints
-    address: Ints
+    row: Ints  # the lane's own block in the batch
+    thread: Ints  # its number in the block
+    owner: Ints  # the block in the batch whose memory it is
+    address: Ints  # bytes from the start of that memory
 
     def who(self, lanes: Lanes, at: int) -> str:
         """The thread of one of them, in words."""

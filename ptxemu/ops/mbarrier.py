@@ -86,19 +86,12 @@ def fresh(counts: Ints) -> Words:
 
 
 class AfterArrivals(NamedTuple):
-    """Barriers after something has happened to them.
+    """Barriers after something has happened to them."""
 
-    Attributes:
-        words: Their words.
-        completed: How many phases of each came to an end.
-        beyond: Barriers at which more arrived than the phase expects.
-        overflow: Barriers whose transaction count left its range.
-    """
-
-    words: Words
-    completed: Ints
-    beyond: Bools
-    overflow: Bools
+    words: Words  # their words
+    completed: Ints  # how many phases of each came to an end
+    beyond: Bools  # barriers at which more arrived than the phase expects
+    overflow: Bools  # barriers whose transaction count left its range
 
 
 def step(words: Words, arrivals: Ints, bytes_: Ints, drops: Ints | None = None) -> AfterArrivals:

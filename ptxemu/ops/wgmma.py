@@ -37,21 +37,13 @@ CORE, ROW = 8, 16
 
 
 class MatrixDescriptor(NamedTuple):
-    """A descriptor taken apart; all but `swizzle` and `base` in bytes.
+    """A descriptor taken apart; all but `swizzle` and `base` in bytes."""
 
-    Attributes:
-        start: Where the matrix starts.
-        leading: The leading dimension's byte offset.
-        stride: The stride dimension's byte offset.
-        base: The base offset, 0 to 7.
-        swizzle: 0, 32, 64 or 128.
-    """
-
-    start: int
-    leading: int
-    stride: int
-    base: int
-    swizzle: int
+    start: int  # where the matrix starts
+    leading: int  # the leading dimension's byte offset
+    stride: int  # the stride dimension's byte offset
+    base: int  # the base offset, 0 to 7
+    swizzle: int  # 0, 32, 64 or 128
 
 
 def descriptor(bits: int) -> MatrixDescriptor:

@@ -289,17 +289,11 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a launch's variables lie.
+    """Where a launch's variables lie."""
 
-    Attributes:
-        symbols: Name -> state space and address in it.
-        variables: What lies in shared memory.
-        param_base: The address of the kernel's arguments.
-    """
-
-    symbols: dict[str, tuple[str, int]]
-    variables: tuple[Named, ...]
-    param_base: int
+    symbols: dict[str, tuple[str, int]]  # name -> state space and address in it
+    variables: tuple[Named, ...]  # what lies in shared memory
+    param_base: int  # the address of the kernel's arguments
 
 
 class Bound(NamedTuple):
