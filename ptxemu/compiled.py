@@ -150,7 +150,7 @@ def _copy(instr: Instr, ctx: Context, site: CodeSite) -> Run:
 _COUNTED: dict[str, Callable[[Instr, Context, CodeSite], Run]] = {
     "ld": access.load, "ldu": access.load, "st": access.store, "atom": atomics.build,
     "red": atomics.build, "ldmatrix": mma.ldmatrix, "wmma": wmma.wmma, "cp": _copy,
-    "mbarrier": mbarrier.build,
+    "mbarrier": mbarrier.build, "tensormap": tensors.change,
     "wgmma": wgmma.build, "stmatrix": mma.stmatrix, "tex": textures.fetch,
 }  # fmt: skip
 

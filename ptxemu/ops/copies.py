@@ -102,7 +102,7 @@ def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     if len(spaces) != 2 or "cp_mask" in instr.parts:
         raise ctx.unsupported(instr)
     to, _ = spaces
-    return _into_shared(instr, ctx, site) if to == "shared" else _into_global(instr, ctx, site)
+    return _into_shared(instr, ctx, site) if to == "shared" else into_global(instr, ctx, site)
 
 
 def _group(instr: Instr, ctx: Context) -> Run:
@@ -154,7 +154,8 @@ def _into_shared(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     return run
 
 
-def _into_global(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+def into_global(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    """A copy of bytes from shared to global memory."""
     rt = ctx.rt
     source = shared_operand(instr, ctx, instr.operands[1], 0, CHUNK)
     slot, offset, _ = ctx.address(instr.operands[0])
@@ -264,7 +265,7 @@ def reduced(memory: Array, index: Ints, data: Array, reduce: CopyReduction) -> N
 def read_shared(ctx: Context, site: CodeSite, spots: Spots, source: Shared) -> Array:
     """Units of shared memory, (copies, units)."""
     rt = ctx.rt
-    if rt.order is not None:
+    if rt.order is not None and site.instr.op == "cp":
         rt.order.bulk.reads(site, spots, source)
     memory = rt.memory("shared", UNITS[source.unit])
     start = source.owner[:, None] * (rt.shared_bytes // source.unit)
