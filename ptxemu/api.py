@@ -16,13 +16,7 @@ from ptxemu.callers import Foreign, shipped
 from ptxemu.counts import Counts
 from ptxemu.errors import Fault, LaunchError, PtxError
 from ptxemu.faults.origins import Origins
-from ptxemu.launch import (
-    Argument,
-    KernelLaunch,
-    TensorArgument,
-    TextureArgument,
-    three,
-)
+from ptxemu.launch import Argument, KernelLaunch, TensorArgument, TextureArgument, three
 from ptxemu.ptx.inlining import entry_of
 from ptxemu.ptx.instructions import SIZES, Instr, Ptx, Variable, layout
 from ptxemu.ptx.parser import parse

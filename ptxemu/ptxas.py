@@ -285,10 +285,7 @@ def _pieces(blocks: MachineBlocks, runs: PtxRuns) -> dict[tuple[int, int], int]:
 
 
 def _evidence(
-    blocks: MachineBlocks,
-    runs: PtxRuns,
-    number: int,
-    pieces: Mapping[tuple[int, int], int],
+    blocks: MachineBlocks, runs: PtxRuns, number: int, pieces: Mapping[tuple[int, int], int]
 ) -> _Evidence:
     depth = len(blocks.loops[number])
     # By how sure they are, and whether the line is as deep in loops as the block, or deeper: what
@@ -344,10 +341,7 @@ def _families(evidence: Mapping[int, _Evidence]) -> list[list[int]]:
 
 
 def _shared_out(
-    blocks: MachineBlocks,
-    runs: PtxRuns,
-    family: Sequence[int],
-    evidence: Mapping[int, _Evidence],
+    blocks: MachineBlocks, runs: PtxRuns, family: Sequence[int], evidence: Mapping[int, _Evidence]
 ) -> dict[int, float]:
     held = {number: evidence[number].held for number in family}
     if len(family) == 1:

@@ -59,12 +59,7 @@ class Phase(NamedTuple):
 def phase_of(words: Words) -> Phase:
     """Words taken apart."""
     low = (words & np.uint64((1 << _MARK) - 1)).astype(np.int64)
-    return Phase(
-        low & MOST,
-        low >> 20 & MOST,
-        (low >> _TX & _TX_MASK) - _MIDDLE,
-        parity_of(words),
-    )
+    return Phase(low & MOST, low >> 20 & MOST, (low >> _TX & _TX_MASK) - _MIDDLE, parity_of(words))
 
 
 def parity_of(words: Words) -> Ints:

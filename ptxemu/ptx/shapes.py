@@ -8,18 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from ptxemu.errors import PtxError
-from ptxemu.ptx.instructions import (
-    SIZES,
-    Addr,
-    Imm,
-    Instr,
-    Operand,
-    Pair,
-    Reg,
-    Sym,
-    Vec,
-    atoms,
-)
+from ptxemu.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Pair, Reg, Sym, Vec, atoms
 
 REJECTED = "ptxas would reject it. Check the inline assembly, or what generated this PTX."
 #: Opcode -> how many operands it takes, at least and at most.

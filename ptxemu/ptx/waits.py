@@ -12,15 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 
-from ptxemu.ptx.flow import (
-    BasicBlock,
-    ControlFlow,
-    holds,
-    made_of,
-    makers,
-    passed_after,
-    walk,
-)
+from ptxemu.ptx.flow import BasicBlock, ControlFlow, holds, made_of, makers, passed_after, walk
 from ptxemu.ptx.instructions import (
     CLOCKS,
     Addr,
