@@ -129,11 +129,6 @@ def _worst(bank: Ints, which: Bools, rows: int) -> Ints:
     return worst
 
 
-def _lanes_of_banks(words: Ints, active: Bools) -> Ints:
-    """The most lanes that any bank has to serve one after another, for each row."""
-    return _worst((words % BANKS)[active], active, len(words))
-
-
 def _pairs_agree(addresses: Ints, active: Bools, distance: int) -> Bools:
     """Per row: does every lane's partner want the same bytes, or nothing?"""
     lanes = np.arange(addresses.shape[1])
@@ -222,7 +217,8 @@ def atomic_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost
     Lanes that share a word do not share the wavefront, as they do in a load.
     """
     active = whole(active, addresses.shape)
-    passes = _lanes_of_banks(*_spread(addresses, active, min(WARP, WARP * 4 // width), width))
+    words, wanted = _spread(addresses, active, min(WARP, WARP * 4 // width), width)
+    passes = _worst((words % BANKS)[wanted], wanted, len(words))
     return summed(passes.reshape(len(addresses), -1), active, width)
 
 

@@ -11,7 +11,6 @@ looked at when somebody does before the next barrier, and otherwise meet nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -184,10 +183,6 @@ class _Doubt(NamedTuple):
     late: bool  # told at the end of the batch
 
 
-def _of(words: _Words, where: Array, index: int) -> tuple[str, str]:
-    return words(int(where[index]))
-
-
 class _Marks:
     """The warp that last did something to each granule, and where in the code."""
 
@@ -318,7 +313,7 @@ class SharedWatcher:
             self._tell(granules.site, words, int(where[0]), late=late)
             return
         rows, threads = granules.rows[where], granules.threads[where]
-        later = partial(_of, words, where)
+        later: _Words = lambda index: words(int(where[index]))  # noqa: E731
         self._doubts.append(_Doubt(rows, threads, granules.site, later, at_once, late))
 
     def _granules(self, site: CodeSite, reach: Reach) -> Iterator[_Granules]:
