@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxemu.compiled import PIECES, Code
-from ptxemu.state.context import ApartError, Registers, Runtime, Wait, put
+from ptxemu.compiled import PIECES, Code, Wait
+from ptxemu.state.context import ApartError, Registers, Runtime, put
 from ptxemu.state.lanes import WARP, Lanes, Mask, select
 from ptxemu.state.values import Affine, Array, Value, invert
 

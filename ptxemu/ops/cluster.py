@@ -191,10 +191,10 @@ def barrier(instr: Instr, ctx: Context) -> Run:
 
 
 class ClusterWait:
-    """``barrier.cluster.wait``; see `ptxemu.state.context.Wait`."""
+    """``barrier.cluster.wait``."""
 
-    timed = False
-    target = -1
+    timed = False  # may it give up?
+    target = -1  # slot of the predicate that says if it is there; -1: none
 
     def __init__(self, instr: Instr, ctx: Context) -> None:
         self.instr, self.ctx = instr, ctx

@@ -346,7 +346,7 @@ class _Asked(NamedTuple):
 
 
 class PhaseWait:
-    """``mbarrier.test_wait`` and ``try_wait``; see `ptxemu.state.context.Wait`."""
+    """``mbarrier.test_wait`` and ``try_wait``."""
 
     timed = True
 

@@ -122,25 +122,6 @@ class AccessWatcher(Protocol):
         """The lanes of each warp in the mask have synchronized."""
 
 
-class Wait(Protocol):
-    """What ends a basic block whose lanes wait for something else than their own block."""
-
-    target: int  # slot of the predicate that says if it is there; -1: none
-    timed: bool  # may give up
-
-    def ask(self, R: Registers, M: Mask) -> Any:
-        """What the lanes of a mask wait for; registers are not looked at again."""
-
-    def ready(self, asked: Any, M: Mask) -> Bools:
-        """Which lanes need not wait any more, in the shape of the batch."""
-
-    def passed(self, asked: Any, M: Mask) -> None:
-        """Told that the lanes of the mask have what they waited for."""
-
-    def stuck(self, asked: Any, M: Mask) -> Fault:
-        """The error for lanes that would wait for ever."""
-
-
 class ApartError(Exception):
     """Lanes that an instruction runs with are not here: they have to come, or to end, first.
 
