@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxemu.errors import Unsupported
+from ptxemu.errors import DAMAGE, Unsupported
 from ptxemu.faults.asynchrony import is_asynchronous
 from ptxemu.faults.stores import WriterLog, orders_blocks
 from ptxemu.faults.watching import orders_warp
@@ -177,9 +177,7 @@ def closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """
     try:
         return _closure(instr, ctx, site)
-    except (
-        KeyError, IndexError, ValueError, StopIteration, TypeError, AttributeError, AssertionError,
-    ) as error:  # fmt: skip
+    except DAMAGE as error:
         # A type, shape or modifier that the builder's tables do not know.
         raise ctx.unsupported(instr) from error
 

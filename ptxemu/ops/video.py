@@ -18,17 +18,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxemu.ops.comparisons import ORDERED
 from ptxemu.ptx.instructions import Instr
 from ptxemu.state.context import Context, Registers, Run
 from ptxemu.state.lanes import Mask
-from ptxemu.state.values import Array, Value, boxed, unsigned
+from ptxemu.state.values import Value, boxed, unsigned
 
 Numbers = NDArray[np.int64]
 _TYPES = ("u32", "s32")
-_COMPARE: dict[str, Callable[[Numbers, Numbers], Array]] = {
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
-    "gt": np.greater, "ge": np.greater_equal,
-}  # fmt: skip
 _ALL = 0xFFFF_FFFF
 
 
@@ -101,8 +98,8 @@ def _result(form: _Form, x: Numbers, y: Numbers) -> Numbers:
     if form.name in ("vshl", "vshr"):
         y = y & 31 if "wrap" in form.words else np.minimum(y, 32)
     if form.name == "vset":
-        compare = next(word for word in form.words if word in _COMPARE)
-        return _COMPARE[compare](x, y).astype(np.int64)
+        compare = next(word for word in form.words if word in ORDERED)
+        return ORDERED[compare](x, y).astype(np.int64)
     if form.name == "vavrg":
         total = x + y
         return np.where(total >= 0, total + 1, total) >> 1
