@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
+from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,20 +39,13 @@ from workbench.study.lifted import (
     write_lifted,
 )
 from workbench.study.mangling import demangled, in_parentheses
+from workbench.study.recordings import KernelParameter
 from workbench.units import listed, several
 
 #: Bytes of memory that are kept of a launch, unless more is asked for.
 LIMIT = 2 << 30
 _RAW = "raw"
 _PIECE = 4 * MIB
-#: Parameters of these types point to data that holds no address.
-_PLAIN = re.compile(
-    r"(?:(?:const|volatile|unsigned|signed)\s+)*"
-    r"(?:float|double|bool|char|short|int|long|long long|__half2?|__nv_bfloat16\d?|__nv_bfloat162"
-    r"|u?int\d+_t|(?:float|double|u?int|u?char|u?short|u?long)[1234]|c10::(?:Half|BFloat16)"
-    r"|size_t|__nv_fp8_e\dm\d)"
-    r"(?:\s+(?:const|volatile))*\s*\*(?:\s*(?:const|__restrict__|__restrict))*"
-)
 
 
 class Wanted(Record, frozen=True):
@@ -353,8 +347,8 @@ def plain_parameters(signature: str) -> list[int]:
 
     ``void f<int>(float const*, S, int*)`` -> ``[0, 2]``.
     """
-    types = in_parentheses(signature)
-    return [place for place, each in enumerate(types) if _PLAIN.fullmatch(each)]
+    types = map(KernelParameter, repeat(""), in_parentheses(signature))
+    return [at for at, each in enumerate(types) if each.type.count("*") == 1 and each.element]
 
 
 # --- images ------------------------------------------------------------------------------------
