@@ -235,6 +235,19 @@ class EmulatedDevice:
         self.textures[handle] = (texture, int(words["address"]))
         return handle
 
+    def tensor_map(self, address: int, *numbers: int) -> bytes | Refusal:
+        """The 128 bytes of a tiled tensor map, from the numbers of ``cuTensorMapEncodeTiled``."""
+        (kind, interleave, swizzle, promotion, fill), axes = numbers[:5], numbers[5:]
+        try:
+            return ptxemu.TensorMap(
+                list(ptxemu.ELEMENT_BYTES)[kind], axes[::4], axes[7::4], axes[1::4], axes[2::4],
+                (0, 32, 64, 128)[swizzle], (0, 16, 32)[interleave], bool(fill),
+                l2_promotion=(0, 64, 128, 256)[promotion],
+            ).encoded(address)  # fmt: skip
+        except (ptxemu.DescriptorError, IndexError) as error:
+            self.state.note("tensor map", f"cuTensorMapEncodeTiled was refused: {error}")
+            return Refusal(INVALID_VALUE, str(error))
+
     # --- launches
 
     def launch(self, asked: LaunchAsked) -> str | Refusal:

@@ -162,15 +162,13 @@ class _Conversation:
             raise EOFError
         return data
 
-    def _answer(self, said: str | int | Refusal | None) -> None:
-        if isinstance(said, Refusal):
-            text = said.why.encode()
-            self._connection.sendall(f"ERR {said.code} @{len(text)}\n".encode() + text)
-        elif isinstance(said, str):
-            text = said.encode("utf-8", "surrogateescape")
-            self._connection.sendall(f"OK 0 @{len(text)}\n".encode() + text)
-        else:
-            self._connection.sendall(f"OK {said or 0}\n".encode())
+    def _answer(self, said: str | bytes | int | Refusal = 0) -> None:
+        if isinstance(said, int):
+            self._connection.sendall(f"OK {said}\n".encode())
+            return
+        line, text = (f"ERR {said.code}", said.why) if isinstance(said, Refusal) else ("OK 0", said)
+        data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
+        self._connection.sendall(f"{line} @{len(data)}\n".encode() + data)
 
     def _hear(self, message: str, words: list[str], payload: bytes) -> None:
         """Act upon a message of `docs/run.md`; an unknown one says nothing."""
@@ -178,7 +176,7 @@ class _Conversation:
         match message:
             case "HELLO":
                 device.begin(int(words[2]))
-                self._answer(None)
+                self._answer()
             case "MODULE":
                 self._answer(device.load(int(words[0]), _parts(payload, int(words[1]))))
             case "ALLOC":
@@ -194,6 +192,8 @@ class _Conversation:
                 self._answer(device.launch(_launch(words, payload)))
             case "TEXTURE":
                 self._answer(device.texture(fields(payload.decode())))
+            case "TENSORMAP":
+                self._answer(device.tensor_map(*map(int, words)))
             case "UNTEXTURE":
                 device.textures.pop(int(words[0]), None)
             case "RESOURCES":
