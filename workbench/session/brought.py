@@ -28,7 +28,7 @@ from workbench.session.adopting import (
     parameters_of,
     tolerance_of,
 )
-from workbench.session.calling import calling, check_program, has_main
+from workbench.session.calling import runnable
 from workbench.session.fitting import JobData, UnfitLaunchError, fitted, recorded_in
 from workbench.standin.running import Program, ProgramOutcome, run_program
 from workbench.study.flags import accepted
@@ -253,10 +253,7 @@ def add_from_program(
 def _ran(wish: FromProgram, say: Say) -> tuple[_ProgramSource, list[ProgramOutcome]]:
     """The source, and what came of each of its runs."""
     text = read_source(wish.file)
-    if wish.call and has_main(text):
-        raise UsageError(f"{wish.file} has a main, which is run", "Leave out --call.")
-    if not wish.call:
-        check_program(text, str(wish.file))
+    run_text = runnable(text, str(wish.file), wish.call)
     folders = [Path(each) for each in include_folders(wish.flags)]
     headers = own_headers(wish.file, text, folders)
     file, flags, runs = wish.file, wish.flags, list[ProgramOutcome]()
@@ -264,7 +261,6 @@ def _ran(wish: FromProgram, say: Say) -> tuple[_ProgramSource, list[ProgramOutco
         # nvcc hands names to a shell.
         if wish.call or not _PLAIN.fullmatch(wish.file.name):
             file = Path(holder) / "program.cu"
-            run_text = calling(text, wish.call) if wish.call else text
             replace_file(file.parent, file.name, run_text.encode())
             flags = (*flags, f"-I{wish.file.parent.absolute()}")
         for arguments in wish.runs:

@@ -9,7 +9,7 @@ import json
 import keyword
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -272,7 +272,7 @@ def front_matter(
     grids = list(zip(*(each.grid for each in launches), strict=True))
     text += "\n[[launch]]\n" + pair("kernel", kernel or first.kernel)
     grid = [sizes.text(each, block=block) for each, block in zip(grids, blocks, strict=True)]
-    text += pair("grid", _short(grid)) + pair("block", _short([*map(sizes.text, blocks)]))
+    text += pair("grid", trimmed(grid)) + pair("block", trimmed(map(sizes.text, blocks)))
     given = [_argument(launches, at, of, names, sizes) for at, of in enumerate(parameters)]
     text += "args = [\n" + "".join(f"    {json.dumps(each)},\n" for each in given) + "]\n"
     if any(each.dynamic_shared for each in launches):
@@ -284,11 +284,12 @@ def front_matter(
     return text
 
 
-def _short(axes: list[int | str]) -> list[int | str]:
-    """Without the ones at its end."""
-    while len(axes) > 1 and axes[-1] == 1:
-        axes.pop()
-    return axes
+def trimmed(axes: Iterable[int | str]) -> list[int | str]:
+    """Extents without the ones at their end."""
+    found = list(axes)
+    while len(found) > 1 and found[-1] == 1:
+        found.pop()
+    return found
 
 
 def _argument(
