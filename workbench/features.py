@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 
@@ -20,11 +21,14 @@ class Feature(NamedTuple):
         name: Its folder in the package.
         commands: Name of a command -> its module in the folder, and one line for ``--help``.
         extra: The extra of pyproject.toml that it needs alone.
+        runners: A word for ``--on`` -> its module in the folder, whose `runner` makes a
+            `workbench.session.runners.Runner` of project, study and display.
     """
 
     name: str
     commands: Mapping[str, tuple[str, str]]
     extra: str = ""
+    runners: Mapping[str, str] = MappingProxyType({})
 
     @property
     def folder(self) -> Path:
@@ -51,8 +55,21 @@ FEATURES: tuple[Feature, ...] = (
         extra="mcp",
     ),
     Feature(
+        "cluster",
+        {"jobs": ("command", "What was sent to a cluster with --on, and its progress.")},
+        extra="cluster",
+        runners={"slurm": "fleet"},
+    ),
+    Feature(
         "editing",
         {"lsp": ("command", "Serve the project to an editor: counters where one edits.")},
         extra="lsp",
     ),
 )
+
+#: A word for ``--on`` -> the module that has its `runner`.
+PLACES: Mapping[str, str] = {
+    word: f"workbench.{feature.name}.{module}"
+    for feature in FEATURES
+    for word, module in feature.runners.items()
+}

@@ -8,7 +8,7 @@ only a `Queue` knows. `slurm` is one, and what a job of it does.
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -74,7 +74,7 @@ class Queue(abc.ABC):
     def submit(
         self,
         name: str,
-        works: Sequence[tuple[int, ...]],
+        works: Sequence[Callable[[], None]],
         folder: Path,
         *,
         exclusive: bool,
@@ -85,7 +85,7 @@ class Queue(abc.ABC):
 
         Args:
             name: Of the array; no other one has it.
-            works: What each element does: numbers of pieces of the dispatch.
+            works: What each element does: pieces of the dispatch.
             folder: The dispatch's folder.
             exclusive: Times are taken: nobody else should be on the node.
             minutes: Limit of an element; None: what the settings say.

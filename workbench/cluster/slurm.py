@@ -20,30 +20,24 @@ import shlex
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
 from workbench.cluster import Element, Phase, Queue, Slot
-from workbench.cluster.dispatch import LOG, Begun, Dispatch, Fault, JobOrder, PieceOutcome
+from workbench.cluster.dispatch import LOG, Begun, Dispatch, PieceOutcome, packed
 from workbench.disk.limits import SETTINGS, read_regular
-from workbench.engines import Engine, RunOptions, Subject, Verdict, iso_time
-from workbench.engines.choice import choose, on_gpu
-from workbench.engines.host import presence
+from workbench.engines import iso_time
 from workbench.errors import MissingError, UsageError, WorkbenchError, did_you_mean
-from workbench.measure.experiment import Experiment, report_lines
-from workbench.measure.plan import Combination, recorded
-from workbench.model import Timing
+from workbench.measure.experiment import Silent
+from workbench.measure.plan import Combination, Key
 from workbench.processes.starting import answered, interpreter, program
 from workbench.project import Project, require_project
-from workbench.specs import Version
-from workbench.store import device_slug
-from workbench.study.folder import Study, load_study, source_hash
+from workbench.session.runners import Here, Task
+from workbench.study.folder import load_study, source_hash
 from workbench.study.keys import key_lines
-from workbench.tune.running import TuneManner, Tuner, tune_version, tuning_engine
 
 _TABLE = "cluster.slurm"
 #: What msgspec says of a value.
@@ -176,18 +170,23 @@ class JobWork:
     Args:
         root: The project's root, the same on all nodes.
         name: The dispatch's.
+        task: What is done.
         numbers: The pieces.
     """
 
-    def __init__(self, root: str, name: str, numbers: tuple[int, ...]) -> None:
+    def __init__(self, root: str, name: str, task: Task[Any], numbers: tuple[int, ...]) -> None:
         self.root = root
         self.name = name
+        self.task = task
         self.numbers = numbers
 
     def __call__(self) -> None:
-        """Do them."""
+        """Do them, without those that are done."""
         os.chdir(self.root)
-        Payload(Dispatch(Path(self.root), self.name)).do(self.numbers)
+        dispatch = Dispatch(Path(self.root), self.name)
+        left = [number for number in self.numbers if dispatch.outcome(number) is None]
+        for numbers in [[each] for each in left] if self.task.alone else [left]:
+            _Group(dispatch, self.task, numbers).do()
 
     def checkpoint(self) -> Any:
         """The same again: what is done is written down, so the job goes on where it was."""
@@ -201,207 +200,98 @@ def node_name() -> str:
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
-class Payload:
-    """The pieces of one job, which share engine, builds and, where times are taken, a worker."""
+class _Group:
+    """Pieces that a job does together: they share engine, builds and, if they are run, a worker."""
 
-    def __init__(self, dispatch: Dispatch) -> None:
-        self._dispatch = dispatch
-        self._order: JobOrder = dispatch.order
-        self._project: Project = require_project(dispatch.root)
-        self._study: Study | None = None
-        self._engine: Engine | None = None
+    def __init__(self, dispatch: Dispatch, task: Task[Any], numbers: Sequence[int]) -> None:
+        self._dispatch, self._task = dispatch, task
+        self._display = _JobDisplay()
+        self._gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        self._left: dict[Key, int] = {}
         self._outcomes: dict[int, PieceOutcome] = {}
-
-    def do(self, numbers: tuple[int, ...]) -> None:
-        """Do those that are not done yet; no failure keeps the others from their turn."""
-        keys = self._dispatch.pieces
-        left: dict[int, Subject] = {}
+        keys = dispatch.pieces
+        before = [each.at for number in numbers for each in dispatch.begun(number)]
+        self._since = iso_time(min(before)) if before else ""
+        job = os.environ.get("SLURM_JOB_ID", "0")
         for number in numbers:
-            if self._dispatch.outcome(number) is not None:
-                continue
-            version, problem = keys[number]
-            self._begin(number, version, problem)
-            try:
-                if self._order.tuning is not None:
-                    self._tune(number, self._order.tuning)
-                elif (subject := self._subject(number)) is not None:
-                    left[number] = subject
-            except WorkbenchError as error:
-                self._finish(number, fault=Fault.of(error))
-        if not left:
-            return
+            begun = Begun(node=node_name(), gpus=self._gpus, job=job, at=time.time())
+            dispatch.begin(number, begun)
+            self._left[keys[number]] = number
+            self._outcomes[number] = PieceOutcome(
+                *keys[number], begun.node, begun.gpus, begun.job, begun.at
+            )
+
+    def do(self) -> None:
+        """Do them; an error of one does not keep the others from their turn."""
         try:
-            self._run(left)
+            self._run()
         except WorkbenchError as error:  # nothing can run here: that holds for all
-            for number in left:
-                if self._dispatch.outcome(number) is None:
-                    self._finish(number, fault=Fault.of(error))
+            for number in list(self._left.values()):
+                self._finish(number, error)
+        for number in list(self._left.values()):
+            self._finish(number)
 
-    def _begin(self, number: int, version: str, problem: str) -> None:
-        begun = Begun(
-            node=node_name(),
-            gpus=os.environ.get("CUDA_VISIBLE_DEVICES", ""),
-            job=os.environ.get("SLURM_JOB_ID", "0"),
-            at=time.time(),
-        )
-        self._dispatch.begin(number, begun)
-        self._outcomes[number] = PieceOutcome(
-            version=version,
-            problem=problem,
-            node=begun.node,
-            gpus=begun.gpus,
-            job=begun.job,
-            begun=begun.at,
-        )
+    def _run(self) -> None:
+        project = require_project(self._dispatch.root)
+        study = load_study(project, self._dispatch.order.study)
+        task = self._task.resumed(self._since, self._gpus)
+        (engine,) = task.engines(project, self._display)
+        pieces = []
+        for (name, problem), number in list(self._left.items()):
+            try:
+                version = study.version(name)
+                pieces.append(Combination.of(study, version, study.problem(problem)))
+            except WorkbenchError as error:
+                self._finish(number, error)
+            else:
+                self._know(number, source_hash=source_hash(project, version))
+        Here.under(engine, project, study, self._display).run(task, pieces, self._tell)
 
-    def _finish(self, number: int, **found: Any) -> None:
-        """Write down what became of a piece."""
-        outcome = msgspec.structs.replace(self._outcomes[number], ended=time.time(), **found)
-        self._dispatch.finish(number, outcome)
-
-    def _subject(self, number: int) -> Subject | None:
-        """What is to be run; None: its time is stored already, and that is written down."""
-        runner, outcome = self._runner, self._outcomes[number]
-        version = self._version(number)
-        one = Combination.of(runner.study, version, runner.study.problem(outcome.problem))
-        if self._order.kind == "time" and (slug := self._stored(one)):
-            self._finish(number, device=slug, taken=True)
-            return None
-        return runner.subject(*one)
-
-    def _version(self, number: int) -> Version:
-        """The version that a piece is of; its sources as they are now are written down."""
-        version = self._runner.study.version(self._outcomes[number].version)
-        self._know(number, source_hash=source_hash(self._project, version))
-        return version
+    def _tell(self, piece: Combination, found: object) -> None:
+        number = self._left.get(piece.key)
+        if number is None:
+            return
+        if isinstance(found, WorkbenchError):
+            self._finish(number, found)
+            return
+        before = self._outcomes[number].found
+        self._know(number, found=(*before, msgspec.Raw(packed(found))))
+        if not self._task.alone:
+            self._finish(number)
 
     def _know(self, number: int, **found: Any) -> None:
         self._outcomes[number] = msgspec.structs.replace(self._outcomes[number], **found)
 
-    @property
-    def _runner(self) -> Experiment:
-        if self._study is None:
-            self._study = load_study(self._project, self._order.study)
-        if self._engine is None:
-            self._engine = self._start()
-        return Experiment(self._project, self._study, self._engine, say=_log)
-
-    def _start(self) -> Engine:
-        order = self._order
-        if order.kind == "time":
-            return on_gpu(self._project, order.run, _log)
-        if order.tuning is not None:
-            return tuning_engine(self._project, order.engine, self._given, _log)
-        profiling = order.kind == "profile"
-        return choose(order.engine, self._project, order.run, _log, profiling=profiling)
-
-    def _stored(self, one: Combination) -> str:
-        """Slug of the GPU here, if a time of it is stored that holds."""
-        order = self._order
-        slug = device_slug(presence.need_gpu().name)
-        cache = order.sampling.cache
-        found = recorded(self._project, self._runner.study, [one.key], slug, cache, order.since)
-        return slug if found.current else ""
-
-    def _run(self, left: dict[int, Subject]) -> None:
-        """Run pieces in their order, and write down each as it is done."""
-        numbers, subjects = list(left), list(left.values())
-        if self._order.kind == "profile":
-            for number, subject in left.items():
-                self._profile(number, subject)
-            return
-        if self._order.kind == "time":
-            self._time(left)
-            return
-
-        def verified(place: int, verdict: Verdict) -> None:
-            fault = Fault.of(verdict.error) if verdict.error else None
-            self._finish(numbers[place], check=verdict.check, fault=fault)
-
-        self._runner.verify(subjects, verified)
-
-    def _time(self, left: dict[int, Subject]) -> None:
-        numbers = {id(subject): number for number, subject in left.items()}
-
-        def timed(subject: Subject, found: Timing | WorkbenchError) -> None:
-            number = numbers[id(subject)]
-            if isinstance(found, WorkbenchError):
-                self._finish(number, fault=Fault.of(found))
-            else:
-                self._finish(number, device=found.device.slug)
-
-        self._runner.time_all(list(left.values()), self._order.sampling, timed)
-
-    @property
-    def _given(self) -> RunOptions:
-        """Where and how versions are tuned: on all GPUs that the job has."""
-        seen = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-        several = seen if "," in seen and self._order.engine != "emulator" else ""
-        return msgspec.structs.replace(self._order.run, gpus=several)
-
-    def _tune(self, number: int, manner: TuneManner) -> None:
-        """Tune a version; one that was begun before goes on, and what it had kept stays."""
-        version, runner = self._version(number), self._runner
-        first, *again = self._dispatch.begun(number)
-        if again:
-            manner = manner._replace(since=iso_time(first.at))
-        said = _Notes()
-        tune_version(
-            Tuner(runner, version, self._given, said),
-            [runner.study.problem(name) for name in self._outcomes[number].problem.split()],
-            manner,
-            lambda done: self._know(number, device=done.gpu, tuned=done.engine),
-        )
-        self._finish(number, lines=tuple(said.notes))
-
-    def _profile(self, number: int, subject: Subject) -> None:
-        runner = self._runner
-        try:
-            profile, path = runner.profile(subject, self._order.profiling)
-            if self._order.timed and runner.engine.times:
-                runner.time(subject, self._order.sampling)
-        except WorkbenchError as error:
-            self._finish(number, fault=Fault.of(error))
-            return
-        shown = path.relative_to(self._project.root).as_posix()
-        lines = report_lines(profile, runner.engine, shown)
-        self._finish(number, device=profile.device.slug, lines=lines)
+    def _finish(self, number: int, error: WorkbenchError | None = None) -> None:
+        """Write down what became of a piece."""
+        notes = tuple(self._display.notes)
+        self._know(number, ended=time.time(), notes=notes, error=error)
+        outcome = self._outcomes[number]
+        del self._left[outcome.key]
+        self._dispatch.finish(number, outcome)
 
 
-def _log(line: str) -> None:
-    """Into the job's own output, which the queue keeps in the dispatch's folder."""
-    print(line, flush=True)  # noqa: T201
+class _JobDisplay(Silent):
+    """Into the job's own output, which the queue keeps in the dispatch's folder.
 
-
-class _Notes:
-    """A display in a job: into its output, and what is to be known where the command waits."""
+    Attributes:
+        notes: Lines that are said where the command waits.
+    """
 
     def __init__(self) -> None:
         self.notes: list[str] = []
 
     def say(self, line: str) -> None:
-        """A line that stays; a note is told to who waits."""
-        _log(line)
+        """A line of the output; a note is said where the command waits, too."""
+        print(line, flush=True)  # noqa: T201
         if line.startswith("note: "):
             self.notes.append(line)
 
     def doing(self, text: str) -> None:
-        """What is being done now."""
-        _log(text)
+        """The same."""
+        self.say(text)
 
-    def counting(self, total: int) -> AbstractContextManager[None]:
-        """Says how many there are; nobody looks on while they are done."""
-        _log(f"0 of {total}")
-        return nullcontext()
-
-    def done(self, count: int) -> None:
-        """Nobody looks on."""
-
-    def prepare(self) -> None:
-        """Nothing is printed at the end."""
-
-    def timing(self, place: str, timing: Timing, work: Literal["flop", "op"]) -> None:
-        """Of versions alone, which are not timed here."""
+    answer = say
 
 
 _QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
@@ -447,7 +337,7 @@ class SlurmQueue(Queue):
     def submit(
         self,
         name: str,
-        works: Sequence[tuple[int, ...]],
+        works: Sequence[Callable[[], None]],
         folder: Path,
         *,
         exclusive: bool,
@@ -484,9 +374,8 @@ class SlurmQueue(Queue):
             additional_parameters={"requeue": True},
             **{key: value for key, value in asked.items() if value},
         )
-        payloads = [JobWork(str(self._root), folder.name, work) for work in works]
         try:
-            jobs = executor.submit_array(payloads)
+            jobs = executor.submit_array(works)
         except (FailedJobError, FailedSubmissionError, OSError) as error:
             errors = [line for line in str(error).splitlines() if "error" in line.lower()]
             raise MissingError(

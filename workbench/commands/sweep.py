@@ -20,6 +20,7 @@ from workbench.commands.options import (
 from workbench.engines.host.crew import early_workers
 from workbench.errors import UsageError
 from workbench.processes.bounds import Deadline
+from workbench.session.asked import Manner
 from workbench.session.targets import SweepScope
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.door import say
@@ -104,7 +105,7 @@ def command(
         _print(tables, format_)
 
     with early_workers(run, *scope.first, again=bool(stored.again)) as workers:
-        from workbench.session.times import Manner, sweep  # what workers need not wait for
+        from workbench.session.times import sweep  # what workers need not wait for
 
         manner = Manner(sampling, not stored.again, stored.since, workers)
         sweep(scope, run, Progress(), manner, go_on, show)

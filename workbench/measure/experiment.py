@@ -1,14 +1,14 @@
 """The experiment: build → verify → (time) → profile → save. Nothing unverified is kept.
 
 Of many versions in one run, the errors of single ones are kept so that the others have their
-turn (`Failures`). Of many combinations to time, what is stored of the same sources is taken from
-there where asked for, the rest is measured in as few worker processes as faults allow, and each
-time is stored as it comes (`Campaign`).
+turn (`Failures`). Many combinations are timed in as few worker processes as faults allow, and each
+time is stored as it comes (`time_each`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,14 +29,14 @@ from workbench.engines.host.process import Finished
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.measure import sanitizer
-from workbench.measure.plan import Combination, Gap, Key, UnableError, recorded
+from workbench.measure.plan import Combination, UnableError
 from workbench.measure.sanitizer import Finding, Tool
 from workbench.model import Notice, Problem, Profile, Timing
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.store import Store, device_slug
 from workbench.study.folder import Study
-from workbench.units import digits3, quantity, several
+from workbench.units import digits3, quantity
 
 
 def report_lines(
@@ -121,6 +121,29 @@ class Experiment:
             UsageError: a launch that no chip can run.
         """
         return Subject.of(self.study, version, problem, self._build)
+
+    def subjects(
+        self, pieces: Sequence[Combination], tell: Callable[[Combination, WorkbenchError], None]
+    ) -> list[Subject]:
+        """Compile versions side by side, and settle each on its problems.
+
+        Args:
+            pieces: Versions on problems.
+            tell: Called with the error of each that cannot run; a version that does not compile
+                has one error for all of its problems.
+        """
+        versions = {each.version.id: each.version for each in pieces}
+        broken = self.build_all(list(versions.values()))
+        subjects = []
+        for one in pieces:
+            if one.version.id in broken:
+                tell(one, broken[one.version.id])
+                continue
+            try:
+                subjects.append(self.subject(*one))
+            except WorkbenchError as error:
+                tell(one, error)
+        return subjects
 
     def build_all(self, versions: Sequence[Version]) -> dict[str, WorkbenchError]:
         """Compile versions side by side, a compiler process for each core.
@@ -316,10 +339,13 @@ class Experiment:
 
 
 class Display(Protocol):
-    """Where a campaign says how far it is."""
+    """Receives progress of long operations, as it comes."""
 
     def say(self, line: str) -> None:
         """A line that stays."""
+
+    def answer(self, line: str) -> None:
+        """A line that is part of the answer."""
 
     def doing(self, text: str) -> None:
         """What is being done now."""
@@ -335,6 +361,33 @@ class Display(Protocol):
 
     def timing(self, place: str, timing: Timing, work: Literal["flop", "op"]) -> None:
         """A result, with its place among all (``[2/6]``) and what the study counts."""
+
+
+class Silent:
+    """A display that shows nothing."""
+
+    def say(self, line: str) -> None:
+        """See `Display.say`."""
+
+    def answer(self, line: str) -> None:
+        """See `Display.answer`."""
+
+    def doing(self, text: str) -> None:
+        """See `Display.doing`."""
+
+    def counting(self, total: int) -> AbstractContextManager[None]:
+        """See `Display.counting`."""
+        del total
+        return contextlib.nullcontext()
+
+    def done(self, count: int) -> None:
+        """See `Display.done`."""
+
+    def prepare(self) -> None:
+        """See `Display.prepare`."""
+
+    def timing(self, place: str, timing: Timing, work: Literal["flop", "op"]) -> None:
+        """See `Display.timing`."""
 
 
 class Failures:
@@ -360,7 +413,7 @@ class Failures:
         self._alone = alone
         self._every = every
         self._errors: list[tuple[str, WorkbenchError]] = []
-        self._begun = 0
+        self._begun: set[str] = set()
         self._skipped: set[tuple[str, str]] = set()
 
     @contextlib.contextmanager
@@ -370,21 +423,23 @@ class Failures:
             yield
         except WorkbenchError as error:
             if version is not None and self.pass_over(version, error):
-                self.passed()
+                self.passed(label)
             elif self._alone:
                 raise
             else:
                 self.add(label, error)
         else:
-            self.passed()
+            self.passed(label)
 
-    def passed(self) -> None:
+    def passed(self, label: str) -> None:
         """Count a piece of work that went well."""
-        self._begun += 1
+        self._begun.add(label)
 
     def add(self, label: str, error: WorkbenchError) -> None:
-        """Keep an error that was caught already, and say it."""
-        self._begun += 1
+        """Keep an error that was caught already, and say it; one that has come before is not."""
+        if any(error is each for _, each in self._errors):
+            return
+        self._begun.add(label)
         self._errors.append((label, error))
         if self._alone:
             return  # it will be raised, and said then
@@ -418,22 +473,27 @@ class Failures:
         if self._alone and self._errors:
             raise self._errors[0][1]
 
+    def ended(self) -> WorkbenchError | None:
+        """A summary that names what failed, of the worst error's class (and exit code)."""
+        for label, error in self._broken.items():
+            self.add(label, error)
+        if not self._errors:
+            return None
+        worst = min((error for _, error in self._errors), key=_rank)
+        labels = dict.fromkeys(label for label, _ in self._errors)
+        return type(worst)(
+            f"{len(labels)} of {len(self._begun)} failed: {', '.join(labels)}",
+            "Each error is shown above with its hint; everything that succeeded is kept.",
+        )
+
     def finish(self) -> None:
-        """End with the worst error's class (and exit code), if there was any.
+        """Raise `ended`, if anything failed.
 
         Raises:
             WorkbenchError: a summary that names what failed.
         """
-        for label, error in self._broken.items():
-            self.add(label, error)
-        if not self._errors:
-            return
-        worst = min((error for _, error in self._errors), key=_rank)
-        labels = ", ".join(dict.fromkeys(label for label, _ in self._errors))
-        raise type(worst)(
-            f"{len(self._errors)} of {self._begun} failed: {labels}",
-            "Each error is shown above with its hint; everything that succeeded is kept.",
-        )
+        if error := self.ended():
+            raise error
 
 
 def runnable(engine: Engine, versions: Sequence[Version], every: bool, say: Say) -> list[Version]:
@@ -453,148 +513,45 @@ def _rank(error: WorkbenchError) -> int:
     return order.index(error.exit_code) if error.exit_code in order else len(order)
 
 
-class Campaign:
-    """One run over combinations of one study.
+def time_each(
+    runner: Experiment,
+    pieces: Sequence[Combination],
+    options: TimeOptions,
+    display: Display,
+    tell: Callable[[Combination, Timing | WorkbenchError], None],
+) -> None:
+    """Compile and time versions on problems; every time is stored as it comes.
 
     Args:
         runner: Runs them.
+        pieces: In the order of measuring.
         options: How long, and in what state of the caches.
-        display: Where it is said what is done.
-        failures: Keeps the errors of single combinations.
+        display: Receives how far it is.
+        tell: Called once for each; perhaps from another thread.
 
-    Attributes:
-        timings: What was measured or taken from the store.
-        gaps: Why there is none of a combination: its library is not here, or it failed.
-        taken: How many timings came from the store.
+    Raises:
+        MissingError: no worker can run here.
     """
-
-    def __init__(
-        self,
-        runner: Experiment,
-        options: TimeOptions,
-        display: Display,
-        failures: Failures,
-    ) -> None:
-        self.timings: dict[Key, Timing] = {}
-        self.gaps: dict[Key, Gap] = {}
-        self.taken = 0
-        self._runner = runner
-        self._options = options
-        self._display = display
-        self._failures = failures
-
-    # --- what is there already -------------------------------------------------------
-
-    def take(self, combinations: Sequence[Combination], since: str = "") -> None:
-        """Take from the store what still holds, and say how many that are.
-
-        Raises:
-            DataError: a stored time is damaged.
-            KernelError, MissingError: the launcher leads to no GPU.
-        """
-        runner = self._runner
-        if not Store.of(runner.project).has_timings(runner.study.name):
+    with runner.gpu.ready(runner.study.name):
+        # Before the first is timed: compilers on all of the host's cores would disturb it.
+        subjects = runner.subjects(pieces, tell)
+        if not subjects:
             return
-        device = runner.device
-        found = recorded(
-            runner.project,
-            runner.study,
-            [each.key for each in combinations],
-            device,
-            self._options.cache,
-            since,
-        )
-        self.timings |= found.current
-        self.taken = len(found.current)
-        if self.taken:
-            again = sum(each.key in found.stale for each in combinations)
-            times = several(again, "stored time")
-            old = f"; {times} {'is' if again == 1 else 'are'} out of date" if again else ""
-            self._display.say(
-                f"{self.taken} of {len(combinations)} are taken from the store"
-                f" ({device}, same sources){old}; --again measures all"
-            )
-
-    # --- measuring ---------------------------------------------------------------------
-
-    def measure(self, combinations: Sequence[Combination]) -> None:
-        """Measure what is not there yet; every time is stored as it comes.
-
-        Raises:
-            MissingError: no worker can run here.
-            WorkbenchError: the error of a single combination, where failures are to be
-                raised as they are.
-        """
-        todo = [each for each in combinations if each.key not in self.timings]
-        if not todo:
-            return
-        with self._runner.gpu.ready(self._runner.study.name):
-            # Before the first is timed: compilers on all of the host's cores would disturb it.
-            subjects = self._subjects(todo)
-            if subjects:
-                self._time(subjects)
-        self._failures.raise_alone()
-
-    def _time(self, subjects: Sequence[Subject]) -> None:
         total = len(subjects)
-        count = 0
+        counts = itertools.count(1)
 
         def begin(subject: Subject) -> None:
-            self._display.doing(f"{subject.version.id} {subject.problem.name}")
+            display.doing(f"{subject.version.id} {subject.problem.name}")
 
-        def tell(subject: Subject, outcome: Timing | WorkbenchError) -> None:
-            nonlocal count
-            count += 1
-            self._tell(subject, outcome, f"[{count}/{total}]" if total > 1 else "")
-            self._display.done(count)
+        def one(subject: Subject, outcome: Timing | WorkbenchError) -> None:
+            tell(Combination(subject.version, subject.problem), outcome)
+            display.done(next(counts))
 
         what = (
             f"{subjects[0].version.id} on {subjects[0].problem.name}"
             if total == 1
             else f"{total} combinations"
         )
-        self._display.say(f"time {what} ({self._options.cache} caches)")
-        with self._display.counting(total):
-            self._runner.time_all(
-                subjects, self._options, tell, begin=begin, meanwhile=self._display.prepare
-            )
-
-    def _subjects(self, combinations: Sequence[Combination]) -> list[Subject]:
-        versions: dict[str, Version] = {each.version.id: each.version for each in combinations}
-        broken = self._runner.build_all(list(versions.values()))
-        for version_id, error in broken.items():
-            names = [each.problem.name for each in combinations if each.version.id == version_id]
-            self._failures.add(" ".join((version_id, *names[:1])), error)
-            for name in names:
-                self._gap((version_id, name), "failed", error)
-        self._failures.raise_alone()
-        subjects = []
-        for version, problem in combinations:
-            if version.id in broken:
-                continue
-            try:
-                subjects.append(self._runner.subject(version, problem))
-            except WorkbenchError as error:
-                self._fail((version.id, problem.name), error)
-        self._failures.raise_alone()
-        return subjects
-
-    def _tell(self, subject: Subject, outcome: Timing | WorkbenchError, place: str) -> None:
-        key = subject.version.id, subject.problem.name
-        if not isinstance(outcome, WorkbenchError):
-            self._failures.passed()
-            self.timings[key] = outcome
-            if place:
-                self._display.timing(place, outcome, self._runner.study.work)
-            return
-        if self._failures.pass_over(subject.version, outcome):
-            self._gap(key, "unavailable", outcome)
-        else:
-            self._fail(key, outcome)
-
-    def _fail(self, key: Key, error: WorkbenchError) -> None:
-        self._gap(key, "failed", error)
-        self._failures.add(" ".join(key), error)
-
-    def _gap(self, key: Key, kind: Literal["unavailable", "failed"], error: WorkbenchError) -> None:
-        self.gaps[key] = Gap(kind=kind, why=error.message.splitlines()[0])
+        display.say(f"time {what} ({options.cache} caches)")
+        with display.counting(total):
+            runner.time_all(subjects, options, one, begin=begin, meanwhile=display.prepare)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 from workbench.errors import DataError, UsageError
 from workbench.model import Profile
 from workbench.project import find_project
-from workbench.session.asked import Listener, Places, Selection, Workspace
-from workbench.session.targets import Target, resolve
+from workbench.session.asked import Listener, Manner, Places, Selection, Workspace
+from workbench.session.targets import Named, Target, resolve
 from workbench.specs import Version
 from workbench.study.folder import SeenStudy, study_names, view_study
 
@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from workbench.analysis.gates import Gate
+    from workbench.engines import ProfileOptions, RunOptions
     from workbench.ladder import Ladder
     from workbench.ladder.listing import StudyList
+    from workbench.measure.experiment import Display
     from workbench.measure.plan import Sweep
+    from workbench.session.measuring import Kept, Verified
     from workbench.session.reports import ProgramDiff, Recalled
     from workbench.session.site import SitePlan
     from workbench.session.step import Diff
+    from workbench.session.times import Times
 
 _NO_PLACES = Places()
 
@@ -163,6 +167,99 @@ class Session(Workspace):
         asked = Asked(targets, Selection(**chosen), rules_of(self, timed=timed))
         return of_recorded(self, asked, force=force).gates
 
+    # --- measuring ---------------------------------------------------------------------------
+
+    def verify(
+        self,
+        named: Named | str,
+        engine: str = "auto",
+        run: RunOptions | None = None,
+        display: Display | None = None,
+        *,
+        sanitize: bool = False,
+    ) -> Verified:
+        """Check versions against the reference, with fresh random inputs.
+
+        Args:
+            named: Which versions, on which problem (None: all that are marked ``verify``).
+            engine: ``auto``, ``gpu`` or ``emulator``.
+            run: Where and how; None: here.
+            display: Receives how far it is; None: it is not shown.
+            sanitize: Run compute-sanitizer's tools over them as well.
+
+        Returns:
+            Their verdicts, and as `fault` the error of what failed; after Ctrl-C, which is the
+            `fault` then, the verdicts until then.
+
+        Raises:
+            MissingError, UsageError: nothing can run here.
+            KernelError: the only version does not compile.
+        """
+        from workbench.session.measuring import verify
+
+        return verify(self.project, _named(named), engine, run, display, sanitize=sanitize)
+
+    def record(
+        self,
+        named: Named | str,
+        engine: str = "auto",
+        options: ProfileOptions | None = None,
+        run: RunOptions | None = None,
+        display: Display | None = None,
+        *,
+        timed: bool = False,
+    ) -> Kept:
+        """Verify and profile versions, and keep the profiles, which `show` has then.
+
+        Args:
+            named: Which versions, on which problem (None: the first profiled one).
+            engine: ``auto``, ``ncu`` or ``emulator``.
+            options: How the engine profiles.
+            run: Where and how; without a seed, on the inputs of the study's newest profile.
+            display: Receives how far it is, and each line that is an answer: the engine, and each
+                profile.
+            timed: Time each version as well.
+
+        Returns:
+            Those that were profiled, and as `fault` the error of what failed.
+
+        Raises:
+            KernelError, MissingError, UsageError, DataError: the only version cannot be profiled.
+        """
+        from workbench.session.measuring import profile
+
+        return profile(self.project, _named(named), engine, options, run, display, timed=timed)
+
+    def time(
+        self,
+        named: Named | str,
+        run: RunOptions | None = None,
+        display: Display | None = None,
+        manner: Manner | None = None,
+        *,
+        all_problems: bool = False,
+    ) -> Times:
+        """Time versions against the study's baseline, outside of any profiler, and keep the times.
+
+        Args:
+            named: Which versions, on which problem (None: the first profiled one).
+            run: Where and how.
+            display: Receives how far it is.
+            manner: How long, and what of the store is taken; None: nothing is.
+            all_problems: Every problem to profile or sweep.
+
+        Returns:
+            The times, and as `fault` the error of what failed.
+
+        Raises:
+            UsageError: an unknown problem, or one that a named version cannot do.
+            MissingError: no GPU to run on.
+            KernelError: the only version cannot be timed.
+        """
+        from workbench.session.times import time
+
+        return time(self.project, _named(named), run, display, manner, all_problems=all_problems)
+
     # --- captured programs -------------------------------------------------------------------
 
     def program(self, name: str) -> Recalled:
@@ -270,6 +367,10 @@ class Session(Workspace):
         from workbench.session.site import SitePlan
 
         return SitePlan(self, targets, out, lasting=lasting)
+
+
+def _named(named: Named | str) -> Named:
+    return named if isinstance(named, Named) else Named(versions=(named,))
 
 
 def open_session(folder: Path | str = ".", *, listener: Listener | None = None) -> Session:

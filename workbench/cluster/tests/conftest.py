@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.cluster.desk import Desk
 from tests.cluster.slurm import NODES, Slurm, lacking, slurm
+
 from tests.processes import until
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.cluster.desk import Desk
 from tests.cluster.slurm import lacking, slurm
+
 from tests.engines.stand_ins import VERSION
 from tests.processes import until
 from workbench.store import Store
