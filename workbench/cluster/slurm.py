@@ -186,7 +186,7 @@ class JobWork:
         dispatch = Dispatch(Path(self.root), self.name)
         left = [number for number in self.numbers if dispatch.outcome(number) is None]
         for numbers in [[each] for each in left] if self.task.alone else [left]:
-            _Group(dispatch, self.task, numbers).do()
+            _JobPieces(dispatch, self.task, numbers).do()
 
     def checkpoint(self) -> Any:
         """The same again: what is done is written down, so the job goes on where it was."""
@@ -200,7 +200,7 @@ def node_name() -> str:
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
-class _Group:
+class _JobPieces:
     """Pieces that a job does together: they share engine, builds and, if they are run, a worker."""
 
     def __init__(self, dispatch: Dispatch, task: Task[Any], numbers: Sequence[int]) -> None:

@@ -17,6 +17,7 @@ from workbench.commands.options import (
 from workbench.engines import ProfileOptions
 from workbench.engines.ncu.collection import Collection
 from workbench.session.api import Session
+from workbench.session.measuring import ncu_commands
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.door import say
 
@@ -114,8 +115,6 @@ def command(
     run = msgspec.structs.replace(run, instruction_limit=limit)
     options = msgspec.structs.replace(options, blocks=blocks)
     if dry_run:
-        from workbench.session.measuring import ncu_commands
-
         for line in ncu_commands(named, engine, options, run, functools.partial(say, err=True)):
             say(line)
         return

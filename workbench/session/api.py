@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from workbench.ladder.listing import StudyList
     from workbench.measure.experiment import Display
     from workbench.measure.plan import Sweep
-    from workbench.session.measuring import Kept, Verified
+    from workbench.session.measuring import ProfiledVersions, Verified
     from workbench.session.reports import ProgramDiff, Recalled
     from workbench.session.site import SitePlan
     from workbench.session.step import Diff
-    from workbench.session.times import Times
+    from workbench.session.times import TimedVersions
 
 _NO_PLACES = Places()
 
@@ -208,7 +208,7 @@ class Session(Workspace):
         display: Display | None = None,
         *,
         timed: bool = False,
-    ) -> Kept:
+    ) -> ProfiledVersions:
         """Verify and profile versions, and keep the profiles, which `show` has then.
 
         Args:
@@ -238,7 +238,7 @@ class Session(Workspace):
         manner: Manner | None = None,
         *,
         all_problems: bool = False,
-    ) -> Times:
+    ) -> TimedVersions:
         """Time versions against the study's baseline, outside of any profiler, and keep the times.
 
         Args:

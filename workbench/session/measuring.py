@@ -206,7 +206,7 @@ class Profiled(Record, frozen=True):
     timing: Timing | None = None
 
 
-class Kept(NamedTuple):
+class ProfiledVersions(NamedTuple):
     """Versions that were profiled, and the times that were taken with it."""
 
     study: Study
@@ -299,7 +299,7 @@ def profile(
     display: Display | None,
     *,
     timed: bool = False,
-) -> Kept:
+) -> ProfiledVersions:
     """See `workbench.session.api.Session.record`."""
     picked = named.pick(project)
     run, display = _with_seed(run or RunOptions(), project, picked[1]), display or Silent()
@@ -307,7 +307,7 @@ def profile(
     task = Profiling(run=run, engine=engine, options=options or ProfileOptions(), timing=timed)
     (runner,) = runs.runners(task)
     pieces = runs.combinations("profile", 1)
-    kept = Kept(runs.study, [], [])
+    kept = ProfiledVersions(runs.study, [], [])
 
     def tell(piece: Combination, found: Profiled) -> None:
         if found.timing is not None:

@@ -47,7 +47,7 @@ class Timed(NamedTuple):
     gaps: dict[Key, Gap]
 
 
-class Times(NamedTuple):
+class TimedVersions(NamedTuple):
     """Versions that were timed: an entry for each model of GPU."""
 
     study: Study
@@ -106,7 +106,7 @@ def time(
     manner: Manner | None,
     *,
     all_problems: bool = False,
-) -> Times:
+) -> TimedVersions:
     """See `workbench.session.api.Session.time`."""
     manner = manner or Manner(TimeOptions(), resume=False)
     run, display = run or RunOptions(), display or Silent()
@@ -125,7 +125,7 @@ def time(
     if fault is None and not any(each.timings for each in found):
         fault = MissingError("nothing was timed", NAME_ANOTHER)
     ordered = [Timed({k: t[k] for k in keys if k in t}, gaps) for t, gaps in found]
-    return Times(runs.study, ordered, fault)
+    return TimedVersions(runs.study, ordered, fault)
 
 
 def _to_time(runs: VersionRuns, all_problems: bool) -> list[Combination]:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster.desk import Desk
-from tests.cluster.slurm import NODES, Slurm, lacking, slurm
 
 from tests.processes import until
+from workbench.cluster.tests.desk import Desk
+from workbench.cluster.tests.slurm import NODES, Slurm, lacking, slurm
 
 
 @pytest.fixture(scope="session")
