@@ -1,7 +1,8 @@
 """A copy of the checkout without one feature: ``python -m tests.without FEATURE FOLDER``.
 
-Deleted are the feature's folder, its row in `workbench.features`, its extra in pyproject.toml, and
-the lines of Markdown that name the folder or one of its commands. Nothing else is touched.
+Deleted are the feature's folder, its row in `workbench.features`, its import and its base in
+`workbench.face`, its extra in pyproject.toml, and the lines of Markdown that name the folder or
+one of its commands. Nothing else is touched.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ def delete(feature: Feature, to: Path) -> None:
     shutil.rmtree(to / "workbench" / feature.name)
     row = rf'    Feature\(\n        "{feature.name}",\n(        .*\n)*    \),'
     _drop(to / "workbench" / "features.py", row)
+    face = rf"from workbench\.{feature.name} import session as .*|    {feature.name}\.\w+,"
+    _drop(to / "workbench" / "face.py", face)
     project = to / "pyproject.toml"
     _drop(project, rf'  "workbench.{feature.name}(\.\w+)?",')
     if feature.extra:

@@ -6,10 +6,10 @@ import click
 
 from workbench.cluster import fleet
 from workbench.cluster.dispatch import dispatches, find
+from workbench.cluster.documents import jobs_sheet
 from workbench.cluster.slurm import SlurmQueue, read_settings
 from workbench.commands.options import format_option
 from workbench.project import require_project
-from workbench.views.sheets.machine import jobs_sheet
 from workbench.views.terminal.tables import print_sheet
 from workbench.views.text.door import say
 

@@ -16,7 +16,7 @@ from workbench.commands.options import (
 )
 from workbench.engines import ProfileOptions
 from workbench.engines.ncu.collection import Collection
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.session.measuring import ncu_commands
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.door import say
@@ -118,7 +118,7 @@ def command(
         for line in ncu_commands(named, engine, options, run, functools.partial(say, err=True)):
             say(line)
         return
-    kept = Session().record(named, engine, options, run, Progress(), timed=timed)
+    kept = CoreSession().record(named, engine, options, run, Progress(), timed=timed)
     if kept.timings:
         from workbench.views.sheets.time import time_sheet  # where --time asks for it
         from workbench.views.terminal.tables import print_sheet

@@ -16,7 +16,7 @@ from workbench.commands.options import (
 )
 from workbench.engines.host.crew import early_workers
 from workbench.errors import UsageError
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.session.asked import Manner
 from workbench.views.terminal.progress import Progress
 
@@ -60,7 +60,7 @@ def command(
     first = named.versions[0] if named.versions else None
     with early_workers(run, named.study, first, again=not resume) as workers:
         manner = Manner(sampling, resume, stored.since, workers)
-        times = Session().time(named, run, Progress(), manner, all_problems=all_problems)
+        times = CoreSession().time(named, run, Progress(), manner, all_problems=all_problems)
 
     from workbench.session.times import need_one_model  # what workers need not wait for
     from workbench.views.sheets.time import time_sheet

@@ -15,7 +15,7 @@ from workbench.commands.options import (
 )
 from workbench.errors import InconclusiveError
 from workbench.measure.sanitizer import TOOLS
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.views.shapes.measured import VerifiedProblem
 from workbench.views.sheets.verify import verify_sheet
 from workbench.views.terminal.progress import Progress
@@ -57,7 +57,7 @@ def command(
     """
     progress = Progress()
     run = replace(run, instruction_limit=limit)
-    found = Session().verify(named, engine, run, progress, sanitize=sanitize)
+    found = CoreSession().verify(named, engine, run, progress, sanitize=sanitize)
     progress.clear()
     if found.pairs:
         from workbench.views.terminal.tables import print_sheet

@@ -11,7 +11,7 @@ from workbench.language import _, told
 from workbench.units import count, quantity, several
 from workbench.views.shapes.program import FaultFacts, RunDocument
 from workbench.views.sheets import Sheet, noted
-from workbench.views.sheets.check import command_data, command_property
+from workbench.views.text.escaping import command_data, command_property
 
 
 def run_sheet(run: RunDocument, kernels: Sheet | None) -> Sheet:

@@ -16,31 +16,25 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from workbench.analysis.expectations import judge
-from workbench.analysis.gates import (
-    Gate,
-    Rules,
-    broken,
-    check_step,
-    inconclusive,
-    read_rules,
-    run_gate,
-    turns_gate,
-    unchanged,
-)
-from workbench.analysis.programs.gates import check_programs
 from workbench.analysis.times.regression import Turns
 from workbench.capture.revisions import commit_of, repository, worktree
 from workbench.capture.shelf import FOLDER
 from workbench.engines import RunOptions, fresh_seed
 from workbench.engines.choice import choose
 from workbench.errors import InconclusiveError, KernelError, UsageError, WorkbenchError
-from workbench.measure.against import (
-    Before,
-    BothCounted,
-    Edited,
-    Outcome,
-    changes,
-    measure,
+from workbench.gate.baselines import BaselineRun, Baselines, disturbed
+from workbench.gate.earlier import Before, BothCounted, Edited, Outcome, changes, measure
+from workbench.gate.rules import (
+    Gate,
+    Rules,
+    broken,
+    check_programs,
+    check_step,
+    inconclusive,
+    read_rules,
+    run_gate,
+    turns_gate,
+    unchanged,
 )
 from workbench.model import Record, Timing
 from workbench.project import Project, find_project
@@ -50,7 +44,6 @@ from workbench.session.step import Diff
 from workbench.session.targets import Named, resolve
 from workbench.specs import Version
 from workbench.store import Store, device_slug
-from workbench.store.baselines import BaselineRun, Baselines, disturbed
 from workbench.study.folder import parse_targets, source_hash, study_names, view_study
 
 

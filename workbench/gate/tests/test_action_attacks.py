@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.action.test_action import STEPS, Runner
 from tests.attacks import harness
 from tests.attacks.book import Portion, book, dealt
+from tests.attacks.conftest import ready, told  # noqa: F401 - fixtures
 from tests.attacks.test_folders import KINDS, plant
 from tests.attacks.test_repositories import bare
+from workbench.gate.tests.test_action import STEPS, Runner
 
 pytestmark = [pytest.mark.attack, pytest.mark.timeout(600)]
 
@@ -48,7 +49,7 @@ def test_steps(tmp_path: Path, portion: Portion, monkeypatch: pytest.MonkeyPatch
         runner.outputs["folder"] = str(place / "temporary")
         # Nothing to install: pip says so, after it has been imported.
         nothing = place / "action"
-        shutil.copytree(Path(__file__).parents[2] / "action", nothing / "action")
+        shutil.copytree(Path(__file__).parents[3] / "action", nothing / "action")
         runner.more["GITHUB_ACTION_PATH"] = str(nothing)
         # What a runner has no right to is refused, and is no matter here.
         runner.more["GITHUB_API_URL"] = "http://127.0.0.1:9"

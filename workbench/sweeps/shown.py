@@ -1,26 +1,36 @@
-"""The table of ``workbench sweep``: versions × problems, in four forms."""
+"""The table of ``workbench sweep``: versions × problems, on a terminal and in four forms."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.table import Table
 
 from workbench.analysis.limits.roofline import rate, rate_unit
 from workbench.analysis.times import growth
 from workbench.language import N_, _, told
-from workbench.measure.plan import Gap, Key, Sweep
+from workbench.measure.plan import Gap, Key
 from workbench.model import Timing
-from workbench.units import digits3, factor, quantity, span, symbol, when
-from workbench.views.shapes import Json, shaped
-from workbench.views.shapes.measured import (
+from workbench.sweeps.documents import (
     SweepDocument,
     SweptGap,
     SweptProblem,
     SweptTime,
     SweptVersion,
 )
+from workbench.sweeps.recorded import Sweep
+from workbench.units import digits3, factor, quantity, span, symbol, when
+from workbench.views.shapes import Json, dumps, shaped
 from workbench.views.sheets.time import caches, flat, timed
+from workbench.views.terminal.console import Text, notes_block, print_view
+from workbench.views.terminal.tables import plain_table
+from workbench.views.text.door import write
+from workbench.views.text.escaping import inline
+from workbench.views.text.tables import named_csv, to_markdown
 
 _BEST, _STALE, _WIDE = "*", "†", "±"
 _HOLE = {"refused": "—", "unavailable": "—", "failed": N_("failed"), "missing": "·"}
@@ -191,3 +201,99 @@ def document(sweep: Sweep) -> Json:
 def _problem(name: str, timing: Timing | None) -> SweptProblem:
     known = SweptProblem(name=name)
     return known if timing is None else shaped(timing, SweptProblem, name=name)
+
+
+def sweep_text(table: Sweep, format_: str) -> str:
+    """The sweep as ``json``, ``csv`` or ``markdown`` text."""
+    if format_ == "json":
+        return dumps(document(table))
+    if format_ == "csv":
+        return named_csv(list(raw(table)))
+    text = to_markdown((_("version"), *table.problems), ())
+    text += "".join(f"| {' | '.join(row)} |\n" for row in _sweep_rows(table))
+    below = [
+        *notes(table),
+        *(_("WARNING: {text}").format(text=line) for line in warnings(table)),
+    ]
+    lines = "".join(f"- {inline(line)}\n" for line in below)
+    return f"{inline(title(table))}\n\n{text}" + (f"\n{lines}" if lines else "")
+
+
+def _sweep_rows(table: Sweep) -> Iterator[list[str]]:
+    """All quantities of a combination in one cell; the fastest in bold."""
+    every, best = list(quantities(table)), table.best
+    for version in table.versions:
+        row = [inline(version)]
+        for problem in table.problems:
+            key = (version, problem)
+            cells = [(each.title, each.cells[key]) for each in every]
+            if key not in table.timings:
+                cells = [("", cells[0][1])]
+            text = inline(" · ".join(f"{cell}{_rate_unit(title, cell)}" for title, cell in cells))
+            row.append(f"**{text}**" if best.get(problem) == version else text)
+        yield row
+
+
+def _rate_unit(title: str, cell: str) -> str:
+    return f" {title}" if title.endswith("/s") and cell != "—" else ""
+
+
+# --- a terminal ----------------------------------------------------------------------------
+
+
+def print_sweep(table: Sweep, format_: str) -> None:
+    """Print on standard output, as a ``table`` or in one of the forms of `sweep_text`."""
+    if format_ == "table":
+        print_view(sweep_view(table), whole=True)
+    else:
+        write(sweep_text(table, format_))
+
+
+def sweep_view(table: Sweep) -> RenderableType:
+    """The sweep for a terminal of any width: times, rates and ratios below each other."""
+    parts: list[RenderableType] = [Text(title(table))]
+    for each in quantities(table):
+        parts += [Text(), _Tables(table, each)]
+    lines = notes(table)
+    parts += [Text()] if lines else []
+    parts += [Text(line) for line in lines]
+    parts += notes_block([_("WARNING: {text}").format(text=line) for line in warnings(table)])
+    return Group(*parts)
+
+
+class _Tables:
+    """One quantity of a sweep, in as many tables as the width needs."""
+
+    def __init__(self, table: Sweep, quantity: Quantity) -> None:
+        self._sweep = table
+        self._quantity = quantity
+
+    def _table(self, problems: Sequence[str]) -> Table:
+        sweep, table = self._sweep, plain_table()
+        table.add_column(Text(self._quantity.title, style="bold"), no_wrap=True)
+        for problem in problems:
+            table.add_column(Text(problem), justify="right", no_wrap=True)
+        best = sweep.best
+        for version in sweep.versions:
+            row = [Text(version, style="cyan" if version in sweep.baselines else "")]
+            for problem in problems:
+                text = Text(self._quantity.cells[version, problem])
+                if best.get(problem) == version:
+                    text.stylize("bold green")
+                row.append(text)
+            table.add_row(*row)
+        return table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        first = max(cell_len(self._quantity.title), *map(cell_len, self._sweep.versions)) + 2
+        width, fitting = first, list[str]()
+        for problem in self._sweep.problems:
+            cells = [self._quantity.cells[v, problem] for v in self._sweep.versions]
+            wide = max(cell_len(problem), *map(cell_len, cells)) + 2
+            if fitting and width + wide - 2 > options.max_width:
+                yield self._table(fitting)
+                yield Text()
+                width, fitting = first, []
+            fitting.append(problem)
+            width += wide
+        yield self._table(fitting)

@@ -15,7 +15,7 @@ from tests.engines.stand_ins import NO_COMPILER
 from workbench.project import require_project
 from workbench.study.folder import load_study
 
-REPO = Path(__file__).resolve().parent.parent.parent
+REPO = Path(__file__).resolve().parents[3]
 RECORDED = REPO / "tests" / "data" / "gate" / "h200.jsonl.xz"
 STAND_INS = REPO / "tests" / "engines"
 

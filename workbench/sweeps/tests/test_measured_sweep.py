@@ -15,11 +15,11 @@ from rich.cells import cell_len
 from tests import goldens
 from tests.factories import make_timing
 from workbench.analysis.limits.roofline import rate_unit
-from workbench.measure.plan import Gap, Sweep
+from workbench.measure.plan import Gap
 from workbench.model import Device, Estimate, Timing
+from workbench.sweeps.recorded import Sweep
+from workbench.sweeps.shown import sweep_text, sweep_view
 from workbench.views.terminal.console import render as to_text
-from workbench.views.terminal.tables import sweep_view
-from workbench.views.text.tables import sweep_text
 
 SIDES = (128, 512, 1024, 2048, 4096, 8192)
 
@@ -69,7 +69,7 @@ def sweep(**changes: Any) -> Sweep:
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_golden(width: int) -> None:
-    goldens.same_view("measured_sweep", sweep_view(sweep()), width)
+    goldens.same_view("sweeps/measured_sweep", sweep_view(sweep()), width)
 
 
 def rows(text: str, name: str) -> list[list[str]]:

@@ -24,9 +24,9 @@ from workbench.engines import RunOptions
 from workbench.engines.host.job import TimeOptions
 from workbench.processes.bounds import Deadline
 from workbench.project import Project
-from workbench.session.targets import SweepScope
 from workbench.store import Store
 from workbench.study.folder import run_study
+from workbench.sweeps.scope import SweepScope
 
 pytestmark = pytest.mark.usefixtures("stand_in")
 QUICK = (*THERE, "--limit", "0.1")
@@ -294,7 +294,7 @@ def test_on_a_terminal_a_bar_stands_below_the_lines(repo: Path) -> None:
 
 
 def test_the_command_to_go_on_with_repeats_what_was_asked_for_and_no_default() -> None:
-    from workbench.commands.sweep import _command_line
+    from workbench.sweeps.command import _command_line
 
     scope = SweepScope(("sgemm", "v3"), None, ("n*", "s1 2"))
     run = RunOptions(launcher="srun --gres=gpu:1")

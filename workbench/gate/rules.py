@@ -8,11 +8,15 @@ noisy, a counter that is missing, or one that hangs on how warps meet (`noise.Ch
 What was counted in the emulator has no time: where the project names no counters, `COUNTED` are
 gated in its place, but for those whose change was predicted. Instructions are the machine's.
 
+A program's time is judged by its interval where both captures have several runs; where they have
+not, a regression must also leave the range by which two durations of one program may differ. Its
+kernels are judged by the counters and limits of the rules; without times, by `COUNTED`.
+
 Settings, in ``[tool.workbench.check]``:
 
 ``max_regression = "2%"``       slower by this much than the parent is allowed
 ``resolution = "2%"``           what a pass excludes beyond that (`analysis.times.regression`)
-``baseline_runs = 20``          runs that a rolling baseline keeps (docs/how-to/ci.md)
+``baseline_runs = 20``          runs that a rolling baseline keeps (`workbench docs ci`)
 ``require_expectations = true`` every version with a parent must predict something
 ``counters = { id = "5%" }``    further counters that must not get worse by more
 ``limits = { id = "<= 0" }``    bounds on a counter of the version itself
@@ -21,7 +25,7 @@ Settings, in ``[tool.workbench.check]``:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from statistics import median
 from typing import Literal
@@ -39,6 +43,8 @@ from workbench.analysis.expectations import (
     observed_change,
     of_machine,
 )
+from workbench.analysis.programs.program import KernelStep, ProgramDifference
+from workbench.analysis.programs.words import counts_change
 from workbench.analysis.times.noise import Chances
 from workbench.analysis.times.regression import (
     MAX_RUNS,
@@ -55,7 +61,7 @@ from workbench.counters import catalog
 from workbench.errors import UsageError
 from workbench.language import _, told
 from workbench.model import Estimate, Record, Timing
-from workbench.units import quantity, relative
+from workbench.units import quantity, relative, signed, span
 
 #: Counters that are gated without a clock where the project names none: what the emulator knows
 #: exactly, and a slower kernel mostly has more of.
@@ -383,6 +389,80 @@ def unchanged(version: str, file: str, reason: str) -> Gate:
 def broken(version: str, file: str, reason: str) -> Gate:
     """A version that does not run any more."""
     return _gate(version, "comparable", "comparable", "fail", reason, file)
+
+
+# --- a program ---------------------------------------------------------------------------
+
+
+def check_programs(
+    difference: ProgramDifference, steps: Iterable[KernelStep], rules: Rules
+) -> tuple[Gate, ...]:
+    """All gates of the step from one capture to another.
+
+    Args:
+        difference: Of the two.
+        steps: The kernels that matter; they are told only where the rules ask for counters.
+        rules: What is allowed; expectations are of versions, and not asked for here.
+    """
+    label = f"@{difference.new.name}"
+    gates = [
+        inconclusive(label, "", _("compared by force: {reason}").format(reason=reason))
+        for reason in difference.reasons
+    ]
+    if rules.timed and difference.tried:
+        gates.append(inconclusive(label, "", difference.tried))
+    elif rules.timed and difference.timed:
+        status, message = _program_time(difference, rules.max_regression)
+        gates.append(
+            Gate(
+                version=label,
+                kind="regression",
+                name=_("time on the GPU"),
+                status=status,
+                message=message,
+            )
+        )
+    if not difference.timed and not difference.moved:
+        said = counts_change(difference)
+        gates.append(
+            Gate(version=label, kind="regression", name=_("counts"), status="pass", message=said)
+        )
+    if rules.counters or rules.limits or not difference.timed:
+        of_kernels = replace(rules, timed=False, require_expectations=False)
+        for step in steps:
+            kernel = f"{label}::{step.row.name}"
+            if step.comparison is None:
+                gates.append(inconclusive(kernel, "", step.silence))
+                continue
+            gates += check_step(step.comparison, (), of_kernels, version=kernel, file="")
+    return tuple(gates)
+
+
+def _program_time(difference: ProgramDifference, allowed: float) -> tuple[Status, str]:
+    """Whether the program became slower by more than `allowed` percent."""
+    old, new = difference.totals
+    change = difference.change_s
+    text = f"{quantity(old.value, 's')} → {quantity(new.value, 's')}, "
+    text += relative(old.value, new.value)
+    if difference.interval_known:
+        text += f" ({span(signed(change.low, 's'), signed(change.high, 's'))})"
+        worse = change.low
+    else:
+        text += _(" (one run, no interval)")
+        worse = change.value - catalog()["duration"].noise * max(old.value, new.value)
+    if worse > old.value * allowed / 100:
+        slowest = max(
+            difference.rows,
+            key=lambda row: difference.seconds(row)[1] - difference.seconds(row)[0],
+        )
+        before, after = difference.seconds(slowest)
+        text += _("; most of it {name}, {before}").format(
+            name=slowest.name, before=signed(after - before, "s")
+        )
+        return "fail", _("slower than allowed ({allowed:g}%): {text}").format(
+            allowed=allowed, text=text
+        )
+    return "pass", text
 
 
 def overall(gates: Sequence[Gate]) -> Status:

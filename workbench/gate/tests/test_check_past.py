@@ -11,8 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.commands.test_without_gpu import SURFACE
 from tests.engines.stand_ins import THERE, Cli
 from tests.factories import H200, make_timing
+from workbench.compile import compilers
 from workbench.model import Notice
 from workbench.project import Project
 from workbench.store import Store
@@ -300,3 +302,13 @@ def test_runs_that_were_measured_otherwise_do_not_count(
     )
     code, out, _ = cli("check", "--baseline")
     assert code == 6 and "0 runs to compare with" in out
+
+
+@pytest.mark.nvcc
+@pytest.mark.skipif(not compilers.available(), reason="no CUDA compiler here")
+def test_what_the_emulator_refuses_is_not_judged(
+    cli: Cli, committed: Project, project_file: Edit
+) -> None:
+    project_file("v0_plain.cu", "2 * x[i];", SURFACE)
+    code, out, err = cli("check", "--against", "HEAD", "--engine", "emulator")
+    assert code == 6 and "inconclusive" in out and "suld" in out, out + err

@@ -13,15 +13,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.factories import LADDER, emulate_demo, make_project
-from workbench.analysis.gates import Gate
 from workbench.cli import app
 from workbench.compile import compilers
 from workbench.errors import UsageError
+from workbench.gate.rules import Gate
+from workbench.gate.shown import github, junit
 from workbench.model import Capture
 from workbench.store import Store
-from workbench.views.sheets.check import github, junit
 
-REPO = Path(__file__).resolve().parent.parent.parent
+REPO = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture

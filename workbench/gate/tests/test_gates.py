@@ -9,8 +9,8 @@ import pytest
 from tests.factories import make_launch, make_profile, make_timing, padded, with_metrics
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.expectations import judge
-from workbench.analysis.gates import Gate, Rules, check_step, inconclusive, overall, read_rules
 from workbench.errors import UsageError
+from workbench.gate.rules import Gate, Rules, check_step, inconclusive, overall, read_rules
 from workbench.model import InstructionTable, Metric, Number, Profile
 from workbench.specs import Expectation
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.analysis.gates import overall
 from workbench.analysis.story import explain
 from workbench.commands.options import (
     folded,
@@ -21,18 +20,18 @@ from workbench.commands.options import (
 )
 from workbench.disk.writing import replace_file
 from workbench.errors import UsageError
+from workbench.gate import judging as gates
+from workbench.gate import shown as check
+from workbench.gate.judging import Keeping, Past
+from workbench.gate.rules import overall
 from workbench.project import find_project
-from workbench.session import gates
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.session.asked import Selection
-from workbench.session.gates import Keeping, Past
 from workbench.views.shapes import dumps
-from workbench.views.sheets import check
 from workbench.views.terminal.console import print_view
 from workbench.views.terminal.progress import Progress
-from workbench.views.terminal.tables import check_view
 from workbench.views.text.door import say, write
-from workbench.views.text.markdown import gates_markdown, step_markdown
+from workbench.views.text.markdown import step_markdown
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
@@ -140,7 +139,7 @@ def command(
     files = [_target(each) for each in also]
     for kind, __ in files:
         speak_for(kind)
-    session = Session(listener=Progress())
+    session = CoreSession(listener=Progress())
     rules = gates.rules_of(session, timed=timed)
     asked = gates.Asked(versions, selection, rules, every=all_)
     if against:
@@ -153,7 +152,7 @@ def command(
         whole = path.absolute()
         replace_file(whole.parent, whole.name, _text(past, kind).encode())
     if format_ == "table":
-        print_view(check_view(past.gates, passed=passed))
+        print_view(check.check_view(past.gates, passed=passed))
     else:
         write(_text(past, format_), commands=format_ == "github")
     if not past.gates:
@@ -197,7 +196,7 @@ def _text(past: Past, kind: str) -> str:
         return dumps(check.check_document(past.gates, past.turns))
     if kind == "markdown":
         steps = [step_markdown(*each, explain(*each)) for each in past.counted]
-        return gates_markdown(past.gates, steps)
+        return check.gates_markdown(past.gates, steps)
     if kind == "junit":
         return check.junit(past.gates)
     return check.github(past.gates, _below_workspace())

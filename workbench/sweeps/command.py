@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -21,15 +22,14 @@ from workbench.engines.host.crew import early_workers
 from workbench.errors import UsageError
 from workbench.processes.bounds import Deadline
 from workbench.session.asked import Manner
-from workbench.session.targets import SweepScope
+from workbench.sweeps.scope import SweepScope
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.door import say
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
     from workbench.engines.host.job import TimeOptions
-    from workbench.measure.plan import Sweep
-    from workbench.session.times import Timed
+    from workbench.sweeps.recorded import Sweep
 
 
 @click.command()
@@ -84,39 +84,33 @@ def command(
     if device and not recorded:
         raise UsageError("--device chooses among recorded times", "Add --recorded.")
     if recorded:
-        from workbench.session.sweep import recorded_sweep, swept_study
+        from workbench.sweeps.recorded import recorded_sweep, swept_study
 
         _, (project, chosen, versions) = scope.pick(run=False)
         study = swept_study(project, chosen.name)
         for remark in study.remarks:
             say(f"note: {remark}", err=True)
         patterns, cache = scope.patterns, sampling.cache
-        _print([recorded_sweep(project, study, versions, patterns, device, cache)], format_)
+        _print(format_, [recorded_sweep(project, study, versions, patterns, device, cache)])
         return
 
     def go_on(begin: str) -> str:
         since = stored.since or (begin if stored.again else "")
         return _command_line(scope, sampling, run, format_, since)
 
-    def show(found: Sequence[Timed], tables: Sequence[Sweep]) -> None:
-        from workbench.session.times import need_one_model
-
-        need_one_model(found, format_)
-        _print(tables, format_)
-
     with early_workers(run, *scope.first, again=bool(stored.again)) as workers:
-        from workbench.session.times import sweep  # what workers need not wait for
+        from workbench.sweeps.measured import sweep  # what workers need not wait for
 
         manner = Manner(sampling, not stored.again, stored.since, workers)
-        sweep(scope, run, Progress(), manner, go_on, show)
+        sweep(scope, run, Progress(), manner, go_on, partial(_print, format_), format_)
 
 
-def _print(tables: Sequence[Sweep], format_: str) -> None:
+def _print(format_: str, tables: Sequence[Sweep]) -> None:
     # Only where it prints: to import it takes a fifth of the time before the first worker.
-    from workbench.views.terminal.tables import print_sheet
+    from workbench.sweeps.shown import print_sweep
 
     for table in tables:
-        print_sheet(table, format_)
+        print_sweep(table, format_)
 
 
 def _command_line(

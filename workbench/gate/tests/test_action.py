@@ -22,7 +22,7 @@ import yaml
 
 from tests.engines.stand_ins import STUDY, VERSION
 
-REPO = Path(__file__).resolve().parent.parent.parent
+REPO = Path(__file__).resolve().parents[3]
 ACTION = yaml.safe_load((REPO / "action.yml").read_text(encoding="utf-8"))
 STEPS: dict[str, dict[str, Any]] = {step["name"]: step for step in ACTION["runs"]["steps"]}
 _EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
@@ -222,7 +222,7 @@ def calls(runner: Runner) -> list[list[str]]:
 # --- what stands in the file -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("file", ["action.yml", "docs/how-to/ci.md"])
+@pytest.mark.parametrize("file", ["action.yml", "workbench/gate/docs/how-to/ci.md"])
 def test_other_actions_are_named_by_commit(file: str) -> None:
     """A branch or a tag may be something else tomorrow; the reader is told which release it is."""
     named = re.findall(r"^\s*(?:- )?uses: (.*)$", (REPO / file).read_text(), re.MULTILINE)
@@ -463,7 +463,7 @@ def test_what_cannot_be_judged_is_not_green(runner: Runner, checkout: Path, api:
 
 
 def examples(language: str) -> list[Any]:
-    text = (REPO / "docs" / "how-to" / "ci.md").read_text(encoding="utf-8")
+    text = (REPO / "workbench/gate/docs/how-to/ci.md").read_text(encoding="utf-8")
     return [yaml.safe_load(each) for each in re.findall(rf"```{language}\n(.*?)```", text, re.S)]
 
 
