@@ -245,7 +245,7 @@ class _JobPieces:
                 self._finish(number, error)
             else:
                 self._know(number, source_hash=source_hash(project, version))
-        Here.under(engine, project, study, self._display).run(task, pieces, self._tell)
+        Here(project, study, engine, self._display).run(task, pieces, self._tell)
 
     def _tell(self, piece: Combination, found: object) -> None:
         number = self._left.get(piece.key)

@@ -20,7 +20,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from workbench.compile.build import BuildResult
-from workbench.engines import Engine, ProfileOptions, Say, Subject, Verdict, silent
+from workbench.engines import Engine, ProfileOptions, Say, Subject, Verdict
 from workbench.engines.host import presence
 from workbench.engines.host.client import describe
 from workbench.engines.host.failures import failure_error, hang
@@ -59,6 +59,46 @@ def report_lines(
     return f"{head} {engine.under} -> {path}", *notes
 
 
+class Display(Protocol):
+    """Receives progress of long operations, as it comes; this one shows nothing."""
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+        del line
+
+    def answer(self, line: str) -> None:
+        """A line that is part of the answer."""
+        del line
+
+    def doing(self, text: str) -> None:
+        """What is being done now."""
+        del text
+
+    def counting(self, total: int) -> AbstractContextManager[None]:
+        """As long as it is open, `done` counts up to `total`."""
+        del total
+        return contextlib.nullcontext()
+
+    def done(self, count: int) -> None:
+        """How many combinations are done."""
+        del count
+
+    def prepare(self) -> None:
+        """All is handed over and the workers are busy: time to load what prints the end."""
+        return
+
+    def timing(self, place: str, timing: Timing, work: Literal["flop", "op"]) -> None:
+        """A result, with its place among all (``[2/6]``) and what the study counts."""
+        del place, timing, work
+
+
+class Silent(Display):
+    """Shows nothing."""
+
+
+SILENT = Silent()
+
+
 class Experiment:
     """Runs versions of one study under one engine.
 
@@ -66,8 +106,7 @@ class Experiment:
         project: Where the study lies.
         study: The study.
         engine: What runs them.
-        say: Called with one line of progress at a time.
-        doing: Called with a line that the next one replaces.
+        display: Receives progress.
     """
 
     def __init__(
@@ -75,16 +114,13 @@ class Experiment:
         project: Project,
         study: Study,
         engine: Engine,
-        *,
-        say: Say = silent,
-        doing: Say = silent,
+        display: Display = SILENT,
     ) -> None:
         self.project = project
         self.study = study
         self.engine = engine
         self.store = Store.of(project)
-        self._say = say
-        self._doing = doing
+        self.display = display
         self._built: dict[str, BuildResult | None] = {}
 
     @property
@@ -198,10 +234,12 @@ class Experiment:
             names = [each.problem.name for each in subjects if each.version.id == version]
             if version != shown:
                 what = names[0] if len(names) == 1 else f"{len(names)} problems"
-                self._say(f"verify {version} on {what}")
+                self.display.say(f"verify {version} on {what}")
                 shown = version
             name = subjects[place].problem.name
-            self._doing(f"verify {version} on {name} ({names.index(name) + 1} of {len(names)})")
+            self.display.doing(
+                f"verify {version} on {name} ({names.index(name) + 1} of {len(names)})"
+            )
 
         def one(place: int, verdict: Verdict) -> None:
             verdicts[place] = verdict
@@ -240,24 +278,10 @@ class Experiment:
         self, subjects: Sequence[Subject], tool: Tool, path: str
     ) -> tuple[list[Job], list[Result], Finished]:
         names = list(dict.fromkeys(subject.version.id for subject in subjects))
-        self._say(f"{tool} {names[0] if len(names) == 1 else f'{len(names)} versions'}")
+        self.display.say(f"{tool} {names[0] if len(names) == 1 else f'{len(names)} versions'}")
         return self.gpu.verify_under(subjects, sanitizer.arguments(path, tool))
 
     # --- time ---------------------------------------------------------------------
-
-    def time(self, subject: Subject, options: TimeOptions, *, keep: bool = True) -> Timing:
-        """Time one version, the study's baseline beside it, and keep the timing.
-
-        Raises:
-            KernelError: wrong result, crash, hang. Nothing is kept then.
-        """
-        self._say(f"time {subject.version.id} on {subject.problem.name} ({options.cache} caches)")
-        outcomes: list[Timing | WorkbenchError] = []
-        self.time_all([subject], options, lambda _, outcome: outcomes.append(outcome), keep=keep)
-        (outcome,) = outcomes
-        if isinstance(outcome, WorkbenchError):
-            raise outcome
-        return outcome
 
     def time_all(
         self,
@@ -267,7 +291,6 @@ class Experiment:
         *,
         begin: Callable[[Subject], None] = lambda _subject: None,
         meanwhile: Callable[[], None] = lambda: None,
-        keep: bool = True,
     ) -> None:
         """Time versions on problems, each with the study's baseline in turns beside it.
 
@@ -280,7 +303,6 @@ class Experiment:
                 from another thread.
             begin: Called with each subject before it is measured.
             meanwhile: Called while the workers are busy.
-            keep: Store each timing.
 
         Raises:
             MissingError: no worker can run here.
@@ -292,8 +314,7 @@ class Experiment:
                 notices = (*beside[place][1], *outcome.notices)
                 outcome = msgspec.structs.replace(outcome, notices=notices)
                 try:
-                    if keep:
-                        self.store.save_timing(outcome)
+                    self.store.save_timing(outcome)
                 except WorkbenchError as error:
                     outcome = error
             tell(subjects[place], outcome)
@@ -336,58 +357,6 @@ class Experiment:
         profile, raw = self.engine.profile(subject, options)
         profile = msgspec.structs.replace(profile, notices=(*notices, *profile.notices))
         return profile, self.store.save(profile, raw)
-
-
-class Display(Protocol):
-    """Receives progress of long operations, as it comes."""
-
-    def say(self, line: str) -> None:
-        """A line that stays."""
-
-    def answer(self, line: str) -> None:
-        """A line that is part of the answer."""
-
-    def doing(self, text: str) -> None:
-        """What is being done now."""
-
-    def counting(self, total: int) -> AbstractContextManager[None]:
-        """As long as it is open, `done` counts up to `total`."""
-
-    def done(self, count: int) -> None:
-        """How many combinations are done."""
-
-    def prepare(self) -> None:
-        """All is handed over and the workers are busy: time to load what prints the end."""
-
-    def timing(self, place: str, timing: Timing, work: Literal["flop", "op"]) -> None:
-        """A result, with its place among all (``[2/6]``) and what the study counts."""
-
-
-class Silent:
-    """A display that shows nothing."""
-
-    def say(self, line: str) -> None:
-        """See `Display.say`."""
-
-    def answer(self, line: str) -> None:
-        """See `Display.answer`."""
-
-    def doing(self, text: str) -> None:
-        """See `Display.doing`."""
-
-    def counting(self, total: int) -> AbstractContextManager[None]:
-        """See `Display.counting`."""
-        del total
-        return contextlib.nullcontext()
-
-    def done(self, count: int) -> None:
-        """See `Display.done`."""
-
-    def prepare(self) -> None:
-        """See `Display.prepare`."""
-
-    def timing(self, place: str, timing: Timing, work: Literal["flop", "op"]) -> None:
-        """See `Display.timing`."""
 
 
 class Failures:
@@ -517,7 +486,6 @@ def time_each(
     runner: Experiment,
     pieces: Sequence[Combination],
     options: TimeOptions,
-    display: Display,
     tell: Callable[[Combination, Timing | WorkbenchError], None],
 ) -> None:
     """Compile and time versions on problems; every time is stored as it comes.
@@ -526,12 +494,12 @@ def time_each(
         runner: Runs them.
         pieces: In the order of measuring.
         options: How long, and in what state of the caches.
-        display: Receives how far it is.
         tell: Called once for each; perhaps from another thread.
 
     Raises:
         MissingError: no worker can run here.
     """
+    display = runner.display
     with runner.gpu.ready(runner.study.name):
         # Before the first is timed: compilers on all of the host's cores would disturb it.
         subjects = runner.subjects(pieces, tell)

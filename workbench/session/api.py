@@ -146,18 +146,17 @@ class CoreSession(Workspace):
         *,
         sanitize: bool = False,
     ) -> Verified:
-        """Check versions against the reference, with fresh random inputs.
+        """Check versions against the reference, as `workbench verify` does.
 
         Args:
-            named: Which versions, on which problem (None: all that are marked ``verify``).
+            named: Which versions, and on which problem.
             engine: ``auto``, ``gpu`` or ``emulator``.
             run: Where and how; None: here.
             display: Receives how far it is; None: it is not shown.
             sanitize: Run compute-sanitizer's tools over them as well.
 
         Returns:
-            Their verdicts, and as `fault` the error of what failed; after Ctrl-C, which is the
-            `fault` then, the verdicts until then.
+            Their verdicts, and as `fault` the error of those that failed, or Ctrl-C.
 
         Raises:
             MissingError, UsageError: nothing can run here.
@@ -177,19 +176,16 @@ class CoreSession(Workspace):
         *,
         timed: bool = False,
     ) -> ProfiledVersions:
-        """Verify and profile versions, and keep the profiles, which `show` has then.
+        """Verify and profile versions, as `workbench profile` does; `show` has what is kept.
 
         Args:
-            named: Which versions, on which problem (None: the first profiled one).
+            named, run, display: As `verify`.
             engine: ``auto``, ``ncu`` or ``emulator``.
             options: How the engine profiles.
-            run: Where and how; without a seed, on the inputs of the study's newest profile.
-            display: Receives how far it is, and each line that is an answer: the engine, and each
-                profile.
             timed: Time each version as well.
 
         Returns:
-            Those that were profiled, and as `fault` the error of what failed.
+            Those that were profiled, and as `fault` the error of those that failed.
 
         Raises:
             KernelError, MissingError, UsageError, DataError: the only version cannot be profiled.
@@ -207,21 +203,18 @@ class CoreSession(Workspace):
         *,
         all_problems: bool = False,
     ) -> TimedVersions:
-        """Time versions against the study's baseline, outside of any profiler, and keep the times.
+        """Time versions beside the study's baseline, as `workbench time` does; `times` has them.
 
         Args:
-            named: Which versions, on which problem (None: the first profiled one).
-            run: Where and how.
-            display: Receives how far it is.
+            named, run, display: As `verify`.
             manner: How long, and what of the store is taken; None: nothing is.
             all_problems: Every problem to profile or sweep.
 
         Returns:
-            The times, and as `fault` the error of what failed.
+            The times, and as `fault` the error of those that failed.
 
         Raises:
-            UsageError: an unknown problem, or one that a named version cannot do.
-            MissingError: no GPU to run on.
+            MissingError, UsageError: nothing can run here.
             KernelError: the only version cannot be timed.
         """
         from workbench.session.times import time

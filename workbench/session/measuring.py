@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from workbench.engines import Engine, ProfileOptions, RunOptions, Say, Subject, Verdict
+from workbench.engines import ProfileOptions, RunOptions, Say, Subject, Verdict
 from workbench.engines.choice import choose, on_gpu
-from workbench.engines.host.crew import Crew
 from workbench.engines.host.job import Check, TimeOptions
 from workbench.engines.host.presence import need_sanitizer
 from workbench.errors import (
@@ -27,10 +26,10 @@ from workbench.errors import (
 )
 from workbench.ladder import recorded_seed
 from workbench.measure.experiment import (
+    SILENT,
     Display,
     Experiment,
     Failures,
-    Silent,
     report_lines,
     time_each,
 )
@@ -73,27 +72,18 @@ class Verifying(Task[Judged], frozen=True, kw_only=True):
     kind = "verify"
     result = Judged
 
-    def engines(
-        self, project: Project, display: Display, workers: Crew | None = None
-    ) -> Sequence[Engine]:
-        """See `Task.engines`."""
-        del workers
-        taken = choose(self.engine, project, self.run, display.say)
-        if taken.verify_line:
-            display.say(taken.verify_line)
-        return (taken,)
-
     def do(self, here: Here, pieces: Sequence[Combination], tell: Tell[Judged]) -> None:
         """See `Task.do`."""
-        runner = here.experiment
-        subjects = runner.subjects(pieces, tell)
+        if line := here.engine.verify_line:
+            here.display.say(line)
+        subjects = here.subjects(pieces, tell)
 
         def one(place: int, verdict: Verdict) -> None:
             subject = subjects[place]
             piece = Combination(subject.version, subject.problem)
             tell(piece, Judged(verdict.check, verdict.error))
 
-        runner.verify(subjects, one)
+        here.verify(subjects, one)
 
 
 def verify(
@@ -105,8 +95,8 @@ def verify(
     *,
     sanitize: bool = False,
 ) -> Verified:
-    """See `workbench.session.api.Session.verify`."""
-    run, display = run or RunOptions(), display or Silent()
+    """See `workbench.session.api.CoreSession.verify`."""
+    run, display = run or RunOptions(), display or SILENT
     if run.on and sanitize:
         raise UsageError(
             "--sanitize does not run on a cluster",
@@ -129,7 +119,7 @@ def verify(
     verified = Verified(runs.study, runner.seed, pairs, fault=fault)
     if sanitize and fault is None:
         assert isinstance(runner, Here)
-        verified = _sanitized(verified, runner.experiment, path, runs.failures)
+        verified = _sanitized(verified, runner, path, runs.failures)
     return verified._replace(fault=fault or _worst(verified, runs.failures))
 
 
@@ -227,67 +217,54 @@ class Profiling(Task[Profiled], frozen=True, kw_only=True):
     alone = True
 
     options: ProfileOptions = ProfileOptions()
-    timing: bool = False
-
-    @property
-    def timed(self) -> bool:
-        """See `Task.timed`."""
-        return self.timing
-
-    def engines(
-        self, project: Project, display: Display, workers: Crew | None = None
-    ) -> Sequence[Engine]:
-        """See `Task.engines`."""
-        del workers
-        taken = choose(self.engine, project, self.run, display.say, profiling=True)
-        apart = taken.times and not self.timing
-        display.answer(taken.profile_line + (", by `workbench time`" if apart else ""))
-        unheard = ["--time"] if self.timing and not taken.times else []
-        if unheard := unheard + taken.unheard(self.options):
-            display.say(f"note: ignored by the {taken.name}: {', '.join(unheard)}")
-        return (taken,)
 
     def do(self, here: Here, pieces: Sequence[Combination], tell: Tell[Profiled]) -> None:
         """See `Task.do`."""
-        runner = counting = here.experiment
-        say = here.display.say
+        counting, say = here, here.display.say
+        self._say_engine(here)
         denied: tuple[Notice, ...] = ()
         done: list[Combination] = []
         for one in pieces:
             try:
                 try:
-                    found = self._profiled(counting, one, denied, say)
+                    found = self._profiled(counting, one, denied)
                 except CountersDeniedError as error:
                     if self.engine != "auto":
                         raise
                     denied = (_denied(error, say),)
-                    emulator = choose("emulator", runner.project, self.run, say)
-                    counting = here.anew(emulator)
-                    found = self._profiled(counting, one, denied, say)
+                    emulator = choose("emulator", here.project, self.run, say)
+                    counting = Here(here.project, here.study, emulator, here.display)
+                    found = self._profiled(counting, one, denied)
             except WorkbenchError as error:
                 tell(one, error)
                 continue
             done.append(one)
             if found is not None:
                 tell(one, found)
-        if done and runner.engine.times and (self.timing or denied):
+        if done and here.engine.times and (self.timed or denied):
             # All in one process, after ncu is done with all of them.
             def timed(one: Combination, found: Timing | WorkbenchError) -> None:
                 tell(one, found if isinstance(found, WorkbenchError) else Profiled(timing=found))
 
-            time_each(runner, done, TimeOptions(), here.display, timed)
+            time_each(here, done, TimeOptions(), timed)
 
-    def _profiled(
-        self, runner: Experiment, one: Combination, notices: Sequence[Notice], say: Say
-    ) -> Profiled | None:
+    def _say_engine(self, here: Here) -> None:
+        taken = here.engine
+        apart = taken.times and not self.timed
+        here.display.answer(taken.profile_line + (", by `workbench time`" if apart else ""))
+        unheard = ["--time"] if self.timed and not taken.times else []
+        if unheard := unheard + taken.unheard(self.options):
+            here.display.say(f"note: ignored by the {taken.name}: {', '.join(unheard)}")
+
+    def _profiled(self, here: Here, one: Combination, notices: Sequence[Notice]) -> Profiled | None:
         """Profile one version; None where the emulator that is taken for ncu cannot run it."""
-        version, root = one.version, runner.project.root
-        if refused := runner.engine.refuses(version) if notices else "":
-            say(f"{version.id}: timed, but not counted: {refused}")
+        version, root = one.version, here.project.root
+        if refused := here.engine.refuses(version) if notices else "":
+            here.display.say(f"{version.id}: timed, but not counted: {refused}")
             return None
-        kept, path = runner.profile(runner.subject(*one), self.options, notices)
+        kept, path = here.profile(here.subject(*one), self.options, notices)
         shown = path.relative_to(root) if path.is_relative_to(root) else path
-        return Profiled(report_lines(kept, runner.engine, shown.as_posix(), notices))
+        return Profiled(report_lines(kept, here.engine, shown.as_posix(), notices))
 
 
 def profile(
@@ -300,11 +277,11 @@ def profile(
     *,
     timed: bool = False,
 ) -> ProfiledVersions:
-    """See `workbench.session.api.Session.record`."""
+    """See `workbench.session.api.CoreSession.record`."""
     picked = named.pick(project)
-    run, display = _with_seed(run or RunOptions(), project, picked[1]), display or Silent()
+    run, display = _with_seed(run or RunOptions(), project, picked[1]), display or SILENT
     runs = VersionRuns(named, picked, run, display)
-    task = Profiling(run=run, engine=engine, options=options or ProfileOptions(), timing=timed)
+    task = Profiling(run=run, engine=engine, options=options or ProfileOptions(), timed=timed)
     (runner,) = runs.runners(task)
     pieces = runs.combinations("profile", 1)
     kept = ProfiledVersions(runs.study, [], [])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from workbench.engines import Engine, RunOptions
 from workbench.engines.choice import choose
@@ -39,6 +39,8 @@ class Task(Record, Generic[R], frozen=True, kw_only=True):
         alone: Each piece is done by itself, and may have several results.
         run: Where and how.
         engine: ``auto``, or the name of an engine.
+        timed: Times are taken: nobody else should use the host then.
+        seconds: How long a piece may take; None: what is usual.
     """
 
     kind: ClassVar[str]
@@ -47,16 +49,8 @@ class Task(Record, Generic[R], frozen=True, kw_only=True):
 
     run: RunOptions
     engine: str = "auto"
-
-    @property
-    def timed(self) -> bool:
-        """Whether times are taken: nobody else should use the host then."""
-        return False
-
-    @property
-    def seconds(self) -> float | None:
-        """How long a piece may take; None: what is usual."""
-        return None
+    timed: bool = False
+    seconds: float | None = None
 
     def label(self, piece: Combination) -> str:
         """What an error of a piece is said of."""
@@ -86,7 +80,9 @@ class Task(Record, Generic[R], frozen=True, kw_only=True):
             MissingError: nothing can run here.
             UsageError: GPUs that are not here.
         """
-        raise NotImplementedError
+        del workers
+        profiling = self.kind == "profile"
+        return (choose(self.engine, project, self.run, display.say, profiling=profiling),)
 
     def do(self, here: Here, pieces: Sequence[Combination], tell: Tell[R]) -> None:
         """Do pieces on this machine; an error of one does not keep the others from their turn.
@@ -120,32 +116,18 @@ class Runner(Protocol):
         """
 
 
-class Here(NamedTuple):
+class Here(Experiment):
     """Does pieces on this machine, under an engine: on its GPUs, or in the emulator."""
-
-    experiment: Experiment
-    display: Display
 
     @property
     def seed(self) -> int:
         """See `Runner.seed`."""
-        return self.experiment.engine.seed
+        return self.engine.seed
 
     @property
     def devices(self) -> Sequence[str]:
         """See `Runner.devices`."""
-        return (self.experiment.device,)
-
-    @classmethod
-    def under(cls, engine: Engine, project: Project, study: Study, display: Display) -> Here:
-        """Versions of a study under an engine."""
-        say, doing = display.say, display.doing
-        return cls(Experiment(project, study, engine, say=say, doing=doing), display)
-
-    def anew(self, engine: Engine) -> Experiment:
-        """The same study under another engine, or compiled anew."""
-        was = self.experiment
-        return self.under(engine, was.project, was.study, self.display).experiment
+        return (self.device,)
 
     def run(self, task: Task[R], pieces: Sequence[Combination], tell: Tell[R]) -> None:
         """See `Runner.run`."""
@@ -204,7 +186,7 @@ class VersionRuns:
         engines = task.engines(self.project, self.display, self._workers)
         for engine in engines:
             self._only_under(engine)
-        return [Here.under(each, self.project, self.study, self.display) for each in engines]
+        return [Here(self.project, self.study, each, self.display) for each in engines]
 
     def _only_under(self, engine: Engine) -> None:
         versions = runnable(engine, self.versions, self.named.every, self.display.say)

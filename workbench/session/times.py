@@ -17,7 +17,7 @@ from workbench.engines.choice import on_gpus
 from workbench.engines.host.crew import Crew
 from workbench.engines.host.job import TimeOptions
 from workbench.errors import MissingError, UsageError, WorkbenchError
-from workbench.measure.experiment import Display, Silent, time_each
+from workbench.measure.experiment import SILENT, Display, time_each
 from workbench.measure.plan import (
     Combination,
     Gap,
@@ -60,8 +60,8 @@ class TimeTask(Task[Timing], frozen=True, kw_only=True):
 
     kind = "time"
     result = Timing
-    timed = True
 
+    timed: bool = True
     sampling: TimeOptions = TimeOptions()
     since: str = ""
 
@@ -82,17 +82,16 @@ class TimeTask(Task[Timing], frozen=True, kw_only=True):
 
     def do(self, here: Here, pieces: Sequence[Combination], tell: Tell[Timing]) -> None:
         """See `Task.do`."""
-        runner, stored = here.experiment, dict[Key, Timing]()
+        stored: dict[Key, Timing] = {}
         if self.since:
             keys, cache = [each.key for each in pieces], self.sampling.cache
-            where = runner.project, runner.study, keys, runner.device
+            where = here.project, here.study, keys, here.device
             stored = recorded(*where, cache, self.since).current
         for piece in pieces:
             if piece.key in stored:
                 tell(piece, stored[piece.key])
-        left = [each for each in pieces if each.key not in stored]
-        if left:
-            time_each(runner, left, self.sampling, here.display, tell)
+        if left := [each for each in pieces if each.key not in stored]:
+            time_each(here, left, self.sampling, tell)
 
 
 def time(
@@ -104,9 +103,9 @@ def time(
     *,
     all_problems: bool = False,
 ) -> TimedVersions:
-    """See `workbench.session.api.Session.time`."""
+    """See `workbench.session.api.CoreSession.time`."""
     manner = manner or Manner(TimeOptions(), resume=False)
-    run, display = run or RunOptions(), display or Silent()
+    run, display = run or RunOptions(), display or SILENT
     picked, alone = named.pick(project), not all_problems
     runs = VersionRuns(named, picked, run, display, alone=alone, workers=manner.workers)
     combinations = _to_time(runs, all_problems)

@@ -34,15 +34,11 @@ class TuneTask(Task[Tuning], frozen=True, kw_only=True):
 
     kind = "tune"
     result = Tuning
-    alone = timed = True
+    alone = True
 
+    timed: bool = True
     problems: tuple[str, ...]
     manner: TuneManner
-
-    @property
-    def seconds(self) -> float:
-        """See `Task.seconds`."""
-        return self.manner.budget_s
 
     def resumed(self, since: str, gpus: str) -> TuneTask:
         """See `Task.resumed`."""
@@ -60,10 +56,10 @@ class TuneTask(Task[Tuning], frozen=True, kw_only=True):
     def do(self, here: Here, pieces: Sequence[Combination], tell: Tell[Tuning]) -> None:
         """See `Task.do`."""
         for piece in pieces:
-            version, runner = piece.version, here.anew(here.experiment.engine)
-            tuner = Tuner(runner, version, self.run, here.display)
+            anew = Here(here.project, here.study, here.engine, here.display)
+            tuner = Tuner(anew, piece.version, self.run, here.display)
             try:
-                able = _able(runner.study, version, self.problems)
+                able = _able(here.study, piece.version, self.problems)
                 tune_version(tuner, able, self.manner, functools.partial(tell, piece))
             except WorkbenchError as error:
                 tell(piece, error)
@@ -105,7 +101,9 @@ def tune(
         Space(study, version, able[0])  # says what lacks before anything is begun
         pieces.append(Combination(version, able[0]))
     runs = VersionRuns(named, picked, run, display)
-    task = TuneTask(run=run, engine=engine, problems=tuple(problems), manner=manner)
+    task = TuneTask(
+        run=run, engine=engine, problems=tuple(problems), manner=manner, seconds=manner.budget_s
+    )
     (runner,) = runs.runners(task)
     found: list[Tuning] = []
     runs.carry_out(runner, task, pieces, lambda _piece, tuning: found.append(tuning))
