@@ -14,6 +14,7 @@ ended jobs as well, for some minutes; after that the accounting is asked, if the
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -22,7 +23,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import msgspec
 
@@ -30,14 +31,14 @@ from workbench.cluster import Element, Phase, Queue, Slot
 from workbench.cluster.dispatch import LOG, Begun, Dispatch, PieceOutcome, packed
 from workbench.disk.limits import SETTINGS, read_regular
 from workbench.engines import iso_time
-from workbench.errors import MissingError, UsageError, WorkbenchError, did_you_mean
+from workbench.errors import MissingError, WorkbenchError, did_you_mean
 from workbench.measure.experiment import Silent
 from workbench.measure.plan import Combination, Key
 from workbench.processes.starting import answered, interpreter, program
 from workbench.project import Project, require_project
 from workbench.session.runners import Here, Task
 from workbench.study.folder import load_study, source_hash
-from workbench.study.keys import key_lines
+from workbench.study.keys import Keys
 
 _TABLE = "cluster.slurm"
 #: What msgspec says of a value.
@@ -112,16 +113,16 @@ def read_settings(project: Project) -> SlurmSettings:
     """
     cluster = project.settings.get("cluster", {})
     if not isinstance(cluster, dict):
-        raise _wrong(project, "cluster", "`cluster` must be a table", f"Write [{_TABLE}].")
+        _wrong(project, "cluster", "`cluster` must be a table", f"Write [{_TABLE}].")
     if unknown := sorted(set(cluster) - {"slurm"}):
         hint = "The only cluster system supported is `slurm`."
-        raise _wrong(project, f"cluster.{unknown[0]}", f"unknown cluster `{unknown[0]}`", hint)
+        _wrong(project, f"cluster.{unknown[0]}", f"unknown cluster `{unknown[0]}`", hint)
     try:
         settings = msgspec.convert(cluster.get("slurm", {}), SlurmSettings)
     except msgspec.ValidationError as error:
-        raise _complaint(project, str(error)) from error
+        _complain(project, str(error))
     if settings.minutes < 1:
-        raise _wrong(
+        _wrong(
             project,
             f"{_TABLE}.time",
             f"`time` must be minutes or hours:minutes:seconds, not {settings.time!r}",
@@ -130,38 +131,30 @@ def read_settings(project: Project) -> SlurmSettings:
     return settings
 
 
-def _complaint(project: Project, message: str) -> UsageError:
-    """The complaint of msgspec in our words."""
+def _complain(project: Project, message: str) -> NoReturn:
+    """Raise the complaint of msgspec in our words."""
     if unknown := re.match(r"Object contains unknown field `(.*)`", message, re.DOTALL):
         key = unknown[1]
         hint = did_you_mean(key, SlurmSettings.__struct_fields__, "keys")
-        return _wrong(project, f"{_TABLE}.{key}", f"unknown key `{key}` in [{_TABLE}]", hint)
+        _wrong(project, f"{_TABLE}.{key}", f"unknown key `{key}` in [{_TABLE}]", hint)
     place = re.search(r"at `\$\.?(\w*)", message)
     key = place[1] if place else ""
     if not key:
-        return _wrong(project, _TABLE, f"[{_TABLE}] must be a table", "Write keys below it.")
+        _wrong(project, _TABLE, f"[{_TABLE}] must be a table", "Write keys below it.")
     what = message.partition(" - at")[0].lower()
     write = _FORMS.get(key, f'{key} = "…"')
-    return _wrong(project, f"{_TABLE}.{key}", f"`{key}`: {what}", f"Write {write}.")
+    _wrong(project, f"{_TABLE}.{key}", f"`{key}`: {what}", f"Write {write}.")
 
 
-def _wrong(project: Project, key: str, what: str, hint: str) -> UsageError:
-    """The error for a key, with the line on which it stands."""
+def _wrong(project: Project, key: str, what: str, hint: str) -> NoReturn:
+    """Raise the error for a key, with the line on which it stands."""
     path, prefix = project.root / "workbench.toml", ""
     if not path.exists():
         path, prefix = project.root / "pyproject.toml", "tool.workbench."
-    lines = _lines(path)
-    key = prefix + key
-    while key not in lines and "." in key:
-        key = key.rpartition(".")[0]
-    return UsageError(f"{path.name}:{lines.get(key, 1)}: {what}", hint)
-
-
-def _lines(path: Path) -> dict[str, int]:
-    try:
-        return key_lines(read_regular(path, SETTINGS).decode())
-    except (OSError, UnicodeDecodeError):
-        return {}
+    text = ""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        text = read_regular(path, SETTINGS).decode()
+    Keys(path.name, text, 1, 1).fail(prefix + key, what, hint)
 
 
 class JobWork:

@@ -179,7 +179,9 @@ class CoreSession(Workspace):
         """Verify and profile versions, as `workbench profile` does; `show` has what is kept.
 
         Args:
-            named, run, display: As `verify`.
+            named: Which versions, and on which problem.
+            run: As `verify`.
+            display: As `verify`.
             engine: ``auto``, ``ncu`` or ``emulator``.
             options: How the engine profiles.
             timed: Time each version as well.
@@ -206,7 +208,9 @@ class CoreSession(Workspace):
         """Time versions beside the study's baseline, as `workbench time` does; `times` has them.
 
         Args:
-            named, run, display: As `verify`.
+            named: Which versions, and on which problem.
+            run: As `verify`.
+            display: As `verify`.
             manner: How long, and what of the store is taken; None: nothing is.
             all_problems: Every problem to profile or sweep.
 
