@@ -20,6 +20,7 @@ from workbench.engines.host.job import TimeOptions
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import KernelError, WorkbenchError
 from workbench.measure.experiment import Experiment
+from workbench.measure.plan import Combination
 from workbench.model import Build, SourceFile, Timing
 from workbench.processes.bounds import Deadline
 from workbench.project import Project, require_project
@@ -190,7 +191,8 @@ def experiment_on(
 def time_one(runner: Experiment, subject: Subject, options: TimeOptions) -> Timing:
     """Time a version; its error is raised."""
     found: list[Timing | WorkbenchError] = []
-    runner.time_all([subject], options, lambda _, outcome: found.append(outcome))
+    piece = Combination(subject.version, subject.problem)
+    runner.time([piece], options, lambda _, outcome: found.append(outcome))
     (outcome,) = found
     if isinstance(outcome, WorkbenchError):
         raise outcome

@@ -91,13 +91,24 @@ class Array(Record, frozen=True):
     job: str = ""
 
 
-class Begun(Record, frozen=True):
-    """A job has begun a piece."""
+class Standing(Record, frozen=True):
+    """How far a dispatch is, in pieces.
 
-    node: str
-    gpus: str
-    job: str
-    at: float
+    Attributes:
+        words: The command that sent it.
+        jobs: The queue's names of its arrays.
+        lost: Pieces that are in no job and have no outcome: the same command sends them again.
+    """
+
+    name: str
+    words: str
+    submitted: str
+    jobs: tuple[str, ...]
+    queued: int
+    running: int
+    done: int
+    failed: int
+    lost: int
 
 
 class PieceOutcome(Record, frozen=True):
@@ -214,14 +225,14 @@ class Dispatch:
 
     # --- what became of it ------------------------------------------------------------
 
-    def begin(self, number: int, begun: Begun) -> None:
+    def begin(self, number: int, begun: PieceOutcome) -> None:
         """A job has begun a piece; each beginning is kept."""
-        self._write(f"begun/{number}.{begun.job}.{int(begun.at * 1e3)}.json", begun)
+        self._write(f"begun/{number}.{begun.job}.{int(begun.begun * 1e3)}.json", begun)
 
-    def begun(self, number: int) -> list[Begun]:
-        """The beginnings of a piece, in the order of time."""
+    def begun(self, number: int) -> list[PieceOutcome]:
+        """The beginnings of a piece."""
         paths = (self.folder / "begun").glob(f"{number}.*.json")
-        return sorted((_read(path, Begun) for path in paths), key=lambda each: each.at)
+        return [_read(path, PieceOutcome) for path in paths]
 
     def finish(self, number: int, outcome: PieceOutcome) -> None:
         """Write down what became of a piece."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import asdict
 
-from workbench.cluster import Standing
+from workbench.cluster.dispatch import Standing
 from workbench.language import N_, _
 from workbench.units import when
 from workbench.views.shapes import Document, shaped

@@ -19,20 +19,27 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from workbench.cluster import Element, Queue, Slot, Standing
 from workbench.cluster.dispatch import (
     LOG,
     Array,
     Dispatch,
     JobOrder,
     PieceOutcome,
+    Standing,
     begin,
     dispatches,
     known_devices,
     learn_devices,
     unpacked,
 )
-from workbench.cluster.slurm import JobWork, SlurmQueue, SlurmSettings, read_settings
+from workbench.cluster.slurm import (
+    Element,
+    JobWork,
+    Slot,
+    SlurmQueue,
+    SlurmSettings,
+    read_settings,
+)
 from workbench.engines import fresh_seed, now
 from workbench.errors import MissingError, WorkbenchError
 from workbench.measure.experiment import Display
@@ -73,7 +80,7 @@ class Watch:
         self,
         dispatch: Dispatch,
         task: Task[Any],
-        queue: Queue,
+        queue: SlurmQueue,
         settings: SlurmSettings,
         display: Display,
         tell: Callable[[PieceOutcome], None],
@@ -344,7 +351,7 @@ class Fleet:
         self._project = project
         self._study = study
         self._display = display
-        self._queue: Queue = SlurmQueue(self.settings, project.root)
+        self._queue: SlurmQueue = SlurmQueue(self.settings, project.root)
 
     @property
     def _where(self) -> str:
@@ -437,7 +444,7 @@ class Fleet:
                 dispatch.reopen(number)
 
 
-def standing(dispatch: Dispatch, queue: Queue) -> Standing:
+def standing(dispatch: Dispatch, queue: SlurmQueue) -> Standing:
     """How far a dispatch is, without changing anything of it."""
     order, arrays = dispatch.order, dispatch.arrays
     elements = queue.elements([array.name for array in arrays]) or {}
@@ -468,7 +475,7 @@ def standing(dispatch: Dispatch, queue: Queue) -> Standing:
     )
 
 
-def cancel(dispatch: Dispatch, queue: Queue) -> None:
+def cancel(dispatch: Dispatch, queue: SlurmQueue) -> None:
     """End a dispatch's jobs and forget it; what is stored by then stays."""
     queue.cancel([array.name for array in dispatch.arrays])
     dispatch.remove()

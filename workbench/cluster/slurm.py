@@ -23,17 +23,17 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn
 
 import msgspec
 
-from workbench.cluster import Element, Phase, Queue, Slot
-from workbench.cluster.dispatch import LOG, Begun, Dispatch, PieceOutcome, packed
+from workbench.cluster.dispatch import LOG, Dispatch, PieceOutcome, packed
 from workbench.disk.limits import SETTINGS, read_regular
 from workbench.engines import iso_time
 from workbench.errors import MissingError, WorkbenchError, did_you_mean
 from workbench.measure.experiment import Silent
 from workbench.measure.plan import Combination, Key
+from workbench.model import Record
 from workbench.processes.starting import answered, interpreter, program
 from workbench.project import Project, require_project
 from workbench.session.runners import Here, Task
@@ -203,16 +203,14 @@ class _JobPieces:
         self._left: dict[Key, int] = {}
         self._outcomes: dict[int, PieceOutcome] = {}
         keys = dispatch.pieces
-        before = [each.at for number in numbers for each in dispatch.begun(number)]
+        before = [each.begun for number in numbers for each in dispatch.begun(number)]
         self._since = iso_time(min(before)) if before else ""
         job = os.environ.get("SLURM_JOB_ID", "0")
         for number in numbers:
-            begun = Begun(node=node_name(), gpus=self._gpus, job=job, at=time.time())
+            begun = PieceOutcome(*keys[number], node_name(), self._gpus, job, time.time())
             dispatch.begin(number, begun)
             self._left[keys[number]] = number
-            self._outcomes[number] = PieceOutcome(
-                *keys[number], begun.node, begun.gpus, begun.job, begun.at
-            )
+            self._outcomes[number] = begun
 
     def do(self) -> None:
         """Do them; an error of one does not keep the others from their turn."""
@@ -287,6 +285,39 @@ class _JobDisplay(Silent):
     answer = say
 
 
+Phase = Literal["queued", "running", "ended"]
+
+
+class Element(Record, frozen=True):
+    """One job of an array, as the queue tells it.
+
+    Attributes:
+        phase: Whether it waits, runs, or is over.
+        word: The queue's own word for that: ``NODE_FAIL``.
+        node: Where it is or was; empty where the queue does not say.
+        reason: Why it waits.
+        restarts: How often it was put back into the queue after it had begun.
+    """
+
+    phase: Phase
+    word: str
+    node: str = ""
+    reason: str = ""
+    restarts: int = 0
+
+    @property
+    def stuck(self) -> bool:
+        """Whether it was put back and will not start again by itself."""
+        return self.phase == "queued" and "requeued held" in self.reason
+
+
+class Slot(NamedTuple):
+    """An element of an array: the array's name, and the element's number in it."""
+
+    array: str
+    number: int
+
+
 _QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
 _RUNNING = {
     *("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"),
@@ -299,8 +330,8 @@ _ANSWER_S = 60.0
 _TIMEOUTS = 10
 
 
-class SlurmQueue(Queue):
-    """The Slurm whose login node this is.
+class SlurmQueue:
+    """The Slurm whose login node this is. Arrays are known by names that we give them.
 
     Args:
         settings: How jobs are asked for.
@@ -337,7 +368,22 @@ class SlurmQueue(Queue):
         minutes: int | None,
         avoid: Sequence[str],
     ) -> str:
-        """See `Queue.submit`."""
+        """Send an array of jobs.
+
+        Args:
+            name: Of the array; no other one has it.
+            works: What each element does: pieces of the dispatch.
+            folder: The dispatch's folder.
+            exclusive: Times are taken: nobody else should be on the node.
+            minutes: Limit of an element; None: what the settings say.
+            avoid: Nodes that it must not go to.
+
+        Returns:
+            Slurm's own name for it.
+
+        Raises:
+            MissingError: Slurm refuses it; its words are quoted.
+        """
         import submitit
         from submitit.core.utils import FailedJobError, FailedSubmissionError
 
@@ -378,7 +424,7 @@ class SlurmQueue(Queue):
         return str(jobs[0].job_id).partition("_")[0]
 
     def elements(self, names: Sequence[str]) -> dict[Slot, Element] | None:
-        """See `Queue.elements`."""
+        """What the queue knows of arrays; None: it does not answer just now."""
         if not names:
             return {}
         rows = _ask(
@@ -412,12 +458,12 @@ class SlurmQueue(Queue):
         return found
 
     def cancel(self, names: Sequence[str]) -> None:
-        """See `Queue.cancel`."""
+        """End arrays, whatever they are doing; one that is over is no error."""
         for name in names:
             _ask("scancel", f"--name={name}")
 
     def end(self, place: Slot) -> None:
-        """See `Queue.end`."""
+        """End one element."""
         rows = _ask("squeue", "-h", "-r", f"--name={place.array}", "-o", "%A|%K")
         for row in rows or ():
             job, number = row.split("|")
@@ -425,7 +471,7 @@ class SlurmQueue(Queue):
                 _ask("scancel", job)
 
     def troubled(self) -> Mapping[str, str]:
-        """See `Queue.troubled`."""
+        """Nodes that take no work just now, and why: ``drained (fan broken)``."""
         found = {}
         for row in _ask("sinfo", "-h", "-N", "-o", "%N|%T|%E") or ():
             node, state, reason = row.split("|", 2)

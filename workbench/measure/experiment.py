@@ -2,7 +2,7 @@
 
 Of many versions in one run, the errors of single ones are kept so that the others have their
 turn (`Failures`). Many combinations are timed in as few worker processes as faults allow, and each
-time is stored as it comes (`time_each`).
+time is stored as it comes.
 """
 
 from __future__ import annotations
@@ -236,10 +236,9 @@ class Experiment:
                 what = names[0] if len(names) == 1 else f"{len(names)} problems"
                 self.display.say(f"verify {version} on {what}")
                 shown = version
-            name = subjects[place].problem.name
-            self.display.doing(
-                f"verify {version} on {name} ({names.index(name) + 1} of {len(names)})"
-            )
+            name, total = subjects[place].problem.name, len(names)
+            at = names.index(name) + 1
+            self.display.doing(f"verify {version} on {name} ({at} of {total})")
 
         def one(place: int, verdict: Verdict) -> None:
             verdicts[place] = verdict
@@ -283,31 +282,43 @@ class Experiment:
 
     # --- time ---------------------------------------------------------------------
 
-    def time_all(
+    def time(
         self,
-        subjects: Sequence[Subject],
+        pieces: Sequence[Combination],
         options: TimeOptions,
-        tell: Callable[[Subject, Timing | WorkbenchError], None],
-        *,
-        begin: Callable[[Subject], None] = lambda _subject: None,
-        meanwhile: Callable[[], None] = lambda: None,
+        tell: Callable[[Combination, Timing | WorkbenchError], None],
     ) -> None:
-        """Time versions on problems, each with the study's baseline in turns beside it.
+        """Compile and time versions on problems, each with the study's baseline in turns beside it.
 
-        Subjects on the same problem should stand together: they share inputs and reference.
+        Pieces on the same problem should stand together: they share inputs and reference. There
+        are as few worker processes as faults allow.
 
         Args:
-            subjects: What to time, in this order, in as few worker processes as faults allow.
-            options: How long and in what state of the caches.
-            tell: Called once a subject, as its timing (which is kept by then) or error comes;
-                from another thread.
-            begin: Called with each subject before it is measured.
-            meanwhile: Called while the workers are busy.
+            pieces: In the order of measuring.
+            options: How long, and in what state of the caches.
+            tell: Called once for each, as its timing (which is kept by then) or error comes;
+                perhaps from another thread.
 
         Raises:
             MissingError: no worker can run here.
         """
+        with self.gpu.ready(self.study.name):
+            # Before the first is timed: compilers on all of the host's cores would disturb it.
+            subjects = self.subjects(pieces, tell)
+            if subjects:
+                self._time(subjects, options, tell)
+
+    def _time(
+        self,
+        subjects: Sequence[Subject],
+        options: TimeOptions,
+        tell: Callable[[Combination, Timing | WorkbenchError], None],
+    ) -> None:
         beside = [self._baseline(subject) for subject in subjects]
+        total, counts = len(subjects), itertools.count(1)
+
+        def begin(place: int) -> None:
+            self.display.doing(f"{subjects[place].version.id} {subjects[place].problem.name}")
 
         def one(place: int, outcome: Timing | WorkbenchError) -> None:
             if isinstance(outcome, Timing):
@@ -317,10 +328,18 @@ class Experiment:
                     self.store.save_timing(outcome)
                 except WorkbenchError as error:
                     outcome = error
-            tell(subjects[place], outcome)
+            tell(Combination(subjects[place].version, subjects[place].problem), outcome)
+            self.display.done(next(counts))
 
+        what = (
+            f"{subjects[0].version.id} on {subjects[0].problem.name}"
+            if total == 1
+            else f"{total} combinations"
+        )
+        self.display.say(f"time {what} ({options.cache} caches)")
         pairs = [(subject, rival) for subject, (rival, _) in zip(subjects, beside, strict=True)]
-        self.gpu.time(pairs, options, one, lambda place: begin(subjects[place]), meanwhile)
+        with self.display.counting(total):
+            self.gpu.time(pairs, options, one, begin, self.display.prepare)
 
     def _baseline(self, subject: Subject) -> tuple[Subject | None, list[Notice]]:
         baseline = self.study.baseline
@@ -480,46 +499,3 @@ def _rank(error: WorkbenchError) -> int:
     """Which of several errors decides the exit code: a wrong kernel before all else."""
     order = (4, 5, 3, 1, 6, 2)
     return order.index(error.exit_code) if error.exit_code in order else len(order)
-
-
-def time_each(
-    runner: Experiment,
-    pieces: Sequence[Combination],
-    options: TimeOptions,
-    tell: Callable[[Combination, Timing | WorkbenchError], None],
-) -> None:
-    """Compile and time versions on problems; every time is stored as it comes.
-
-    Args:
-        runner: Runs them.
-        pieces: In the order of measuring.
-        options: How long, and in what state of the caches.
-        tell: Called once for each; perhaps from another thread.
-
-    Raises:
-        MissingError: no worker can run here.
-    """
-    display = runner.display
-    with runner.gpu.ready(runner.study.name):
-        # Before the first is timed: compilers on all of the host's cores would disturb it.
-        subjects = runner.subjects(pieces, tell)
-        if not subjects:
-            return
-        total = len(subjects)
-        counts = itertools.count(1)
-
-        def begin(subject: Subject) -> None:
-            display.doing(f"{subject.version.id} {subject.problem.name}")
-
-        def one(subject: Subject, outcome: Timing | WorkbenchError) -> None:
-            tell(Combination(subject.version, subject.problem), outcome)
-            display.done(next(counts))
-
-        what = (
-            f"{subjects[0].version.id} on {subjects[0].problem.name}"
-            if total == 1
-            else f"{total} combinations"
-        )
-        display.say(f"time {what} ({options.cache} caches)")
-        with display.counting(total):
-            runner.time_all(subjects, options, one, begin=begin, meanwhile=display.prepare)

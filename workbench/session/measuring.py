@@ -31,7 +31,6 @@ from workbench.measure.experiment import (
     Experiment,
     Failures,
     report_lines,
-    time_each,
 )
 from workbench.measure.plan import Combination, Key, chosen
 from workbench.measure.sanitizer import TOOLS, Finding
@@ -246,7 +245,7 @@ class Profiling(Task[Profiled], frozen=True, kw_only=True):
             def timed(one: Combination, found: Timing | WorkbenchError) -> None:
                 tell(one, found if isinstance(found, WorkbenchError) else Profiled(timing=found))
 
-            time_each(here, done, TimeOptions(), timed)
+            here.time(done, TimeOptions(), timed)
 
     def _say_engine(self, here: Here) -> None:
         taken = here.engine

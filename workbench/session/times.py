@@ -17,7 +17,7 @@ from workbench.engines.choice import on_gpus
 from workbench.engines.host.crew import Crew
 from workbench.engines.host.job import TimeOptions
 from workbench.errors import MissingError, UsageError, WorkbenchError
-from workbench.measure.experiment import SILENT, Display, time_each
+from workbench.measure.experiment import SILENT, Display
 from workbench.measure.plan import (
     Combination,
     Gap,
@@ -91,7 +91,7 @@ class TimeTask(Task[Timing], frozen=True, kw_only=True):
             if piece.key in stored:
                 tell(piece, stored[piece.key])
         if left := [each for each in pieces if each.key not in stored]:
-            time_each(here, left, self.sampling, tell)
+            here.time(left, self.sampling, tell)
 
 
 def time(

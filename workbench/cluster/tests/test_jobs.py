@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.engines.stand_ins import VERSION, Cli
-from workbench.cluster import Element, Queue, Slot
-from workbench.cluster.slurm import JobWork
+from workbench.cluster.slurm import Element, JobWork, Slot, SlurmQueue
 from workbench.engines import Engine, RunOptions, Say
 from workbench.engines.gpu.nvml import Gpu
 from workbench.engines.host import presence
@@ -30,7 +29,7 @@ class Killed(BaseException):
     """A job's end by ``kill -9``, as far as this process can have one."""
 
 
-class HereQueue(Queue):
+class HereQueue(SlurmQueue):
     """Does a job at once, in this process; of one that is killed nobody hears more."""
 
     asked: ClassVar[list[tuple[Sequence[tuple[int, ...]], bool, int | None]]] = []

@@ -11,11 +11,18 @@ from pathlib import Path
 import pytest
 
 from tests.engines.stand_ins import Cli
-from workbench.cluster import Element, Phase, Queue, Slot
 from workbench.cluster import dispatch as files
 from workbench.cluster.dispatch import Dispatch, JobOrder, PieceOutcome
 from workbench.cluster.fleet import Watch
-from workbench.cluster.slurm import JobWork, SlurmSettings, read_settings
+from workbench.cluster.slurm import (
+    Element,
+    JobWork,
+    Phase,
+    Slot,
+    SlurmQueue,
+    SlurmSettings,
+    read_settings,
+)
 from workbench.engines import RunOptions
 from workbench.errors import KernelError, MissingError, UsageError, WorkbenchError
 from workbench.measure.experiment import Silent
@@ -27,7 +34,7 @@ ORDER = JobOrder.of(TASK, "double", "workbench verify", "2026-11-22T10:00:00Z")
 Act = Callable[["Scripted", Slot, tuple[int, ...]], Element | None]
 
 
-class Scripted(Queue):
+class Scripted(SlurmQueue):
     """A queue in which each array's elements do what its act says."""
 
     def __init__(self, dispatch: Dispatch, *acts: Act) -> None:
