@@ -24,7 +24,6 @@ from markdown_it import MarkdownIt
 from tests import ladders
 from workbench import cli, errors
 from workbench.analysis.expectations import find_counter
-from workbench.analysis.gates import read_rules
 from workbench.compile import build as building
 from workbench.compile import compilers
 from workbench.project import Project
@@ -35,6 +34,7 @@ PAGES = [
     *(REPO / name for name in ("README.md", "README.zh-CN.md", "CONTRIBUTING.md")),
     REPO / "changes" / "README.md",
     *sorted((REPO / "docs").rglob("*.md")),
+    *sorted((REPO / "workbench").glob("*/docs/**/*.md")),  # of features
     *sorted((REPO / "examples").rglob("*.md")),
 ]
 MARKDOWN = MarkdownIt("commonmark").enable("table")
@@ -275,13 +275,6 @@ def test_the_readmes_outputs_are_what_is_printed(monkeypatch: pytest.MonkeyPatch
 
 
 # --- examples --------------------------------------------------------------------------------
-
-
-def test_settings_in_the_how_to_are_accepted() -> None:
-    (text,) = fences(REPO / "docs/how-to/ci.md", "toml")
-    rules = read_rules(tomllib.loads(text)["tool"]["workbench"])
-    assert rules.require_expectations and rules.max_regression == 2.0
-    assert set(rules.counters) == {"dram_bytes"} and set(rules.limits) == {"spill_instructions"}
 
 
 @pytest.fixture(scope="module")
