@@ -136,7 +136,6 @@ def chips() -> str:
                 limits = _limits(study, version, problem)
                 if version != fastest and len({limit.id for limit in limits}) < 2:
                     continue
-                ratios = [f"{digits3(t.ratio.value)} ×" if t.ratio else "" for t in (a, b)]
                 rows.append(
                     (
                         f"`{study}` {version}",
@@ -144,12 +143,11 @@ def chips() -> str:
                         quantity(a.time.value, "s"),
                         quantity(b.time.value, "s"),
                         f"{digits3(b.time.value / a.time.value)} ×",
-                        *ratios,
                         *((limit.words for limit in limits) if limits else ("", "")),
                     )
                 )
-    header = ("version", "problem", "H200", "H100", "takes", "of the library", "there")
-    return _table((*header, "limit on the H200", "on the H100"), rows)
+    header = ("version", "problem", "H200", "H100", "takes", "limit on the H200", "on the H100")
+    return _table(header, rows)
 
 
 #: Name between the marks -> what stands there.
