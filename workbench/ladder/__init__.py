@@ -74,20 +74,16 @@ class Rung:
         engine = next((engine for engine in ENGINES if engine in self.entries), None)
         return self.ladder.store.load(self.entries[engine].path) if engine else None
 
-    def captured(self, engine: str) -> str:
-        """The hash of the source that an engine's profile was recorded of."""
-        speaking = vars(self).get("profile")
-        if speaking is not None and speaking.engine == engine:
-            return str(speaking.source_hash)
-        return self.ladder.family.summaries.of(self.entries[engine].path).source_hash
-
     @property
     def is_stale(self) -> bool:
         """Whether the source has changed since what speaks for the version was recorded."""
-        engine = next((engine for engine in ENGINES if engine in self.entries), None)
-        if engine is not None:
-            return self.stale(self.captured(engine))
+        if self.entries:
+            return self.record is not None and self.record.stale
         return self.timing is not None and self.stale(self.timing.source_hash)
+
+    def outdated(self, engine: str) -> bool:
+        """Whether the source has changed since an engine profiled it."""
+        return any(each.stale for each in self.records if each.engine == engine)
 
     def load(self, engine: str) -> Profile:
         """The profile of an engine that has one."""
