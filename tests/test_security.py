@@ -47,9 +47,9 @@ def test_as_many_attacks_are_made_as_it_says() -> None:
     for module in pkgutil.iter_modules(attacks.__path__, f"{attacks.__name__}."):
         importlib.import_module(module.name)
     loaded = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    for path in REPO.glob("workbench/*/tests/test_attacks.py"):  # of a feature
+    for path in REPO.glob("workbench/*/tests/test_*attacks.py"):  # of a feature
         if str(path) not in loaded:
-            importlib.import_module(f"workbench.{path.parts[-3]}.tests.test_attacks")
+            importlib.import_module(f"workbench.{path.parts[-3]}.tests.{path.stem}")
     begin, end = PAGE.index("| attack | times"), PAGE.index("## Where it does not hold")
     lines = [
         line.strip("| ").split(" | ")

@@ -1,7 +1,8 @@
 """A copy of the checkout without one feature: ``python -m tests.without FEATURE FOLDER``.
 
-Deleted are the feature's folder, its row in `workbench.features`, its extra in pyproject.toml, and
-the lines of Markdown that name the folder or one of its commands. Nothing else is touched.
+Deleted are the feature's folder, its row in `workbench.features`, its import and its base in
+`workbench.face`, its extra in pyproject.toml, and the lines of Markdown that name the folder or
+one of its commands. Nothing else is touched.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 
 from workbench.features import FEATURES, Feature
@@ -25,14 +27,22 @@ def tracked() -> list[str]:
     return [name for name in listed.stdout.split("\0") if (REPO / name).is_file()]
 
 
-def copy_without(feature: Feature, to: Path) -> None:
-    """Copy the checkout, and delete the feature in the copy."""
+def copy_without(features: Iterable[Feature], to: Path) -> None:
+    """Copy the checkout, and delete the features in the copy."""
     for name in tracked():
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(REPO / name, to / name)
+    for feature in features:
+        delete(feature, to)
+
+
+def delete(feature: Feature, to: Path) -> None:
+    """Delete one feature in a copy of the checkout."""
     shutil.rmtree(to / "workbench" / feature.name)
     row = rf'    Feature\(\n        "{feature.name}",\n(        .*\n)*    \),'
     _drop(to / "workbench" / "features.py", row)
+    face = rf"from workbench\.{feature.name} import session as .*|    {feature.name}\.\w+,"
+    _drop(to / "workbench" / "face.py", face)
     project = to / "pyproject.toml"
     _drop(project, rf'  "workbench.{feature.name}(\.\w+)?",')
     if feature.extra:
@@ -53,4 +63,4 @@ def _drop(path: Path, lines: str) -> None:
 
 if __name__ == "__main__":
     (chosen,) = (each for each in FEATURES if each.name == sys.argv[1])
-    copy_without(chosen, Path(sys.argv[2]))
+    copy_without([chosen], Path(sys.argv[2]))

@@ -20,10 +20,10 @@ __version__ = "0.11.0"
 
 #: Name -> (module, its name there); for type checkers they stand in `__init__.pyi`.
 _FACE = {
-    "open": ("workbench.session.api", "open_session"),
-    "read_report": ("workbench.session.api", "read_report"),
+    "open": ("workbench.face", "open_session"),
+    "read_report": ("workbench.face", "read_report"),
     "profiled": ("workbench.session.profiled", "profiled"),
-    "Session": ("workbench.session.api", "Session"),
+    "Session": ("workbench.face", "Session"),
     "Diff": ("workbench.session.step", "Diff"),
     "Target": ("workbench.session.targets", "Target"),
     "Selection": ("workbench.session.asked", "Selection"),

@@ -1,9 +1,9 @@
 from workbench.errors import InconclusiveError as InconclusiveError
 from workbench.errors import WorkbenchError as WorkbenchError
+from workbench.face import Session as Session
+from workbench.face import open_session as open
+from workbench.face import read_report as read_report
 from workbench.model import Profile as Profile
-from workbench.session.api import Session as Session
-from workbench.session.api import open_session as open
-from workbench.session.api import read_report as read_report
 from workbench.session.asked import Selection as Selection
 from workbench.session.profiled import profiled as profiled
 from workbench.session.step import Diff as Diff

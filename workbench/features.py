@@ -1,15 +1,18 @@
 """The features beside the core, each a folder of the package that can be deleted.
 
-A feature's folder holds its commands, its documentation (``docs/``) and its tests (``tests/``). To
-take one out, delete the folder, its row here, its extra in pyproject.toml, and the lines of
-Markdown that name it (`tests.without` does so in a copy). The core imports no feature; it learns
-from this list which commands and pages there are.
+A feature's folder holds its commands, its methods of a session (``session.py``), its documentation
+(``docs/``) and its tests (``tests/``). To take one out, delete the folder, its row here, its import
+and its base in `workbench.face`, its extra in pyproject.toml, and the lines of Markdown that name
+it (`tests.without` does so in a copy). The core imports no feature; it learns from this list which
+commands, pages and documents there are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 
@@ -20,19 +23,46 @@ class Feature(NamedTuple):
         name: Its folder in the package.
         commands: Name of a command -> its module in the folder, and one line for ``--help``.
         extra: The extra of pyproject.toml that it needs alone.
+        documents: Module of the folder with the records of its JSON documents, as
+            `workbench.views.shapes.schema.Documents`.
     """
 
     name: str
     commands: Mapping[str, tuple[str, str]]
     extra: str = ""
+    documents: str = ""
 
     @property
     def folder(self) -> Path:
         """Where it is."""
         return Path(__file__).resolve().parent / self.name
 
+    def load(self, module: str) -> ModuleType:
+        """Import a module of the folder."""
+        return import_module(f"workbench.{self.name}.{module}")
+
 
 FEATURES: tuple[Feature, ...] = (
+    Feature(
+        "gate",
+        {
+            "check": (
+                "command",
+                "Expectations, regressions and limits, for continuous integration.",
+            ),
+        },
+        documents="documents",
+    ),
+    Feature(
+        "sweeps",
+        {
+            "sweep": (
+                "command",
+                "Time every version of a study at every size, and store the times.",
+            ),
+        },
+        documents="documents",
+    ),
     Feature(
         "pictures",
         {

@@ -16,11 +16,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from workbench.analysis.gates import Rules
 from workbench.analysis.times.regression import Status, judge_run, slowdown, verdict
 from workbench.analysis.times.timing import median_interval
+from workbench.gate.baselines import DISTURBED
+from workbench.gate.rules import Rules
 from workbench.model import Estimate
-from workbench.store.baselines import DISTURBED
 from workbench.units import signed
 
 RULES = Rules()

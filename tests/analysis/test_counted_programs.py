@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.counted import plain_run
-from workbench.analysis.gates import Rules
-from workbench.analysis.programs.gates import check_programs
-from workbench.analysis.programs.program import compare_programs, kernel_steps, told, unchanged
+from workbench.analysis.programs.program import compare_programs, told, unchanged
 from workbench.analysis.programs.words import program_words, survey_words
 from workbench.capture.counted import counted_capture
-from workbench.capture.records import Counted, ProgramCapture
-from workbench.capture.trace import Trace, TracedLaunch, survey_of
+from workbench.capture.records import Counted, ProgramCapture, TracedLaunch
+from workbench.capture.trace import Trace, survey_of
 from workbench.errors import InconclusiveError
 
 C = Counted(instructions=100, sectors=40, sectors_ideal=20)
@@ -94,13 +92,3 @@ def test_a_timed_program_is_not_compared_with_a_counted_one() -> None:
     for force in (False, True):
         with pytest.raises(InconclusiveError, match="@v0 has counts of the emulator and no times"):
             compare_programs(timed, capture(("a", 8, C)), force=force)
-
-
-def test_no_time_is_judged_and_what_was_not_kept_is_inconclusive() -> None:
-    found = compare_programs(capture(("a", 8, C)), capture(("a", 8, FEWER)))
-    assert not check_programs(found, (), Rules())
-    same = compare_programs(found.old, found.old)
-    assert [gate.status for gate in check_programs(same, (), Rules())] == ["pass"]
-    (step,) = kernel_steps(found, (None, None), force=False)
-    assert step.story is None and "was looked at closely" in step.silence
-    assert [gate.status for gate in check_programs(found, (step,), Rules())] == ["inconclusive"]

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 import workbench as wb
 from tests.factories import H200, make_profile, make_timing, with_metrics
 from workbench.analysis.compare import compare, remarks
-from workbench.analysis.gates import Rules, check_step, overall
 from workbench.analysis.plausible import implausible, implausible_time
 from workbench.analysis.story import Step, telling
 from workbench.analysis.times.noise import left_noise
@@ -65,20 +64,6 @@ def test_a_time_cannot_beat_the_memory(moved: int, seconds: float, wrong: bool) 
 def test_a_time_cannot_beat_the_fastest_unit() -> None:
     timing = replace(make_timing(1e-6), device=H200, bytes=0, flops=10**12)
     assert "fastest unit" in implausible_time(timing)[0]
-
-
-def test_what_is_not_plausible_stands_in_the_step_and_fails_its_check() -> None:
-    old, new = make_profile(), make_profile(version="v1")
-    times = make_timing(1e-3), replace(make_timing(1e-9), device=H200, bytes=10**9)
-    step = compare(old, new, old_time=times[0], new_time=times[1])
-    assert step.implausible and set(step.implausible) <= set(step.warnings)
-    gates = check_step(step, (), Rules(), version="demo/v1", file="v1.cu")
-    assert [gate.status for gate in gates if gate.name == "plausible"] == ["fail"]
-    assert overall(gates) == "fail"
-    fine = compare(old, new)
-    assert not fine.implausible
-    names = [gate.name for gate in check_step(fine, (), Rules(), version="v", file="")]
-    assert "plausible" not in names
 
 
 @pytest.mark.parametrize(("n", "moved"), [(2, False), (3, True)])

@@ -8,17 +8,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.factories import H200, make_launch, make_metrics, make_profile
-from workbench.analysis.gates import Rules
 from workbench.analysis.programs.counterparts import pair_works
-from workbench.analysis.programs.gates import check_programs
 from workbench.analysis.programs.program import (
     compare_programs,
     kernel_steps,
     total,
 )
 from workbench.analysis.times.noise import student
-from workbench.capture.records import ProgramCapture, Survey
-from workbench.capture.trace import Trace, TracedLaunch, survey_of
+from workbench.capture.records import ProgramCapture, Survey, TracedLaunch
+from workbench.capture.trace import Trace, survey_of
 from workbench.errors import InconclusiveError
 from workbench.model import Device, Profile
 
@@ -373,8 +371,6 @@ def test_what_a_tuner_tries_makes_no_factor() -> None:
     for found in (compare_programs(old, new), compare_programs(new, old)):
         assert not found.steady and "configurations" in found.tried and "scale" in found.tried
         assert not found.moved and found.share(1e-6) is None
-        gates = check_programs(found, (), Rules(max_regression=5.0))
-        assert [gate.status for gate in gates] == ["inconclusive"]
     assert compare_programs(new, new).tried == ""
 
 

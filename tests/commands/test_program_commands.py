@@ -11,7 +11,7 @@ import pytest
 from tests.engines.stand_ins import Cli
 from workbench.capture.shelf import Shelf
 from workbench.serve.watch import look
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.store import codec
 
 CAPTURES = Path(__file__).resolve().parent.parent / "data" / "captures"
@@ -105,31 +105,6 @@ def test_what_was_captured_names_no_machine(folder: Path) -> None:
             assert word not in plain, (path, word)
 
 
-def test_check_judges_programs_by_the_same_rules(cli: Cli, tmp_path: Path) -> None:
-    code, out, _ = cli("check", "@strided", "@coalesced")
-    assert code == 0 and "time on the GPU" not in out and "22.6 ms → 14.8 ms" in out
-    code, out, _ = cli("check", "@coalesced", "@strided", "--format", "json")
-    assert code == 1
-    (gate,) = json.loads(out)["gates"]
-    assert gate["status"] == "fail" and "most of it softmax_rows" in gate["message"]
-    assert cli("check", "@coalesced", "@strided", "--no-time")[0] == 6  # nothing was judged
-    code, _, said = cli("check", "@coalesced", "sgemm/v3")
-    assert code == 2 and "is a captured program" in said
-
-
-def test_limits_hold_for_the_kernels_that_matter(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(CAPTURES / ".workbench", tmp_path / ".workbench")
-    (tmp_path / "workbench.toml").write_text(
-        '[check]\nmax_regression = "100%"\nlimits = { registers = "<= 30" }\n'
-    )
-    monkeypatch.chdir(tmp_path)
-    code, out, _ = cli("check", "@strided", "@coalesced")
-    assert "@coalesced::softmax_rows" in out and code in (0, 1)
-    assert ("fail" in out) == (code == 1) and "must be <= 30" in out
-
-
 def test_a_capture_is_a_report_to_pages_and_to_studies(cli: Cli, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     words = ("report", "--single-file", "--out", str(page))
@@ -172,7 +147,7 @@ def test_a_report_of_programs_needs_no_project(
 
 
 def test_a_program_that_is_captured_again_is_a_change() -> None:
-    plan = Session().site(("@manual", "@strided::softmax_rows"), Path("x"))
+    plan = CoreSession().site(("@manual", "@strided::softmax_rows"), Path("x"))
     folder, file = sorted(plan.sources())
     assert folder.name == "manual" and {Path(path).name for path in look([folder])} == {
         "capture.json.zst"
@@ -225,9 +200,3 @@ def test_what_is_said_of_kernels_alone_is_refused_for_programs(
     code, out, error = cli(*arguments)
     assert code == 2 and not out and "Name the kernel: @strided::KERNEL." in error
     assert cli(*(each + "::softmax" * (each[0] == "@") for each in arguments))[0] == 0
-
-
-@pytest.mark.parametrize("versions", [("@strided",), ("@strided", "v2")])
-def test_a_program_is_checked_against_another(versions: tuple[str, ...], cli: Cli) -> None:
-    code, _, error = cli("check", *versions)
-    assert code == 2 and "`workbench check @base @new`" in error

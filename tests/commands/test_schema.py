@@ -15,7 +15,6 @@ from click.testing import CliRunner
 from tests.commands.test_program_commands import CAPTURES
 from tests.engines.stand_ins import THERE, Cli
 from tests.factories import make_project
-from tests.views import site_data
 from workbench.cli import COMMANDS, app
 from workbench.views.shapes import Json
 from workbench.views.shapes.schema import SHAPES, schema_of, schemas
@@ -27,8 +26,6 @@ SMALL = (
     ("show", "v3"),
     ("diff", "v2", "v3"),
     ("diff", "v2", "v3", "--sass"),
-    ("check", "v2", "v3"),
-    ("check", "v3", "v2"),
     ("doctor",),
 )
 
@@ -64,12 +61,6 @@ def test_documents_of_a_small_project(
     holds(words[0], printed(words))
 
 
-def test_a_sweep_with_gaps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    site_data.wide(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    assert holds("sweep", printed(["sweep", "--recorded"]))["gaps"]
-
-
 @pytest.mark.parametrize("words", [("show", "@graphs"), ("diff", "@strided", "@coalesced")])
 def test_documents_of_programs(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(CAPTURES)
@@ -98,8 +89,6 @@ def test_every_step_of_a_recorded_ladder(study: str, monkeypatch: pytest.MonkeyP
         sides = (f"{study}/{version['parent']}", f"{study}/{version['id']}")
         holds("show", printed(["show", sides[1]]))
         holds("diff", printed(["diff", *sides, "--sass", "--force"]))
-        holds("check", printed(["check", *sides]))
-    holds("sweep", printed(["sweep", study, "--recorded"]))
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from tests.factories import make_project
 from workbench.cli import app
 from workbench.commands import serve
 from workbench.errors import MissingError, UsageError
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.session.site import SitePlan
 
 
@@ -172,9 +172,9 @@ def test_a_study_may_be_recorded_later_or_be_recorded_alone(
     (project / "kernels" / "later" / "study.py").touch()
     shutil.rmtree(project / "kernels" / "demo")
     names = ("demo", "later", "demo/v2..v3", "x.ncu-rep")
-    Session().site(names).check()
+    CoreSession().site(names).check()
     with pytest.raises(UsageError, match="there is no study `ltaer`"):
-        Session().site((*names, "ltaer")).check()
+        CoreSession().site((*names, "ltaer")).check()
 
 
 # --- what is built again and again --------------------------------------------------------
@@ -183,19 +183,19 @@ def test_a_study_may_be_recorded_later_or_be_recorded_alone(
 def test_the_plan_watches_what_the_report_is_made_from(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = Session(project).site()
+    plan = CoreSession(project).site()
     assert plan.sources() == (project / "kernels", project / "profiles")
     assert plan.folder == project / "reports"
-    alone = Session(project).site(("x.ncu-rep::softmax",))
+    alone = CoreSession(project).site(("x.ncu-rep::softmax",))
     assert alone.sources() == (Path("x.ncu-rep"),)
-    both = Session(project).site(("demo", "x.ncu-rep"), Path("out"))
+    both = CoreSession(project).site(("demo", "x.ncu-rep"), Path("out"))
     assert both.sources()[-1] == Path("x.ncu-rep") and len(both.sources()) == 3
 
 
 def test_a_pair_is_of_its_study(project: Path) -> None:
     (project / "kernels" / "demo" / "study.py").write_text("title = ", encoding="utf-8")
     for text in ("demo", "v2..v3", "demo/v2..v3"):
-        assert len(Session(project).site((text,)).build().broken) == 1
+        assert len(CoreSession(project).site((text,)).build().broken) == 1
 
 
 def attempt(plan: SitePlan, *, debug: bool = False) -> list[str]:
@@ -206,7 +206,7 @@ def attempt(plan: SitePlan, *, debug: bool = False) -> list[str]:
 def test_a_broken_study_is_told_and_shown_without_its_words(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = Session(project).site()
+    plan = CoreSession(project).site()
     study = project / "kernels" / "demo" / "study.py"
     whole = study.read_text(encoding="utf-8")
     study.write_text("title = ", encoding="utf-8")
@@ -223,7 +223,7 @@ def test_a_broken_study_is_told_and_shown_without_its_words(
 def test_a_damaged_profile_is_told_and_mended(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan = Session(project).site()
+    plan = CoreSession(project).site()
     (path,) = (project / "profiles").rglob("v3/*.ncu.json.zst")
     whole = path.read_bytes()
     path.write_bytes(whole[:100])
@@ -239,10 +239,10 @@ def test_a_fault_of_our_own_ends_no_watch(project: Path, monkeypatch: pytest.Mon
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setattr(SitePlan, "build", broken)
-    (problem,) = attempt(Session(project).site())
+    (problem,) = attempt(CoreSession(project).site())
     assert "an internal error of workbench: ZeroDivisionError" in problem
     with pytest.raises(ZeroDivisionError):
-        attempt(Session(project).site(), debug=True)
+        attempt(CoreSession(project).site(), debug=True)
 
 
 def test_changed_files_are_named_and_not_all_of_them() -> None:

@@ -15,11 +15,10 @@ from workbench.measure.plan import (
     chosen,
     plan,
     recorded,
-    recorded_devices,
     sweep_problems,
     to_time,
 )
-from workbench.model import Device, Notice, Timing
+from workbench.model import Notice, Timing
 from workbench.project import Project
 from workbench.store import Store
 from workbench.study.folder import Study, load_study, source_hash
@@ -182,20 +181,6 @@ def test_a_study_whose_baseline_was_taken_away_measures_anew(
     assert held(project) == []
     store("v0", "n7", baseline="", baseline_hash="")
     assert held(project) == [("v0", "n7")]
-
-
-def test_devices_stand_with_the_newest_time_first(
-    project: Project, store: Callable[..., None]
-) -> None:
-    other = Device(name="NVIDIA A100-SXM4-80GB", slug="a100-sxm4-80gb")
-    store("v0", "n7", captured="2026-11-20T10:05:00Z")
-    store("v0", "n1000", captured="2026-11-21T10:05:00Z", device=other)
-    store("v0", "n1000", captured="2026-11-19T10:05:00Z")
-    assert list(recorded_devices(project, "double").items()) == [
-        ("a100-sxm4-80gb", "NVIDIA A100-SXM4-80GB"),
-        ("h200", "NVIDIA H200"),
-    ]
-    assert recorded_devices(project, "other") == {}
 
 
 def test_records_without_the_baselines_hash_still_decode() -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.factories import H200, make_project
 from workbench.errors import DataError, UsageError
 from workbench.model import Device, Profile
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.session.asked import Selection, is_report
 from workbench.session.targets import Target
 from workbench.session.targets import resolve as resolve_targets
@@ -19,11 +19,11 @@ from workbench.store import Store
 
 
 def resolve(text: str, selection: Selection | None = None) -> Target:
-    return Session().show(text, selection)
+    return CoreSession().show(text, selection)
 
 
 def resolve_all(texts: tuple[str, ...], selection: Selection) -> list[Target]:
-    return resolve_targets(Session(), texts, selection)
+    return resolve_targets(CoreSession(), texts, selection)
 
 
 @pytest.fixture

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.analysis.gates import Gate
 from workbench.views.shapes import compact
-from workbench.views.sheets.check import github, junit
-from workbench.views.text.door import block, inert, quoted, say, visible, write
+from workbench.views.text.door import block, inert, quoted, say, visible
 from workbench.views.text.tables import to_csv
 
 HIDDEN = [
@@ -39,16 +37,6 @@ def test_no_line_passes_for_one_of_ours(capsys: pytest.CaptureFixture[str]) -> N
 def test_no_line_is_a_command(text: str) -> None:
     assert inert(f"a::b\n{text}").split("\n")[1] == text.replace("::", "·::", 1)
     assert inert("a ##[error]b") == "a ##·[error]b"
-
-
-def test_a_command_of_ours_is_one(capsys: pytest.CaptureFixture[str]) -> None:
-    gate = Gate("v2\n::x", "limit", "a,b:c", "fail", "100%\r\n::error::\x1b[2J\u202e", "k\n.cu", 3)
-    text = github([gate])
-    write(text, commands=True)
-    told = capsys.readouterr().out
-    assert told == text and [line[:8] for line in told.split("\n")] == ["::error ", "1 failed", ""]
-    assert "title=v2%0A%3A%3Ax%3A a%2Cb%3Ac::100%25·%0A::error::·[2J⟨U+202E⟩" in told
-    assert not [line for line in junit([gate]).split("\n") if line.strip().startswith("::")]
 
 
 @given(st.text(st.one_of(st.characters(), st.sampled_from(HIDDEN)), max_size=20))

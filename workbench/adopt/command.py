@@ -8,7 +8,7 @@ from workbench import units
 from workbench.adopt.importing import Import, keep_report
 from workbench.commands.options import problem_option, study_option
 from workbench.model import Profile
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.views.text.door import say
 
 
@@ -42,7 +42,7 @@ def command(
     Says where the report's source or launches differ from the version's. Host name and
     network addresses are removed from the copy that is kept.
     """
-    session = Session()
+    session = CoreSession()
     wish = Import(report, version_name, study, problem, kernel, device)
     kept = keep_report(session, wish, force=force)
     for path in kept.written:

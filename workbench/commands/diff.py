@@ -15,7 +15,7 @@ from workbench.commands.options import (
     two_source_options,
 )
 from workbench.errors import UsageError
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.session.asked import Places, Selection, is_program, refuse_for_program, sides
 from workbench.session.step import Diff
 from workbench.views.terminal.progress import Progress
@@ -61,7 +61,7 @@ def command(
                 f"diff compares two, and {old} is one", f"Name both: `workbench diff {old} NEW`."
             )
         old, new = found
-    session = Session(listener=Progress())
+    session = CoreSession(listener=Progress())
     if is_program(old) and is_program(new) and selection.launch is None:
         refuse_for_program(new, sass=detail.sass, memory=detail.memory)
         _print_programs(session.diff_programs(old, new, force=force), format_, all_)

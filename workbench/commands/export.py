@@ -15,7 +15,7 @@ from workbench.commands.options import folded, speak_for
 from workbench.disk.writing import replacing
 from workbench.errors import MissingError, UsageError
 from workbench.frames import Filters, TableName, stored
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.store import device_slug
 from workbench.views.text.door import say
 from workbench.views.text.tables import write_csv, write_parquet
@@ -83,7 +83,7 @@ def command(
         speak_for(format_)
     if format_ == "parquet" and out is None:
         raise UsageError("Parquet cannot be printed", "Name a file with --out.")
-    frames = _some(stored(Session().store, table, metrics or None, **where))
+    frames = _some(stored(CoreSession().store, table, metrics or None, **where))
     if out is None:
         write_csv(frames, sys.stdout)
         return

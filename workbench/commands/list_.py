@@ -15,7 +15,7 @@ from workbench.commands.options import (
     study_option,
 )
 from workbench.errors import DataError, UsageError, WorkbenchError, together
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.study.folder import require_study
 from workbench.study.sources import count_versions
 from workbench.views.shapes import dumps
@@ -49,7 +49,7 @@ def command(
         raise UsageError(
             f"--page is for tables; --format {format_} prints everything", "Use only one of them."
         )
-    session = Session()
+    session = CoreSession()
     project = session.project
     broken: list[WorkbenchError] = []
     sizes: dict[str, int] = {}

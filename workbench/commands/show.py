@@ -15,7 +15,7 @@ from workbench.commands.options import (
     source_options,
 )
 from workbench.language import _
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.session.asked import (
     Places,
     Selection,
@@ -55,7 +55,7 @@ def command(
     launch); or a capture: @before for the whole program, @before::kernel for what was profiled
     of it.
     """
-    session = Session(listener=Progress())
+    session = CoreSession(listener=Progress())
     if not (is_report(target) or all_ or memory) and session.is_study(target):
         from workbench.commands.list_ import command as list_command
 
@@ -82,7 +82,7 @@ def command(
         _print(found, all_, format_)
 
 
-def _program(session: Session, name: str, everything: bool) -> Sheet:
+def _program(session: CoreSession, name: str, everything: bool) -> Sheet:
     from workbench.views.sheets.program import program_sheet
 
     found = session.program(name)

@@ -42,7 +42,7 @@ from workbench.ncurep.files import holds_at_least, stem
 from workbench.ncurep.large import LARGE
 from workbench.ncurep.read import read_report
 from workbench.project import studies_in, upwards
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.session.asked import Selection
 from workbench.store import codec
 from workbench.study.mangling import own_name
@@ -56,7 +56,7 @@ _T = TypeVar("_T")
 
 
 def look(
-    session: Session, path: Path, selection: Selection, reports: Sequence[str] = ()
+    session: CoreSession, path: Path, selection: Selection, reports: Sequence[str] = ()
 ) -> OpenedFile | NamedFile:
     """A file, as what it is: a version's, or one that captures and reports may name.
 

@@ -26,7 +26,7 @@ from workbench.language import N_, _, current
 from workbench.model import LineKey, Profile, Record
 from workbench.processes.starting import Start, own_module
 from workbench.project import VERSION_SUFFIXES
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.session.asked import Selection
 from workbench.session.targets import Target
 from workbench.study.folder import SeenStudy, view_study
@@ -119,7 +119,7 @@ class OpenedFile:
     #: What stands behind each hint, and what of others' records could not be read.
     mark, troubles = "", ()
 
-    def __init__(self, session: Session, path: Path, selection: Selection) -> None:
+    def __init__(self, session: CoreSession, path: Path, selection: Selection) -> None:
         self.root = session.project.root.resolve()
         inside = path.relative_to(session.project.kernels.resolve())
         self.path, self.study = f"kernels/{inside.as_posix()}", inside.parts[0]

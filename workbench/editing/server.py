@@ -28,7 +28,7 @@ from workbench.errors import WorkbenchError
 from workbench.language import VARIABLE, _, asked, told, use
 from workbench.model import Profile, Record
 from workbench.processes.ending import end_group, guarded
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.session.asked import Selection
 from workbench.views.text.door import block, visible
 
@@ -239,7 +239,7 @@ class Editing:
         wish = Selection(problem=self._wishes.problem, device=self._wishes.device)
         try:
             real = Path(os.path.realpath(path))
-            file = look(Session(real.parent), real, wish, self._wishes.reports)
+            file = look(CoreSession(real.parent), real, wish, self._wishes.reports)
             found = ask(file)
         except WorkbenchError as error:
             self._log(uri, [error])

@@ -25,7 +25,7 @@ from workbench.measure.experiment import Experiment
 from workbench.measure.plan import chosen
 from workbench.model import Problem, Profile
 from workbench.project import require_project
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.session.step import Diff
 from workbench.session.targets import Named, Target
 from workbench.specs import Version
@@ -56,7 +56,7 @@ def attempt(root: Path, target: str, seconds: float, say: Callable[[Tried], None
         say(Tried(profile=profile))
         # What was recorded is tried as well, since ncu's counts are no measure for the emulator's.
         with contextlib.suppress(WorkbenchError):
-            recorded = Session(root).profile(target)
+            recorded = CoreSession(root).profile(target)
             before = _as_recorded(version, recorded)
             if before is not None:
                 runner = Experiment(project, study, engine)  # which keeps a build a version

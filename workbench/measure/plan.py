@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from workbench.errors import UsageError, did_you_mean
 from workbench.model import Problem, Record, Timing
 from workbench.project import Project
 from workbench.specs import Version
-from workbench.store import Store, means_device, natural_key
+from workbench.store import Store, natural_key
 from workbench.study.folder import Study, source_hash
-
-if TYPE_CHECKING:
-    from workbench.analysis.limits.roofline import Work
 
 Key = tuple[str, str]  # (version, problem)
 Use = Literal["verify", "profile", "sweep"]
@@ -229,61 +226,3 @@ def _same_baseline(study: Study, timing: Timing, hashes: dict[str, str]) -> bool
         return any(notice.code == "no-baseline" for notice in timing.notices)
     # Records from before the hash was kept have "": the name must do.
     return timing.baseline == baseline.id and timing.baseline_hash in ("", hashes[baseline.id])
-
-
-def recorded_devices(project: Project, study: str) -> dict[str, str]:
-    """Slug -> name of the devices with times of a study: the project's own, then the newest."""
-    newest: dict[str, tuple[str, str]] = {}
-    for timing in Store.of(project).timings(study=study):
-        rank = (timing.captured, timing.device.name)
-        newest[timing.device.slug] = max(newest.get(timing.device.slug, ("", "")), rank)
-    order = sorted(newest, key=newest.__getitem__, reverse=True)
-    order.sort(key=lambda slug: not means_device(project.default_device, slug))
-    return {slug: newest[slug][1] for slug in order}
-
-
-class Sweep(Record, frozen=True):
-    """The times of versions on problems, and why others are missing. Keys are (version, problem).
-
-    `problems` stand from the least work to the most, `versions` in ladder order, the
-    baselines (the names in `baselines`) last. Every key has a timing or a gap. `stale`
-    names timings of older sources, `work` is what `Timing.flops` counts.
-    """
-
-    study: str
-    device: str
-    cache: str
-    versions: tuple[str, ...]
-    baselines: tuple[str, ...]
-    problems: tuple[str, ...]
-    timings: dict[Key, Timing]
-    gaps: dict[Key, Gap]
-    stale: frozenset[Key] = frozenset()
-    work: Work = "flop"
-
-    @property
-    def ordered(self) -> list[Timing]:
-        """The timings, version by version."""
-        keys = ((version, problem) for version in self.versions for problem in self.problems)
-        return [self.timings[key] for key in keys if key in self.timings]
-
-    @property
-    def best(self) -> dict[str, str]:
-        """Problem -> its fastest version; baselines and stale times do not count."""
-        out = {}
-        for problem in self.problems:
-            times = {
-                version: self.timings[version, problem].time.value
-                for version in self.versions
-                if version not in self.baselines
-                and (version, problem) in self.timings
-                and (version, problem) not in self.stale
-            }
-            if times:
-                out[problem] = min(times, key=lambda version: times[version])
-        return out
-
-    @property
-    def rival(self) -> str:
-        """The baseline that ratios are to."""
-        return next((timing.baseline for timing in self.ordered if timing.baseline), "")

@@ -13,7 +13,7 @@ from workbench.views.html.pages.ladder import speed, sweep
 
 if TYPE_CHECKING:
     from workbench.ladder import Ladder
-    from workbench.session.api import Session
+    from workbench.session.api import CoreSession
     from workbench.views.html.charts.figure import Figure
 
 Kind = Literal["ladder", "sweep", "roofline", "step"]
@@ -28,7 +28,7 @@ _NOTHING = {
 
 
 def figure_of(
-    session: Session, kind: Kind, targets: tuple[str, ...], selection: Selection
+    session: CoreSession, kind: Kind, targets: tuple[str, ...], selection: Selection
 ) -> Figure:
     """The figure that the pages have: of a study, or of the step between two versions.
 

@@ -11,7 +11,7 @@ from workbench.disk.writing import replace_file
 from workbench.errors import UsageError
 from workbench.pictures.figures import KINDS, Kind, figure_of
 from workbench.pictures.saved import FORMATS, picture
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.session.asked import Selection
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.door import say
@@ -37,7 +37,7 @@ def command(kind: Kind, targets: tuple[str, ...], out: Path | None, selection: S
     if path.suffix not in FORMATS:
         known = ", ".join(FORMATS)
         raise UsageError(f"{path} is no picture that can be drawn", f"Name a file with {known}.")
-    session = Session(listener=Progress())
+    session = CoreSession(listener=Progress())
     content = picture(figure_of(session, kind, targets, selection), path.suffix[1:])
     whole = path.absolute()
     replace_file(whole.parent, whole.name, content)

@@ -18,7 +18,7 @@ from workbench.ladder.listing import StudyList
 from workbench.language import _
 from workbench.pictures.figures import figure_of
 from workbench.pictures.saved import FORMATS, picture
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.session.asked import Selection
 from workbench.units import factor, quantity, span, symbol
 from workbench.views.text.door import say
@@ -56,7 +56,7 @@ def command(
     """
     if chart is not None and chart.suffix not in FORMATS:
         raise UsageError(f"{chart} is no picture", f"Name a file with {', '.join(FORMATS)}.")
-    session = Session()
+    session = CoreSession()
     project = session.project
     found = session.recorded(study, problem, device)
     name = found.study.name

@@ -1,14 +1,14 @@
-"""`Session`: what can be asked of a project, of report files and of captured programs."""
+"""`CoreSession`: what can be asked of a project, of report files and of captured programs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from workbench.errors import DataError, UsageError
+from workbench.errors import DataError
 from workbench.model import Profile
 from workbench.project import find_project
-from workbench.session.asked import Listener, Places, Selection, Workspace
+from workbench.session.asked import Places, Selection, Workspace
 from workbench.session.targets import Target, resolve
 from workbench.specs import Version
 from workbench.study.folder import SeenStudy, study_names, view_study
@@ -16,10 +16,8 @@ from workbench.study.folder import SeenStudy, study_names, view_study
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.analysis.gates import Gate
     from workbench.ladder import Ladder
     from workbench.ladder.listing import StudyList
-    from workbench.measure.plan import Sweep
     from workbench.session.reports import ProgramDiff, Recalled
     from workbench.session.site import SitePlan
     from workbench.session.step import Diff
@@ -37,17 +35,8 @@ class Chosen(TypedDict, total=False):
     launch: int | None
 
 
-class Session(Workspace):
-    """A project (or none, for report files and captures), and what can be asked of it.
-
-    A *target* is what a command takes: a version (``v3``, ``sgemm/v3``, ``v3@h100`` on one
-    device), a report file (``x.ncu-rep``, ``x.ncu-rep::kernel#2``) or kernels of a captured
-    program (``@before::softmax``).
-
-    Attributes:
-        start: The folder; None: the current one.
-        listener: Who is told how far reading is.
-    """
+class CoreSession(Workspace):
+    """What can be asked without a feature; `workbench.face.Session` adds their methods."""
 
     def __repr__(self) -> str:
         found = find_project(self.start)
@@ -142,27 +131,6 @@ class Session(Workspace):
         both = resolve(self, (old, new), selection or Selection(**chosen), places)
         return Diff(both[0], both[1], force=force)
 
-    def check(
-        self, *targets: str, force: bool = False, timed: bool = True, **chosen: Unpack[Chosen]
-    ) -> tuple[Gate, ...]:
-        """The gates of what is recorded, by the rules of the project.
-
-        Args:
-            targets: OLD NEW, versions or captures; one version, which is checked against its
-                parent; none: every version that is recorded together with its parent.
-            force: Compare what is not comparable as well.
-            timed: Whether durations are judged.
-            chosen: Which of the recorded profiles.
-
-        Raises:
-            UsageError: targets or rules that cannot be checked, or nothing is recorded of them.
-            DataError: a damaged file.
-        """
-        from workbench.session.gates import Asked, of_recorded, rules_of
-
-        asked = Asked(targets, Selection(**chosen), rules_of(self, timed=timed))
-        return of_recorded(self, asked, force=force).gates
-
     # --- captured programs -------------------------------------------------------------------
 
     def program(self, name: str) -> Recalled:
@@ -228,25 +196,6 @@ class Session(Workspace):
         """
         return self.recorded(study, problem, device).shown
 
-    def sweep(self, study: str | None = None, *problems: str, device: str | None = None) -> Sweep:
-        """The recorded times of a study's versions at every size.
-
-        Args:
-            study: The study; None: the default one.
-            problems: Names of problems, or patterns of names; none: all that are swept.
-            device: The device; None: the project's, or that of the newest time.
-
-        Raises:
-            UsageError: no such study or problem, or nothing is recorded on the device.
-            MissingError: nothing is recorded.
-            DataError: a damaged file.
-        """
-        from workbench.session.sweep import recorded_sweep, swept_study
-
-        found = swept_study(self.project, study or self.project.default_study)
-        versions = list(found.versions.values())
-        return recorded_sweep(self.project, found, versions, problems, device)
-
     def times(self, study: str | None = None) -> pd.DataFrame:
         """Every recorded time of a study, as `workbench.frames.times` has them."""
         from workbench.frames import times
@@ -270,38 +219,3 @@ class Session(Workspace):
         from workbench.session.site import SitePlan
 
         return SitePlan(self, targets, out, lasting=lasting)
-
-
-def open_session(folder: Path | str = ".", *, listener: Listener | None = None) -> Session:
-    """``wb.open``: the project of a folder, which is the nearest one upwards that has settings.
-
-    Args:
-        folder: The folder.
-        listener: Receives progress of long operations; None: it is not shown.
-
-    Raises:
-        UsageError: there is no project at or above the folder.
-    """
-    session = Session(Path(folder), listener)
-    if session.found is None:
-        raise UsageError(
-            f"no workbench project at or above {Path(folder).resolve()}",
-            "Reports and captures need none: wb.Session().show('x.ncu-rep'), "
-            "wb.Session().show('@NAME'). `workbench init` makes the folder a project.",
-        )
-    return session
-
-
-def read_report(target: Path | str, *, launch: int | None = None) -> Target:
-    """``wb.read_report``: a report of Nsight Compute, with no project.
-
-    Args:
-        target: Its path, ``x.ncu-rep`` or compressed ``x.ncu-rep.zst``; ``x.ncu-rep::softmax``
-            picks kernels by name, ``x.ncu-rep::softmax#2`` the second launch.
-        launch: Only this launch, counted from 1.
-
-    Raises:
-        UsageError: there is no such file, or no such kernel in it.
-        DataError: it is damaged.
-    """
-    return Session().show(str(target), launch=launch)

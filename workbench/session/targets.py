@@ -7,15 +7,15 @@ version its study and the store.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from workbench.errors import DataError, MissingError, UsageError, did_you_mean, nearest
+from workbench.errors import DataError, MissingError, UsageError, did_you_mean
 from workbench.ladder.tunings import tuned_lines
 from workbench.model import Profile, Record, Timing
 from workbench.ncurep.files import split_target, stem
-from workbench.project import Project, find_project, require_project, studies_in
+from workbench.project import Project, require_project
 from workbench.session.asked import (
     Places,
     Selection,
@@ -30,7 +30,6 @@ from workbench.study.folder import (
     parse_targets,
     run_study,
     source_hash,
-    study_names,
     view_study,
 )
 from workbench.units import several
@@ -92,47 +91,6 @@ class Named(Record, frozen=True):
         study = load(project, names[0])
         versions = {version.id: version for version in (study.version(name) for _, name in pairs)}
         return project, study, list(versions.values())
-
-
-class SweepScope(NamedTuple):
-    """What a sweep goes over, as it was typed: targets, study, patterns of problems."""
-
-    targets: tuple[str, ...]
-    study: str | None
-    patterns: tuple[str, ...]
-
-    @property
-    def first(self) -> tuple[str | None, str | None]:
-        """The study that was given and a version that was named, before either is looked at."""
-        project, (first, *rest) = find_project(), self.targets or (None,)
-        if project is not None and self.study is None and first in studies_in(project.kernels):
-            return first, rest[0] if rest else None
-        return self.study, first
-
-    def pick(self, *, run: bool) -> tuple[Named, tuple[Project, Study, list[Version]]]:
-        """The versions as they were named, and what that is.
-
-        Args:
-            run: Run ``study.py``, because the versions are going to be run as well.
-
-        Raises:
-            UsageError: as `Named.pick`; the hint names a study that may be meant.
-        """
-        words, study = list(self.targets), self.study
-        if words and study is None and words[0] in study_names(require_project()):
-            study = words.pop(0)
-        named = Named(versions=tuple(words), every=not words, study=study)
-        try:
-            return named, named.pick(run=run)
-        except UsageError as error:
-            if study is None and words and "/" not in words[0]:
-                # The first word may be meant for a study.
-                names = study_names(require_project())
-                close = nearest(words[0], names)
-                meant = f"Did you mean the study `{close}`?"
-                known = f"{error.hint} Studies: {', '.join(names)}."
-                raise UsageError(error.message, meant if close else known) from error
-            raise
 
 
 class Target(Record, frozen=True):

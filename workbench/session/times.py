@@ -1,4 +1,4 @@
-"""Times of versions as they are measured: of single ones, and of a whole study at every size.
+"""Times of versions as they are measured.
 
 Versions are timed in turn with the study's baseline, on the GPUs that were asked for; an entry
 of what is found is of one model of GPU. What is stored of the same sources need not be measured.
@@ -19,17 +19,13 @@ from workbench.measure.plan import (
     Combination,
     Gap,
     Key,
-    Sweep,
     by_work,
-    plan,
     recorded,
-    sweep_problems,
     to_time,
 )
 from workbench.model import Timing
 from workbench.session.measuring import NAME_ANOTHER, VersionRuns
-from workbench.session.sweep import sweep_of
-from workbench.session.targets import Named, SweepScope
+from workbench.session.targets import Named
 from workbench.study.folder import Study
 
 if TYPE_CHECKING:
@@ -201,61 +197,4 @@ def need_one_model(found: Sequence[Timed], format_: str) -> None:
         raise UsageError(
             f"--format {format_} prints one document, but the GPUs are of {len(found)} models",
             "All times are stored. Use --gpus to name the GPUs of one model.",
-        )
-
-
-# --- sweep ------------------------------------------------------------------------------------
-
-
-def sweep(
-    scope: SweepScope,
-    run: RunOptions,
-    display: Display,
-    manner: Manner,
-    go_on: Callable[[str], str],
-    show: Callable[[list[Timed], list[Sweep]], None],
-) -> None:
-    """Time every version at every size, in turn with the baseline.
-
-    Args:
-        scope: What it goes over.
-        run: Where and how.
-        display: Who is told how far it is.
-        manner: How long, and what of the store is taken.
-        go_on: Gives the command that goes on with an interrupted sweep, from when it began.
-        show: Called with what was found, and with a table for each model of GPU.
-
-    Raises:
-        UsageError: an unknown study, version or problem.
-        MissingError: no GPU to run on; nothing was timed.
-    """
-    named, picked = scope.pick(run=True)
-    runs = VersionRuns(named, picked, run, display, alone=False)
-    wanted = plan(runs.study, runs.versions, sweep_problems(runs.study, scope.patterns))
-    try:
-        found = measure(runs, wanted.combinations, manner, lambda begin: f": {go_on(begin)}")
-    except MissingError as error:
-        hint = "`workbench sweep --recorded` shows the times that are stored."
-        raise MissingError(error.message, f"{error.hint} {hint}") from error
-    refused = wanted.refused
-    tables = [
-        sweep_of(
-            runs.study,
-            runs.versions,
-            wanted,
-            each.timings,
-            {**refused, **each.gaps},
-            manner.sampling.cache,
-        )
-        for each in found
-        if each.timings
-    ]
-    show(found, tables)
-    runs.failures.finish()
-    if not tables:
-        gone = [gap for each in found for gap in each.gaps.values()]
-        why = next(iter((*gone, *refused.values())), None)
-        raise MissingError(
-            "nothing was timed" + (f": {why.why}" if why else ""),
-            "Name versions and problems that can run here.",
         )

@@ -15,7 +15,7 @@ from workbench.editing.tests.client import Client
 from workbench.editing.tests.test_sessions import leave_a_mark, talk
 from workbench.model import Profile, SourceFile
 from workbench.ncurep.read import read_report
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.session.asked import Selection
 
 DATA = Path(__file__).resolve().parents[3] / "tests" / "data"
@@ -55,7 +55,7 @@ def keep(root: Path, name: str, *sources: SourceFile) -> None:
 
 
 def seen(path: Path, *reports: str) -> NamedFile:
-    found = look(Session(path.parent), path.resolve(), Selection(), reports)
+    found = look(CoreSession(path.parent), path.resolve(), Selection(), reports)
     assert isinstance(found, NamedFile)
     return found
 

@@ -28,7 +28,7 @@ from workbench.editing.server import _diagnostic
 from workbench.editing.tests.client import Client, connected
 from workbench.language import using
 from workbench.processes.starting import own_module
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.session.asked import Selection
 
 REPO = Path(__file__).resolve().parents[3]
@@ -126,8 +126,8 @@ def test_lines_that_an_edit_reached_have_no_numbers(project: Path) -> None:
 
 def test_a_header_shows_the_last_version_that_has_lines_of_it() -> None:
     path = REPO / "kernels" / "conv2d_half" / "hopper.cuh"
-    file = OpenedFile(Session(REPO), path, Selection())
-    profile = Session(REPO).profile(file.version())
+    file = OpenedFile(CoreSession(REPO), path, Selection())
+    profile = CoreSession(REPO).profile(file.version())
     assert file.lines(path.read_text(encoding="utf-8"))
     assert any(each.path == file.path for each in profile.sources)
     assert file.heads("") == [] and file.beside("../outside.cu") is None
@@ -270,7 +270,7 @@ def test_what_is_wrong_is_told_in_the_readers_language(words: str, chinese: str)
 
 def headline(root: Path, path: str, problem: str | None = None) -> Headline:
     """The lenses above the kernel of a version."""
-    file = OpenedFile(Session(root), root / path, Selection(problem=problem))
+    file = OpenedFile(CoreSession(root), root / path, Selection(problem=problem))
     (found,) = file.heads(text_of(path))
     return found
 

@@ -12,7 +12,7 @@ from workbench.cli import app
 from workbench.errors import MissingError, UsageError
 from workbench.pictures.figures import KINDS, Kind, figure_of
 from workbench.pictures.saved import picture
-from workbench.session.api import Session
+from workbench.session.api import CoreSession
 from workbench.session.asked import Selection
 
 REPO = Path(__file__).resolve().parents[3]
@@ -29,7 +29,7 @@ def test_a_picture_has_the_marks_of_the_pages_figure(
     done = CliRunner().invoke(app, ["plot", kind, *targets, "--out", str(out)])
     assert (done.exit_code, done.output) == (0, f"{out}\n"), done.output
     text = out.read_text(encoding="utf-8")
-    figure = figure_of(Session(REPO), kind, targets, Selection())
+    figure = figure_of(CoreSession(REPO), kind, targets, Selection())
     assert text.encode() == picture(figure, "svg")  # the same figure is the same file
     for trace in figure.spec["data"]:
         names = trace["y"] if trace["type"] == "bar" and kind == "ladder" else []

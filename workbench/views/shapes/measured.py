@@ -1,10 +1,8 @@
-"""``verify``, ``time``, ``sweep``, ``check`` and ``jobs``: what was run, and what came of it."""
+"""``verify``, ``time`` and ``jobs``: what was run, and what came of it."""
 
 from __future__ import annotations
 
 from typing import Literal
-
-from msgspec import UNSET, UnsetType
 
 from workbench.cluster import Standing
 from workbench.measure.sanitizer import Place
@@ -110,85 +108,6 @@ class TimeDocument(Document, frozen=True):
 
     study: str
     times: list[TimedVersion]
-
-
-class SweptTime(TimedVersion, frozen=True):
-    """A time of a sweep; `stale`: of an older source."""
-
-    stale: bool
-
-
-class SweptProblem(Document, frozen=True):
-    """A size; null where no version has a time."""
-
-    name: str
-    parameters: dict[str, int] | None = None
-    flops: int | None = None
-    bytes: int | None = None
-
-
-class SweptVersion(Document, frozen=True):
-    """A version of the table."""
-
-    id: str
-    baseline: bool
-
-
-class SweptGap(Document, frozen=True):
-    """Why there is no time."""
-
-    version: str
-    problem: str
-    kind: Literal["refused", "unavailable", "failed", "missing"]
-    why: str
-
-
-class SweepDocument(Document, frozen=True):
-    """Every version at every size: each is in `times` or in `gaps`."""
-
-    study: str
-    device: str
-    cache: str
-    problems: list[SweptProblem]
-    versions: list[SweptVersion]
-    times: list[SweptTime]
-    gaps: list[SweptGap]
-    best: dict[str, str]
-    warnings: list[str]
-
-
-class GateFacts(Document, frozen=True):
-    """One thing that was checked; `line` is null where the whole file is meant."""
-
-    version: str
-    kind: str
-    name: str
-    status: Literal["pass", "fail", "inconclusive"]
-    message: str
-    file: str
-    line: int | None
-
-
-class MeasuredTurns(Document, frozen=True):
-    """Two states of a version in turns, in seconds, pair by pair; `silence`: why no slow-down."""
-
-    version: str
-    problem: str
-    device: str
-    slowdown: MedianFacts | None
-    silence: str | None
-    old_s: list[float]
-    new_s: list[float]
-    state: ClockState | None
-    notices: list[NoticeFacts]
-
-
-class CheckDocument(Document, frozen=True):
-    """All gates, and what they come to; `measured` where two states ran in turns."""
-
-    status: Literal["pass", "fail", "inconclusive"]
-    gates: list[GateFacts]
-    measured: list[MeasuredTurns] | UnsetType = UNSET
 
 
 class SentJobs(Document, Standing, frozen=True):

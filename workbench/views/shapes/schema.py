@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol, cast
 
 import msgspec
 
 from workbench import __version__
+from workbench.features import FEATURES
 from workbench.views.shapes import Document, ErrorDocument, Json
 from workbench.views.shapes.listed import DoctorDocument, ListDocument, LogDocument
 from workbench.views.shapes.measured import (
-    CheckDocument,
     JobsDocument,
-    SweepDocument,
     TimeDocument,
     VerifyDocument,
 )
@@ -21,20 +21,33 @@ from workbench.views.shapes.show import MemoryDocument, MemoryStepDocument, Show
 from workbench.views.shapes.step import StepDocument
 from workbench.views.shapes.tuned import TuneDocument
 
+Shapes = Mapping[str, tuple[type[Document], ...]]
+
+
+class Documents(Protocol):
+    """The module of a feature that has the records of its documents."""
+
+    SHAPES: Shapes
+
+
 #: Command -> what ``--format json`` prints: one of these. ``error``: what ``--json-errors`` does.
-SHAPES: Mapping[str, tuple[type[Document], ...]] = {
+SHAPES: Shapes = {
     "list": (ListDocument,),
     "show": (ShowDocument, MemoryDocument, ProgramDocument),
     "diff": (StepDocument, MemoryStepDocument, ProgramsDocument),
     "run": (RunDocument,),
-    "check": (CheckDocument,),
     "time": (TimeDocument,),
-    "sweep": (SweepDocument,),
     "tune": (TuneDocument,),
     "verify": (VerifyDocument,),
     "doctor": (DoctorDocument, LogDocument),
     "jobs": (JobsDocument,),
     "error": (ErrorDocument,),
+    **{
+        command: shapes
+        for feature in FEATURES
+        if feature.documents
+        for command, shapes in cast(Documents, feature.load(feature.documents)).SHAPES.items()
+    },
 }
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

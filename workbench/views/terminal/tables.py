@@ -1,8 +1,7 @@
-"""Sheets on a terminal of any width: of verify, time and doctor, of a sweep, of a check."""
+"""Sheets on a terminal of any width: of verify, time and doctor."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import rich.text
@@ -11,25 +10,16 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.padding import Padding
 from rich.table import Table
 
-from workbench.analysis.gates import Gate, overall
-from workbench.language import N_, _, told
-from workbench.measure.plan import Sweep
-from workbench.views.sheets import Sheet, check, sweep
-from workbench.views.sheets.sweep import Quantity
+from workbench.language import _
+from workbench.views.sheets import Sheet
 from workbench.views.terminal.console import (
-    BAD,
-    DIM,
-    GOOD,
-    HEAD,
-    WARN,
     Text,
     name_rows,
-    notes_block,
     print_view,
     stacked,
 )
 from workbench.views.text.door import quoted, write
-from workbench.views.text.tables import sheet_text, sweep_text
+from workbench.views.text.tables import sheet_text
 
 #: Columns that a name is given at least.
 _LEAST_NAME = 16
@@ -42,21 +32,18 @@ _NUMERIC = frozenset(
         "profiled",
     )
 )
-_STYLE = {"pass": GOOD, "fail": BAD, "inconclusive": WARN}
 
 
-def print_sheet(sheet: Sheet | Sweep, format_: str) -> None:
+def print_sheet(sheet: Sheet, format_: str) -> None:
     """Print on standard output, as a ``table`` or in one of the forms of `sheet_text`."""
     if format_ == "table":
-        view = sweep_view(sheet) if isinstance(sheet, Sweep) else sheet_view(sheet)
-        print_view(view, whole=True)
-    elif isinstance(sheet, Sweep):
-        write(sweep_text(sheet, format_))
+        print_view(sheet_view(sheet), whole=True)
     else:
         write(sheet_text(sheet, format_))
 
 
-def _plain_table() -> Table:
+def plain_table() -> Table:
+    """A table without lines, a bold header above it."""
     return Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
 
 
@@ -99,7 +86,7 @@ class _Columns:
         return kept
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        sheet, table = self._sheet, _plain_table()
+        sheet, table = self._sheet, plain_table()
         kept = self._kept(options.max_width)
         for index in kept:
             name = sheet.header[index]
@@ -115,90 +102,3 @@ class _Columns:
                 cells[named] = stacked(name_rows(cells[named], max(room, _LEAST_NAME)))
             table.add_row(*cells.values())
         yield table
-
-
-# --- sweep -----------------------------------------------------------------------------
-
-
-def sweep_view(table: Sweep) -> RenderableType:
-    """The sweep for a terminal of any width: times, rates and ratios below each other."""
-    parts: list[RenderableType] = [Text(sweep.title(table))]
-    for quantity in sweep.quantities(table):
-        parts += [Text(), _Tables(table, quantity)]
-    lines = sweep.notes(table)
-    parts += [Text()] if lines else []
-    parts += [Text(line) for line in lines]
-    parts += notes_block([_("WARNING: {text}").format(text=line) for line in sweep.warnings(table)])
-    return Group(*parts)
-
-
-class _Tables:
-    """One quantity of a sweep, in as many tables as the width needs."""
-
-    def __init__(self, table: Sweep, quantity: Quantity) -> None:
-        self._sweep = table
-        self._quantity = quantity
-
-    def _table(self, problems: Sequence[str]) -> Table:
-        sweep, table = self._sweep, _plain_table()
-        table.add_column(Text(self._quantity.title, style="bold"), no_wrap=True)
-        for problem in problems:
-            table.add_column(Text(problem), justify="right", no_wrap=True)
-        best = sweep.best
-        for version in sweep.versions:
-            row = [Text(version, style="cyan" if version in sweep.baselines else "")]
-            for problem in problems:
-                text = Text(self._quantity.cells[version, problem])
-                if best.get(problem) == version:
-                    text.stylize("bold green")
-                row.append(text)
-            table.add_row(*row)
-        return table
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        first = max(cell_len(self._quantity.title), *map(cell_len, self._sweep.versions)) + 2
-        width, fitting = first, list[str]()
-        for problem in self._sweep.problems:
-            cells = [self._quantity.cells[v, problem] for v in self._sweep.versions]
-            wide = max(cell_len(problem), *map(cell_len, cells)) + 2
-            if fitting and width + wide - 2 > options.max_width:
-                yield self._table(fitting)
-                yield Text()
-                width, fitting = first, []
-            fitting.append(problem)
-            width += wide
-        yield self._table(fitting)
-
-
-# --- check -----------------------------------------------------------------------------
-
-
-#: Of so many gates those that passed are listed unasked.
-_GATES = 20
-_WORST_FIRST = (N_("fail"), N_("inconclusive"), N_("pass"))
-
-
-def check_view(gates: Sequence[Gate], *, passed: bool = False) -> RenderableType:
-    """How many passed and failed, what failed, by version, and what passed, if `passed` or few."""
-    listed = passed or len(gates) <= _GATES
-    parts: list[RenderableType] = [Text(check.summary(gates), style=_STYLE[overall(gates)])]
-    for status in _WORST_FIRST:
-        own = [gate for gate in gates if gate.status == status]
-        if not own or (status == "pass" and not listed):
-            continue
-        table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(no_wrap=True)
-        table.add_column(overflow="fold")
-        version = ""
-        for gate in own:
-            if gate.version != version:
-                version = gate.version
-                table.add_row(Text(version, style=HEAD), "")
-            text = Text(told(gate.message))
-            if gate.line and status != "pass":
-                text.append(f"  {gate.file}:{gate.line}", style=DIM)
-            table.add_row(Text(f"  {_(status)}", style=_STYLE[status]), text)
-        parts += [Text(), table]
-    if not listed and any(gate.status == "pass" for gate in gates):
-        parts += [Text(), Text(_("--passed lists what passed as well."), style=DIM)]
-    return Group(*parts)

@@ -1,11 +1,11 @@
-"""Text of any origin inside Markdown, as text: escaped, in a code span, in a fenced block."""
+"""Text of any origin inside Markdown or a command to a runner, as text: escaped or fenced."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-from workbench.views.text.door import visible
+from workbench.views.text.door import block, visible
 
 _ACTIVE = re.compile(r"[\\*_\[\]<>&|~$]")
 #: What a forge takes for a person, an issue or a label; it looks at the rendered text, so
@@ -68,3 +68,13 @@ def fenced(lines: Iterable[str], language: str) -> str:
 
 def _longest_run(text: str) -> int:
     return max((len(run) for run in _TICKS.findall(text)), default=0)
+
+
+def command_data(text: str) -> str:
+    """A text in a command to a runner of GitHub."""
+    return block(text).replace("%", "%25").replace("\n", "%0A")
+
+
+def command_property(text: str) -> str:
+    """The value of a property of such a command."""
+    return command_data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,4 +1,4 @@
-"""Comments on a merge request: ``workbench diff v2 v3`` and ``check``, ``--format markdown``.
+"""Comments on a merge request: ``workbench diff v2 v3 --format markdown``.
 
 Of a step the sentence first, then the time, the counters that moved, what was predicted, and the
 code with what it is linked to. Everything that comes from a kernel, a report or a person
@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 
 from workbench import __version__
 from workbench.analysis.compare import Comparison, Delta, Side
-from workbench.analysis.gates import Gate, overall
 from workbench.analysis.launches import KERNELS_HEAD, kernel_rows
 from workbench.analysis.programs.program import KernelStep, ProgramDifference
 from workbench.analysis.programs.words import step_words
@@ -21,7 +20,6 @@ from workbench.analysis.wording import Chapter, Row, Tie, line, silence, title_o
 from workbench.language import N_, _, ngettext, told
 from workbench.model import Profile
 from workbench.units import capital, count, factor, lines_changed, quantity, several
-from workbench.views.sheets.check import summary
 from workbench.views.text.escaping import code, fenced, inline, paragraph, sentence, whole_line
 
 #: GitHub refuses a comment of more than 65,536 characters; what is left is for the rest.
@@ -122,7 +120,7 @@ def _counters(comparison: Comparison) -> str:
             "{n} more counter that moved", "{n} more counters that moved", len(folded)
         )
         summary = summary.format(n=count(len(folded)))
-    details = _folded(summary, _table(header, map(_row, folded)) + "\n").rstrip()
+    details = collapsed(summary, _table(header, map(_row, folded)) + "\n").rstrip()
     return "\n\n".join(filter(None, (table, details)))
 
 
@@ -278,56 +276,7 @@ def steps_markdown(difference: ProgramDifference, steps: Iterable[KernelStep]) -
     return "".join(out)
 
 
-# --- check ------------------------------------------------------------------------------------
-
-_GATE_TABLE = LIMIT // 4  # characters of one table
-_VERDICTS = {
-    "pass": N_("The gate passed"),
-    "fail": N_("The gate failed"),
-    "inconclusive": N_("The gate is inconclusive, which is no pass"),
-}
-
-
-def gates_markdown(gates: Sequence[Gate], steps: Sequence[str] = ()) -> str:
-    """The comment on gates that passed or failed, below what GitHub takes in one.
-
-    `steps` are differences as `step_markdown` tells them; those that find no room are counted.
-    """
-    loud = [gate for gate in gates if gate.status != "pass"]
-    quiet = [gate for gate in gates if gate.status == "pass"]
-    out = [f"**{_(_VERDICTS[overall(gates)])}**{_(': ')}{summary(gates)}{_('.')}\n"]
-    if loud:
-        out.append(_gate_table(loud, _GATE_TABLE))
-    if quiet:
-        passed = ngettext("{n} gate passed", "{n} gates passed", len(quiet))
-        passed = passed.format(n=count(len(quiet)))
-        out.append(_folded(passed, _gate_table(quiet, _GATE_TABLE)))
-    for place, step in enumerate(steps):
-        block = _folded(_("What moved"), step)
-        if sum(map(len, out)) + len(block) > LIMIT:
-            left = several(len(steps) - place, "difference")
-            out.append(_("{differences} found no room here.").format(differences=left) + "\n")
-            break
-        out.append(block)
-    return "\n".join([*out, f"<sub>workbench {__version__}</sub>\n"])
-
-
-def _folded(title: str, text: str) -> str:
+def collapsed(title: str, text: str) -> str:
+    """A text that is folded away under its title."""
     # The blank lines let Markdown begin again inside of the element.
     return f"<details><summary>{title}</summary>\n\n{text}\n</details>\n"
-
-
-def _gate_table(gates: Sequence[Gate], room: int) -> str:
-    """The rows that fit into so many characters, and how many are left out."""
-    lines = [f"| {_('version')} | {_('gate')} | | |", "| --- | --- | --- | --- |"]
-    size = sum(map(len, lines))
-    for place, gate in enumerate(gates):
-        at = f" ({inline(gate.file)}:{gate.line})" if gate.line else ""
-        cells = map(inline, (gate.version, gate.name, _(gate.status)))
-        row = f"| {' | '.join(cells)} | {inline(told(gate.message))}{at} |"
-        size += len(row) + 1
-        if size > room:
-            lines.append(f"| … | {several(len(gates) - place, 'more gate')} | | |")
-            break
-        lines.append(row)
-    return "\n".join(lines) + "\n"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from workbench.analysis.compare import Comparison
@@ -16,11 +16,10 @@ from workbench.counters import Missing, catalog, read_all
 from workbench.errors import MissingError
 from workbench.ladder.listing import StudyList
 from workbench.language import N_, _
-from workbench.measure.plan import Sweep
 from workbench.model import Estimate, Profile
 from workbench.units import quantity
 from workbench.views.shapes import dumps
-from workbench.views.sheets import Sheet, sweep
+from workbench.views.sheets import Sheet
 from workbench.views.sheets.list import doubted, marked
 from workbench.views.text.door import inert, visible
 from workbench.views.text.escaping import inline, sentence
@@ -183,7 +182,7 @@ def sheet_text(sheet: Sheet, format_: str) -> str:
     if format_ == "json":
         return dumps(sheet.document)
     if format_ == "csv":
-        return _csv(sheet.raw, sheet.columns)
+        return named_csv(sheet.raw, sheet.columns)
     notes = "".join("\n" + _lines(note.split("\n")) for note in sheet.notes)
     title = f"{_lines(sheet.title)}\n" if sheet.title else ""
     return f"{title}{to_markdown(tuple(map(_, sheet.header)), sheet.shown)}{notes}"
@@ -193,45 +192,10 @@ def _lines(lines: Iterable[str]) -> str:
     return "".join(f"{sentence(line)}\n" for line in lines if line)
 
 
-def _csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
+def named_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
     """`to_csv` of named values. `columns` are all that any row has, where none are named."""
     names = columns or tuple(dict.fromkeys(name for row in rows for name in row))
     return to_csv(names, ([row.get(name) for name in names] for row in rows))
-
-
-def sweep_text(table: Sweep, format_: str) -> str:
-    """The sweep as ``json``, ``csv`` or ``markdown`` text."""
-    if format_ == "json":
-        return dumps(sweep.document(table))
-    if format_ == "csv":
-        return _csv(list(sweep.raw(table)))
-    text = to_markdown((_("version"), *table.problems), ())
-    text += "".join(f"| {' | '.join(row)} |\n" for row in _sweep_rows(table))
-    below = [
-        *sweep.notes(table),
-        *(_("WARNING: {text}").format(text=line) for line in sweep.warnings(table)),
-    ]
-    lines = "".join(f"- {inline(line)}\n" for line in below)
-    return f"{inline(sweep.title(table))}\n\n{text}" + (f"\n{lines}" if lines else "")
-
-
-def _sweep_rows(table: Sweep) -> Iterator[list[str]]:
-    """All quantities of a combination in one cell; the fastest in bold."""
-    every, best = list(sweep.quantities(table)), table.best
-    for version in table.versions:
-        row = [inline(version)]
-        for problem in table.problems:
-            key = (version, problem)
-            cells = [(each.title, each.cells[key]) for each in every]
-            if key not in table.timings:
-                cells = [("", cells[0][1])]
-            text = inline(" · ".join(f"{cell}{_rate_unit(title, cell)}" for title, cell in cells))
-            row.append(f"**{text}**" if best.get(problem) == version else text)
-        yield row
-
-
-def _rate_unit(title: str, cell: str) -> str:
-    return f" {title}" if title.endswith("/s") and cell != "—" else ""
 
 
 # --- frames -----------------------------------------------------------------------------------

@@ -1,0 +1,64 @@
+"""The face of ``import workbench as wb``: `Session` with the methods of every feature."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from workbench.errors import UsageError
+from workbench.gate import session as gate
+from workbench.session.api import CoreSession
+from workbench.session.asked import Listener
+from workbench.session.targets import Target
+from workbench.sweeps import session as sweeps
+
+
+class Session(
+    gate.GateMethods,
+    sweeps.SweepMethods,
+    CoreSession,
+):
+    """A project (or none, for report files and captures), and what can be asked of it.
+
+    A *target* is what a command takes: a version (``v3``, ``sgemm/v3``, ``v3@h100`` on one
+    device), a report file (``x.ncu-rep``, ``x.ncu-rep::kernel#2``) or kernels of a captured
+    program (``@before::softmax``).
+
+    Attributes:
+        start: The folder; None: the current one.
+        listener: Receives progress of long operations.
+    """
+
+
+def open_session(folder: Path | str = ".", *, listener: Listener | None = None) -> Session:
+    """``wb.open``: the project of a folder, which is the nearest one upwards that has settings.
+
+    Args:
+        folder: The folder.
+        listener: Receives progress of long operations; None: it is not shown.
+
+    Raises:
+        UsageError: there is no project at or above the folder.
+    """
+    session = Session(Path(folder), listener)
+    if session.found is None:
+        raise UsageError(
+            f"no workbench project at or above {Path(folder).resolve()}",
+            "Reports and captures need none: wb.Session().show('x.ncu-rep'), "
+            "wb.Session().show('@NAME'). `workbench init` makes the folder a project.",
+        )
+    return session
+
+
+def read_report(target: Path | str, *, launch: int | None = None) -> Target:
+    """``wb.read_report``: a report of Nsight Compute, with no project.
+
+    Args:
+        target: Its path, ``x.ncu-rep`` or compressed ``x.ncu-rep.zst``; ``x.ncu-rep::softmax``
+            picks kernels by name, ``x.ncu-rep::softmax#2`` the second launch.
+        launch: Only this launch, counted from 1.
+
+    Raises:
+        UsageError: there is no such file, or no such kernel in it.
+        DataError: it is damaged.
+    """
+    return Session().show(str(target), launch=launch)

@@ -1,0 +1,211 @@
+"""``workbench check``: gates for continuous integration."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from workbench.analysis.story import explain
+from workbench.commands.options import (
+    folded,
+    force_option,
+    format_chosen,
+    run_options,
+    selection_options,
+    speak_for,
+)
+from workbench.disk.writing import replace_file
+from workbench.errors import UsageError
+from workbench.gate import judging as gates
+from workbench.gate import shown as check
+from workbench.gate.judging import Keeping, Past
+from workbench.gate.rules import overall
+from workbench.project import find_project
+from workbench.session.api import CoreSession
+from workbench.session.asked import Selection
+from workbench.views.shapes import dumps
+from workbench.views.terminal.console import print_view
+from workbench.views.terminal.progress import Progress
+from workbench.views.text.door import say, write
+from workbench.views.text.markdown import step_markdown
+
+if TYPE_CHECKING:
+    from workbench.engines import RunOptions
+
+_FORMATS = ("table", "json", "junit", "github", "markdown")
+_EXIT = {"pass": 0, "fail": 1, "inconclusive": 6}
+
+
+def _keeping(run_name: str, **given: Any) -> Keeping:
+    return Keeping(run=run_name, **given)
+
+
+@click.command()
+@click.argument("versions", nargs=-1)
+@click.option(
+    "--all",
+    "all_",
+    is_flag=True,
+    help="Check every recorded version; with --against, unchanged ones too.",
+)
+@click.option(
+    "--against",
+    default="",
+    metavar="DIR|REV",
+    help="Measure versions in turn with their earlier state, from a folder or a Git "
+    "revision (without a GPU: count both).",
+)
+@click.option(
+    "--baseline",
+    is_flag=False,
+    flag_value="main",
+    default="",
+    metavar="[NAME]",
+    help="Compare recorded times with the last good runs kept under this name.",
+)
+@folded(
+    "keeping",
+    _keeping,
+    click.option("--keep", is_flag=True, help="Add runs that do not fail to the baseline."),
+    click.option("--accept", is_flag=True, help="Start the baseline again with these runs."),
+    click.option(
+        "--run",
+        "run_name",
+        default="",
+        metavar="NAME",
+        help="Name of the runs to keep; one of the same name is replaced (default: their time).",
+    ),
+)
+@selection_options
+@force_option
+@click.option(
+    "--time/--no-time",
+    "timed",
+    default=True,
+    help="Whether to judge durations; --no-time also skips stalls and utilizations that no profile "
+    "has.",
+)
+@click.option("--passed", is_flag=True, help="List what passed, too, however much that is.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(_FORMATS),
+    callback=format_chosen,
+    default="table",
+    show_default=True,
+    help="Output format; github annotates the lines of a pull request.",
+)
+@click.option(
+    "--also",
+    multiple=True,
+    metavar="FORMAT=FILE",
+    help="Also write the answer to a file; may be repeated.",
+)
+@run_options
+def command(
+    versions: tuple[str, ...],
+    all_: bool,
+    against: str,
+    baseline: str,
+    keeping: Keeping,
+    selection: Selection,
+    force: bool,
+    timed: bool,
+    passed: bool,
+    format_: str,
+    also: tuple[str, ...],
+    run: RunOptions,
+) -> None:
+    """Check a step: expectations, regressions and limits.
+
+    VERSIONS is OLD NEW as for diff (two reports or captures too: @base @new), or one version,
+    which is checked against its parent. Without VERSIONS, and with --all, that is every recorded
+    version of the study, or of all studies where none is the default. With --against or
+    --baseline versions are checked against their own past. The exit code is 1 if a gate fails and
+    6 if one cannot be judged. The rules are in [tool.workbench.check].
+    """
+    if versions and all_:
+        raise UsageError("--all checks every version", "Leave out the versions, or --all.")
+    if against and baseline:
+        raise UsageError(
+            "--against and --baseline are separate gates", "Run the command once for each."
+        )
+    if (keeping.keep or keeping.accept) and not baseline:
+        raise UsageError("--keep and --accept need --baseline", "Add --baseline.")
+    files = [_target(each) for each in also]
+    for kind, __ in files:
+        speak_for(kind)
+    session = CoreSession(listener=Progress())
+    rules = gates.rules_of(session, timed=timed)
+    asked = gates.Asked(versions, selection, rules, every=all_)
+    if against:
+        past = gates.against(session, asked, against, run)
+    elif baseline:
+        past = gates.beside_baseline(session, asked, baseline, keeping)
+    else:
+        past = gates.of_recorded(session, asked, force=force)
+    for kind, path in files:
+        whole = path.absolute()
+        replace_file(whole.parent, whole.name, _text(past, kind).encode())
+    if format_ == "table":
+        print_view(check.check_view(past.gates, passed=passed))
+    else:
+        write(_text(past, format_), commands=format_ == "github")
+    if not past.gates:
+        study = selection.study or session.project.default_study
+        say(f"  hint: {_nothing(study, against or baseline)}", err=True)
+    sys.exit(_EXIT[overall(past.gates)])
+
+
+def _nothing(name: str, past: str) -> str:
+    """Why nothing of a study (without a name: of any) was checked."""
+    of, only = (name, f" --study {name}") if name else ("any study", "")
+    if past:
+        return (
+            f"Nothing is recorded of {of} that could be compared; `workbench time --all{only}` "
+            "takes times."
+        )
+    return (
+        f"No version of {of} is recorded together with its parent; `workbench "
+        f"list{only}` shows what is, `workbench profile` records more."
+    )
+
+
+def _target(text: str) -> tuple[str, Path]:
+    """``markdown=gate.md``.
+
+    Raises:
+        UsageError: it is none, or of an unknown format.
+    """
+    kind, _, name = text.partition("=")
+    if kind not in _FORMATS[1:] or not name:
+        what = f"`{kind}` is none of its formats" if name else "not FORMAT=FILE"
+        raise UsageError(
+            f"--also {text}: {what}",
+            f"Formats are {', '.join(_FORMATS[1:])}: --also junit=check.xml.",
+        )
+    return kind, Path(name)
+
+
+def _text(past: Past, kind: str) -> str:
+    if kind == "json":
+        return dumps(check.check_document(past.gates, past.turns))
+    if kind == "markdown":
+        steps = [step_markdown(*each, explain(*each)) for each in past.counted]
+        return check.gates_markdown(past.gates, steps)
+    if kind == "junit":
+        return check.junit(past.gates)
+    return check.github(past.gates, _below_workspace())
+
+
+def _below_workspace() -> str:
+    """Where the project lies in the checkout that annotations speak of: ``perf/`` or nothing."""
+    project, root = find_project(), os.environ.get("GITHUB_WORKSPACE", "")
+    if project is None or not root or not project.root.is_relative_to(Path(root).resolve()):
+        return ""
+    folder = project.root.relative_to(Path(root).resolve()).as_posix()
+    return "" if folder == "." else f"{folder}/"

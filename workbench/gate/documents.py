@@ -1,0 +1,48 @@
+"""``workbench check --format json``: all gates, and what was measured for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
+
+from workbench.views.shapes import Document
+from workbench.views.shapes.measured import ClockState, MedianFacts, NoticeFacts
+
+
+class GateFacts(Document, frozen=True):
+    """One thing that was checked; `line` is null where the whole file is meant."""
+
+    version: str
+    kind: str
+    name: str
+    status: Literal["pass", "fail", "inconclusive"]
+    message: str
+    file: str
+    line: int | None
+
+
+class MeasuredTurns(Document, frozen=True):
+    """Two states of a version in turns, in seconds, pair by pair; `silence`: why no slow-down."""
+
+    version: str
+    problem: str
+    device: str
+    slowdown: MedianFacts | None
+    silence: str | None
+    old_s: list[float]
+    new_s: list[float]
+    state: ClockState | None
+    notices: list[NoticeFacts]
+
+
+class CheckDocument(Document, frozen=True):
+    """All gates, and what they come to; `measured` where two states ran in turns."""
+
+    status: Literal["pass", "fail", "inconclusive"]
+    gates: list[GateFacts]
+    measured: list[MeasuredTurns] | UnsetType = UNSET
+
+
+SHAPES: Mapping[str, tuple[type[Document], ...]] = {"check": (CheckDocument,)}

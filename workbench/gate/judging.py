@@ -1,0 +1,404 @@
+"""Gates: a version beside its parent, two programs, or a version beside its own past.
+
+`of_recorded` judges what is recorded. `against` measures or counts a version and its earlier
+state now; `beside_baseline` reads its recorded time beside the runs that were kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from workbench.analysis.expectations import judge
+from workbench.analysis.times.regression import Turns
+from workbench.capture.revisions import commit_of, repository, worktree
+from workbench.capture.shelf import FOLDER
+from workbench.engines import RunOptions, fresh_seed
+from workbench.engines.choice import choose
+from workbench.errors import InconclusiveError, KernelError, UsageError, WorkbenchError
+from workbench.gate.baselines import BaselineRun, Baselines, disturbed
+from workbench.gate.earlier import Before, BothCounted, Edited, Outcome, changes, measure
+from workbench.gate.rules import (
+    Gate,
+    Rules,
+    broken,
+    check_programs,
+    check_step,
+    inconclusive,
+    read_rules,
+    run_gate,
+    turns_gate,
+    unchanged,
+)
+from workbench.model import Record, Timing
+from workbench.project import Project, find_project
+from workbench.session.asked import Selection, Workspace, is_program, is_report
+from workbench.session.reports import ProgramDiff, open_capture
+from workbench.session.step import Diff
+from workbench.session.targets import Named, resolve
+from workbench.specs import Version
+from workbench.store import Store, device_slug
+from workbench.study.folder import parse_targets, source_hash, study_names, view_study
+
+
+class Keeping(NamedTuple):
+    """What becomes of the run that is judged: ``--keep``, ``--accept`` and ``--run``."""
+
+    keep: bool
+    accept: bool
+    run: str
+
+
+class Asked(Record, frozen=True):
+    """Which versions are judged, of which recorded profiles, by which rules.
+
+    `names` are as they were typed; without any, those that the gate takes by itself, or with
+    `every` all that it can.
+    """
+
+    names: tuple[str, ...]
+    selection: Selection
+    rules: Rules
+    every: bool = False
+
+    @property
+    def named(self) -> Named:
+        """The versions that are meant; all of the study where none is named."""
+        where = self.selection
+        return Named(self.names, every=not self.names, study=where.study, problem=where.problem)
+
+
+class Past(Record, frozen=True):
+    """The gates of versions against their past, and what was measured for them."""
+
+    gates: tuple[Gate, ...]
+    turns: tuple[Turns, ...] = ()
+    counted: tuple[BothCounted, ...] = ()
+
+
+# --- what is recorded ------------------------------------------------------------------------
+
+
+def rules_of(place: Workspace, *, timed: bool = True) -> Rules:
+    """What the project allows (``[tool.workbench.check]``); captures need no project.
+
+    Raises:
+        UsageError: rules that cannot be read.
+    """
+    project = find_project(place.start)
+    settings = project.settings if project is not None else {}
+    return replace(read_rules(settings), timed=timed)
+
+
+def of_recorded(place: Workspace, asked: Asked, *, force: bool = False) -> Past:
+    """Versions and their parents, one step, or two captured programs.
+
+    Args:
+        place: Where we are.
+        asked: OLD NEW, versions, reports or captures; one version; none: all with a recorded
+            parent, of every study where none is meant.
+        force: Compare what is not comparable as well.
+
+    Raises:
+        UsageError: targets that cannot be checked, or nothing is recorded of them.
+        DataError: a damaged file.
+    """
+    targets, rules = asked.names, asked.rules
+    if len(targets) > 2:
+        raise UsageError(f"check takes OLD NEW or one version, not {len(targets)}", "Or use --all.")
+    if len(targets) == 2 and all(map(is_program, targets)):
+        return Past(gates=_of_programs(place, targets[0], targets[1], rules, force))
+    for text in targets:
+        if is_program(text):
+            raise UsageError(
+                f"{text} is a captured program, and is checked against another one",
+                "Name both, the older one first: `workbench check @base @new`.",
+            )
+        if is_report(text) and len(targets) == 1:
+            raise UsageError(
+                f"{text} is a report, and is checked against another one",
+                f"Name both, the older one first: `workbench check OLD.ncu-rep {text}`.",
+            )
+    if len(targets) == 2:
+        return Past(gates=tuple(_of_step(place, (targets[0], targets[1]), asked, force)))
+    each = partial(_of_study, place, force=force)
+    return _of_each_study(place, asked, each)
+
+
+def _of_each_study(place: Workspace, asked: Asked, judged: Callable[[Asked], Past]) -> Past:
+    """The gates of what is named; of every study where nothing is, and none is the default."""
+    where = asked.selection
+    if asked.names or where.study or place.project.default_study:
+        return judged(asked)
+    studies = study_names(place.project)
+    if not studies:
+        return judged(asked)  # it says that there is none
+    found = [judged(replace(asked, selection=replace(where, study=study))) for study in studies]
+    return Past(
+        gates=tuple(gate for past in found for gate in past.gates),
+        turns=tuple(turns for past in found for turns in past.turns),
+        counted=tuple(both for past in found for both in past.counted),
+    )
+
+
+def _of_study(place: Workspace, asked: Asked, force: bool) -> Past:
+    gates: list[Gate] = []
+    if not asked.names:
+        gates += _unread(place, asked)
+    for version in _meant(place, asked):
+        label = f"{version.study}/{version.id}"
+        if version.parent is None:
+            gates.append(inconclusive(label, version.path, "it has no parent to compare with"))
+            continue
+        both = f"{version.study}/{version.parent}", label
+        gates += _of_step(place, both, asked, force)
+    return Past(gates=tuple(gates))
+
+
+def _meant(place: Workspace, asked: Asked) -> list[Version]:
+    """The versions that are named; else all that are recorded together with their parents."""
+    chosen = asked.selection.study
+    if asked.names:
+        pairs = parse_targets(asked.names, place.project, chosen)
+        return [view_study(place.project, study).version(name) for study, name in pairs]
+    study = view_study(place.project, chosen or place.project.default_study)
+    recorded = {entry.version for entry in place.store.find(study=study.name)}
+    return [
+        version
+        for version in study.versions.values()
+        if version.id in recorded and version.parent in recorded
+    ]
+
+
+def _unread(place: Workspace, asked: Asked) -> list[Gate]:
+    """Recorded versions whose files cannot be used as they are now."""
+    study = view_study(place.project, asked.selection.study or place.project.default_study)
+    recorded = {entry.version for entry in place.store.find(study=study.name)}
+    return [
+        inconclusive(f"{study.name}/{each}", f"kernels/{study.name}", error.message)
+        for each, error in study.broken.items()
+        if each in recorded
+    ]
+
+
+def _of_step(place: Workspace, targets: tuple[str, str], asked: Asked, force: bool) -> list[Gate]:
+    before, after = resolve(place, targets, asked.selection)
+    version, label, file, rules = after.version, after.label, "", asked.rules
+    if version is None:
+        rules = replace(rules, require_expectations=False)  # a report states none
+    else:
+        label, file = f"{version.study}/{version.id}", version.path
+    try:
+        comparison = Diff(before, after, force=force).comparison
+    except InconclusiveError as error:
+        return [inconclusive(label, file, error.message)]
+    judgements = judge(version.expectations if version else (), comparison)
+    gates = [*check_step(comparison, judgements, rules, version=label, file=file)]
+    for side in (before, after):
+        if side.stale:
+            gates.append(inconclusive(label, file, f"{side.label}: {side.notes[0]}"))
+    return gates
+
+
+def _of_programs(
+    place: Workspace, old: str, new: str, rules: Rules, force: bool
+) -> tuple[Gate, ...]:
+    """The gates of the step from one capture to another."""
+    before, after = (open_capture(place.shelf, text) for text in (old, new))
+    try:
+        programs = ProgramDiff(before, after, force=force)
+    except InconclusiveError as error:
+        return (inconclusive(new, "", error.message),)
+    return tuple(check_programs(programs.difference, programs.steps(), rules))
+
+
+# --- a revision ----------------------------------------------------------------------------
+
+
+def against(place: Workspace, asked: Asked, where: str, run: RunOptions) -> Past:
+    """Versions against their state elsewhere; without names, those that were changed.
+
+    Args:
+        place: Where we are, and who is told which engine runs.
+        asked: The versions; with `every` and no names, those too that nobody changed.
+        where: A folder that holds the project as it was, or a Git revision; or a report, beside
+            which the one that is named is judged as it was recorded.
+        run: Where and how versions run.
+
+    Raises:
+        UsageError: no such folder or revision, an unknown version, versions of several studies.
+        MissingError: neither a GPU nor a compiler for the emulator is here.
+    """
+    if is_report(where):
+        return of_recorded(place, replace(asked, names=(where, *asked.names)))
+    return _of_each_study(place, asked, partial(_against, place, where=where, run=run))
+
+
+def _against(place: Workspace, asked: Asked, where: str, run: RunOptions) -> Past:
+    rules, selection = asked.rules, asked.selection
+    project, study, versions = asked.named.pick(place.project)
+    if run.seed is None:
+        run = replace(run, seed=fresh_seed())  # both states on the same inputs
+    with _before(project, where, place.say) as before:
+        found = {each.version.id: each for each in changes(project, study, before)}
+        wanted = [found[each.id] for each in versions if each.id in found]
+        gates: list[Gate] = []
+        turns: list[Turns] = []
+        counted: list[BothCounted] = []
+        pairs: list[tuple[Version, Version]] = []
+        for each in wanted:
+            if each.old is not None and (asked.names or asked.every or not each.same):
+                pairs.append((each.old, each.version))
+            else:
+                gates.append(_quiet(each, before))
+        if pairs:
+            wish = selection.engine or ("auto" if rules.timed else "emulator")
+            engine = choose(wish, project, run, place.say)
+            place.say(
+                engine.profile_line if not engine.times else "engine: the GPU, both states in turns"
+            )
+            engines = (choose(engine.name, before.project, run, place.say), engine)
+            for version, outcome in measure(engines, study, pairs, before, selection.problem):
+                line = _first_change(found[version.id])
+                gates += (replace(each, line=line) for each in _judged(version, outcome, rules))
+                if isinstance(outcome, Turns):
+                    turns.append(outcome)
+                elif isinstance(outcome, BothCounted):
+                    counted.append(outcome)
+    return Past(gates=tuple(gates), turns=tuple(turns), counted=tuple(counted))
+
+
+def _first_change(edited: Edited) -> int:
+    """The first line of the version's file that is another; 0: its file is the same."""
+    old, new = (each.text.splitlines() for each in (edited.old or edited.version, edited.version))
+    both = enumerate(zip_longest(old, new), 1)
+    return next((min(line, len(new)) for line, (a, b) in both if a != b), 0)
+
+
+@contextlib.contextmanager
+def _before(project: Project, where: str, say: Callable[[str], None]) -> Iterator[Before]:
+    """The project as it was: a folder, or else where it lies in a worktree of a revision.
+
+    Raises:
+        UsageError: no such folder or revision, or no project in it.
+    """
+    if Path(where).is_dir():
+        yield Before(_project(Path(where), where), Path(where).resolve().name)
+        return
+    with worktree(project.root, where, say) as tree:
+        root = repository(project.root)
+        assert root is not None  # there is a worktree of it
+        place = tree / project.root.resolve().relative_to(root.resolve())
+        yield Before(_project(place, where), commit_of(root, where)[:7])
+
+
+def _project(place: Path, where: str) -> Project:
+    found = find_project(place) if place.is_dir() else None
+    if found is None or found.root != place.resolve():
+        raise UsageError(
+            f"{where} is not a workbench project", "Name a folder or a revision that has one."
+        )
+    return found
+
+
+def _quiet(change: Edited, before: Before) -> Gate:
+    """The gate of what need not be measured."""
+    version = change.version
+    label = f"{version.study}/{version.id}"
+    if change.old is None:
+        word = f"new since {before.label}; `workbench check` compares it with its parent"
+    else:
+        word = f"the same sources as at {before.label}"
+    return unchanged(label, version.path, word)
+
+
+def _judged(version: Version, outcome: Outcome, rules: Rules) -> list[Gate]:
+    label, file = f"{version.study}/{version.id}", version.path
+    if isinstance(outcome, KernelError):
+        return [broken(label, file, outcome.message)]
+    if isinstance(outcome, WorkbenchError):
+        return [inconclusive(label, file, outcome.message)]
+    if not isinstance(outcome, BothCounted):
+        return [turns_gate(outcome, rules, label=label, file=file)]
+    counted = replace(rules, require_expectations=False)
+    return list(check_step(outcome.comparison, (), counted, version=label, file=file))
+
+
+# --- a baseline ----------------------------------------------------------------------------
+
+
+def beside_baseline(place: Workspace, asked: Asked, baseline: str, keeping: Keeping) -> Past:
+    """Recorded times beside the kept runs of their version, problem and device.
+
+    Raises:
+        UsageError: an unknown version, or no time is recorded of one that was named.
+        DataError: the baseline is damaged.
+        MissingError: a run cannot be kept.
+    """
+    each = partial(_beside_baseline, place, baseline=baseline, keeping=keeping)
+    return _of_each_study(place, asked, each)
+
+
+def _beside_baseline(place: Workspace, asked: Asked, baseline: str, keeping: Keeping) -> Past:
+    selection, rules = asked.selection, asked.rules
+    project, study, versions = asked.named.pick(place.project, run=False)
+    store, kept = Store.of(project), Baselines(project.root / FOLDER / "baselines", baseline)
+    if not asked.names and not store.timings(study=study.name):
+        return Past(gates=())
+    wish = replace(selection, problem=study.problem(selection.problem).name)
+    found = {
+        version.id: _of_device(store, study.name, version.id, wish)
+        for version in versions
+        if asked.names or not version.baseline
+    }
+    newest = max((each for times in found.values() for each in times), key=_age, default=None)
+    gates: list[Gate] = []
+    for version in versions:
+        times = found.get(version.id, [])
+        if asked.names and not times:
+            raise UsageError(
+                f"no time of {study.name}/{version.id} on {wish.problem} is recorded",
+                f"`workbench time {study.name}/{version.id} --problem {wish.problem}` takes it.",
+            )
+        for each in times:
+            # One device, as everywhere: the one that a time was taken on last.
+            if newest is not None and each.device.slug == newest.device.slug:
+                gates.append(_beside(project, version, each, kept, rules, keeping))
+    return Past(gates=tuple(gates))
+
+
+def _of_device(store: Store, study: str, version: str, wish: Selection) -> list[Timing]:
+    slug = device_slug(wish.device) if wish.device else None
+    return store.timings(study=study, version=version, problem=wish.problem, device=slug)
+
+
+def _age(timing: Timing) -> str:
+    return timing.captured
+
+
+def _beside(
+    project: Project,
+    version: Version,
+    timing: Timing,
+    kept: Baselines,
+    rules: Rules,
+    keeping: Keeping,
+) -> Gate:
+    run = BaselineRun.of(timing, keeping.run)
+    runs = [each for each in kept.runs(timing) if run.like(each) and not run.again(each)]
+    label = f"{version.study}/{version.id}"
+    trouble = disturbed(timing)
+    if timing.source_hash not in ("", source_hash(project, version)):
+        trouble = f"the recorded time is of another state of {version.path}"
+    if trouble:
+        return inconclusive(label, version.path, f"{timing.problem}: {trouble}")
+    gate = run_gate(timing, [each.time for each in runs], rules, label=label, file=version.path)
+    if keeping.accept or (keeping.keep and gate.status != "fail"):
+        kept.keep(timing, run, rules.baseline_runs, anew=keeping.accept)
+    return gate

@@ -1,0 +1,473 @@
+"""Gates for continuous integration: expectations, regressions, thresholds.
+
+Every gate gives one `Gate` per thing it looked at, passed ones included, so that a
+report can say what was checked. The whole fails where one gate fails (exit code 1),
+and is inconclusive where none fails but one could not be judged (exit code 6): a time that is too
+noisy, a counter that is missing, or one that hangs on how warps meet (`noise.Chance`).
+
+What was counted in the emulator has no time: where the project names no counters, `COUNTED` are
+gated in its place, but for those whose change was predicted. Instructions are the machine's.
+
+A program's time is judged by its interval where both captures have several runs; where they have
+not, a regression must also leave the range by which two durations of one program may differ. Its
+kernels are judged by the counters and limits of the rules; without times, by `COUNTED`.
+
+Settings, in ``[tool.workbench.check]``:
+
+``max_regression = "2%"``       slower by this much than the parent is allowed
+``resolution = "2%"``           what a pass excludes beyond that (`analysis.times.regression`)
+``baseline_runs = 20``          runs that a rolling baseline keeps (`workbench docs ci`)
+``require_expectations = true`` every version with a parent must predict something
+``counters = { id = "5%" }``    further counters that must not get worse by more
+``limits = { id = "<= 0" }``    bounds on a counter of the version itself
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from statistics import median
+from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from workbench.analysis.compare import Comparison, Delta, doubt
+from workbench.analysis.expectations import (
+    BOUNDS,
+    PTX_COUNTED,
+    Judgement,
+    Verdict,
+    find_counter,
+    observed_change,
+    of_machine,
+)
+from workbench.analysis.programs.program import KernelStep, ProgramDifference
+from workbench.analysis.programs.words import counts_change
+from workbench.analysis.times.noise import Chances
+from workbench.analysis.times.regression import (
+    MAX_RUNS,
+    MIN_RUNS,
+    RESOLUTION,
+    Status,
+    Turns,
+    in_words,
+    judge_run,
+    judged_words,
+    verdict,
+)
+from workbench.counters import catalog
+from workbench.errors import UsageError
+from workbench.language import _, told
+from workbench.model import Estimate, Record, Timing
+from workbench.units import quantity, relative, signed, span
+
+#: Counters that are gated without a clock where the project names none: what the emulator knows
+#: exactly, and a slower kernel mostly has more of.
+COUNTED = ("instructions", "global_sectors", "shared_wavefronts")
+
+Kind = Literal["expectation", "regression", "limit", "comparable"]
+_STATUS: dict[Verdict, Status] = {
+    "confirmed": "pass",
+    "refuted": "fail",
+    "inconclusive": "inconclusive",
+}
+_PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
+_LIMIT = re.compile(r"\s*(<=?|>=?)\s*(-?\d+(?:\.\d+)?)\s*%?\s*")
+
+
+class Rules(Record, frozen=True):
+    """The settings, read. Percentages as 0-100; `limits` as (sign, bound).
+
+    Without `timed` no duration is judged, nor what else takes a clock where it is not known.
+    """
+
+    max_regression: float = 0.0
+    resolution: float = RESOLUTION
+    baseline_runs: int = 20
+    require_expectations: bool = False
+    counters: dict[str, float] = msgspec.field(default_factory=dict)
+    limits: dict[str, tuple[str, float]] = msgspec.field(default_factory=dict)
+    timed: bool = True
+
+
+_KEYS = tuple(name for name in Rules.__struct_fields__ if name != "timed")
+
+
+class Gate(Record, frozen=True):
+    """One thing that was checked. `file` and `line` are where to look, 0: the whole file."""
+
+    version: str
+    kind: Kind
+    name: str
+    status: Status
+    message: str
+    file: str = ""
+    line: int = 0
+
+
+def _gate(
+    version: str, kind: Kind, name: str, status: Status, message: str, file: str, line: int = 0
+) -> Gate:
+    return Gate(
+        version=version, kind=kind, name=name, status=status, message=message, file=file, line=line
+    )
+
+
+def read_rules(settings: Mapping[str, object]) -> Rules:
+    """Rules from the project's settings (the ``[tool.workbench]`` table).
+
+    Raises:
+        UsageError: an unknown key, a counter that the catalog lacks, a wrong value.
+    """
+    table = settings.get("check", {})
+    if not isinstance(table, dict):
+        raise UsageError(
+            _("[tool.workbench.check] must be a table"), _("`workbench docs how-to/ci` shows one.")
+        )
+    for key in table:
+        if key not in _KEYS:
+            raise UsageError(
+                _("[tool.workbench.check] has no setting {key!r}").format(key=key),
+                _("It knows {keys}.").format(keys=", ".join(_KEYS)),
+            )
+    require = table.get("require_expectations", False)
+    if not isinstance(require, bool):
+        raise UsageError(
+            _("require_expectations must be true or false, not {require!r}").format(
+                require=require
+            ),
+            _("Correct it in [tool.workbench.check]."),
+        )
+    runs = table.get("baseline_runs", Rules().baseline_runs)
+    if not isinstance(runs, int) or not MIN_RUNS <= runs <= MAX_RUNS:
+        raise UsageError(
+            _("baseline_runs must be a number from {min_runs} to {max_runs}, not {runs!r}").format(
+                min_runs=MIN_RUNS, max_runs=MAX_RUNS, runs=runs
+            ),
+            _("Correct it in [tool.workbench.check]."),
+        )
+    allowed = _table(table, "counters")
+    bounds = _table(table, "limits")
+    limits: dict[str, tuple[str, float]] = {}
+    for name, text in bounds.items():
+        match = _LIMIT.fullmatch(str(text))
+        if match is None:
+            raise UsageError(
+                _("cannot read the limit {text!r} of {name} in [tool.workbench.check]").format(
+                    text=text, name=name
+                ),
+                _('Write a bound like "<= 0" or ">= 90%".'),
+            )
+        limits[catalog()[name].id] = (match[1], float(match[2]))
+    return Rules(
+        max_regression=_percent(table.get("max_regression", "0%"), "max_regression"),
+        resolution=_percent(table.get("resolution", f"{RESOLUTION:g}%"), "resolution"),
+        baseline_runs=runs,
+        require_expectations=require,
+        counters={catalog()[name].id: _percent(text, name) for name, text in allowed.items()},
+        limits=limits,
+    )
+
+
+def _table(table: Mapping[str, object], key: str) -> Mapping[str, object]:
+    inner = table.get(key, {})
+    if not isinstance(inner, dict):
+        raise UsageError(
+            _("{key} in [tool.workbench.check] must be a table").format(key=key),
+            _('Write {key} = {{ spill_instructions = "…" }}.').format(key=key),
+        )
+    return inner
+
+
+def _percent(text: object, key: str) -> float:
+    match = _PERCENT.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise UsageError(
+            _("cannot read {text!r} for {key} in [tool.workbench.check]").format(
+                text=text, key=key
+            ),
+            _('Write a percentage in quotes, like "2%".'),
+        )
+    return float(match[1])
+
+
+def check_step(
+    comparison: Comparison,
+    judgements: Sequence[Judgement],
+    rules: Rules,
+    *,
+    version: str,
+    file: str,
+) -> tuple[Gate, ...]:
+    """All gates of one step from a version's parent to the version.
+
+    Args:
+        comparison: Parent against version.
+        judgements: The version's expectations, judged.
+        rules: What is allowed.
+        version: For the report: ``sgemm/v3``.
+        file: The version's file; expectations point to their line in it.
+    """
+    gates: list[Gate] = []
+
+    def add(kind: Kind, name: str, status: Status, message: str, line: int = 0) -> None:
+        gates.append(_gate(version, kind, name, status, message, file, line))
+
+    for reason in comparison.reasons:
+        gates.append(
+            inconclusive(version, file, _("compared by force: {reason}").format(reason=reason))
+        )
+    for text in comparison.implausible:
+        add("limit", "plausible", "fail", text)
+    for judgement in judgements:
+        if not rules.timed and _takes_a_clock(judgement, comparison):
+            continue
+        text = _("expected {counter} {expected}, observed {observed}").format(
+            counter=judgement.counter, expected=judgement.expected, observed=judgement.observed
+        )
+        text = _("{text}: {verdict}").format(text=text, verdict=_(judgement.verdict))
+        text += _(" ({why})").format(why=judgement.reason) if judgement.reason else ""
+        add("expectation", judgement.counter, _STATUS[judgement.verdict], text, judgement.line)
+    if rules.require_expectations and not judgements:
+        add("expectation", "expectations", "fail", _("the version predicts nothing ([[expect]])"))
+    allowed = rules.counters
+    if comparison.clockless and not allowed:
+        allowed = dict.fromkeys(COUNTED, rules.max_regression)
+    gated = {name: _regression(comparison, name, part) for name, part in allowed.items()}
+    timed = rules.timed and not comparison.clockless
+    times = {"duration": _time(comparison, rules)} if timed else {}
+    for name, (status, text) in [*times.items(), *gated.items()]:
+        said = _predicted(name, judgements) if status == "fail" else ""
+        if said and name not in ("duration", *rules.counters):  # nobody asked for this gate
+            text = text.partition(_(": "))[2]
+            status, said = "pass", _(", as predicted")
+        add("regression", name, status, text + said)
+    for name, (sign, bound) in rules.limits.items():
+        machine = of_machine(comparison[name], comparison)
+        add("limit", name, *_limit(machine or comparison[name], sign, bound))
+    return tuple(gates)
+
+
+def _predicted(name: str, judgements: Sequence[Judgement]) -> str:
+    """What a failed gate says of a prediction that allowed as much, and was confirmed."""
+    for judgement in judgements:
+        counter = find_counter(judgement.counter)
+        if judgement.verdict == "confirmed" and counter is not None and counter.id == name:
+            setting = "max_regression" if name == "duration" else f"counters.{name}"
+            return _(
+                "; the prediction {counter} {expected} allows it, the gate does not: "
+                "widen {setting} in [tool.workbench.check], or narrow the prediction"
+            ).format(counter=judgement.counter, expected=judgement.expected, setting=setting)
+    return ""
+
+
+#: Groups of counters that only a clock can give: the emulator has none of them.
+_CLOCKED = ("throughput", "issue", "stalls", "pipes", "samples")
+
+
+def _takes_a_clock(judgement: Judgement, comparison: Comparison) -> bool:
+    counter = find_counter(judgement.counter)
+    if counter is None or counter.group not in _CLOCKED:
+        return counter is not None and counter.group == "time"
+    return comparison[counter.id].delta is None
+
+
+def _time(comparison: Comparison, rules: Rules) -> tuple[Status, str]:
+    time = comparison.time
+    if time is None:
+        return _regression(comparison, "duration", rules.max_regression)
+    old, new = comparison.old.label, comparison.new.label
+    slowdown = Estimate(value=1 / time.speedup, low=1 / time.high, high=1 / time.low)
+    status = verdict(slowdown, rules.max_regression, rules.resolution)
+    text = f"{quantity(time.old_s, 's')} ({old}) → {quantity(time.new_s, 's')} ({new}), "
+    text += relative(time.old_s, time.new_s)
+    if status == "fail":
+        text = _("slower than allowed ({max_regression:g}%): {text}").format(
+            max_regression=rules.max_regression, text=text
+        )
+    elif status == "inconclusive":
+        text += f"; {in_words(slowdown, status, rules.max_regression, rules.resolution)}"
+    return status, text
+
+
+def _regression(comparison: Comparison, name: str, allowed: float) -> tuple[Status, str]:
+    counted = comparison[name]
+    machine = of_machine(counted, comparison)
+    delta = machine or counted
+    if delta.old is None or delta.new is None:
+        return "inconclusive", _("{title} is not known on both sides: {reason}").format(
+            title=delta.title, reason=told(delta.reason)
+        )
+    text = f"{delta.title}: {observed_change(delta)}"
+    text += _(" (of the machine, estimated)") if delta.ncu != counted.ncu else ""
+    if machine is None and _too_bad(delta, allowed):
+        return "inconclusive", f"{text}; {_(PTX_COUNTED)}"
+    if why := doubt(delta, partial(_too_bad, allowed=allowed)):
+        return "inconclusive", f"{text}; {why}"
+    if _too_bad(delta, allowed):
+        return "fail", _("worse than allowed ({allowed:g}%): {text}").format(
+            allowed=allowed, text=text
+        )
+    return "pass", text
+
+
+def _too_bad(delta: Delta, allowed: float) -> bool:
+    if delta.old is None or delta.new is None or delta.verdict != "worse":
+        return False
+    old = float(delta.old)
+    return abs(float(delta.new) - old) > abs(old) * allowed / 100
+
+
+def _limit(delta: Delta, sign: str, bound: float) -> tuple[Status, str]:
+    if delta.new is None:
+        return "inconclusive", _("{title} is not known: {reason}").format(
+            title=delta.title, reason=told(delta.reason)
+        )
+    text = _("{title} is {new}, must be {sign} {bound:g}").format(
+        title=delta.title, new=quantity(delta.new, delta.unit), sign=sign, bound=bound
+    )
+    holds = BOUNDS[sign]
+    of_new = Chances(old=None, new=delta.chances.new) if delta.chances is not None else None
+    alone = replace(delta, old=None, chances=of_new)
+    if why := doubt(alone, lambda one: one.new is not None and holds(float(one.new), bound)):
+        return "inconclusive", f"{text}; {why}"
+    return ("pass" if holds(float(delta.new), bound) else "fail"), text
+
+
+def turns_gate(turns: Turns, rules: Rules, *, label: str, file: str) -> Gate:
+    """The gate of a version that was measured in turns with an earlier state of itself."""
+    allowed, resolution = rules.max_regression, rules.resolution
+    if turns.slowdown is None:
+        return inconclusive(label, file, f"{turns.problem}: {turns.silence}")
+    status = verdict(turns.slowdown, allowed, resolution)
+    before, after = (quantity(median(times), "s") for times in turns.samples)
+    words = in_words(turns.slowdown, status, allowed, resolution)
+    text = _("{problem} on {device}: {before} → {after}, {words}").format(
+        problem=turns.problem, device=turns.device, before=before, after=after, words=words
+    )
+    return _gate(
+        label,
+        "regression",
+        _("time on {problem}").format(problem=turns.problem),
+        status,
+        text,
+        file,
+    )
+
+
+def run_gate(
+    timing: Timing, runs: Sequence[Estimate], rules: Rules, *, label: str, file: str
+) -> Gate:
+    """The gate of a recorded time beside the runs of a baseline, which are from old to new."""
+    judged = judge_run(timing.time, runs, rules.max_regression, rules.resolution)
+    said = judged_words(judged, timing.time, rules.max_regression, rules.resolution)
+    text = _("{problem} on {name}: {said}").format(
+        problem=timing.problem, name=timing.device.name, said=said
+    )
+    return _gate(
+        label,
+        "regression",
+        _("baseline of {problem}").format(problem=timing.problem),
+        judged.status,
+        text,
+        file,
+    )
+
+
+def inconclusive(version: str, file: str, reason: str) -> Gate:
+    """A step that could not be judged at all."""
+    return _gate(version, "comparable", "comparable", "inconclusive", reason, file)
+
+
+def unchanged(version: str, file: str, reason: str) -> Gate:
+    """A version that cannot have become slower, since nothing of it is another."""
+    return _gate(version, "comparable", "comparable", "pass", reason, file)
+
+
+def broken(version: str, file: str, reason: str) -> Gate:
+    """A version that does not run any more."""
+    return _gate(version, "comparable", "comparable", "fail", reason, file)
+
+
+# --- a program ---------------------------------------------------------------------------
+
+
+def check_programs(
+    difference: ProgramDifference, steps: Iterable[KernelStep], rules: Rules
+) -> tuple[Gate, ...]:
+    """All gates of the step from one capture to another.
+
+    Args:
+        difference: Of the two.
+        steps: The kernels that matter; they are told only where the rules ask for counters.
+        rules: What is allowed; expectations are of versions, and not asked for here.
+    """
+    label = f"@{difference.new.name}"
+    gates = [
+        inconclusive(label, "", _("compared by force: {reason}").format(reason=reason))
+        for reason in difference.reasons
+    ]
+    if rules.timed and difference.tried:
+        gates.append(inconclusive(label, "", difference.tried))
+    elif rules.timed and difference.timed:
+        status, message = _program_time(difference, rules.max_regression)
+        gates.append(
+            Gate(
+                version=label,
+                kind="regression",
+                name=_("time on the GPU"),
+                status=status,
+                message=message,
+            )
+        )
+    if not difference.timed and not difference.moved:
+        said = counts_change(difference)
+        gates.append(
+            Gate(version=label, kind="regression", name=_("counts"), status="pass", message=said)
+        )
+    if rules.counters or rules.limits or not difference.timed:
+        of_kernels = replace(rules, timed=False, require_expectations=False)
+        for step in steps:
+            kernel = f"{label}::{step.row.name}"
+            if step.comparison is None:
+                gates.append(inconclusive(kernel, "", step.silence))
+                continue
+            gates += check_step(step.comparison, (), of_kernels, version=kernel, file="")
+    return tuple(gates)
+
+
+def _program_time(difference: ProgramDifference, allowed: float) -> tuple[Status, str]:
+    """Whether the program became slower by more than `allowed` percent."""
+    old, new = difference.totals
+    change = difference.change_s
+    text = f"{quantity(old.value, 's')} → {quantity(new.value, 's')}, "
+    text += relative(old.value, new.value)
+    if difference.interval_known:
+        text += f" ({span(signed(change.low, 's'), signed(change.high, 's'))})"
+        worse = change.low
+    else:
+        text += _(" (one run, no interval)")
+        worse = change.value - catalog()["duration"].noise * max(old.value, new.value)
+    if worse > old.value * allowed / 100:
+        slowest = max(
+            difference.rows,
+            key=lambda row: difference.seconds(row)[1] - difference.seconds(row)[0],
+        )
+        before, after = difference.seconds(slowest)
+        text += _("; most of it {name}, {before}").format(
+            name=slowest.name, before=signed(after - before, "s")
+        )
+        return "fail", _("slower than allowed ({allowed:g}%): {text}").format(
+            allowed=allowed, text=text
+        )
+    return "pass", text
+
+
+def overall(gates: Sequence[Gate]) -> Status:
+    """``fail`` before ``inconclusive`` before ``pass``; no gate at all decides nothing."""
+    states = {gate.status for gate in gates}
+    if "fail" in states:
+        return "fail"
+    return "pass" if states == {"pass"} else "inconclusive"
