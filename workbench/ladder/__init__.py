@@ -460,7 +460,6 @@ def find_ladders(
     info: Callable[[str], StudyInfo] | None = None,
     damaged: list[DataError] | None = None,
     without: Container[Path] = (),
-    summaries: Summaries | None = None,
 ) -> list[Ladder]:
     """The ladders that have anything recorded, in natural order; no studies: all.
 
@@ -471,7 +470,6 @@ def find_ladders(
         info: Gives a study's words; None: they are read, where they are wanted.
         damaged: Takes the errors of files that cannot be read; None: they are raised.
         without: Files that are passed over, because they are known to be damaged.
-        summaries: Reads what a list says of a profile; None: none is kept for the next one.
     """
     info = info or cache(partial(StudyInfo, project))
     families: dict[tuple[str, str], Family] = {}
@@ -483,8 +481,6 @@ def find_ladders(
             family = families.setdefault(key[:2], Family(store, name, device, info))
             if without:
                 family.damaged = []
-            if summaries:
-                family.summaries = summaries
             out[key] = Ladder(family, problem, damaged)
         return out[key]
 

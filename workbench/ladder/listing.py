@@ -93,7 +93,9 @@ def study_list(
         study.problem(problem)
     store = Store.of(project)
     summaries = Summaries(str(store.root), name)
-    ladders = find_ladders(store, project, (name,), info=info, damaged=damaged, summaries=summaries)
+    ladders = find_ladders(store, project, (name,), info=info, damaged=damaged)
+    for ladder in ladders:
+        ladder.family.summaries = summaries
     wish = device if device is not None else project.default_device
     meant = [ladder for ladder in ladders if means_device(wish, ladder.device)]
     # Where the device is known, what was recorded on others is not read to find the newest.

@@ -28,7 +28,7 @@ from workbench.ladder import Ladder, Rung, damaged_files, find_ladders
 from workbench.language import _, current, ngettext
 from workbench.model import Record
 from workbench.project import Project, studies_in
-from workbench.store import Store, means_device
+from workbench.store import Store, means_device, natural_key
 from workbench.study.folder import SeenStudy, StudyInfo, view_study
 from workbench.tune import record as tune_record
 from workbench.views.html.ladders import (
@@ -317,17 +317,18 @@ _CODE_SUFFIXES = {".py", ".cu", ".cuh", ".h", ".hpp", ".inl"}
 class _StudyPages:
     """A study and its pages in one run: nothing of it is opened where they hold.
 
-    They hold while its key is that of the run that wrote them. `files` are what is recorded of it,
-    `stamp` is the key of the code that renders.
+    They hold while its key is that of the run that wrote them. `files` are profiles and times of
+    it, `stamp` is the key of the code that renders.
     """
 
     def __init__(
-        self, site: Site, project: Project, name: str, files: Iterable[Path], stamp: str
+        self, site: Site, project: Project, name: str, files: list[Path], stamp: str
     ) -> None:
         self._site, self._project, self.name = site, project, name
         self.owner, self._folder = f"{LADDERS}:{name}", project.kernels / name
         self._places = site.study(self.owner).places
-        recorded = [(str(path.relative_to(project.profiles)), site.content(path)) for path in files]
+        paths = (*files, *tune_record.files(project.profiles, name))
+        recorded = [(str(path), site.content(path)) for path in paths]
         words = stamp, project.default_device, project.default_study == name
         self._key = digest(msgspec.json.encode([*words, recorded, self._sources()]))
 
@@ -339,7 +340,7 @@ class _StudyPages:
         parts: list[str] = []
         known: dict[tuple[int, int], str] = {}  # one file may have many names
         for path in paths:
-            parts.append(os.path.relpath(path, self._project.root))
+            parts.append(str(path))
             with suppress(OSError, DataError):  # not there, or too large, which its readers tell
                 status = path.stat()
                 one = (status.st_dev, status.st_ino)
@@ -354,11 +355,6 @@ class _StudyPages:
         """Whether all of its pages are as an earlier run wrote them from the same."""
         return self._site.study(self.owner).key == self._key and self._site.whole(self.owner)
 
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return len(self._site.pages(self.owner))
-
     @cached_property
     def info(self) -> StudyInfo:
         """The study's words."""
@@ -370,11 +366,7 @@ class _StudyPages:
         study = self.info.study
         return study.remarks if isinstance(study, SeenStudy) else ()
 
-    def begin(self) -> None:
-        """Note that its pages may be written: the key of an earlier run is void."""
-        self._site.keep_study(self.owner, KeptStudy())
-
-    def end(self) -> None:
+    def keep(self) -> None:
         """Note that its pages are written; every run says what is to be remarked of a study."""
         if self.info.error is None and not self.notes:
             folder = f"{os.path.relpath(self._folder, self._project.root)}/"
@@ -409,30 +401,20 @@ def _write_ladders(
     pairs = [_pair(text, project) for text in asked if _PAIR.fullmatch(text)]
     named = _named(project, asked)
     outdated = _outdated(site, store, named)
-    files: dict[str, list[Path]] = {name: [] for name in (*named, *outdated)}
-    if not files:
-        files = {name: [] for name in studies_in(project.kernels)}
-    for name in (*named, *outdated) or (None,):
-        for found in store.files(study=name):
-            if found.path not in damaged:
-                files.setdefault(found.study, []).append(found.path)
+    files: dict[str, list[Path]] = {}
+    for found in store.files():
+        if found.path not in damaged:
+            files.setdefault(found.study, []).append(found.path)
     for name in named:
-        if not files[name]:
-            raise together(list(damaged.values())) if damaged else _unrecorded(project, store, name)
-    every = {
-        name: _StudyPages(site, project, name, (*own, *tune_record.files(store.root, name)), stamp)
-        for name, own in sorted(files.items())
-    }
+        if name not in files:
+            raise together(list(damaged.values())) if damaged else _unrecorded(project, name, files)
+    names = (*named, *outdated) if named else sorted({*files, *studies_in(project.kernels)})
+    studies = [_StudyPages(site, project, name, files.get(name, []), stamp) for name in names]
     touched = {*outdated, *(pair[0] for pair in pairs)}
-    held = [each for each in every.values() if each.name not in touched and each.hold]
-    opened = {name: each for name, each in every.items() if each not in held}
-    find = partial(
-        find_ladders,
-        store,
-        project,
-        without=damaged,
-        info=lambda name: every[name].info,
-    )
+    held = {each.owner for each in studies if each.name not in touched and each.hold}
+    opened = {each.name: each for each in studies if each.owner not in held}
+    info = lambda name: opened[name].info  # noqa: E731
+    find = partial(find_ladders, store, project, without=damaged, info=info)
     ladders = find(tuple(opened)) if opened else []
     for pair in pairs:
         try:
@@ -441,14 +423,14 @@ def _write_ladders(
             raise (together(list(damaged.values())) if damaged else error) from error
     owned = {each.owner for each in opened.values()}
     if not named:
-        owned |= {page.owner for page in site.pages(LADDERS).values()}
-    done = PageCount(unchanged=sum(each.count for each in held))
-    for each in opened.values():
-        each.begin()
+        owned |= {page.owner for page in site.pages(LADDERS).values()} - held
+    done = PageCount(unchanged=sum(len(site.pages(owner)) for owner in held))
+    for owner in owned:
+        site.keep_study(owner, KeptStudy())  # its pages may be written: its key is void
     pages = _pages(site, ladders, pairs, stamp, lambda name: find((name,)))
-    done = done.plus(site.write(pages, owners=owned - {each.owner for each in held}))
+    done = done.plus(site.write(pages, owners=owned))
     for each in opened.values():
-        each.end()
+        each.keep()
     told = [each for each in opened.values() if each.name not in outdated]
     return _Ladders(
         done,
@@ -458,11 +440,10 @@ def _write_ladders(
     )
 
 
-def _unrecorded(project: Project, store: Store, name: str) -> UsageError:
-    known = [ladder.name for ladder in find_ladders(store, project)]
+def _unrecorded(project: Project, name: str, known: Collection[str]) -> UsageError:
     return UsageError(
         f"nothing is recorded of study `{name}` below {project.profiles}",
-        did_you_mean(name, known, "recorded studies")
+        did_you_mean(name, sorted(known, key=natural_key), "recorded studies")
         if known
         else f"Record a profile first: `workbench profile --study {name}`.",
     )

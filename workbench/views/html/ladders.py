@@ -172,7 +172,7 @@ def _unread(ladder: Ladder) -> tuple[str, ...]:
     return (_("The study could not be read: {why}").format(why=problem),) if problem else ()
 
 
-class _Key:
+class _PageKeys:
     """What decides whether a ladder's pages are written again.
 
     Files are looked at before anything is rendered: a key never speaks of what came later.
@@ -264,7 +264,7 @@ def ladder_pages(
         pairs: Comparisons besides the steps.
         devices: Pages beside these that compare two devices.
     """
-    folder, key = ladder_folder(ladder), _Key(site, ladder, code)
+    folder, key = ladder_folder(ladder), _PageKeys(site, ladder, code)
 
     def page(name: str, key: str, render: Callable[[str], Rendered]) -> Page:
         path, owner = f"{folder}/{name}", f"{LADDERS}:{ladder.name}"
