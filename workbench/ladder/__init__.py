@@ -246,10 +246,8 @@ class Family:
 class Ladder:
     """The versions of a study on one device and problem, in ladder order.
 
-    Args:
-        family: The study on the device, by its slug.
-        problem: The problem's name.
-        damaged: Takes the errors of files that cannot be read; None: they are raised.
+    `device` is its slug. `damaged` takes the errors of files that cannot be read; None: they are
+    raised.
 
     Attributes:
         rungs: What is recorded, by version.
@@ -463,13 +461,8 @@ def find_ladders(
 ) -> list[Ladder]:
     """The ladders that have anything recorded, in natural order; no studies: all.
 
-    Args:
-        store: Where profiles and times are.
-        project: Where the studies are.
-        studies: Only these studies' ladders.
-        info: Gives a study's words; None: they are read, where they are wanted.
-        damaged: Takes the errors of files that cannot be read; None: they are raised.
-        without: Files that are passed over, because they are known to be damaged.
+    `info` gives a study's words; None: they are read where they are wanted. `damaged` takes the
+    errors of files that cannot be read; None: they are raised. Files of `without` are passed over.
     """
     info = info or cache(partial(StudyInfo, project))
     families: dict[tuple[str, str], Family] = {}

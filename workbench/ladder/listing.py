@@ -74,12 +74,9 @@ def study_list(
 ) -> StudyList:
     """What is recorded of a study.
 
-    Args:
-        project: Where the study is.
-        study: It, as it is now.
-        problem: The problem to show; None: its first one with anything recorded.
-        device: The device to show; None: the project's, or that of the newest profile.
-        damaged: Takes the errors of files that cannot be read.
+    `problem` and `device` are those to show; None: the first problem with anything recorded, the
+    project's device or that of the newest profile. `damaged` takes the errors of files that cannot
+    be read.
 
     Raises:
         UsageError: no such problem, or nothing is recorded on the device.

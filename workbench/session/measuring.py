@@ -64,12 +64,8 @@ NAME_ANOTHER = "Name a version that can run here."
 class VersionRuns:
     """Versions of one study that are to be run.
 
-    Args:
-        named: Which are meant, as they were typed.
-        picked: What that is: project, study and versions.
-        options: Where and how they run.
-        display: Who is told how far it is.
-        alone: One version is one piece of runs, whose error is raised as it is.
+    `named` is which are meant, as they were typed, `picked` what that is. `alone`: one version is
+    one piece of runs, whose error is raised as it is.
 
     Attributes:
         failures: Errors of single versions.
@@ -141,12 +137,8 @@ class VersionRuns:
     ) -> JobOrder:
         """Have pieces of work done by jobs, all with the same inputs.
 
-        Args:
-            kind: What is done.
-            keys: Versions on problems.
-            tell: Called with each outcome as it comes.
-            failures: Keeps errors of single ones as they come; None: those of this work.
-            asked: Further fields of the order.
+        `tell` is called with each outcome as it comes. `failures` keeps errors of single ones;
+        None: those of this work. `asked` are further fields of the order.
 
         Returns:
             The order as it was carried out (`Fleet.carry_out`).

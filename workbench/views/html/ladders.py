@@ -256,13 +256,9 @@ def ladder_pages(
 ) -> Iterator[Page]:
     """The ladder's own page, one a step and pair that was asked for, one a version and engine.
 
-    Args:
-        site: Where they lie.
-        ladder: Whose.
-        code: The key of the code that renders.
-        times: Digests of all times of the study on the device, which the ladder's page shows.
-        pairs: Comparisons besides the steps.
-        devices: Pages beside these that compare two devices.
+    `code` is the key of the code that renders, `times` are digests of all times of the study on the
+    device, which the ladder's page shows. `pairs` are comparisons besides the steps, `devices`
+    pages beside these that compare two devices.
     """
     folder, key = ladder_folder(ladder), _PageKeys(site, ladder, code)
 
