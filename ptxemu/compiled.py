@@ -50,7 +50,6 @@ from ptxemu.state.context import (
     Registers,
     Run,
     Runtime,
-    Wait,
     then,
     writes_itself,
 )
@@ -181,6 +180,11 @@ def closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     except DAMAGE as error:
         # A type, shape or modifier that the builder's tables do not know.
         raise ctx.unsupported(instr) from error
+
+
+#: What ends a block whose lanes wait for something else than their own block: they `ask` for it,
+#: and their registers are not looked at again.
+Wait = mbarrier.PhaseWait | cluster.ClusterWait
 
 
 def wait_of(instr: Instr, ctx: Context) -> Wait:

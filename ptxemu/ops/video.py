@@ -89,10 +89,6 @@ def _field(x: Numbers, at: int, bits: int, is_signed: bool) -> Numbers:
     return value - ((value >> bits - 1) << bits) if is_signed else value
 
 
-def _range(bits: int, is_signed: bool) -> tuple[int, int]:
-    return (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
-
-
 def _select(x: Numbers, part: str, is_signed: bool) -> Numbers:
     bits = {"b": 8, "h": 16}.get(part[:1], 32)
     return _field(x, int(part[1:] or 0), bits, is_signed)
@@ -143,7 +139,8 @@ def _lanewise(form: _Form) -> Callable[..., Numbers]:
                 first, second = pick((x, y), 1, at, form.first), pick((x, y), 2, at, form.second)
                 value = _result(form, first, second)
                 if "sat" in form.words:
-                    value = np.clip(value, *_range(bits, form.into))
+                    least = -(1 << bits - 1) if form.into else 0
+                    value = np.clip(value, least, least + (1 << bits) - 1)
             elif adds:
                 continue
             out = out + value if adds else out | (value & (1 << bits) - 1) << at * bits

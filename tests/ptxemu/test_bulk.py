@@ -551,6 +551,9 @@ def test_who_arrives_and_goes_on_is_ordered_only_as_far_as_it_had_come(hopper: C
     late = hopper(HERALDS.replace("LATE", "((volatile int*)box)[threadIdx.x] = 7;"))
     with pytest.raises(Fault, match=r"shared-memory race: .* box"):
         execute(late, "k", buffers, ["y"], block=128, check=True)
+    alone = hopper(HERALDS.replace("LATE", "").replace("bar.arrive", "// bar.arrive"))
+    with pytest.raises(Fault, match=r"k\.cu:\d+: barrier not reached .* needs 128 threads"):
+        execute(alone, "k", buffers, ["y"], block=128)
 
 
 def test_stores_that_report_to_an_mbarrier_are_refused(hopper: Compile) -> None:
