@@ -146,12 +146,8 @@ def measure(
 ) -> list[Timed]:
     """Time combinations, or take them from the store; an entry for each model of GPU.
 
-    Args:
-        runs: Whose they are.
-        combinations: In the order of measuring.
-        manner: How they are timed.
-        go_on: Gives the words behind "go on with" for an interruption, from the time at which
-            this began.
+    `combinations` are in the order of measuring. `go_on` gives the words behind "go on with" for an
+    interruption, from the time at which this began.
 
     Raises:
         MissingError: there is no GPU to run on.
