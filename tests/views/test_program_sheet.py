@@ -56,6 +56,13 @@ def program(**nanoseconds: int) -> ProgramCapture:
     )
 
 
+def of_truth(name: str) -> ProgramDiff:
+    """A pair of the programs that are kept, the lines broken nowhere."""
+    shelf = Shelf(DATA / "programs")
+    old, new = (open_capture(shelf, f"@{name}-{side}") for side in ("before", "after"))
+    return ProgramDiff(old, new)
+
+
 def between(old: dict[str, int], new: dict[str, int]) -> ProgramDifference:
     return compare_programs(program(**old), program(**new))
 
@@ -200,11 +207,7 @@ def test_identical_launches_of_a_report_are_one_row() -> None:
 
 def test_times_of_ranks_are_not_added_up_to_that_of_a_program() -> None:
     """What ranks do and wait at one time is no time that the program takes."""
-    old, new = (
-        open_capture(Shelf(DATA / "programs"), f"@ddp_straggler-{side}").capture
-        for side in ("before", "after")
-    )
-    found = compare_programs(old, new)
+    found = of_truth("ddp_straggler").difference
     assert found.together is not None and "whole program" not in beside_words(found)
     assert not [row.name for row in found.rows if "Broadcast" in row.name]
 
@@ -254,9 +257,7 @@ def test_calls_after_a_tuner_are_told_beside_the_whole_program() -> None:
 )
 def test_how_many_kernels_became_how_many_is_said(name: str, said: str) -> None:
     """A fill that belongs to a group is no kernel."""
-    shelf = Shelf(DATA / "programs")
-    sides = [open_capture(shelf, f"@{name}-{side}").capture for side in ("before", "after")]
-    assert fate_words(compare_programs(*sides)) == said
+    assert fate_words(of_truth(name).difference) == said
 
 
 @pytest.mark.parametrize(
@@ -275,9 +276,7 @@ def test_how_many_kernels_became_how_many_is_said(name: str, said: str) -> None:
     ],
 )
 def test_a_group_names_kernels_of_both_sides(name: str, said: str) -> None:
-    shelf = Shelf(DATA / "programs")
-    sides = [open_capture(shelf, f"@{name}-{side}").capture for side in ("before", "after")]
-    found = compare_programs(*sides)
+    found = of_truth(name).difference
     row = next(row for row in found.rows if row.fate in ("split", "replaced"))
     assert group_words(found, row) == said
     assert said in [cells[1] for cells in difference_sheet(found).shown]
@@ -306,19 +305,11 @@ def test_launches_that_changed_by_a_factor_are_said(name: str, said: str) -> Non
 
 
 def test_tuning_is_told_apart_from_the_iterations() -> None:
-    shelf = Shelf(DATA / "programs")
-    sides = [open_capture(shelf, f"@triton_matmul-{side}").capture for side in ("before", "after")]
+    diff = of_truth("triton_matmul")
     said = "of the time before those of @triton_matmul-after 100% is tuning: 8 launch shapes of"
-    assert any(said in line for line in headline(compare_programs(*sides)))
-    title = " ".join(program_sheet(sides[1]).title)
+    assert any(said in line for line in headline(diff.difference))
+    title = " ".join(program_sheet(diff.new.capture).title)
     assert "1.01 s before the first, of which 100% is tuning" in title
-
-
-def of_truth(name: str) -> ProgramDiff:
-    """A pair of the programs that are kept, the lines broken nowhere."""
-    shelf = Shelf(DATA / "programs")
-    old, new = (open_capture(shelf, f"@{name}-{side}") for side in ("before", "after"))
-    return ProgramDiff(old, new)
 
 
 def test_copies_on_the_gpu_count_with_its_kernels() -> None:
