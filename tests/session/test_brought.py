@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from tests import ran_programs
 from tests.ladders import needs_compiler
@@ -121,6 +122,19 @@ def test_a_program_that_writes_no_array_is_told_so(
     said = invoke("new", "--from-cu", "scaling.cu")
     assert "scaling.cu: hello: no right answer was recorded: the launch wrote nothing" in said
     assert "`workbench run FILE.cu`" in said and "--timeout" not in said
+
+
+def test_zeros_written_to_new_memory_are_a_right_answer(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = ran_programs.printing()
+    (pool,) = launch.launch.buffers
+    new = replace(launch.launch, buffers=(replace(pool, filled=False),))
+    ran_programs.fake(runs.project.root, monkeypatch, [launch._replace(launch=new, stored=16)])
+    assert start(runs).notes == ()
+    study = load_study(runs.project, "scaling")
+    assert study.outputs(study.problem("recorded")) == {"d_x": ((4,), "float32")}
+    assert not study.inputs(study.problem("recorded"), np.random.default_rng(1))
 
 
 def test_a_kernel_that_does_wrong_is_told_and_another_one_taken(

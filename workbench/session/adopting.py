@@ -253,14 +253,15 @@ def buffer_uses(
                 notes.append(f"The variable {buffer.symbol} is changed; that is not compared.")
         elif buffer.after is not None:
             use.role, use.restored = "output", buffer.filled is not False
-        elif not changed and stored >= buffer.size and _whole(buffer, by):
-            # The same bytes again. A version must write them, so they are not given to it.
+        elif buffer.filled is False:
+            # All of it was written, and zeros lay there. A version must write them as well.
             use.role, use.restored = "output", False
-            if buffer.filled is not False:
-                notes.append(
-                    f"{use.name}: the launch left it as it was, so the program had computed the "
-                    "same before. It begins without a value, on the guess that all is written."
-                )
+        elif not changed and stored >= buffer.size and _whole(buffer, by):
+            use.role, use.restored = "output", False
+            notes.append(
+                f"{use.name}: the launch left it as it was, so the program had computed the same "
+                "before. It begins without a value, on the guess that all is written."
+            )
         if use.role == "output" and buffer.name in holding:
             if buffer.name in aimed:
                 raise KernelError(

@@ -59,12 +59,12 @@ class _Reached(NamedTuple):
 
 @dataclass(slots=True)
 class LaunchRecorder:
-    """Keeps the first launch of each kernel that is not too large.
+    """Keeps the first launch of each kernel that is not too large, where launches are `wanted`.
 
-    Args:
-        left: Kernels without a launch that is kept, and why.
+    `left`: kernels without a launch that is kept, and why.
     """
 
+    wanted: bool
     kept: dict[str, RecordedLaunch] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)
 
@@ -73,7 +73,7 @@ class LaunchRecorder:
         self, device: EmulatedDevice, asked: LaunchAsked, module: LoadedModule
     ) -> Iterator[None]:
         """Look at memory before a launch and after it."""
-        if asked.kernel in self.kept:
+        if not self.wanted or asked.kernel in self.kept:
             yield
             return
         reached = list(_reached(device, asked, module))
