@@ -256,7 +256,7 @@ def buffer_uses(
         elif buffer.filled is False:
             # All of it was written, and zeros lay there. A version must write them as well.
             use.role, use.restored = "output", False
-        elif not changed and stored >= buffer.size and _whole(buffer, by):
+        elif not changed and _rewritten(buffer, by, stored):
             use.role, use.restored = "output", False
             notes.append(
                 f"{use.name}: the launch left it as it was, so the program had computed the same "
@@ -287,10 +287,13 @@ def buffer_uses(
     return uses, notes
 
 
-def _whole(buffer: LiftedBuffer, by: Sequence[tuple[int, KernelParameter]]) -> bool:
-    """Whether a buffer is one array that may be written, and is as a whole, as far as is seen."""
+def _rewritten(
+    buffer: LiftedBuffer, by: Sequence[tuple[int, KernelParameter]], stored: float
+) -> bool:
+    """Whether a buffer is one array that was written as a whole, as far as can be seen."""
     pool = 2 << 20  # PyTorch's allocator takes memory in such pieces, for many arrays
-    return bool(by) and all(of.writable and not at for at, of in by) and buffer.size % pool != 0
+    enough = stored >= buffer.size if stored < math.inf else buffer.size % pool != 0
+    return enough and bool(by) and all(of.writable and not at for at, of in by)
 
 
 def free_name(name: str, taken: set[str]) -> str:
