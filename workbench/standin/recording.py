@@ -124,10 +124,12 @@ def _written(device: EmulatedDevice, each: _Reached) -> NDArray[np.uint8] | None
 
 def _stored(row: ptxemu.Executed) -> float:
     """Bytes that the threads of an instruction stored, at most."""
-    site = row.site
-    if row.copied or (site.store and row.instr.op not in ("st", "atom", "red")):
-        return math.inf if row.warps else 0
-    return row.on * site.width if site.store and site.space not in ("shared", "local") else 0
+    site, op = row.site, row.instr.op
+    if row.copied and op != "tex":  # a bulk copy, of either direction
+        return math.inf
+    if not (site.store and row.warps) or site.space in ("shared", "local"):
+        return 0
+    return row.on * site.width if op in ("st", "atom", "red") else math.inf
 
 
 def _handles(device: EmulatedDevice, data: bytes) -> list[int]:
