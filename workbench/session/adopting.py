@@ -11,7 +11,7 @@ import math
 import posixpath
 import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -242,6 +242,8 @@ def buffer_uses(
                 (pointer.target_offset, of if whole else KernelParameter())
             )
     changed = [each for each in lifted.buffers if each.after is not None]
+    known = changed or [each for each in lifted.buffers if each.filled is False]
+    guessed = [] if known else _rewritten(lifted, leading, stored)
     uses = []
     for buffer in lifted.buffers:
         by = sorted(leading.get(buffer.name, ()), key=lambda each: each[0])
@@ -256,7 +258,7 @@ def buffer_uses(
         elif buffer.filled is False:
             # All of it was written, and zeros lay there. A version must write them as well.
             use.role, use.restored = "output", False
-        elif not changed and _rewritten(buffer, by, stored):
+        elif buffer.name in guessed:
             use.role, use.restored = "output", False
             notes.append(
                 f"{use.name}: the launch left it as it was, so the program had computed the same "
@@ -288,12 +290,20 @@ def buffer_uses(
 
 
 def _rewritten(
-    buffer: LiftedBuffer, by: Sequence[tuple[int, KernelParameter]], stored: float
-) -> bool:
-    """Whether a buffer is one array that was written as a whole, as far as can be seen."""
+    lifted: LiftedLaunch,
+    leading: Mapping[str, Sequence[tuple[int, KernelParameter]]],
+    stored: float,
+) -> list[str]:
+    """The buffers that were all written as they were before, as far as can be seen."""
     pool = 2 << 20  # PyTorch's allocator takes memory in such pieces, for many arrays
-    enough = stored >= buffer.size if stored < math.inf else buffer.size % pool != 0
-    return enough and bool(by) and all(of.writable and not at for at, of in by)
+    found = [
+        each
+        for each in lifted.buffers
+        if (by := leading.get(each.name)) and all(of.writable and not at for at, of in by)
+    ]
+    if stored < math.inf:
+        return [each.name for each in found if sum(one.size for one in found) <= stored]
+    return [each.name for each in found if each.size % pool]
 
 
 def free_name(name: str, taken: set[str]) -> str:
