@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptxemu.errors import Fault, LaunchError, Unsupported
+from ptxemu.errors import DescriptorError, Fault, LaunchError, Unsupported
 from ptxemu.launch import TensorArgument
-from ptxemu.tensormap import Im2col, TensorMap
+from ptxemu.tensormap import Im2col, TensorMap, decode
 from tests.ptxemu.conftest import Array, Compile, execute, scalar
 from tests.ptxemu.ptxwords import PRELUDE
 
@@ -357,6 +357,22 @@ def test_a_map_that_the_driver_would_refuse(values: dict[str, Any], words: str) 
         TensorMap(**(plain | values))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "code"),
+    [("uint8", 0), ("float16", 6), ("float32_ftz", 8), ("float64", 9), ("bfloat16", 10)],
+)
+def test_a_map_is_read_as_it_was_written(dtype: str, code: int) -> None:
+    """Types by the numbers of ``tensormap.replace``; the address first, as in the driver's own."""
+    box, steps = (16, 8, 1), (1, 2, 1)
+    m = TensorMap(dtype, (64, 9, 1 << 32), (512, 4608), box, steps, fill_nan=code > 5)
+    data = m.encoded(1 << 20)
+    assert (data[:8], data[83]) == ((1 << 20).to_bytes(8, "little"), code)
+    assert decode(data) == (m, 1 << 20)
+    for wrong in (bytes(128), data[:8] + bytes(120), data[:83] + b"\r" + data[84:], b"\1" + data):
+        with pytest.raises(DescriptorError):
+            decode(wrong[:128])
+
+
 def test_an_argument_that_is_no_map(hopper: Compile) -> None:
     module = hopper(TILES)
     m = TensorMap("float32", (64, 64, 4), (256, 16384), (16, 8, 1))
@@ -535,6 +551,9 @@ def test_who_arrives_and_goes_on_is_ordered_only_as_far_as_it_had_come(hopper: C
     late = hopper(HERALDS.replace("LATE", "((volatile int*)box)[threadIdx.x] = 7;"))
     with pytest.raises(Fault, match=r"shared-memory race: .* box"):
         execute(late, "k", buffers, ["y"], block=128, check=True)
+    alone = hopper(HERALDS.replace("LATE", "").replace("bar.arrive", "// bar.arrive"))
+    with pytest.raises(Fault, match=r"k\.cu:\d+: barrier not reached .* needs 128 threads"):
+        execute(alone, "k", buffers, ["y"], block=128)
 
 
 def test_stores_that_report_to_an_mbarrier_are_refused(hopper: Compile) -> None:
@@ -612,8 +631,8 @@ def test_maps_that_a_kernel_changes_or_makes(hopper: Compile, fresh: bool) -> No
     want[:4, :12] = x[3:7, 32:44]
     tile = unswizzled(got["y"].view("u1"), 128).view("f4").reshape(8, 32)
     assert np.array_equal(tile, want, equal_nan=True)
-    if fresh:
+    for step in (0, 9) if fresh else ():
         with pytest.raises(Fault, match=r"k\.cu:\d+: .*element strides must be 1 to 8"):
-            execute(hopper(CHANGED), "changed", buffers, [*args, 44, 9])
+            execute(hopper(CHANGED), "changed", buffers, [*args, 44, step])
     with pytest.raises(Fault, match=r"k\.cu:\d+: out of bounds: a copy .* past the end of x"):
         execute(hopper(CHANGED), "changed", buffers | {"x": x[:6]}, [*args, 44, 1])
