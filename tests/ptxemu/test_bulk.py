@@ -623,7 +623,7 @@ def test_maps_that_a_kernel_changes_or_makes(hopper: Compile, fresh: bool) -> No
     x = RNG.standard_normal((8, 64)).astype("f4")
     m = TensorMap("float32", (8, 1), (256,), (32, 8), (1, 1), 128, fill_nan=True)
     buffers = {"x": x, "y": np.zeros(256, "f4"), "kept": np.zeros(32, "u4")}
-    args = [TensorArgument("x", m), "x", "y", "kept", int(fresh)]
+    args: list[Any] = [TensorArgument("x", m), "x", "y", "kept", int(fresh)]
     got, _ = execute(
         hopper(CHANGED), "changed", buffers, [*args, 44, 1], check=True, unwritten=["y", "kept"]
     )
