@@ -90,14 +90,16 @@ def find_nvcc() -> Path | None:
     return None
 
 
+def wheels() -> list[Path]:
+    """The folders that NVIDIA's wheels are installed in: ``nvidia`` of site-packages."""
+    spec = importlib.util.find_spec("nvidia")
+    return [Path(root) for root in (spec.submodule_search_locations if spec else None) or ()]
+
+
 def wheel_nvcc() -> Path | None:
     """Nvcc of the extra `emulator` (``nvidia/cu13/bin`` in site-packages)."""
-    spec = importlib.util.find_spec("nvidia")
-    for root in (spec.submodule_search_locations if spec else None) or []:
-        candidate = Path(root, "cu13", "bin", "nvcc")
-        if os.access(candidate, os.X_OK):
-            return candidate
-    return None
+    found = (root / "cu13" / "bin" / "nvcc" for root in wheels())
+    return next((each for each in found if os.access(each, os.X_OK)), None)
 
 
 @functools.lru_cache(maxsize=4)
@@ -328,10 +330,9 @@ def nvrtc_version() -> str:
 
 def wheel_headers() -> Path | None:
     """The CUDA headers that came as wheels: ``nvidia/cu13/include`` in site-packages."""
-    spec = importlib.util.find_spec("nvidia")
-    for root in (spec.submodule_search_locations if spec else None) or []:
+    for root in wheels():
         for folder in ("cu13", "cu12", "cuda_runtime"):
-            candidate = Path(root, folder, "include")
+            candidate = root / folder / "include"
             if (candidate / "cuda.h").is_file() or (candidate / "cuda_runtime.h").is_file():
                 return candidate
     return None
