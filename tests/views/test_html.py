@@ -30,15 +30,11 @@ from workbench.project import find_project
 from workbench.store import Store, codec
 from workbench.store.codec import read_record
 from workbench.views.html.build import BuiltReport, ReportFile, build_report
-from workbench.views.html.page import page_part, to_root
+from workbench.views.html.page import page_part
 from workbench.views.html.render import (
     environment,
-    said_once,
-    term,
     without_ends,
 )
-
-VOID = {"meta", "link", "img", "br", "input"}
 
 
 class _Read(HTMLParser):
@@ -115,21 +111,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # --- what is there ---------------------------------------------------------------
 
 
-def test_every_kind_of_page_is_written(site: Path) -> None:
-    names = [str(path.relative_to(site / "reports")) for path in pages(site)]
-    assert names == [
-        "glossary.html",
-        "index.html",
-        "studies/demo/h200/n1024/index.html",
-        "studies/demo/h200/n1024/v0..v2.html",
-        "studies/demo/h200/n1024/v0.html",
-        "studies/demo/h200/n1024/v2.html",
-        "studies/demo/index.html",
-    ]
-    assets = {path.name for path in (site / "reports/assets").iterdir()}
-    assert assets == {"around.js", "plotly-basic.min.js", "workbench.css", "workbench.js"}
-
-
 @pytest.mark.slow
 def test_every_link_leads_somewhere(site: Path) -> None:
     checked = 0
@@ -194,17 +175,6 @@ def test_pages_can_be_used_without_seeing_them(site: Path) -> None:
                 assert attributes.get("scope"), (path.name, attributes)
 
 
-def test_charts_reserve_their_height_and_have_a_table(site: Path) -> None:
-    page = Page(ladder(site) / "index.html")
-    charts = [attributes for _, attributes in page.tags if "data-figure" in attributes]
-    assert {chart["id"] for chart in charts} == {"speed", "stalls", "stalls-time"}
-    for chart in charts:
-        assert re.fullmatch(r"--h:\d+px(;--tall:\d+px)?", chart["style"])
-        assert page.json[chart["data-figure"]]["data"]
-    assert "Times as a table" in page.text
-    assert "Warp states as a table" in page.text
-
-
 def test_figures_are_valid_for_plotly(site: Path) -> None:
     from plotly.graph_objects import Figure
 
@@ -224,60 +194,6 @@ def test_figures_are_valid_for_plotly(site: Path) -> None:
                 Figure(layout=figure.get("narrow", {}))
                 seen += 1
     assert seen >= 5
-
-
-def test_ladder_compares_versions(site: Path) -> None:
-    text = " ".join(Page(ladder(site) / "index.html").text.split())
-    assert "620 µs" in text
-    assert "2.00×" in text  # v0 -> v2
-    assert "1.98 – 2.02" in text  # bounds from two intervals of ±0.5%
-    assert "MIO throttle" in text
-    assert "not profiled" in text  # cublas was only timed
-
-
-def test_version_page_says_what_was_measured(site: Path) -> None:
-    page = Page(ladder(site) / "v2.html")
-    text = " ".join(page.text.split())
-    assert "NVIDIA H200" in text
-    assert "N = 1024" in text
-    assert "captured 2026-11-20" in text
-    assert "verified, error" in text
-    assert "310 µs" in text
-    assert "High Memory Throughput" in text  # ncu's rule
-    assert "12.5%" in text
-    assert "nvcc 13.0.88" in text
-    assert "ncu --clock-control none" in text
-    assert "counters without a value, and why" in text
-    assert {"L3", "L5", "duration", "k0-i0"} <= set(page.ids)
-    assert "#L3" in page.links
-
-
-def test_gutter_holds_each_counter_with_its_excess(site: Path) -> None:
-    gutters = Page(ladder(site) / "v2.html").json["k0-gutters"]
-    assert list(gutters) == ["samples", "global", "shared", "instructions"]
-    rows = gutters["shared"]["k0f0"]["rows"]
-    # 32,768 of 33,792 wavefronts are on line 3, where 1,024 would do.
-    assert rows["3"] == ["32.8 k", 100.0, 96.9, "32.0× the ideal"]
-    assert rows["5"] == ["1,024", 3.1, 0.0, ""]
-    assert gutters["samples"]["k0f0"]["rows"]["3"][0] == "80.0%"
-
-
-def test_glossary_explains_every_counter(site: Path) -> None:
-    from workbench.counters import catalog
-
-    page = Page(site / "reports/glossary.html")
-    for counter in catalog():
-        assert counter.id in page.ids
-        assert counter.meaning in page.text
-
-
-def test_a_meaning_is_written_once_on_a_page() -> None:
-    """A page of several launches names each counter several times; its script does the rest."""
-    row = '<a href="../glossary.html#cycles" title="Cycles of an SM.">SM cycles</a>'
-    other = '<a href="../glossary.html#cycles" title="An estimate.">Time</a>'
-    html = said_once(f"<p>{row}</p>{other}<td>{row}</td>")
-    bare = '<a href="../glossary.html#cycles">SM cycles</a>'
-    assert html == f"<p>{row}</p>{other}<td>{bare}</td>"
 
 
 def test_ends_that_html_lets_out_are_left_out() -> None:
@@ -338,16 +254,6 @@ def test_a_profile_without_a_measured_launch_says_so(tmp_path: Path) -> None:
     Store(tmp_path / "profiles").save(make_profile(launches=(launch,)))
     build(tmp_path)
     assert "No launch of this profile was measured." in Page(ladder(tmp_path) / "v2.html").text
-
-
-def test_several_launches_have_their_own_sections(tmp_path: Path) -> None:
-    site_data.study(tmp_path)
-    launches = (make_launch(), make_launch(kernel="second", index=1))
-    Store(tmp_path / "profiles").save(make_profile(launches=launches))
-    build(tmp_path)
-    page = Page(ladder(tmp_path) / "v2.html")
-    assert len(page.ids) == len(set(page.ids))
-    assert {"L3", "k1f0-L3", "k0", "k1", "k1-source"} <= set(page.ids)
 
 
 def test_a_source_that_the_report_only_names_is_listed(tmp_path: Path) -> None:
@@ -872,11 +778,6 @@ def test_templates_hold_no_arithmetic(repo: Path) -> None:
             assert not re.search(r"\|\s*(round|sum|int|float|safe)\b", code), code
 
 
-def test_pages_are_relative_to_their_depth() -> None:
-    assert to_root("index.html") == ""
-    assert to_root("studies/a/b/c/v1.html") == "../../../../"
-
-
 def test_a_summary_of_an_earlier_program_is_written_anew(tmp_path: Path) -> None:
     root = site_data.plain(tmp_path)
     store = Store(root / "profiles")
@@ -909,12 +810,3 @@ def test_a_summary_that_nobody_can_write_anew_is_left_out(tmp_path: Path) -> Non
     build_report(root / "reports", project=find_project(root), studies=("demo",))
     index = (root / "reports/index.html").read_text(encoding="utf-8")
     assert "studies/demo/" in index and "studies/other/" not in index
-
-
-def test_a_term_leads_to_the_glossary_and_says_its_meaning_escaped() -> None:
-    said = term("dram_bytes", "DRAM <bytes>", 'read & "written"', "../")
-    assert said == (
-        '<a href="../glossary.html#dram_bytes" title="read &amp; &#34;written&#34;">'
-        "DRAM &lt;bytes&gt;</a>"
-    )
-    assert term("cycles", "Cycles", "", "") == '<a href="glossary.html#cycles">Cycles</a>'

@@ -405,9 +405,10 @@ class Failures:
         self._begun.add(label)
 
     def add(self, label: str, error: WorkbenchError) -> None:
-        """Keep an error that was caught already, and say it; one that has come before is not."""
-        if any(error is each for _, each in self._errors):
-            return
+        """Keep an error that was caught already, and say it, unless it has come before."""
+        for known, each in self._errors:
+            if error is each or (known == label and error.message == each.message):
+                return
         self._begun.add(label)
         self._errors.append((label, error))
         if self._alone:
