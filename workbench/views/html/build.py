@@ -247,7 +247,7 @@ def build_page(
     """
     path = f"{ladder_folder(ladder)}/{name}"
     with Site(out) as site:
-        pages = ladder_pages(site, ladder, "", pairs=pairs)
+        pages = ladder_pages(site, ladder, "", pairs=pairs, only=name)
         return _write_alone(site, (page for page in pages if page.path == path), out / path)
 
 
