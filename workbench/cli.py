@@ -41,7 +41,6 @@ _CORE: dict[str, tuple[str, str]] = {
     "tune": ("tune", "Find the values of a version's parameters that make it fastest."),
     "verify": ("verify", "Check a version against the float64 reference."),
     "jobs": ("jobs", "What was sent to a cluster with --on, and its progress."),
-    "export": ("export", "What is recorded, as CSV or Parquet, for other programs."),
     "doctor": ("doctor", "What this machine can do, and how to get what it lacks."),
     "docs": ("docs", "The documentation, page by page, without a network."),
     "schema": ("schema", "The JSON schema of what a command prints with --format json."),

@@ -64,6 +64,11 @@ FEATURES: tuple[Feature, ...] = (
         documents="documents",
     ),
     Feature(
+        "exchange",
+        {"export": ("command", "What is recorded, as CSV or Parquet, for other programs.")},
+        extra="parquet",
+    ),
+    Feature(
         "pictures",
         {
             "plot": ("plot", "A figure of the report as SVG, PNG or PDF."),
