@@ -94,10 +94,16 @@ test-cluster: $(VENV)/.dev ## --on slurm on a real Slurm: two nodes, four fake G
 test-gpu: $(VENV)/.dev $(VENV)/.gpu ## The tests that need a GPU, ncu and compute-sanitizer
 	$(BIN)/python -m pytest -q -m gpu tests/gpu
 
+# Study and problem of each figure in docs/ladders.
+LADDERS = conv2d:c64_h128_k256 conv2d_int8:n32_c128 conv2d_half:n32_c128 conv2d_direct:n4096 \
+  conv2d_tile:c6 sgemm:n4096 scale_add:n8192
+
 docs: $(VENV)/.dev ## Regenerate the generated parts of docs/
 	$(BIN)/python docs/counters.py > docs/counters.md
 	$(BIN)/python docs/swizzles.py > docs/ladders/swizzles.md
 	$(BIN)/python docs/tables.py
+	for each in $(LADDERS); do $(BIN)/workbench plot ladder $${each%:*} --problem $${each#*:} \
+	  --device h200 --out docs/images/ladder-$${each%:*}.svg || exit 1; done
 
 dist: $(VENV)/.dev ## Build wheel and sdist into dist/, and try the wheel in an empty environment
 	rm -rf dist

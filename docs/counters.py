@@ -16,48 +16,36 @@ _HEAD = """\
 
 <!-- Written by `python docs/counters.py > docs/counters.md`. -->
 
-Every number that workbench shows has an id, which commands, JSON, frames and
-`[[expect]]` blocks use. The catalog (`workbench/data/counters.toml`) says under which
-names Nsight Compute reports it, on which chip and in which version, and how it is
-computed where a report lacks all of them. A counter that cannot be found is *missing*,
-with the reason; it is never zero.
+For readers who meet a number and want its meaning, unit and source. Commands, JSON,
+frames and `[[expect]]` blocks use the id of a counter. The catalog is
+`workbench/data/counters.toml`. A counter that a report lacks is *missing*, with the
+reason; it is never zero.
 
-**Better** is the direction that is good by itself. It is empty where neither is: bank
-conflicts raise the memory throughput, and a tile in shared memory empties the L1.
+**Better** is the direction that is good by itself; without one, neither is.
 
 **Noise** is the change that two captures of an unchanged kernel can show, relative to
-the larger of the two values or in the counter's own unit; `diff` calls a counter moved
-when the change leaves both. Where both profiles were captured with `--repeat`, the
-intervals of the repetitions are used instead. The defaults are the largest differences
-between two captures of the same five kernels on one H200 with different sections,
-rounded up: nothing for counts that follow from addresses and instructions, 1 to 3 % for
-times, cycles and throughputs, 5 % (or 0.05 cycles) for stall reasons, 6 % for sectors of
-the L2, 10 to 15 % for bank conflicts as the L1 counts them, points for hit rates. Counts
-of warp samples must also leave two standard deviations of the difference of two Poisson
-counts.
+the larger value or in the counter's own unit. `diff` calls a counter moved when the
+change leaves both. With `--repeat` on both sides the intervals of the repetitions are
+used instead. The defaults are the largest differences between two captures of five
+kernels on one H200. Counts of warp samples must also leave two standard deviations of
+the difference of two Poisson counts.
 
-**Lines** names the per-instruction metric behind a counter. A Σ says that its sum over
-all lines is the counter, which is what lets `diff` split a change over the source.
+**ncu** has the metrics, best first; **else** the formula or opcodes where a report lacks
+them. **Lines** has the per-instruction metric. A Σ says that its sum over all lines is
+the counter, so that `diff` can split a change over the source.
 
-**Derived.** ncu's set *basic* holds no counts, but how near its peak each unit was. A
-unit's share of its peak × the cycles × what it does in a cycle at its peak is the
-count, to some percent: warp instructions (4 a cycle and SM), bytes of device memory
-(two words of its bus a cycle of its clock), and how busy the pipes were while SMs were
-active (the share of all cycles × cycles / active cycles). Such a value is marked with
-“≈”, its counter with “(derived)” and `"derived": true` in JSON; two of them must differ
-by 3% to have moved. Against the counts of the same reports (49 launches of 13 reports,
-nine chips from the GTX 1660 to the H200) instructions are 0.65% off at most, and bytes
-are exact, but for one chip whose bus is said to be narrower than it counts (RTX 2080
-Ti: 8.3% on both sides, so that their ratio is right). Units whose peak differs from
-chip to chip (the L2, pipes, the L1's data stage) are compared as the cycles that they
-need at their peak: share × cycles, whose ratio is that of the work whatever the peak
-is. Of the L2's sectors that ratio is exact where a report holds the L2's own cycles; by
-those of the SMs it is up to 2% off in one run, and 7% between two.
+**Derived.** ncu's set *basic* has shares of peaks and no counts. A share × the cycles ×
+the work of a cycle at the peak is the count: warp instructions (4 a cycle and SM, 0.65%
+off at most in 49 launches on nine chips) and bytes of device memory (two words of its bus
+a cycle; exact but for the RTX 2080 Ti, 8.3% on both sides). Such a value is marked with
+“≈”, its counter with “(derived)” and `"derived": true` in JSON; two of them must differ by
+3% to have moved. Units whose peak differs from chip to chip (the L2, pipes, the L1's data
+stage) are compared as the cycles that they need at their peak. For the L2 by the cycles of
+the SMs this is up to 2% off in one run, and 7% between two.
 
 Over the launches of a version, counts and times are added, rates are means weighted by
-duration (by instructions where a duration is missing), and what compiler and launch fix
-(registers, block size, limits) is taken from one launch. Every number made so says so.
-Launches of one kernel in a report are samples, and their mean is taken first.
+duration (or instructions), and registers, block size and limits are of one launch.
+Launches of one kernel in a report are samples; their mean is taken first.
 """
 
 
@@ -88,7 +76,7 @@ def _entry(counter: Counter) -> str:
     if counter.better:
         facts.append(f"better {counter.better}")
     facts.append(f"noise {_noise(counter)}")
-    facts.append(f"[NVIDIA's documentation]({counter.doc})")
+    facts.append(f"[NVIDIA]({counter.doc})")
     lines.append(f"- {', '.join(facts)}")
     if counter.touching:
         names = ", ".join(f"`{name}`" for name in counter.touching)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from workbench.analysis.limits.limit import Limit, limit_of
-from workbench.measure.plan import sweep_problems
 from workbench.model import Timing
 from workbench.project import require_project
 from workbench.store import Store
@@ -112,55 +110,6 @@ def results() -> str:
     return _table(header, rows)
 
 
-def times(study: str, *, problems_down: bool) -> str:
-    """The median of every version at every size, the fastest of a size in bold."""
-    loaded, timings = _study(study), _timings(study)
-    # By size, as `workbench sweep` has them; strides one after the other.
-    by_stride = sorted(sweep_problems(loaded), key=lambda p: p.parameters.get("U", 1))
-    problems = [problem.name for problem in by_stride]
-    versions = list(loaded.versions)
-    own = [id_ for id_, version in loaded.versions.items() if not version.baseline]
-    cells: dict[tuple[str, str], str] = {}
-    for problem in problems:
-        known = {v: timings[v, problem].time.value for v in versions if (v, problem) in timings}
-        fastest = min((v for v in own if v in known), key=known.__getitem__)
-        for version, value in known.items():
-            text = quantity(value, "s")
-            cells[version, problem] = f"**{text}**" if version == fastest else text
-    if problems_down:
-        rows = [(p, *(cells.get((v, p), "") for v in versions)) for p in problems]
-        return _table(("", *versions), rows)
-    rows = [(v, *(cells.get((v, p), "") for p in problems)) for v in versions]
-    return _table(("", *problems), rows)
-
-
-def _bold(ratio: float | None, best: float) -> str:
-    if ratio is None:
-        return ""
-    return f"**{digits3(ratio)} ×**" if ratio == best else f"{digits3(ratio)} ×"
-
-
-def ratios(study: str) -> str:
-    """The speed of every version beside the library at every size, the best of a size in bold.
-
-    In the last row the library's time by itself.
-    """
-    loaded, timings = _study(study), _timings(study)
-    problems = [problem.name for problem in sweep_problems(loaded)]
-    rows = []
-    for version in loaded.versions.values():
-        known = {p: timings[version.id, p].ratio for p in problems if (version.id, p) in timings}
-        if not version.baseline and any(known.values()):
-            rows.append((version.id, {p: ratio.value for p, ratio in known.items() if ratio}))
-    best = {p: max(told.get(p, 0) for _, told in rows) for p in problems}
-    cells = [(v, *(_bold(told.get(p), best[p]) for p in problems)) for v, told in rows]
-    if loaded.baseline:
-        library = loaded.baseline.id
-        own = (timings.get((library, p)) for p in problems)
-        cells.append((f"`{library}`", *(quantity(t.time.value, "s") if t else "" for t in own)))
-    return _table(("", *problems), cells)
-
-
 def _limits(study: str, version: str, problem: str) -> list[Limit]:
     """What limits a version on either chip; nothing where one of them was not profiled."""
     store = Store(ROOT / "profiles")
@@ -204,28 +153,8 @@ def chips() -> str:
 
 
 #: Name between the marks -> what stands there.
-TABLES: Mapping[str, Callable[[], str]] = {
-    "results": results,
-    "chips": chips,
-    **{
-        f"times of {study}": partial(times, study, problems_down=down)
-        for study, down in {
-            "sgemm": False,
-            "scale_add": True,
-            "conv2d": False,
-            "conv2d_direct": True,
-            "conv2d_tile": False,
-            "conv2d_int8": False,
-            "conv2d_half": False,
-        }.items()
-    },
-    "speeds of sgemm": partial(ratios, "sgemm"),
-    "speeds of conv2d_tile": partial(ratios, "conv2d_tile"),
-}
-PAGES = (
-    ROOT / "docs" / "measurements.md",
-    *(ROOT / "docs" / "ladders" / f"{study}.md" for study in ("sgemm", "conv2d_tile")),
-)
+TABLES: Mapping[str, Callable[[], str]] = {"results": results, "chips": chips}
+PAGES = (ROOT / "docs" / "measurements.md",)
 
 
 def written(page: str) -> str:

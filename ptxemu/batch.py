@@ -30,7 +30,7 @@ from ptxemu.ptx.waits import end_of
 from ptxemu.state.context import ApartError
 from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.values import Bools, invert, unsigned
-from ptxemu.waiting import Gathering, LoopPieces, Resting, Suspended
+from ptxemu.waiting import Gathering, LoopPieces, Resting, Suspended, guarded
 
 #: Instructions between two looks at the clock.
 _CLOCK = 500
@@ -308,13 +308,9 @@ class Batch:
     def arrive(self, code: Code, mask: Mask) -> None:
         """Lanes come to a barrier."""
         lanes = self.lanes
-        if code.guard >= 0:
-            condition = self.R[code.guard]
-            inner = lanes.within(mask, invert(condition) if code.negated else condition)
-            self.push(code.block.targets[0], lanes.without(mask, inner))
-            mask = inner
-            if mask.count == 0:
-                return
+        mask = guarded(code, mask, self.R, lanes, self.push)
+        if not mask.count:
+            return
         expected = self.R[code.expected] if code.expected >= 0 else 0
         identity = self.R[code.barrier]
         parts = lanes.alike(mask, identity, expected)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxemu.errors import Unsupported
 from ptxemu.faults.asynchrony import is_asynchronous
-from ptxemu.faults.stores import WriterLog, meeting, orders_blocks
-from ptxemu.faults.watching import ordering, orders_warp
+from ptxemu.faults.stores import WriterLog, orders_blocks
+from ptxemu.faults.watching import orders_warp
 from ptxemu.ops import (
     access,
     arithmetic,
@@ -50,6 +51,7 @@ from ptxemu.state.context import (
     Run,
     Runtime,
     Wait,
+    then,
     writes_itself,
 )
 from ptxemu.state.lanes import Lanes, Mask, select
@@ -148,21 +150,23 @@ def _copy(instr: Instr, ctx: Context, site: CodeSite) -> Run:
 _COUNTED: dict[str, Callable[[Instr, Context, CodeSite], Run]] = {
     "ld": access.load, "ldu": access.load, "st": access.store, "atom": atomics.build,
     "red": atomics.build, "ldmatrix": mma.ldmatrix, "wmma": wmma.wmma, "cp": _copy,
-    "mbarrier": mbarrier.build,
+    "mbarrier": mbarrier.build, "tensormap": tensors.change,
     "wgmma": wgmma.build, "stmatrix": mma.stmatrix, "tex": textures.fetch,
 }  # fmt: skip
 
+_MORE: dict[str, Callable[[Instr, Context], Run]] = {
+    "mma": mma.mma, "movmatrix": mma.movmatrix, "mapa": cluster.mapa,
+    "getctarank": cluster.getctarank,
+    **dict.fromkeys(("addc", "subc", "madc"), arithmetic.with_carry),
+}  # fmt: skip
 _TABLES = (
     moves.BUILDERS, conversions.BUILDERS, comparisons.BUILDERS, warp.BUILDERS,
-    arithmetic.BUILDERS, video.BUILDERS, heap.BUILDERS,
+    arithmetic.BUILDERS, video.BUILDERS, heap.BUILDERS, _MORE,
 )  # fmt: skip
 #: Opcodes of which some form runs; those of control flow end blocks and have no builder.
 OPCODES = frozenset(
-    (
-        *_COUNTED, "mma", "movmatrix", "mapa", "getctarank", "addc", "subc", "madc", "bra", "brx",
-        "call", "ret", "exit",
-        *(op for table in (*_TABLES, floats.HALVES, floats.BUILDERS) for op in table),
-    )
+    (*("bra", "brx", "call", "ret", "exit"),
+     *(op for table in (_COUNTED, *_TABLES, floats.HALVES, floats.BUILDERS) for op in table))
 )  # fmt: skip
 
 
@@ -188,8 +192,6 @@ def wait_of(instr: Instr, ctx: Context) -> Wait:
 
 def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     op, kind = instr.op, instr.parts[-1]
-    if op == "cvt" and not set(conversions.FLOAT8).isdisjoint(instr.parts[-2:]):
-        return conversions.convert_float8(instr, ctx)
     if op in ("st", "red") and "async" in instr.parts:
         raise ctx.unsupported(instr)
     if op != "mov" and not CLOCKS.keys().isdisjoint(instr.reads):
@@ -198,13 +200,9 @@ def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         return _COUNTED[op](instr, ctx, site)
     if instr.parts[:2] == ("barrier", "cluster"):
         return cluster.barrier(instr, ctx)
-    if op in ("mapa", "getctarank"):
-        return (cluster.mapa if op == "mapa" else cluster.getctarank)(instr, ctx)
-    if op in ("mma", "movmatrix"):
-        return (mma.mma if op == "mma" else mma.movmatrix)(instr, ctx)
     if arithmetic.is_dpx(instr):
         return arithmetic.dpx(instr, ctx)
-    if arithmetic.uses_carry(instr):
+    if "cc" in instr.parts:
         return arithmetic.with_carry(instr, ctx)
     tables = list(_TABLES)
     if kind in floats.KINDS:
@@ -320,6 +318,19 @@ def _settling(run: Run, rt: Runtime, instrs: list[Instr]) -> Run:
     return settling
 
 
+def _ordered(rt: Runtime, mask: Mask) -> None:
+    """Lanes of warps have run together what orders them."""
+    for watcher in (rt.watcher, rt.stores):
+        if watcher is not None:
+            watcher.warp_barrier(mask)
+
+
+def _met(rt: Runtime, mask: Mask) -> None:
+    """Blocks have run what may order them with others; what it found, it has not waited for."""
+    if rt.stores is not None:
+        rt.stores.meet(mask)
+
+
 class CompiledKernel:
     """One kernel, compiled to closures for launches over one memory."""
 
@@ -391,9 +402,9 @@ class CompiledKernel:
             site = sites[id(instr)]
             run = closure(instr, self.ctx, site)
             if self.rt.check and orders_warp(instr):
-                run = ordering(run, self.rt)
+                run = then(run, partial(_ordered, self.rt))
             if self.rt.check and orders_blocks(instr):
-                run = meeting(run, self.rt)
+                run = then(run, partial(_met, self.rt))
             names = instr.writes
             target, size = -1, 4
             if len(names) == 1 and not hasattr(run, "writes_itself"):

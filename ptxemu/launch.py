@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -32,7 +33,7 @@ from ptxemu.state.context import Bound, Context, Limits, Named, Placement, Runti
 from ptxemu.state.lanes import Dim3, Geometry
 from ptxemu.state.spaces import RESERVED, GlobalMemory
 from ptxemu.state.values import Array
-from ptxemu.tensormap import SHARED_LIMIT, TensorMap, encode
+from ptxemu.tensormap import SHARED_LIMIT, TensorMap
 from ptxemu.texture import Texture
 
 #: Lanes of one batch: arrays of this many float64 stay within a core's second-level cache.
@@ -169,7 +170,7 @@ def _pack(params: list[Variable], launch: KernelLaunch, arena: GlobalMemory) -> 
     data = bytearray(size)
     for number, (variable, argument) in enumerate(zip(params, launch.args, strict=True), 1):
         if isinstance(argument, TensorArgument):
-            raw = encode(argument.map, arena.address(str(argument.of)))
+            raw = argument.map.encoded(arena.address(str(argument.of)))
         elif isinstance(argument, TextureArgument):
             raw = _handle(number).to_bytes(8, "little")
         elif isinstance(argument, str):
@@ -258,17 +259,17 @@ def prepare(
     key = launch.kernel, launch.dynamic_shared, check
     known = arena.compiled if origins is None else None
     compiled: CompiledKernel | None = None if known is None else known.get(key)
+    rt = Runtime() if compiled is None else compiled.rt
+    rt.begin(arena, shared_bytes, kernel.local_bytes, check=check, origins=origins)
     if compiled is None:
-        rt = Runtime(arena, shared_bytes, kernel.local_bytes, check=check, origins=origins)
         placement = _placement(module, launch, arena, kernel)
         ctx = Context(kernel.flat, kernel.graph, kernel.widths, placement, module, rt)
-        compiled = CompiledKernel(kernel.flat, kernel.graph, ctx)
+        with _sensible(launch.kernel):
+            compiled = CompiledKernel(kernel.flat, kernel.graph, ctx)
         if known is not None:
             if len(known) >= _MOST_COMPILED:
                 known.clear()
             known[key] = compiled
-    else:
-        compiled.rt.begin(arena, shared_bytes, kernel.local_bytes, check=check, origins=origins)
     compiled.begin(params, _environment(launch, arena), _bound(launch, arena), launch.limits)
     return compiled
 
@@ -335,15 +336,22 @@ def _prepared(module: Ptx, name: str) -> _Prepared:
         Unsupported: it calls what is not there.
     """
     if name not in module.prepared:
-        try:
+        with _sensible(name):
             module.prepared[name] = _prepare(module, name)
-        except DAMAGE as error:
-            raise PtxError(
-                f"kernel {name}: its PTX makes no sense ({type(error).__name__}: {error})",
-                "The PTX may be damaged.",
-            ) from error
     found: _Prepared = module.prepared[name]
     return found
+
+
+@contextmanager
+def _sensible(name: str) -> Iterator[None]:
+    """Let PTX that trips what reads it be an error of the PTX."""
+    try:
+        yield
+    except DAMAGE as error:
+        raise PtxError(
+            f"kernel {name}: its PTX makes no sense ({type(error).__name__}: {error})",
+            "The PTX may be damaged.",
+        ) from error
 
 
 def _prepare(module: Ptx, name: str) -> _Prepared:

@@ -33,7 +33,7 @@ from ptxemu.ptx.flow import (
     passed_after,
     ranked,
 )
-from ptxemu.ptx.instructions import Imm, Instr, Reg
+from ptxemu.ptx.instructions import Imm, Instr, Reg, reached
 from ptxemu.sass import (
     BRA,
     BSYNC,
@@ -162,7 +162,7 @@ class MachineBlocks:
     before: list[list[int]]
     after: list[tuple[int, ...]]
     loops: list[frozenset[int]]
-    over: list[int]
+    over: dict[int, int]
     under: dict[int, int]
 
     def alike(self, one: int, two: int) -> bool:
@@ -206,7 +206,7 @@ def machine_blocks(code: Sequence[MachineInstr]) -> MachineBlocks:
     blocks.append(BasicBlock(end))
     before = came_from(blocks)
     order = ranked(blocks)
-    over = dominators(blocks, order, before)
+    over = dominators(order, before)
     note_loops(blocks, over, before)
     under = passed_after(blocks, order)
     after = [tuple(goal for goal in block.targets if goal != end) for block in blocks]
@@ -360,19 +360,11 @@ def _families(evidence: Mapping[int, _Evidence]) -> list[list[int]]:
     for number, said in evidence.items():
         for line in said.held:
             holders[line].append(number)
-    seen: set[int] = set()
-    out = []
+    out: list[list[int]] = []
     for start, said in evidence.items():
-        if start in seen or not said.held:
-            continue
-        family, left = [], [start]
-        while left:
-            number = left.pop()
-            if number not in seen:
-                seen.add(number)
-                family.append(number)
-                left += [each for line in evidence[number].held for each in holders[line]]
-        out.append(sorted(family))
+        if said.held and not any(start in family for family in out):
+            others = lambda at: [each for line in evidence[at].held for each in holders[line]]  # noqa: E731
+            out.append(sorted(reached([start], others)))
     return out
 
 

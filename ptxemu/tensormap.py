@@ -10,9 +10,9 @@ import math
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from ptxemu.errors import DescriptorError, LaunchError
+from ptxemu.errors import DescriptorError
 
 #: Bytes of an element, by the names of the driver's ``CU_TENSOR_MAP_DATA_TYPE_``, in their order.
 ELEMENT_BYTES = {
@@ -115,6 +115,24 @@ class TensorMap:
         reach = zip(self.dims[1:], self.strides, strict=True)
         return sum((n - 1) * stride for n, stride in reach) + self.dims[0] * self.size
 
+    def encoded(self, address: int) -> bytes:
+        """The 128 bytes of the map of a tensor whose array starts at an address.
+
+        Raises:
+            DescriptorError: the address is not aligned as the map needs it.
+        """
+        address += self.offset
+        _check_address(self, address)
+        pixels = self.im2col or Im2col((), (), 0, 0)
+        said = (self.dtype, self.rank, self.swizzle, self.interleave, self.fill_nan)
+        return _FORM.pack(
+            address, MARK, *_padded(self.strides, 4),
+            *_padded([size % (1 << 32) for size in self.dims], 5), *_padded(self.box, 5),
+            *_padded(self.element_strides, 5),
+            *(known.index(value) for known, value in zip(_CODED, said, strict=True)),
+            *_padded(pixels.lower, 3), *_padded(pixels.upper, 3), pixels.channels, pixels.pixels,
+        ).ljust(BYTES, b"\0")  # fmt: skip
+
     @property
     def steps(self) -> tuple[int, ...]:
         """`element_strides`, where they count: without slices the innermost axis has none."""
@@ -211,51 +229,53 @@ def _of_pixels(m: TensorMap, pixels: Im2col) -> Iterator[tuple[str, str]]:
 
 
 BYTES = 128
-_MAGIC = 0x50414D524F534E54  # "TNSORMAP"
-_FORM = struct.Struct("<QQ5Q4Q5H5B5B3h3hHH")
-
-
-def encode(m: TensorMap, address: int) -> bytes:
-    """The 128 bytes of the map of a tensor whose array starts at an address.
-
-    Raises:
-        LaunchError: the address is not aligned as the map needs it.
-    """
-    address += m.offset
-    if address % m.alignment:
-        raise LaunchError(
-            f"tensor map of {m.dtype} {m.dims}: its address is not a multiple of {m.alignment}",
-            RULES,
-        )
-    pixels = m.im2col or Im2col((), (), 0, 0)
-    kinds = (_TYPES.index(m.dtype), m.rank, m.swizzle, m.interleave,
-             m.fill_nan | (m.im2col is not None) << 1)  # fmt: skip
-    axes = (*_padded(m.dims, 5), *_padded(m.strides, 4), *_padded(m.box, 5))
-    corners = (*_padded(pixels.lower, 3), *_padded(pixels.upper, 3))
-    return _FORM.pack(
-        _MAGIC, address, *axes, *_padded(m.element_strides, 5), *kinds, *corners,
-        pixels.channels, pixels.pixels,
-    ).ljust(BYTES, b"\0")  # fmt: skip
+#: What a map holds at byte 8: "TNSORMAP".
+MARK = 0x50414D524F534E54
+#: The address, the mark; strides, sizes, box and steps; what `_CODED` says; of im2col.
+_FORM = struct.Struct("<QQ4Q5I5H5B5B3h3hHH")
+#: Fields that ``tensormap.replace`` writes: the first byte of each, a step for each axis.
+FIELDS = {
+    "global_address": range(0, 8, 8), "global_stride": range(16, 48, 8),
+    "global_dim": range(48, 68, 4), "box_dim": range(68, 78, 2), "element_stride": range(78, 83),
+    "elemtype": range(83, 84), "rank": range(84, 85), "swizzle_mode": range(85, 86),
+    "interleave_layout": range(86, 87), "fill_mode": range(87, 88),
+}  # fmt: skip
+#: What the numbers of ``tensormap.replace`` mean: type, axes, swizzle, interleave, fill of NaN.
+_CODED: tuple[tuple[Any, ...], ...] = (
+    (*_TYPES[:8], "float32_ftz", "float64", "bfloat16", *_TYPES[11:]),
+    (1, 2, 3, 4, 5), get_args(Swizzle), get_args(Interleave), (False, True),
+)  # fmt: skip
 
 
 def _padded(values: Sequence[int], count: int) -> tuple[int, ...]:
     return (*values, *(0,) * (count - len(values)))
 
 
-def decode(data: bytes) -> tuple[TensorMap, int] | None:
-    """The map in 128 bytes and the tensor's address; None: these bytes are no map."""
-    if int.from_bytes(data[:8], "little") != _MAGIC:
-        return None
-    fields = _FORM.unpack(data[: _FORM.size])
-    kind, rank, swizzle, interleave, flags = fields[21:26]
-    dims, strides = fields[2 : 2 + rank], fields[7 : 6 + rank]
-    steps = fields[16 : 16 + rank] if any(fields[16:21]) else ()
-    spatial = rank - 2
-    pixels = None
-    if flags & 2:
-        pixels = Im2col(fields[26 : 26 + spatial], fields[29 : 29 + spatial], *fields[32:34])
+def decode(data: bytes) -> tuple[TensorMap, int]:
+    """The map in 128 bytes and the tensor's address.
+
+    Raises:
+        DescriptorError: these bytes are no map, or one that the driver would refuse.
+    """
+    address, mark, *fields = _FORM.unpack_from(data)
+    codes = list(zip(fields[19:24], _CODED, strict=True))
+    if mark != MARK or any(code >= len(known) for code, known in codes):
+        raise DescriptorError("map", "these 128 bytes are not a tensor map", RULES)
+    dtype, rank, swizzle, interleave, fill_nan = (known[code] for code, known in codes)
+    spatial, pixels = rank - 2, None
+    if fields[31]:
+        pixels = Im2col((*fields[24 : 24 + spatial],), (*fields[27 : 27 + spatial],), *fields[30:])
     found = TensorMap(
-        _TYPES[kind], dims, strides, () if pixels else fields[11 : 11 + rank], steps,
-        swizzle, interleave, bool(flags & 1), pixels,
+        dtype, tuple(size or 1 << 32 for size in fields[4 : 4 + rank]), (*fields[: rank - 1],),
+        () if pixels else (*fields[9 : 9 + rank],),
+        (*fields[14 : 14 + rank],) if any(fields[14:19]) else (), swizzle, interleave, fill_nan,
+        pixels,
     )  # fmt: skip
-    return found, fields[1]
+    _check_address(found, address)
+    return found, address
+
+
+def _check_address(m: TensorMap, address: int) -> None:
+    if address % m.alignment:
+        what = f"tensor map of {m.dtype} {m.dims}: its address is not a multiple of {m.alignment}"
+        raise DescriptorError("offset", what, RULES)

@@ -29,6 +29,16 @@ _PATIENCE = 4
 Push = Callable[[int, Mask], None]
 
 
+def guarded(code: Code, mask: Mask, R: Registers, lanes: Lanes, push: Push) -> Mask:
+    """The lanes whose guard lets them come to the end of a block; the others go on behind it."""
+    if code.guard < 0:
+        return mask
+    condition = R[code.guard]
+    inner = lanes.within(mask, invert(condition) if code.negated else condition)
+    push(code.block.targets[0], lanes.without(mask, inner))
+    return inner
+
+
 class _Sleeper(NamedTuple):
     """Lanes that wait, with what they asked for."""
 
@@ -57,15 +67,10 @@ class Suspended:
 
     def arrive(self, code: Code, mask: Mask, push: Push) -> None:
         """Lanes come to a wait: those that need not wait go on."""
-        if code.guard >= 0:
-            condition = self._R[code.guard]
-            inner = self._lanes.within(mask, invert(condition) if code.negated else condition)
-            push(code.block.targets[0], self._lanes.without(mask, inner))
-            mask = inner
-            if mask.count == 0:
-                return
-        assert code.wait is not None
-        self._try(_Sleeper(code, code.wait, code.wait.ask(self._R, mask), mask), push)
+        mask = guarded(code, mask, self._R, self._lanes, push)
+        if mask.count:
+            assert code.wait is not None
+            self._try(_Sleeper(code, code.wait, code.wait.ask(self._R, mask), mask), push)
 
     def _try(self, waiting: _Sleeper, push: Push) -> bool:
         """Let go who can; the others wait (again). Did anybody go?"""

@@ -20,6 +20,7 @@ from workbench.study.lifted import (
     LiftedBuffer,
     LiftedLaunch,
     LiftedPointer,
+    RecordedLaunch,
     write_lifted,
 )
 
@@ -99,35 +100,28 @@ class Lift:
         """Write it to the study's folder, which is given back."""
         folder = project.kernels / study / FOLDER
         folder.mkdir(parents=True)
-        write_lifted(folder, *self.record(grid, block, ptx=ptx, **more))
+        write_lifted(folder, self.record(grid, block, ptx=ptx, **more))
         return folder
 
     def record(
         self, grid: Sequence[int], block: Sequence[int], *, ptx: str | None = None, **more: Any
-    ) -> tuple[LiftedLaunch, dict[str, Sequence[bytes]]]:
+    ) -> RecordedLaunch:
         """The record, and the files that it names."""
         files: dict[str, Sequence[bytes]] = {"module.cubin.zst": [self.cubin]}
         if ptx is not None:
             files["module.ptx.zst"] = [ptx.encode()]
         buffers, offset = [], 0
         for name, (before, after, symbol) in self.buffers.items():
-            changed = before != after
-            files[f"{name}.before.zst"] = [before]
-            if changed:
-                files[f"{name}.after.zst"] = [after]
-            buffers.append(
-                LiftedBuffer(
-                    name=name,
-                    address=self.addresses[name],
-                    size=len(before),
-                    kind="symbol" if symbol else "device",
-                    symbol=symbol,
-                    before=f"{name}.before.zst",
-                    after=f"{name}.after.zst" if changed else None,
-                    sha256_before=sha256(before).hexdigest(),
-                    sha256_after=sha256(after).hexdigest(),
-                )
+            buffer = LiftedBuffer.sealed(
+                name,
+                (sha256(before).hexdigest(), sha256(after).hexdigest()),
+                address=self.addresses[name],
+                size=len(before),
+                kind="symbol" if symbol else "device",
+                symbol=symbol,
             )
+            buffers.append(buffer)
+            files.update(zip(buffer.files, ([before], [after]), strict=False))
         arguments = []
         for index, data in enumerate(self.arguments):
             wide = min(8, len(data) & -len(data))
@@ -152,7 +146,7 @@ class Lift:
             launch=3,
             **options,
         )
-        return launch, files
+        return RecordedLaunch(launch, files)
 
 
 #: A template over a table in constant memory, in an unnamed namespace, launched by its host code.

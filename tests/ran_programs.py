@@ -12,8 +12,8 @@ import pytest
 
 from tests.lifted_maker import Lift
 from workbench.session import brought
-from workbench.standin.recording import RecordedLaunch
 from workbench.standin.running import Program
+from workbench.study.lifted import RecordedLaunch
 
 #: Two kernels of one job and one of another; a header of its own, a macro for the host alone.
 SOURCE = """\
@@ -69,28 +69,23 @@ def launches(n: int, *, wide: bool = True) -> list[RecordedLaunch]:
         lift.point("d_y")
         lift.give(np.int32(n).tobytes())
         lift.give(np.float32(3.0).tobytes())
-        found.append(taken(lift, (-(-n // 256),), (256,)))
+        found.append(lift.record((-(-n // 256),), (256,)))
     lift = Lift(SUM, "sum(float const*, float*, int)", b"")
     lift.buffer("d_x", x)
     lift.buffer("total", np.zeros(1, "f4"), x.sum(keepdims=True))
     lift.point("d_x")
     lift.point("total")
     lift.give(np.int32(n).tobytes())
-    found.append(taken(lift, (1,), (1,)))
+    found.append(lift.record((1,), (1,)))
     return found if wide else found[:1]
-
-
-def taken(lift: Lift, grid: Sequence[int], block: Sequence[int]) -> RecordedLaunch:
-    launch, files = lift.record(grid, block)
-    return RecordedLaunch(launch, {name: b"".join(pieces) for name, pieces in files.items()})
 
 
 def printing() -> RecordedLaunch:
     """A launch of a kernel that writes no array."""
-    lift = Lift("_Z5helloPKf", "hello(float const*)", b"")
+    lift = Lift("_Z5helloPf", "hello(float*)", b"")
     lift.buffer("d_x", np.ones(4, "f4"))
     lift.point("d_x")
-    return taken(lift, (1,), (1,))
+    return lift.record((1,), (1,))._replace(stored=0)
 
 
 def fake(

@@ -51,14 +51,8 @@ def test_the_copy_engine_has_the_first_two_rules() -> None:
                 assert engine(row, chunk) == layout.place(row, chunk)
 
 
-#: measurements.md is made of all that is recorded.
-PAGES = [
-    pytest.param(page, marks=pytest.mark.slow if page.name == "measurements.md" else ())
-    for page in tables.PAGES
-]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.slow
+@pytest.mark.parametrize("page", tables.PAGES, ids=lambda page: page.name)
 def test_tables_are_what_is_recorded(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert text == tables.written(text), "run: make docs"
@@ -101,13 +95,3 @@ def test_sentences_about_the_recorded_times_hold(repo: Path) -> None:
     assert ratios[0] > 1
     assert [f"{digits3(ratio)} ×" in text for ratio in ratios[:2]] == [True, True]
     assert f"{digits3(ratios[2])} to {digits3(ratios[-1])} × at the six others" in text
-
-
-def test_the_json_page_names_every_key(repo: Path) -> None:
-    """The keys that tests/commands hold the output to are in docs/json.md."""
-    from tests.commands import test_diff, test_show
-
-    page = (repo / "docs" / "json.md").read_text(encoding="utf-8")
-    keys = test_show.PROFILE_KEYS + test_show.LAUNCH_KEYS + test_diff.KEYS + test_diff.COUNTER_KEYS
-    for key in keys:
-        assert re.search(rf'"{key}"', page), key

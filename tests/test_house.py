@@ -58,7 +58,7 @@ FILES = {
     module_name(path): path
     for package in (PACKAGE, EMULATOR)
     for path in sorted(package.rglob("*.py"))
-    if "tests" not in path.parts  # of a feature
+    if "tests" not in path.relative_to(REPO).parts  # of a feature
 }
 #: Folders at the top of both packages, and the packages' own modules.
 TOP = {".".join(name.split(".")[:2]) for name in FILES if "." in name}

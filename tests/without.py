@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 
 from workbench.features import FEATURES, Feature
@@ -26,11 +27,17 @@ def tracked() -> list[str]:
     return [name for name in listed.stdout.split("\0") if (REPO / name).is_file()]
 
 
-def copy_without(feature: Feature, to: Path) -> None:
-    """Copy the checkout, and delete the feature in the copy."""
+def copy_without(features: Iterable[Feature], to: Path) -> None:
+    """Copy the checkout, and delete the features in the copy."""
     for name in tracked():
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(REPO / name, to / name)
+    for feature in features:
+        delete(feature, to)
+
+
+def delete(feature: Feature, to: Path) -> None:
+    """Delete one feature in a copy of the checkout."""
     shutil.rmtree(to / "workbench" / feature.name)
     shutil.rmtree(to / "benchmarks" / feature.name, ignore_errors=True)
     row = rf'    Feature\(\n        "{feature.name}",\n(        .*\n)*    \),'
@@ -65,4 +72,4 @@ def _drop(path: Path, lines: str) -> None:
 
 if __name__ == "__main__":
     (chosen,) = (each for each in FEATURES if each.name == sys.argv[1])
-    copy_without(chosen, Path(sys.argv[2]))
+    copy_without([chosen], Path(sys.argv[2]))

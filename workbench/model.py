@@ -15,6 +15,8 @@ import msgspec
 Number = int | float
 EngineName = Literal["ncu", "emulator"]
 Dim3 = tuple[int, int, int]
+#: How a kernel is launched: grid, block, and bytes of dynamic shared memory.
+Config = tuple[Dim3, Dim3, int]
 
 #: Bumped whenever a stored record changes shape; `workbench.store` migrates older ones.
 SCHEMA_VERSION = 1
@@ -204,6 +206,11 @@ class Launch(Record, frozen=True, weakref=True):
     def __repr__(self) -> str:
         # All that a launch holds would be a megabyte on a prompt, or in a failed assertion.
         return f"<{self.kernel} grid={self.grid} block={self.block}>"
+
+    @property
+    def config(self) -> Config:
+        """What tells it from other launches of the kernel."""
+        return self.grid, self.block, self.dynamic_shared
 
 
 class Verification(Record, frozen=True):

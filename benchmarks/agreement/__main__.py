@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.agreement.lines import COUNTERS, Agreement, Tally
 from benchmarks.agreement.recorded import compared_all
 from benchmarks.document import replace
-from workbench.project import require_project
+from benchmarks.recordings import opened
 from workbench.store import Store
 
 SECTORS = "memory_l2_theoretical_sectors_global"
@@ -116,7 +116,7 @@ def main() -> int:
         "studies", nargs="*", help="studies, or versions as study/version (default: all)"
     )
     options = parser.parse_args()
-    project = require_project(options.project)
+    project = opened(options.project)
     store = Store(project.profiles)
     heads = ["version", "problem", "kernel"]
     for name, heading in HEADINGS.items():

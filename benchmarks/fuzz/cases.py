@@ -17,12 +17,12 @@ from typing import NamedTuple
 import msgspec
 
 from benchmarks.fuzz.mutations import IN_FLIGHT, KINDS, Edit, Kind, mutate
+from benchmarks.recordings import opened
 from workbench.compile.build import BuildResult
 from workbench.engines import Subject
 from workbench.engines.emulated.engine import recorded_build
 from workbench.errors import WorkbenchError
 from workbench.model import Problem
-from workbench.project import require_project
 from workbench.specs import Version
 from workbench.store import Store
 from workbench.study.folder import Study, load_study, study_names
@@ -77,7 +77,7 @@ def _small(study: Study, problems: Sequence[Problem]) -> tuple[Problem, ...]:
 @cache
 def recorded(root: Path) -> tuple[_Recorded, ...]:
     """Every version of a project whose profile holds PTX, with small problems to verify it on."""
-    project = require_project(root)
+    project = opened(root)
     store, out = Store(project.profiles), []
     for name in study_names(project):
         study = load_study(project, name)
@@ -101,7 +101,7 @@ def _found(built: BuildResult | None, _version: Version) -> BuildResult | None:
 def _subjects(root: Path, place: int) -> tuple[Subject, ...]:
     """A recorded version as it is, on each of its problems that is quickly run."""
     one = recorded(root)[place]
-    project = require_project(root)
+    project = opened(root)
     built = recorded_build(Store(project.profiles).load(one.profile))
     every = [
         Subject.of(one.study, one.version, problem, partial(_found, built))
@@ -170,7 +170,7 @@ def replayed(roots: Sequence[Path], number: int, title: str, edit: Edit) -> Case
     """
     study, version, problem = title.split()
     for root in roots:
-        if study not in study_names(require_project(root)):
+        if study not in study_names(opened(root)):
             continue
         known = _plain(root, study, version)
         if known is None or problem not in known[0].problems:
@@ -191,7 +191,7 @@ def replayed(roots: Sequence[Path], number: int, title: str, edit: Edit) -> Case
 @cache
 def _plain(root: Path, study: str, version: str) -> tuple[Study, BuildResult] | None:
     """A study and what a recorded version of it was made from; None where nothing holds PTX."""
-    project = require_project(root)
+    project = opened(root)
     home, store = load_study(project, study), Store(project.profiles)
     entries = store.find(study=study, version=version) if version in home.versions else ()
     loaded = (recorded_build(store.load(entry.path)) for entry in entries)

@@ -11,12 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from benchmarks.recordings import opened
 from workbench.analysis.cause.finding import Proof
 from workbench.analysis.limits.limit import RESOURCES, Limit
 from workbench.analysis.story import Step, Story
 from workbench.ladder import find_ladders
 from workbench.model import Record
-from workbench.project import require_project
 from workbench.store import Store
 
 #: The part of the change that a stall must hold to be named.
@@ -126,7 +126,7 @@ def _limited(step: Step, proof: Proof, old: Limit | None, new: Limit | None) -> 
 
 def recorded(root: Path) -> Iterator[tuple[str, Step]]:
     """All steps of all ladders of a project that ncu profiled, on every device and problem."""
-    project = require_project(root)
+    project = opened(root)
     for ladder in find_ladders(Store(project.profiles), project):
         for old, new, engine in ladder.steps:
             if engine == "ncu":

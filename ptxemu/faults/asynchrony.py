@@ -177,7 +177,7 @@ class OrderWatcher:
             if late.any():
                 at = int(mine[int(np.argmax(late))])
                 place = self.ctx.variable_at("shared", int(spots.address[at]))
-                lane = who(self.lanes, int(spots.row[at]), int(spots.thread[at]))
+                lane = spots.who(self.lanes, at)
                 self.ctx.tell(
                     instr, "barrier", f"mbarrier {place}: {lane} uses it without a barrier "
                     f"after its initialization by warp {agent % self.clocks.each} at "
@@ -218,17 +218,13 @@ class OrderWatcher:
         early = last >= 0 and right and ended == step - 1
         if early:
             self.ctx.tell(
-                self._waits[last], "async-copy", f"wait with the wrong parity: it lets warp "
-                f"{warp} (from {who(self.lanes, row, warp * WARP)}) go on after {ended} phases of "
-                f"its mbarrier, and {what}",
+                self._waits[last], "async-copy", f"wait with the wrong parity: it lets "
+                f"{_warp(self.lanes, row, warp)} go on after {ended} phases of its mbarrier, and "
+                f"{what}",
                 "The first phase of an mbarrier has parity 0, the next 1, and so on: wait for the "
                 "parity of the phase that the copies complete.",
             )  # fmt: skip
         return early
-
-    def fence(self, mask: Mask) -> None:
-        """A proxy fence of the mask's lanes."""
-        self.clocks.fence(mask)
 
     # --- checks
 
@@ -305,7 +301,7 @@ class OrderWatcher:
         unset = ~self.written[who_.owner, who_.granule]
         if unset.any():
             at = self._first(unset)
-            what = f"{self._where(site)} then reads what nothing has written"
+            what = f"{self.ctx.where(site.instr)} then reads what nothing has written"
             if self._blame_wait(*self._actor(who_, at), writer=-1, step=1, what=what):
                 return
             self.ctx.tell(
@@ -330,7 +326,8 @@ class OrderWatcher:
         offset = agent % self.clocks.each
         kind: Kind = "async-copy"
         if written and self._how[place] == _COPY:
-            then = f"{self._where(site)} then {verb} what the copy at {line} may still be writing"
+            here = self.ctx.where(site.instr)
+            then = f"{here} then {verb} what the copy at {line} may still be writing"
             row, warp = self._actor(who_, at)
             if self._blame_wait(row, warp, writer=agent, step=int(self._step[place]), what=then):
                 return
@@ -358,16 +355,12 @@ class OrderWatcher:
         return self.ctx.variable_at("shared", int(who_.granule[at]) * self.grain)
 
     def _who(self, who_: Actors, at: tuple[int, ...]) -> str:
-        row, warp = self._actor(who_, at)
-        return f"warp {warp} (from {who(self.lanes, row, warp * WARP)})"
+        return _warp(self.lanes, *self._actor(who_, at))
 
     def _actor(self, who_: Actors, at: tuple[int, ...]) -> tuple[int, int]:
         shape = who_.granule.shape
         row, warp = (int(np.broadcast_to(each, shape)[at]) for each in (who_.row, who_.warp))
         return row, warp
-
-    def _where(self, site: CodeSite) -> str:
-        return self.ctx.where(site.instr)
 
 
 _GROUP = 4  # warps
@@ -393,10 +386,13 @@ class _Committed:
         self._clocks.waited(warps, self.agents, over)
 
 
+def _warp(lanes: Lanes, row: int, warp: int) -> str:
+    return f"warp {warp} (from {who(lanes, row, warp * WARP)})"
+
+
 def _one_of(lanes: Lanes, warps: NDArray[np.bool_]) -> str:
     """The first of these warps (blocks, warps), in words."""
-    row, warp = (int(axis[0]) for axis in np.nonzero(warps))
-    return f"warp {warp} (from {who(lanes, row, warp * WARP)})"
+    return _warp(lanes, *(int(axis[0]) for axis in np.nonzero(warps)))
 
 
 def _agents(lanes: Lanes, clocks: Clocks, *, products: bool) -> Ints:
@@ -539,9 +535,10 @@ class ProductOrder(_Committed):
                     self._missing(instr, late, f"none since {line} wrote its register {name}")
 
     def _missing(self, instr: Instr, warps: NDArray[np.bool_], why: str) -> None:
+        who_ = _one_of(self._lanes, warps)
         self._ctx.tell(
             instr, "async-copy",
-            f"missing wgmma.fence: {self._who(warps)} starts a wgmma.mma_async with {why}",
+            f"missing wgmma.fence: {who_} starts a wgmma.mma_async with {why}",
             "Run wgmma.fence before the first wgmma.mma_async, and again after other instructions "
             "have written registers that it uses.",
         )  # fmt: skip
@@ -558,7 +555,7 @@ class ProductOrder(_Committed):
                     verb = "writes" if name in written else "reads"
                     self._ctx.tell(
                         instr, "async-copy", f"accumulator used before its wait: "
-                        f"{self._who(early)} {verb} an accumulator of "
+                        f"{_one_of(self._lanes, early)} {verb} an accumulator of "
                         f"{self._ctx.where(found[1])}, whose wgmma group has not been waited for",
                         "Run wgmma.commit_group after wgmma.mma_async, and wgmma.wait_group before "
                         "its accumulators are used.",
@@ -588,9 +585,6 @@ class ProductOrder(_Committed):
             self._constant(each) for name in instr.reads for each in makers.get(name, [instr])
             if each is not instr
         )  # fmt: skip
-
-    def _who(self, warps: NDArray[np.bool_]) -> str:
-        return _one_of(self._lanes, warps)
 
 
 class AsyncWatcher(OrderWatcher):

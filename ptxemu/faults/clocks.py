@@ -22,38 +22,45 @@ Ints = NDArray[np.signedinteger[Any]]
 _GROUP = 4  # warps
 #: mbarriers of a cluster that there is room for at first.
 _ROOM = 16
+_BOTH: Any = slice(None)
 
 
 class Clocks:
-    """The clocks of one batch.
+    """The clocks of one batch: all that is known, and what is as far as a proxy fence lies between.
 
-    Attributes:
-        known: Steps of each agent that a warp knows to be over, (blocks, warps, agents).
-        fenced: The same as far as a proxy fence lies between.
+    Arrays of both have an axis of two in front.
     """
 
     def __init__(self, lanes: Lanes) -> None:
         self.lanes = lanes
         self.size = lanes.geometry.blocks_of_cluster
         self.each = 2 * lanes.W + lanes.W // _GROUP  # agents of a block but mbarriers
-        own = self.size * self.each
-        self.known = np.zeros((lanes.B, lanes.W, own + _ROOM), np.int32)
-        self.fenced = np.zeros_like(self.known)
+        agents, clusters = self.size * self.each + _ROOM, lanes.B // self.size
+        #: Steps of each agent that a warp knows to be over, (2, blocks, warps, agents).
+        self._clock = np.zeros((2, lanes.B, lanes.W, agents), np.int32)
         self.rank = np.arange(lanes.B) % self.size
         self.own = self.rank[:, None] * self.each + np.arange(lanes.W)
         self._tick(np.ones((lanes.B, lanes.W), np.bool_))
-        clusters = lanes.B // self.size
-        shape = (clusters, _ROOM, own + _ROOM)
         self._barriers: dict[int, int] = {}
         #: Of each mbarrier: what those that arrive in its phase know, and what all knew who
         #: arrived in those before.
-        self._arrived = [np.zeros(shape, np.int32) for _ in range(2)]
-        self._ended = [np.zeros(shape, np.int32) for _ in range(2)]
-        self.phases = np.zeros(shape[:2], np.int32)
+        self._arrived = np.zeros((2, clusters, _ROOM, agents), np.int32)
+        self._ended = np.zeros_like(self._arrived)
+        self.phases = np.zeros((clusters, _ROOM), np.int32)
         #: What those knew who arrived at a named barrier of their block and did not wait.
-        self._heralds: dict[int, list[Ints]] = {}
+        self._heralds: dict[int, Ints] = {}
         #: What those know who have arrived at their cluster's barrier.
-        self._cluster = [np.zeros((clusters, shape[2]), np.int32) for _ in range(2)]
+        self._cluster = np.zeros((2, clusters, agents), np.int32)
+
+    @property
+    def known(self) -> Ints:
+        """Steps of each agent that a warp knows to be over, (blocks, warps, agents)."""
+        return np.asarray(self._clock[0])
+
+    @property
+    def fenced(self) -> Ints:
+        """The same as far as a proxy fence lies between."""
+        return np.asarray(self._clock[1])
 
     # --- agents
 
@@ -89,18 +96,13 @@ class Clocks:
 
     def _grow(self) -> None:
         more = self.phases.shape[1]
-        self.known, self.fenced = (
-            np.pad(each, ((0, 0), (0, 0), (0, more))) for each in (self.known, self.fenced)
+        self._clock, self._cluster, self.phases = (
+            _padded(each, more) for each in (self._clock, self._cluster, self.phases)
         )
-        widths = ((0, 0), (0, more), (0, more))
-        self._heralds = {
-            number: [np.pad(each, widths[:2]) for each in known]
-            for number, known in self._heralds.items()
-        }
-        self._arrived = [np.pad(each, widths) for each in self._arrived]
-        self._ended = [np.pad(each, widths) for each in self._ended]
-        self.phases = np.pad(self.phases, widths[:2])
-        self._cluster = [np.pad(each, widths[:2]) for each in self._cluster]
+        self._heralds = {number: _padded(each, more) for number, each in self._heralds.items()}
+        self._arrived, self._ended = (
+            _padded(each, more, axes=2) for each in (self._arrived, self._ended)
+        )
 
     # --- what warps come to know
 
@@ -108,22 +110,27 @@ class Clocks:
         row, warp = np.nonzero(warps)
         self.known[row, warp, self.own[row, warp]] += 1
 
+    def _joined(self, warps: Bools) -> Ints:
+        """What any of these warps of each block knows, (2, blocks, agents)."""
+        return np.asarray(np.where(warps[:, :, None], self._clock, 0).max(axis=2))
+
+    def _learn(self, row: Ints, warp: Ints, known: Ints) -> None:
+        """Warps, each once, come to know something."""
+        where = _BOTH, row, warp
+        self._clock[where] = np.maximum(self._clock[where], known)
+
     def meet(self, mask: Mask) -> None:
         """The warps of each block in the mask have waited for each other."""
         warps = self.warps_of(mask)
-        there = warps[:, :, None]
-        for clock in (self.known, self.fenced):
-            joined = np.where(there, clock, 0).max(axis=1, keepdims=True)
-            np.maximum(clock, joined, out=clock, where=there)
+        there, joined = warps[:, :, None], self._joined(warps)[:, :, None]
+        np.maximum(self._clock, joined, out=self._clock, where=there)
         self._tick(warps)
 
     def herald(self, mask: Mask, number: int) -> None:
         """Warps arrive at a named barrier of their block and go on."""
         warps = self.warps_of(mask)
-        there = warps[:, :, None]
-        known = self._heralds.setdefault(number, [self.known[:, 0] * 0, self.known[:, 0] * 0])
-        for clock, into in zip((self.known, self.fenced), known, strict=True):
-            np.maximum(into, np.where(there, clock, 0).max(axis=1), out=into)
+        known = self._heralds.setdefault(number, np.zeros_like(self._clock[:, :, 0]))
+        np.maximum(known, self._joined(warps), out=known)
         self._tick(warps)
 
     def heard(self, mask: Mask, number: int) -> None:
@@ -131,36 +138,31 @@ class Clocks:
         row, warp = np.nonzero(self.warps_of(mask))
         known = self._heralds.get(number)
         if known is not None:
-            for clock, of in zip((self.known, self.fenced), known, strict=True):
-                clock[row, warp] = np.maximum(clock[row, warp], of[row])
-                of[row] = 0
+            self._learn(row, warp, known[:, row])
+            known[:, row] = 0
 
     def arrive_cluster(self, mask: Mask) -> None:
         """Warps arrive at the barrier of their cluster."""
         warps = self.warps_of(mask)
         row, warp = np.nonzero(warps)
-        for clock, into in zip((self.known, self.fenced), self._cluster, strict=True):
-            np.maximum.at(into, row // self.size, clock[row, warp])
+        np.maximum.at(self._cluster, (_BOTH, row // self.size), self._clock[:, row, warp])
         self._tick(warps)
 
     def passed_cluster(self, mask: Mask) -> None:
         """Warps have waited for their cluster."""
         row, warp = np.nonzero(self.warps_of(mask))
-        for clock, known in zip((self.known, self.fenced), self._cluster, strict=True):
-            clock[row, warp] = np.maximum(clock[row, warp], known[row // self.size])
+        self._learn(row, warp, self._cluster[:, row // self.size])
 
     def fence(self, mask: Mask) -> None:
         """A proxy fence: all that the warps know of is ordered for copies and products too."""
         warps = self.warps_of(mask)
-        there = warps[:, :, None]
-        np.maximum(self.fenced, self.known, out=self.fenced, where=there)
+        np.maximum(self.fenced, self.known, out=self.fenced, where=warps[:, :, None])
         self._tick(warps)
 
     def arrive(self, row: Ints, warp: Ints, owner: Ints, address: Ints) -> None:
         """Warps arrive at mbarriers: those that wait for the phase will know what they know."""
         number, cluster = self._numbers(owner, address), owner // self.size
-        for clock, into in zip((self.known, self.fenced), self._arrived, strict=True):
-            np.maximum.at(into, (cluster, number), clock[row, warp])
+        np.maximum.at(self._arrived, (_BOTH, cluster, number), self._clock[:, row, warp])
         warps = np.zeros((self.lanes.B, self.lanes.W), np.bool_)
         warps[row, warp] = True
         self._tick(warps)
@@ -173,19 +175,22 @@ class Clocks:
         owner, address, completed = owner[done], address[done], completed[done]
         number, cluster = self._numbers(owner, address), owner // self.size
         self.phases[cluster, number] += completed.astype(np.int32)
-        column = number + self.size * self.each
-        for ended, arrived in zip(self._ended, self._arrived, strict=True):
-            ended[cluster, number] = np.maximum(ended[cluster, number], arrived[cluster, number])
-            ended[cluster, number, column] = self.phases[cluster, number]
+        at = _BOTH, cluster, number
+        self._ended[at] = np.maximum(self._ended[at], self._arrived[at])
+        self._ended[(*at, number + self.size * self.each)] = self.phases[cluster, number]
 
     def passed(self, row: Ints, warp: Ints, owner: Ints, address: Ints) -> None:
         """Warps have waited for phases of mbarriers."""
         number, cluster = self._numbers(owner, address), owner // self.size
-        for clock, ended in zip((self.known, self.fenced), self._ended, strict=True):
-            np.maximum.at(clock, (row, warp), ended[cluster, number])
+        np.maximum.at(self._clock, (_BOTH, row, warp), self._ended[:, cluster, number])
 
     def waited(self, warps: Bools, agents: Ints, steps: Ints) -> None:
         """Each of these warps knows so many steps of an agent of its own to be over."""
         row, warp = np.nonzero(warps)
         where = row, warp, agents[row, warp]
         self.known[where] = np.maximum(self.known[where], steps[row, warp])
+
+
+def _padded(array: Ints, more: int, *, axes: int = 1) -> Ints:
+    """An array with room for more along its last axes."""
+    return np.pad(array, [(0, 0)] * (array.ndim - axes) + [(0, more)] * axes)

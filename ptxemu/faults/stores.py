@@ -21,7 +21,7 @@ import numpy as np
 from ptxemu.faults.watching import is_weak
 from ptxemu.faults.words import triple, who
 from ptxemu.ptx.instructions import Instr
-from ptxemu.state.context import CodeSite, Context, Registers, Run, Runtime
+from ptxemu.state.context import CodeSite, Context
 from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.spaces import shared_bytes
 from ptxemu.state.values import Array, Ints
@@ -41,20 +41,6 @@ def orders_blocks(instr: Instr) -> bool:
     if instr.op in ("ld", "st"):
         return not _ORDERED.isdisjoint(instr.parts)
     return "cluster" in instr.parts and instr.op == "barrier"
-
-
-def meeting(run: Run, rt: Runtime) -> Run:
-    """The same, and the batch's stores are told that its blocks may have met others."""
-
-    def met(R: Registers, M: Mask) -> object:
-        value = run(R, M)
-        if rt.stores is not None:
-            rt.stores.meet(M)  # what it finds there itself, it has not waited for
-        return value
-
-    if hasattr(run, "writes_itself"):
-        met.writes_itself = True  # type: ignore[attr-defined]
-    return met
 
 
 def _shared(count: int) -> Ints:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ptxemu.faults.words import first_lane, triple, who
 from ptxemu.ptx.instructions import Instr
-from ptxemu.state.context import CodeSite, Context, Registers, Run, Runtime
+from ptxemu.state.context import CodeSite, Context
 from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.spaces import Reach, same_rows
 from ptxemu.state.values import Array, Bools
@@ -49,21 +49,6 @@ _Key = tuple[int, int, int, int]
 def orders_warp(instr: Instr) -> bool:
     """Does an instruction order what the lanes of a warp do before and after it?"""
     return instr.op in _TOGETHER
-
-
-def ordering(run: Run, rt: Runtime) -> Run:
-    """The same, and the watcher is told."""
-
-    def ordered(R: Registers, M: Mask) -> object:
-        value = run(R, M)
-        for watcher in (rt.watcher, rt.stores):
-            if watcher is not None:
-                watcher.warp_barrier(M)
-        return value
-
-    if hasattr(run, "writes_itself"):
-        ordered.writes_itself = True  # type: ignore[attr-defined]
-    return ordered
 
 
 def is_weak(instr: Instr) -> bool:
@@ -133,12 +118,6 @@ class Mates:
         lane = mark % _LANES
         return "several lanes" if lane == _SEVERAL_LANES else f"lane {lane}"
 
-    def spread(self, rows: int) -> None:
-        """Follow so many blocks, of which one stood for all."""
-        self.epoch, self.writer, self.reader = (
-            np.repeat(each, rows, axis=0) for each in (self.epoch, self.writer, self.reader)
-        )
-
 
 class InFlight:
     """Granules that threads' own copies (``cp.async``) may still be writing.
@@ -182,12 +161,6 @@ class InFlight:
             "not waited for its group"
         )
 
-    def spread(self, rows: int) -> None:
-        """Follow so many blocks, of which one stood for all."""
-        self._by, self._thread = (
-            np.repeat(each, rows, axis=0) for each in (self._by, self._thread)
-        )
-
 
 #: What to do about a copy that is still on its way.
 WAIT = (
@@ -222,10 +195,6 @@ class _Marks:
         self.warp: Array = np.zeros(shape, np.uint8)
         self.site: Array = np.zeros(shape, np.int32)
         self.was = was
-
-    def spread(self, rows: int) -> None:
-        """Follow so many blocks, of which one stood for all."""
-        self.warp, self.site = (np.repeat(each, rows, axis=0) for each in (self.warp, self.site))
 
 
 class SharedWatcher:
@@ -284,7 +253,9 @@ class SharedWatcher:
         """Blocks no longer do the same: follow each."""
         self.rows = self.lanes.B
         for each in (self.writer, self.reader, self.atomic, self.mates, self.flights):
-            each.spread(self.rows)
+            for name, array in vars(each).items():
+                if isinstance(array, np.ndarray):  # all have a first axis of blocks
+                    setattr(each, name, np.repeat(array, self.rows, axis=0))
         self.written = np.repeat(self.written, self.rows, axis=0)
 
     def access(self, site: CodeSite, reach: Reach, kind: str) -> None:
@@ -487,7 +458,7 @@ class SharedWatcher:
 
     def _meet_mates(self, granules: _Granules, verb: str) -> None:
         """Raise where another lane of the warp has left its mark since the warp was ordered."""
-        site, rows, at, threads, _ = granules
+        site, rows, at, _, _ = granules
         if not self.weak[id(site)]:
             return
         store = verb == "writes"
@@ -500,10 +471,9 @@ class SharedWatcher:
 
         def words(index: int) -> tuple[str, str]:
             other = self.sites[int(noted[0 if written[index] else 1][index])]
+            lane, what = self._found_at(granules, index)
             return (
-                f"shared-memory race in a warp: "
-                f"{who(self.lanes, int(rows[index]), int(threads[index]))} {verb} "
-                f"{self.ctx.variable_at('shared', int(at[index]) * self.grain)}, which was "
+                f"shared-memory race in a warp: {lane} {verb} {what}, which was "
                 f"{'written' if written[index] else 'read'} by "
                 f"{self.mates.who(int(marks[index]))} of its "
                 f"warp at {self.ctx.where(other.instr)} without a __syncwarp() between",
@@ -520,7 +490,7 @@ class SharedWatcher:
 
     def _check_defined(self, granules: _Granules) -> None:
         """Note where nobody has written what is read: it is a fault if that matters."""
-        site, rows, at, threads, _ = granules
+        site, rows, at, _, _ = granules
         unset = ~self.written[rows, at]
         if not unset.any():
             return
@@ -530,8 +500,7 @@ class SharedWatcher:
             return
         index = int(np.argmax(unset))
         row, where = int(rows[index]), self.ctx.where(site.instr)
-        lane = who(self.lanes, row, int(threads[index]))
-        place = self.ctx.variable_at("shared", int(at[index]) * self.grain)
+        lane, place = self._found_at(granules, index)
         for branch, mask in rt.left:
             if count := int(self.lanes.full(mask)[row].sum()):
                 rt.undefined[line] = self.ctx.fault(
@@ -606,9 +575,7 @@ def check_written(ctx: Context, site: CodeSite, bad: Array, address: Array) -> N
         return
     lanes = ctx.rt.lanes
     row, thread = first_lane(lanes, bad)
-    where = int(np.broadcast_to(address, lanes.shape)[row, thread])
-    allocation = ctx.rt.arena.allocation_of(where)
-    place = allocation.at(where) if allocation else hex(where)
+    place = ctx.rt.arena.name_at(int(np.broadcast_to(address, lanes.shape)[row, thread]))
     ctx.tell(
         site.instr, "uninitialized",
         f"uninitialized memory: {who(lanes, row, thread)} reads {place}, which nothing has written",

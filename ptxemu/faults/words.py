@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from traceback import extract_tb
-from typing import Protocol
 
 import numpy as np
 
@@ -67,10 +66,8 @@ def check_access(ctx: Context, instr: Instr, reach: Reach, width: int, space: st
     address = int(addresses[row, thread])
     lane, verb = who(lanes, row, thread), _verb(instr)
     if crooked[row, thread]:
-        place = ctx.variable_at(space, address)
-        if space == "global":
-            array = rt.arena.allocation_of(address)
-            place = array.at(address) if array else hex(address)
+        at_home = space == "global"
+        place = rt.arena.name_at(address) if at_home else ctx.variable_at(space, address)
         raise ctx.fault(
             instr, "misaligned", f"misaligned access: {lane} {verb} {_bytes(width)} at {place}, "
             f"whose address is no multiple of {width}",
@@ -79,7 +76,7 @@ def check_access(ctx: Context, instr: Instr, reach: Reach, width: int, space: st
         )  # fmt: skip
     if space == "global":
         count = int(out.sum())
-        place = _missed(rt.arena, address, width)
+        place = missed(rt.arena, address, width)
         others = count - 1
         what = f"out of bounds: {lane} {verb} {place}"
         if others == 1:
@@ -159,41 +156,7 @@ def _what(place: str, width: int, each: int) -> str:
     return place if width == each else f"{_bytes(width)} at {place}"
 
 
-class Pointers(Protocol):
-    """Lanes that point somewhere: rows of the batch and threads, one entry a lane."""
-
-    @property
-    def row(self) -> Array:
-        """The lane's block in the batch."""
-
-    @property
-    def thread(self) -> Array:
-        """Its number in the block."""
-
-
-def check_span(
-    ctx: Context, instr: Instr, lanes: Pointers, span: tuple[Array, Array], verb: str
-) -> None:
-    """Raise where a lane's bytes of global memory do not lie in one array.
-
-    They go from the first of `span` to before the second.
-    """
-    arena, (low, end) = ctx.rt.arena, span
-    good = arena.inside(low, 1) & arena.inside(end - 1, 1)
-    if good.all() and arena.holds(int(low.min()), int(end.max()) - 1):
-        return
-    for at, (start, stop) in enumerate(zip(low.tolist(), end.tolist(), strict=True)):
-        if arena.holds(start, stop - 1):
-            continue
-        raise ctx.fault(
-            instr, "out-of-bounds", f"out of bounds: a copy by "
-            f"{who(ctx.rt.lanes, int(lanes.row[at]), int(lanes.thread[at]))} {verb} "
-            f"{_missed(arena, start, stop - start)}",
-            "Check the copy's address and size against the array's size.",
-        )  # fmt: skip
-
-
-def _missed(arena: GlobalMemory, address: int, width: int) -> str:
+def missed(arena: GlobalMemory, address: int, width: int) -> str:
     """What an access to global memory would touch, and which array it misses."""
     if address < 4096:
         return f"{_bytes(width)} at address {hex(address)} (a null pointer?)"

@@ -85,25 +85,6 @@ def _shift_right(x: Array, y: Array) -> Array:
     return np.asarray(np.where(y >= bits, gone, np.right_shift(x, amount)))
 
 
-_LOGIC: dict[str, Binary] = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
-
-
-def _arithmetic(instr: Instr, ctx: Context) -> Run:
-    kind = instr.parts[-1]
-    size, op = SIZES[kind], instr.op
-    a, b = ctx.sources(instr, 2, size)
-    if op == "add" and "sat" not in instr.parts:
-        return lambda R, M: add(R[a], R[b], size)
-    if op == "sub" and "sat" not in instr.parts:
-        return lambda R, M: add(R[a], negate(R[b], size), size)
-    table: dict[str, Binary] = {"min": np.minimum, "max": np.maximum, "div": _quotient,
-                                "rem": _remainder}  # fmt: skip
-    if op in ("add", "sub"):
-        table = {"add": _saturating(1), "sub": _saturating(-1)}
-    apply = _binary(table[op], size, kind[0] == "s")
-    return lambda R, M: apply(R[a], R[b])
-
-
 def _saturating(sign: int) -> Binary:
     def function(x: Array, y: Array) -> Array:
         total = x.astype(np.int64) + sign * y.astype(np.int64)
@@ -113,42 +94,55 @@ def _saturating(sign: int) -> Binary:
     return function
 
 
-def _logic(instr: Instr, ctx: Context) -> Run:
-    kind = instr.parts[-1]
-    op = instr.op
+#: Of two operands, read by the sign of the type.
+_TWO: dict[str, Binary] = {
+    "min": np.minimum, "max": np.maximum, "div": _quotient, "rem": _remainder,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+_SATURATED = {"add": _saturating(1), "sub": _saturating(-1)}
+#: Of one operand and its bytes.
+_ONE: dict[str, Callable[[Value, int], Value]] = {
+    "neg": negate,
+    "not": lambda x, size: add(negate(x, size), MASK[size], size),
+    "abs": lambda x, size: boxed(np.abs(signed(x, size))),
+    "cnot": lambda x, size: boxed((unsigned(x, size) == 0).astype(UNSIGNED[size])),
+}
+
+
+def _two(instr: Instr, ctx: Context) -> Run:
+    kind, op = instr.parts[-1], instr.op
     if kind == "pred":
-        a, b = ctx.sources(instr, 2, 0)
-        na, nb = (getattr(operand, "negated", False) for operand in instr.operands[1:3])
-        on_truth = TRUTH[op]
-
-        def run(R: Registers, M: Mask) -> Value:
-            x, y = R[a], R[b]
-            x = invert(x) if na else x
-            y = invert(y) if nb else y
-            return flags(on_truth(truth(x), truth(y)))
-
-        return run
+        return _logic(instr, ctx)
     size = SIZES[kind]
     a, b = ctx.sources(instr, 2, size)
-    apply = _binary(_LOGIC[op], size, False)
+    if op == "add" and "sat" not in instr.parts:
+        return lambda R, M: add(R[a], R[b], size)
+    if op == "sub" and "sat" not in instr.parts:
+        return lambda R, M: add(R[a], negate(R[b], size), size)
+    apply = _binary(_SATURATED.get(op) or _TWO[op], size, kind[0] == "s")
     return lambda R, M: apply(R[a], R[b])
 
 
-def _not(instr: Instr, ctx: Context) -> Run:
+def _logic(instr: Instr, ctx: Context) -> Run:
+    a, b = ctx.sources(instr, 2, 0)
+    na, nb = (getattr(operand, "negated", False) for operand in instr.operands[1:3])
+    on_truth = TRUTH[instr.op]
+
+    def run(R: Registers, M: Mask) -> Value:
+        x, y = R[a], R[b]
+        return flags(on_truth(truth(invert(x) if na else x), truth(invert(y) if nb else y)))
+
+    return run
+
+
+def _one(instr: Instr, ctx: Context) -> Run:
     kind = instr.parts[-1]
     if kind == "pred":
-        a = ctx.slot(instr.operands[1], 0)
+        (a,) = ctx.sources(instr, 1, 0)
         return lambda R, M: invert(R[a])
-    size = SIZES[kind]
-    a = ctx.slot(instr.operands[1], size)
-    if instr.op == "neg":
-        return lambda R, M: negate(R[a], size)
-    if instr.op == "not":
-        return lambda R, M: add(negate(R[a], size), MASK[size], size)
-    if instr.op == "abs":
-        return lambda R, M: boxed(np.abs(signed(R[a], size)))
-    # cnot: 1 where zero
-    return lambda R, M: boxed((unsigned(R[a], size) == 0).astype(UNSIGNED[size]))
+    size, function = SIZES[kind], _ONE[instr.op]
+    (a,) = ctx.sources(instr, 1, size)
+    return lambda R, M: function(R[a], size)
 
 
 def _shift(instr: Instr, ctx: Context) -> Run:
@@ -223,23 +217,6 @@ def _select(instr: Instr, ctx: Context) -> Run:
 _FLAG = "(carry)"
 
 
-def uses_carry(instr: Instr) -> bool:
-    """Does the instruction read or write the carry flag?"""
-    return "cc" in instr.parts or instr.op in ("addc", "subc", "madc")
-
-
-def _add_carry(x: Array, y: Array, carry: Array) -> tuple[Array, Array]:
-    first = x + y
-    total = first + carry
-    return total, ((first < x) | (total < first)).astype(np.uint32)
-
-
-def _subtract_borrow(x: Array, y: Array, borrow: Array) -> tuple[Array, Array]:
-    first = x - y
-    total = first - borrow
-    return total, ((x < y) | (first < borrow)).astype(np.uint32)
-
-
 def with_carry(instr: Instr, ctx: Context) -> Run:
     """``add``, ``sub`` and ``mad`` with carry, of 32 and 64 bits."""
     kind = instr.parts[-1]
@@ -250,28 +227,30 @@ def with_carry(instr: Instr, ctx: Context) -> Run:
     reads, writes = instr.op.endswith("c"), "cc" in instr.parts
     upper = "hi" in instr.parts
     get = signed if kind[0] == "s" else unsigned
-    combine = _subtract_borrow if operation == "sub" else _add_carry
+    takes = np.uint32(operation == "sub")  # x - y - borrow is x + ~y + (1 - borrow)
 
     @writes_itself
     def many(R: Registers, M: Mask) -> None:
         known: Value = R[flag] if reads and R[flag] is not None else 0
-        carry = unsigned(known, 4).astype(UNSIGNED[size])
+        carry = (unsigned(known, 4) ^ takes).astype(UNSIGNED[size])
         first, *others = (get(R[slot], size) for slot in slots)
         if operation == "mad":
             first = high(first, others.pop(0)) if upper else first * others.pop(0)
-        total, out = combine(first.view(UNSIGNED[size]), others[0].view(UNSIGNED[size]), carry)
+        x, y = first.view(UNSIGNED[size]), others[0].view(UNSIGNED[size])
+        part = x + (~y if takes else y)
+        total = part + carry
         put(R, M, target, boxed(total), size)
         if writes:
+            out = ((part < x) | (total < part)).astype(np.uint32) ^ takes
             put(R, M, flag, boxed(out), 4)
 
     return many
 
 
 BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {
-    "add": _arithmetic, "sub": _arithmetic, "min": _arithmetic, "max": _arithmetic,
-    "div": _arithmetic, "rem": _arithmetic, "and": _logic, "or": _logic, "xor": _logic,
-    "not": _not, "neg": _not, "abs": _not, "cnot": _not, "shl": _shift, "shr": _shift,
-    "mul": _product, "mad": _product, "mul24": _product, "mad24": _product, "selp": _select,
+    **dict.fromkeys(("add", "sub", *_TWO), _two), **dict.fromkeys(_ONE, _one),
+    **dict.fromkeys(("mul", "mad", "mul24", "mad24"), _product),
+    "shl": _shift, "shr": _shift, "selp": _select,
 }  # fmt: skip
 
 

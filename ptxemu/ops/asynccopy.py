@@ -20,13 +20,6 @@ from ptxemu.state.spaces import Reach
 from ptxemu.state.values import Array, unsigned
 
 
-class Route(NamedTuple):
-    """What decides on a copy's cost: does it go past the first-level cache; see `bypass_cost`."""
-
-    past: bool
-    sized: bool
-
-
 class _Copy(NamedTuple):
     """A copy on its way. `mask`: the lanes that have not waited for it."""
 
@@ -70,6 +63,11 @@ class Pipeline:
                 left.append(copy._replace(mask=stay))
         self._copies = left
 
+    def wait_all(self, mask: Mask) -> None:
+        """Lanes wait for all that they have set off."""
+        self.commit(mask)
+        self.wait(mask, 0)
+
 
 def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """``cp.async`` with its commits and waits."""
@@ -77,40 +75,27 @@ def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     if "commit_group" in instr.parts:
         return lambda R, M: rt.copies.commit(M)
     if "wait_all" in instr.parts:
-
-        def wait_all(R: Registers, M: Mask) -> None:
-            rt.copies.commit(M)
-            rt.copies.wait(M, 0)
-
-        return wait_all
+        return lambda R, M: rt.copies.wait_all(M)
     if "wait_group" in instr.parts:
-        count = instr.operands[0]
-        assert isinstance(count, Imm)
-        keep = count.bits
+        keep = instr.number()
         return lambda R, M: rt.copies.wait(M, keep)
     return _copy(instr, ctx, site)
 
 
 def _copy(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    target, source, size = instr.operands[:3]
-    assert isinstance(size, Imm)
-    width = size.bits
+    target, source, *_ = instr.operands
+    width = instr.number(2)
     word = min(width, 8)
     count = width // word
     kind = f"b{8 * word}"
     vector = () if count == 1 else (f"v{count}",)
-    read = Instr(("ld", "global", *vector, kind), (target, source), None, instr.loc,
-                 instr.ptx_line, instr.text)  # fmt: skip
-    stored = Instr(("st", "shared", *vector, kind), (target, source), None, instr.loc,
-                   instr.ptx_line, instr.text)  # fmt: skip
-    write = Access(stored, ctx, site, target, "copy")
-    load = Access(read, ctx, site, source, "load")
+    write = Access(instr.turned("st", "shared", *vector, kind), ctx, site, target, "copy")
+    load = Access(instr.turned("ld", "global", *vector, kind), ctx, site, source, "load")
     site.space = "global"
     write.charged = 0  # `_charge` knows what a copy costs
     limit = ctx.slot(instr.operands[3], 4) if len(instr.operands) > 3 else -1
     sized = limit >= 0 and not _all_or_nothing(instr.operands[3], width, ctx, set())
-    route = Route("cg" in instr.parts, sized)
-    rt = ctx.rt
+    past, rt = "cg" in instr.parts, ctx.rt
 
     def run(R: Registers, M: Mask) -> None:
         fill = None
@@ -126,12 +111,12 @@ def _copy(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         if reading.count:
             counted = site.sectors, site.ideal
             origin, where, _ = load.locate(R, reading)
-            if route.past:
+            if past:
                 site.sectors, site.ideal = counted
             pieces = [origin[at:].take(where, mode="wrap") for at in range(count)]
         source = load.reach(R, reading) if reading.count else None
         goal, into = write.reach(R, M), []
-        _charge(write, source, goal, route)
+        _charge(write, source, goal, past=past, sized=sized)
         for at, piece in enumerate(pieces):
             value = piece
             if fill is not None:
@@ -167,23 +152,23 @@ def _all_or_nothing(size: Operand, width: int, ctx: Context, seen: set[str]) -> 
     return bool(makers)
 
 
-def _charge(write: Access, source: Reach | None, target: Reach, route: Route) -> None:
+def _charge(write: Access, source: Reach | None, target: Reach, *, past: bool, sized: bool) -> None:
     """Add what follows from both of a copy's addresses; `source` None: nobody reads.
 
-    That is its wavefronts and, if it goes past the first-level cache, its sectors.
+    That is its wavefronts and, if it goes past the first-level cache, its sectors (`bypass_cost`).
     """
     lanes, site = write.rt.lanes, write.site
     low, high = source.low % LINE if source else 0, target.low % LINE
     where = (source.base, source.mask) if source else None
-    key = ("copy", route, where, low, high, target.mask, site.width)
+    key = ("copy", past, sized, where, low, high, target.mask, site.width)
     cost = target.base.memo.get(key)
     if cost is None:
         give = _by_warp(source.pattern.rel if source else np.zeros((1, 1), np.int64), lanes) + low
         take = _by_warp(target.pattern.rel, lanes) + high
         reading = _by_warp(lanes.full(source.mask if source else lanes.empty), lanes)
         writing = _by_warp(lanes.full(target.mask), lanes)
-        if route.past:
-            found = bypass_cost(give, take, reading, writing, sized=route.sized)
+        if past:
+            found = bypass_cost(give, take, reading, writing, sized=sized)
             cost = (*found.shared[:4], found.sectors, found.ideal)
         else:
             cost = (*copy_cost(give, take, reading, writing, site.width)[:4], 0, 0)

@@ -41,6 +41,10 @@ class Spots(NamedTuple):
     owner: Ints
     address: Ints
 
+    def who(self, lanes: Lanes, at: int) -> str:
+        """The thread of one of them, in words."""
+        return who(lanes, int(self.row[at]), int(self.thread[at]))
+
 
 def owner_of(lanes: Lanes, row: Array, address: Array) -> tuple[Array, Array]:
     """The blocks that addresses of the cluster window belong to, and the addresses there."""
@@ -105,7 +109,7 @@ def check_spots(
         return
     at = int(np.argmax(bad))
     place = ctx.variable_at("shared", int(address[at]))
-    lane = who(ctx.rt.lanes, int(spots.row[at]), int(spots.thread[at]))
+    lane = spots.who(ctx.rt.lanes, at)
     if crooked[at]:
         raise ctx.fault(
             instr, "misaligned",
@@ -121,7 +125,7 @@ def check_spots(
 
 def ended(ctx: Context, instr: Instr, spots: Spots, at: int) -> Fault:
     """The error for a spot in the shared memory of a block all of whose threads have ended."""
-    lane = who(ctx.rt.lanes, int(spots.row[at]), int(spots.thread[at]))
+    lane = spots.who(ctx.rt.lanes, at)
     rank = int(spots.owner[at]) % ctx.rt.lanes.geometry.blocks_of_cluster
     return ctx.fault(
         instr, "out-of-bounds",

@@ -145,30 +145,12 @@ def _integers(
     return convert
 
 
-def _packed(instr: Instr, ctx: Context, kind: str) -> Run:
-    """``cvt.rn.f16x2.f32 d, a, b``: a in the upper half, b in the lower."""
-    a, b = (ctx.slot(operand, 4, "f32") for operand in instr.operands[1:3])
-    mode = "rz" if "rz" in instr.parts else "rn"
-    relu = "relu" in instr.parts
-
-    def run(R: Registers, M: Mask) -> Value:
-        out = []
-        for slot in (a, b):
-            x = single(R[slot])
-            if relu:
-                x = np.maximum(x, F32.type(0))
-            out.append(pack(x, kind, mode).astype(np.uint32))
-        return (out[0] << np.uint32(16)) | out[1]
-
-    return run
-
-
 def _cvt(instr: Instr, ctx: Context) -> Run:
     if instr.parts[1] == "pack":
         return _cvt_pack(instr, ctx)
     to, source = instr.parts[-2], instr.parts[-1]
-    if to in ("f16x2", "bf16x2") and source == "f32":
-        return _packed(instr, ctx, to)
+    if to.endswith("x2") or source.endswith("x2"):
+        return _pairs(instr, ctx)
     size = ctx.size(instr.operands[1], SIZES[source])
     out_size = max(ctx.size(instr.operands[0], SIZES[to]), SIZES[to])
     a = ctx.slot(instr.operands[1], SIZES[source], source)
@@ -291,47 +273,38 @@ def encoded(x: Array, pair: str) -> Array:
     return np.where(np.isnan(x), _NAN, code).astype(np.uint16)
 
 
-def convert_float8(instr: Instr, ctx: Context) -> Run:
-    """``cvt`` to a pair from two float32 or two halves, and from a pair to two halves."""
+def _pairs(instr: Instr, ctx: Context) -> Run:
+    """``cvt`` to a pair from two float32 (the first is its upper half), or from a pair."""
     to, source = instr.parts[-2:]
-    relu = "relu" in instr.parts
-
-    def positive(x: Array) -> Array:
-        return np.where(x <= 0, 0.0, x) if relu else x
-
-    if source in FLOAT8:
-        if to != "f16x2":
-            raise ctx.unsupported(instr)
-        (a,) = ctx.sources(instr, 1, 2)
-
-        def widen(R: Registers, M: Mask) -> Value:
-            codes = unsigned(R[a], 2)
-            parts = (numbers_of(source)[(codes >> shift) & 0xFF] for shift in (0, 8))
-            low, high = (to_f16(positive(part)).astype(np.uint32) for part in parts)
-            return low | (high << np.uint32(16))
-
-        return widen
     if source == "f32":
-        high_slot, low_slot = ctx.sources(instr, 2, 4, "f32")
-
-        def narrow(R: Registers, M: Mask) -> Value:
-            high, low = (single(R[slot]).astype(F64) for slot in (high_slot, low_slot))
-            return _pair(positive(high), positive(low), to)
-
-        return narrow
-    if source != "f16x2":
+        known = to in ("f16x2", "bf16x2", *FLOAT8)
+    else:
+        known = {to, source} in ({"f16x2", pair} for pair in FLOAT8)
+    if not known:
         raise ctx.unsupported(instr)
-    (h,) = ctx.sources(instr, 1, 4)
+    size, out = (UNSIGNED[2 if kind in FLOAT8 else 4] for kind in (source, to))
+    slots = ctx.sources(instr, 2 if source == "f32" else 1, size.itemsize, "f32")
+    mode, relu = "rz" if "rz" in instr.parts else "rn", "relu" in instr.parts
 
-    def halves(R: Registers, M: Mask) -> Value:
-        bits = unsigned(R[h], 4)
-        low, high = (
-            unpack((bits >> np.uint32(shift)).astype(UNSIGNED[2]), "f16") for shift in (0, 16)
-        )
-        return _pair(positive(high), positive(low), to)
+    def halves(R: Registers) -> list[Array]:
+        if source == "f32":
+            return [single(R[slot]) for slot in slots]
+        word, bits = unsigned(R[slots[0]], size.itemsize), 4 * size.itemsize
+        codes = [word >> size.type(bits), word & size.type((1 << bits) - 1)]
+        return [
+            numbers_of(source)[code]
+            if source in FLOAT8
+            else unpack(code.astype(UNSIGNED[2]), "f16")
+            for code in codes
+        ]
 
-    return halves
+    def run(R: Registers, M: Mask) -> Value:
+        found = []
+        for x in halves(R):
+            x = np.where(x <= 0, x.dtype.type(0), x) if relu else x
+            code = encoded(x.astype(F64), to) if to in FLOAT8 else pack(x, to, mode)
+            found.append(code.astype(out))
+        high, low = found
+        return np.asarray(high << out.type(4 * out.itemsize) | low)
 
-
-def _pair(high: Array, low: Array, pair: str) -> Array:
-    return (encoded(high, pair) << np.uint16(8)) | encoded(low, pair)
+    return run

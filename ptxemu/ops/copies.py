@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ptxemu.faults.watching import check_written
-from ptxemu.faults.words import check_span
+from ptxemu.faults.words import missed
 from ptxemu.ops.atomics import Operation, apply
 from ptxemu.ops.cluster import Spots, check_spots, lanes_of, shared_operand
 from ptxemu.ops.mbarrier import Change, barrier_operand, change, check_barriers, keys_of
 from ptxemu.ops.tiles import CHUNK
-from ptxemu.ptx.instructions import Imm, Instr
+from ptxemu.ptx.instructions import Instr
 from ptxemu.state.context import CodeSite, Context, Registers, Run
 from ptxemu.state.lanes import Mask
 from ptxemu.state.values import F32, F64, SIGNED, UNSIGNED, Array, Ints
@@ -109,28 +109,16 @@ def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     if len(spaces) != 2 or "cp_mask" in instr.parts:
         raise ctx.unsupported(instr)
     to, _ = spaces
-    return _into_shared(instr, ctx, site) if to == "shared" else _into_global(instr, ctx, site)
+    return _into_shared(instr, ctx, site) if to == "shared" else into_global(instr, ctx, site)
 
 
 def _group(instr: Instr, ctx: Context) -> Run:
     """Commit a group of bulk copies, or wait for all but the newest."""
     rt = ctx.rt
     if "commit_group" in instr.parts:
-
-        def commit(R: Registers, M: Mask) -> None:
-            if rt.order is not None:
-                rt.order.bulk.commit(M)
-
-        return commit
-    count = instr.operands[0]
-    assert isinstance(count, Imm)
-    keep = count.bits
-
-    def wait(R: Registers, M: Mask) -> None:
-        if rt.order is not None:
-            rt.order.bulk.wait(M, keep)
-
-    return wait
+        return lambda R, M: rt.order and rt.order.bulk.commit(M)
+    keep = instr.number()
+    return lambda R, M: rt.order and rt.order.bulk.wait(M, keep)
 
 
 def _into_shared(instr: Instr, ctx: Context, site: CodeSite) -> Run:
@@ -173,7 +161,8 @@ def _into_shared(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     return run
 
 
-def _into_global(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+def into_global(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    """A copy of bytes from shared to global memory."""
     rt = ctx.rt
     source = shared_operand(instr, ctx, instr.operands[1], 0, CHUNK)
     slot, offset, _ = ctx.address(instr.operands[0])
@@ -283,7 +272,7 @@ def reduced(memory: Array, index: Ints, data: Array, reduce: CopyReduction) -> N
 def read_shared(ctx: Context, site: CodeSite, spots: Spots, source: Shared) -> Array:
     """Units of shared memory, (copies, units)."""
     rt = ctx.rt
-    if rt.order is not None:
+    if rt.order is not None and site.instr.op == "cp":
         rt.order.bulk.reads(site, spots, source)
     memory = rt.memory("shared", UNITS[source.unit])
     start = source.owner[:, None] * (rt.shared_bytes // source.unit)
@@ -352,7 +341,7 @@ def _check(ctx: Context, site: CodeSite, spots: Spots, span: Global, verb: str) 
         keep = inside.any(axis=1)
         low, high, spots = low[keep], high[keep], pick(spots, np.nonzero(keep)[0])
     low, high = low.min(axis=1), high.max(axis=1)
-    check_span(ctx, site.instr, spots, (low, high + unit), verb)
+    _check_span(ctx, site.instr, spots, (low, high + unit), verb)
     written = ctx.rt.arena.written
     if written is None or verb == "writes":
         return
@@ -366,6 +355,23 @@ def _check(ctx: Context, site: CodeSite, spots: Spots, span: Global, verb: str) 
         place = spots.row[copy], spots.thread[copy]
         bad[place], where[place] = True, address[copy, at]
         check_written(ctx, site, bad, where)
+
+
+def _check_span(
+    ctx: Context, instr: Instr, spots: Spots, span: tuple[Array, Array], verb: str
+) -> None:
+    """Raise where a lane's bytes, from the first of `span` to the second, miss every array."""
+    arena, (low, end) = ctx.rt.arena, span
+    good = arena.inside(low, 1) & arena.inside(end - 1, 1)
+    if good.all() and arena.holds(int(low.min()), int(end.max()) - 1):
+        return
+    for at, (start, stop) in enumerate(zip(low.tolist(), end.tolist(), strict=True)):
+        if not arena.holds(start, stop - 1):
+            raise ctx.fault(
+                instr, "out-of-bounds", f"out of bounds: a copy by "
+                f"{spots.who(ctx.rt.lanes, at)} {verb} {missed(arena, start, stop - start)}",
+                "Check the copy's address and size against the array's size.",
+            )  # fmt: skip
 
 
 class Landing(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxemu.errors import Fault
-from ptxemu.faults.words import who
+from ptxemu.faults.words import first_lane, who
 from ptxemu.ops.cluster import Fetch, Spots, lanes_of, shared_operand
 from ptxemu.ptx.instructions import Instr
 from ptxemu.state.context import CodeSite, Context, Registers, Run
@@ -244,7 +244,7 @@ def check_barriers(instr: Instr, ctx: Context, spots: Spots) -> None:
 
 def _at_barrier(instr: Instr, ctx: Context, spots: Spots, at: int, what: str, hint: str) -> Fault:
     place = ctx.variable_at("shared", int(spots.address[at]))
-    lane = who(ctx.rt.lanes, int(spots.row[at]), int(spots.thread[at]))
+    lane = spots.who(ctx.rt.lanes, at)
     return ctx.fault(instr, "other", f"mbarrier {place}: {what}: {lane}", hint)
 
 
@@ -343,8 +343,7 @@ def arrive_with_copies(instr: Instr, ctx: Context) -> Run:
 
     def arrive(R: Registers, M: Mask) -> None:
         spots = find(R, M)
-        rt.copies.commit(M)
-        rt.copies.wait(M, 0)
+        rt.copies.wait_all(M)
         if rt.order is not None:
             rt.order.arrived(spots, keys_of(ctx, spots))
         arrivals = np.full_like(spots.row, int(counts))
@@ -403,7 +402,7 @@ class PhaseWait:
     def stuck(self, asked: _Asked, M: Mask) -> Fault:
         """The error where no lane can go on."""
         ctx, lanes = self.ctx, self.ctx.rt.lanes
-        row, thread = (int(axis[0]) for axis in np.nonzero(lanes.full(M)))
+        row, thread = first_lane(lanes, lanes.full(M))
         phase = phase_of(words_of(ctx)[asked.keys[row : row + 1, thread]])
         place = ctx.variable_at("shared", int(asked.address[row, thread]))
         more = f" and {M.count - 1} more of this batch" if M.count > 1 else ""

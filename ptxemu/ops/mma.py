@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ptxemu.cost import matrix_cost
-from ptxemu.ops.access import Access, cost_of, scatter
+from ptxemu.ops.access import Access, cost_of, items_of, scatter
 from ptxemu.ops.conversions import numbers_of, pack, unpack
 from ptxemu.ops.warp import by_warp
-from ptxemu.ptx.instructions import Instr, Operand, Vec
+from ptxemu.ptx.instructions import Instr, Operand
 from ptxemu.state.context import CodeSite, Context, Registers, Run, put, writes_itself
 from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.values import F32, F64, Array, Ints, Value, unsigned
@@ -96,19 +96,21 @@ _SHAPES = {
 }  # fmt: skip
 
 
-def read(R: Registers, slots: list[int], kind: str, lanes: Lanes) -> Array:
-    """Registers as numbers: (blocks or 1, warps, 32, elements) in float64."""
-    size = 8 if kind == "f64" else 4
+def fragment(R: Registers, slots: list[int], size: int, lanes: Lanes) -> Array:
+    """The bits of registers of `size` bytes: (blocks or 1, warps, 32, registers)."""
     columns = [by_warp(unsigned(R[slot], size), lanes) for slot in slots]
-    bits = np.ascontiguousarray(np.stack(np.broadcast_arrays(*columns), axis=-1))
+    return np.ascontiguousarray(np.stack(np.broadcast_arrays(*columns), axis=-1))
+
+
+def numbers(bits: Array, kind: str) -> Array:
+    """Bits of any width, the elements of a type along the last axis, in float64."""
     if kind in ("f16", "bf16"):
         return unpack(bits.view(np.uint16), kind)
     if kind in ("e4m3", "e5m2"):
         return np.asarray(numbers_of(f"{kind}x2")[bits.view(np.uint8)])
     if kind == "tf32":  # the chip looks at the upper 19 bits only
         bits = bits & np.uint32(0xFFFFE000)
-    numbers: Array = bits.view(_NUMBERS.get(kind, F32))
-    return numbers.astype(F64)
+    return np.asarray(bits.view(_NUMBERS.get(kind, F32)).astype(F64))
 
 
 def write(R: Registers, M: Mask, into: Accumulator, values: Array, lanes: Lanes) -> None:
@@ -127,14 +129,12 @@ def write(R: Registers, M: Mask, into: Accumulator, values: Array, lanes: Lanes)
 
 def slots_of(operand: Operand, ctx: Context, size: int = 4) -> list[int]:
     """Register slots of a fragment that is read."""
-    items = operand.items if isinstance(operand, Vec) else (operand,)
-    return [ctx.slot(item, size) for item in items]
+    return [ctx.slot(item, size) for item in items_of(operand)]
 
 
 def targets_of(operand: Operand, ctx: Context) -> list[int]:
     """Register slots of a fragment that is written."""
-    items = operand.items if isinstance(operand, Vec) else (operand,)
-    return [ctx.target(item) for item in items]
+    return [ctx.target(item) for item in items_of(operand)]
 
 
 class Accumulator(NamedTuple):
@@ -151,8 +151,9 @@ Fetch = Callable[[Registers], Array]
 
 def operand(source: Operand, kind: str, layout: Layout, ctx: Context) -> Fetch:
     """What fetches a matrix from the registers of its fragment."""
-    slots, rt = slots_of(source, ctx, 8 if kind == "f64" else 4), ctx.rt
-    return lambda R: layout.matrix(read(R, slots, kind, rt.lanes))
+    size, rt = 8 if kind == "f64" else 4, ctx.rt
+    slots = slots_of(source, ctx, size)
+    return lambda R: layout.matrix(numbers(fragment(R, slots, size, rt.lanes), kind))
 
 
 def product(ctx: Context, a: Fetch, b: Fetch, c: Fetch, into: Accumulator) -> Run:
@@ -161,11 +162,8 @@ def product(ctx: Context, a: Fetch, b: Fetch, c: Fetch, into: Accumulator) -> Ru
     @writes_itself
     def many(R: Registers, M: Mask) -> None:
         total = np.matmul(a(R), b(R)) + c(R)
-        if into.kind == "s32":
-            if into.clamp:
-                total = np.clip(total, -(2.0**31), 2.0**31 - 1)
-            total = (total.astype(np.int64) & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
-            total = total.astype(F64)
+        if into.clamp and into.kind == "s32":
+            total = np.clip(total, -(2.0**31), 2.0**31 - 1)
         write(R, M, into, into.layout.fragment(total), ctx.rt.lanes)
 
     return many
@@ -193,37 +191,47 @@ def mma(instr: Instr, ctx: Context) -> Run:
     )
 
 
+class _Rows:
+    """Up to four 8×8 matrices of 16-bit elements; lane 8m + r names row r of matrix m."""
+
+    def __init__(self, instr: Instr, ctx: Context, site: CodeSite, op: str, place: int) -> None:
+        if "b16" not in instr.parts or "m8n8" not in instr.parts:
+            raise ctx.unsupported(instr)
+        count = int(next(p for p in instr.parts if p in ("x1", "x2", "x4"))[1:])
+        self.turned, self.used = "trans" in instr.parts, np.arange(WARP) < 8 * count
+        plain, kind = instr.turned(op, "shared", "v4", "b32"), "load" if op == "ld" else "store"
+        self.access = Access(plain, ctx, site, instr.operands[place], kind)
+        self.access.charged = 0
+
+    def locate(self, R: Registers, M: Mask) -> tuple[Mask, Array, Array]:
+        """The lanes that name rows, and where these lie; each matrix of 8 rows is one pass."""
+        access, lanes = self.access, self.access.rt.lanes
+        rows = lanes.within(M, np.broadcast_to(np.tile(self.used, lanes.W), lanes.shape))
+        memory, index, _ = access.locate(R, rows)
+        cost = cost_of(matrix_cost, access.reach(R, rows), 16, lanes)
+        access.site.charge_shared(cost)
+        return rows, memory, index
+
+
 def ldmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """Up to four 8×8 matrices of 16-bit elements; lane 8m + r gives row r of matrix m."""
-    if "b16" not in instr.parts or "m8n8" not in instr.parts:
-        raise ctx.unsupported(instr)
-    count = int(next(p for p in instr.parts if p in ("x1", "x2", "x4"))[1:])
-    turned = "trans" in instr.parts
+    """Matrices of shared memory into registers."""
+    named, lane = _Rows(instr, ctx, site, "ld", 1), np.arange(WARP)
     targets = targets_of(instr.operands[0], ctx)
-    renamed = Instr(("ld", "shared", "v4", "b32"), instr.operands, None, instr.loc, instr.ptx_line,
-                    instr.text)  # fmt: skip
-    access = Access(renamed, ctx, site, instr.operands[1], "load")
-    access.charged = 0
-    lane = np.arange(WARP)
 
     @writes_itself
     def many(R: Registers, M: Mask) -> None:
         lanes = ctx.rt.lanes
-        used = lane < 8 * count
-        rows = lanes.within(M, np.broadcast_to(np.tile(used, lanes.W), lanes.shape))
-        memory, index, _ = access.locate(R, rows)
+        _, memory, index = named.locate(R, M)
         words = [
             np.broadcast_to(memory[piece:].take(index, mode="wrap"), lanes.shape)
             for piece in range(4)
         ]
-        # Each matrix of 8 rows of 16 bytes is one pass.
-        site.charge_shared(cost_of(matrix_cost, access.reach(R, rows), 16, lanes))
         # (blocks, warps, 32 rows, 8 halves)
         held = np.stack(words, axis=-1).reshape(lanes.B, lanes.W, WARP, 4)
         halves = np.ascontiguousarray(held).view(np.uint16)
         for matrix, target in enumerate(targets):
             block = halves[:, :, 8 * matrix : 8 * matrix + 8, :]
-            if turned:
+            if named.turned:
                 block = np.swapaxes(block, 2, 3)
             pairs = np.ascontiguousarray(block).view(np.uint32)  # (…, 8 rows, 4 words)
             out = pairs[:, :, lane // 4, lane % 4]
@@ -233,32 +241,21 @@ def ldmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
 
 
 def stmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """`ldmatrix` the other way, at the same cost: up to four 8×8 matrices of 16-bit elements."""
-    if "b16" not in instr.parts or "m8n8" not in instr.parts:
-        raise ctx.unsupported(instr)
-    count = int(next(p for p in instr.parts if p in ("x1", "x2", "x4"))[1:])
-    turned = "trans" in instr.parts
-    slots = slots_of(instr.operands[1], ctx)
-    renamed = Instr(("st", "shared", "v4", "b32"), instr.operands, None, instr.loc, instr.ptx_line,
-                    instr.text)  # fmt: skip
-    access = Access(renamed, ctx, site, instr.operands[0], "store")
-    access.charged = 0
-    lane = np.arange(WARP)
+    """`ldmatrix` the other way, at the same cost."""
+    named, slots = _Rows(instr, ctx, site, "st", 0), slots_of(instr.operands[1], ctx)
 
     def run(R: Registers, M: Mask) -> None:
         lanes = ctx.rt.lanes
-        rows = lanes.within(M, np.broadcast_to(np.tile(lane < 8 * count, lanes.W), lanes.shape))
         # Lane r of matrix m stores the four words of its row r.
         held = np.zeros((lanes.B, lanes.W, WARP, 4), np.uint32)
         for matrix, slot in enumerate(slots):
             words = np.broadcast_to(unsigned(R[slot], 4), lanes.shape)
             block = np.ascontiguousarray(words.reshape(lanes.B, lanes.W, 8, 4))
-            if turned:
+            if named.turned:
                 halves = block.view(np.uint16)
                 block = np.ascontiguousarray(np.swapaxes(halves, 2, 3)).view(np.uint32)
             held[:, :, 8 * matrix : 8 * matrix + 8] = block
-        memory, index, _ = access.locate(R, rows)
-        site.charge_shared(cost_of(matrix_cost, access.reach(R, rows), 16, lanes))
+        rows, memory, index = named.locate(R, M)
         for piece in range(4):
             values = held[..., piece].reshape(lanes.shape)
             scatter(memory[piece:], index, values, rows, lanes)

@@ -21,6 +21,7 @@ from ptxemu.state.spaces import LOCAL_WINDOW, SHARED_WINDOW, WINDOW
 from ptxemu.state.values import MASK, SIGNED, UNSIGNED, Array, Value, add, boxed, unsigned
 
 _WORD = UNSIGNED[4]
+_HALF = np.uint64(MASK[4])
 #: How much later a clock is at every look. Who waits for a time to pass looks until it has.
 _LOOK = 1024
 
@@ -97,6 +98,9 @@ def _cvta(instr: Instr, ctx: Context) -> Run:
     space = space_of(instr)
     size = SIZES[instr.parts[-1]]
     a = ctx.slot(instr.operands[1], size)
+    if space == "param" and "to" not in instr.parts:  # 32 bits are enough in that space
+        base = ctx.placement.param_base
+        return lambda R, M: add(boxed(unsigned(add(R[a], -base, 8), 8) & _HALF), base, 8)
     shift = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(space, 0)
     if "to" in instr.parts:
         shift = -shift
@@ -334,7 +338,7 @@ def _fence(instr: Instr, ctx: Context) -> Run:
 
     def run(R: Registers, M: Mask) -> None:
         if ctx.rt.order is not None:
-            ctx.rt.order.fence(M)
+            ctx.rt.order.clocks.fence(M)
 
     return run
 

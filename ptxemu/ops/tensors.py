@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from ptxemu.errors import DescriptorError
 from ptxemu.ops import copies
+from ptxemu.ops.access import Access
 from ptxemu.ops.cluster import Spots, check_spots, lanes_of, shared_operand
 from ptxemu.ops.copies import Global, Landing, Outgoing, Shared, pick
 from ptxemu.ops.mbarrier import barrier_operand, check_barriers
 from ptxemu.ops.tiles import TileUnits, swizzled, tile
-from ptxemu.ptx.instructions import Instr, Operand, Vec
+from ptxemu.ptx.instructions import Addr, Imm, Instr, Operand, Vec, space_of
 from ptxemu.state.context import CodeSite, Context, Registers, Run
 from ptxemu.state.lanes import Mask
-from ptxemu.state.values import UNSIGNED, Array, Ints
-from ptxemu.tensormap import BYTES, TensorMap, decode
+from ptxemu.state.values import UNSIGNED, Array, Ints, unsigned
+from ptxemu.tensormap import BYTES, FIELDS, MARK, TensorMap, decode
 
 #: What a tile's address in shared memory must be a multiple of.
 _ALIGN = 128
@@ -216,13 +219,10 @@ def _bytes_at(instr: Instr, ctx: Context, address: int) -> bytes:
 def _decoded(
     instr: Instr, ctx: Context, data: bytes, rank: int, im2col: bool
 ) -> tuple[TensorMap, int]:
-    found = decode(data)
-    if found is None:
-        raise ctx.fault(
-            instr, "other", "this argument does not point to a tensor map",
-            "Pass a `TensorArgument` as this argument.",
-        )  # fmt: skip
-    m = found[0]
+    try:
+        m, base = decode(data)
+    except DescriptorError as error:
+        raise ctx.fault(instr, "other", error.message, error.hint) from error
     if m.rank != rank or (m.im2col is not None) != im2col:
         mode = "im2col" if m.im2col is not None else "tiled"
         raise ctx.fault(
@@ -235,4 +235,28 @@ def _decoded(
             instr, "interleaved channels, or rows shorter than the swizzle: how they lie "
             "in memory is not documented",
         )  # fmt: skip
-    return found
+    return m, base
+
+
+def change(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    """``tensormap``: a field of a map is replaced, or a map goes from shared to global memory."""
+    if instr.parts[1] == "cp_fenceproxy":
+        return copies.into_global(instr, ctx, site)
+    field, (place, *axis, value) = FIELDS[instr.parts[3]], instr.operands
+    assert isinstance(place, Addr)
+    stores = []
+    at = field[axis[0].bits if axis and isinstance(axis[0], Imm) else 0]
+    for start, width, operand in ((8, 8, Imm(MARK)), (at, field.step, value)):
+        stored = replace(instr, parts=("st", space_of(instr), f"b{8 * width}"), guard=None)
+        where = replace(place, offset=place.offset + start)
+        size = max(ctx.size(operand, width), width)
+        stores.append((Access(stored, ctx, site, where, "store"), ctx.slot(operand, size), size))
+    stores[0][0].charged = 0  # it is one instruction
+
+    def run(R: Registers, M: Mask) -> None:
+        for access, slot, size in stores:
+            site.width = access.width
+            value = unsigned(R[slot], size).astype(UNSIGNED[access.width])
+            access.put(access.locate(R, M), value, M)
+
+    return run

@@ -102,6 +102,8 @@ def _select(x: Numbers, part: str, is_signed: bool) -> Numbers:
 
 
 def _result(form: _Form, x: Numbers, y: Numbers) -> Numbers:
+    if form.name in ("vshl", "vshr"):
+        y = y & 31 if "wrap" in form.words else np.minimum(y, 32)
     if form.name == "vset":
         compare = next(word for word in form.words if word in _COMPARE)
         return _COMPARE[compare](x, y).astype(np.int64)
@@ -121,48 +123,33 @@ def _shifted(x: Numbers, y: Numbers) -> Numbers:
     return np.where((y > 31) & (x >= 1 << 31), np.int64(1) << 62, x << y)
 
 
-def _scalar(form: _Form) -> Callable[..., Numbers]:
-    def run(x: Numbers, y: Numbers, z: Numbers) -> Numbers:
-        a = _select(x, form.parts.get(1, ""), form.first)
-        b = _select(y, form.parts.get(2, ""), form.second)
-        if form.name in ("vshl", "vshr"):
-            b = b & 31 if "wrap" in form.words else np.minimum(b, 32)
-        value = _result(form, a, b)
-        if "sat" in form.words:
-            value = np.clip(value, *_range(32, form.into))
-        return value + z if "add" in form.words else value
+def _lanewise(form: _Form) -> Callable[..., Numbers]:
+    """Fields of words; a scalar instruction has one, of the parts that its operands name."""
+    lanes, bits, adds = form.lanes, 32 // form.lanes, "add" in form.words
+    # Of the result and both operands, the highest field first; 4 to 7 are the second operand's.
+    fields = [
+        form.parts.get(place, "b" + "".join(str(start + at) for at in reversed(range(lanes))))[1:]
+        for place, start in enumerate((0, 0, lanes))
+    ]
 
-    return run
-
-
-def _packed(form: _Form) -> Callable[..., Numbers]:
-    lanes, bits = form.lanes, 32 // form.lanes
-    letters = "h" if lanes == 2 else "b"
-    whole = "".join(str(at) for at in reversed(range(lanes)))
-    behind = "".join(str(at + lanes) for at in reversed(range(lanes)))
-    chosen = [form.parts.get(1, letters + whole)[1:], form.parts.get(2, letters + behind)[1:]]
-    mask = {int(digit) for digit in form.parts.get(0, letters + whole)[1:]}
-
-    def pick(x: Numbers, y: Numbers, digits: str, at: int, is_signed: bool) -> Numbers:
-        number = int(digits[lanes - 1 - at])
-        return _field(x if number < lanes else y, number % lanes, bits, is_signed)
+    def pick(words: tuple[Numbers, Numbers], place: int, at: int, is_signed: bool) -> Numbers:
+        if lanes == 1:
+            return _select(words[place - 1], form.parts.get(place, ""), is_signed)
+        word, number = divmod(int(fields[place][lanes - 1 - at]), lanes)
+        return _field(words[word], number, bits, is_signed)
 
     def run(x: Numbers, y: Numbers, z: Numbers) -> Numbers:
-        out = z if "add" in form.words else np.zeros_like(z)
+        out = z if adds else np.zeros_like(z)
         for at in range(lanes):
             value = _field(z, at, bits, False)
-            if at in mask:
-                value = _result(
-                    form,
-                    pick(x, y, chosen[0], at, form.first),
-                    pick(x, y, chosen[1], at, form.second),
-                )
+            if str(at) in fields[0]:
+                first, second = pick((x, y), 1, at, form.first), pick((x, y), 2, at, form.second)
+                value = _result(form, first, second)
                 if "sat" in form.words:
                     value = np.clip(value, *_range(bits, form.into))
-            if "add" in form.words:
-                out = out + value if at in mask else out
-            else:
-                out = out | (value & (1 << bits) - 1) << at * bits
+            elif adds:
+                continue
+            out = out + value if adds else out | (value & (1 << bits) - 1) << at * bits
         return out
 
     return run
@@ -192,10 +179,8 @@ def build(instr: Instr, ctx: Context) -> Run:
     form = _Form.of(instr)
     if form.unlike:
         raise ctx.unsupported(instr, "GPUs do not behave here as the PTX manual says")
-    make = _multiply_add if form.name == "vmad" else _scalar if form.lanes == 1 else _packed
-    function = make(form)
-    operands = instr.operands[1:]
-    slots = [ctx.slot(operand, 4) for operand in operands]
+    function = (_multiply_add if form.name == "vmad" else _lanewise)(form)
+    slots = [ctx.slot(operand, 4) for operand in instr.operands[1:]]
 
     def run(R: Registers, M: Mask) -> Value:
         words = [unsigned(R[slot], 4).astype(np.int64) for slot in slots]

@@ -16,16 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxemu.cost import LINE, SharedCost
-from ptxemu.faults.words import who
-from ptxemu.ops.conversions import from_bf16, numbers_of
-from ptxemu.ops.mma import a_layout, slots_of, targets_of
+from ptxemu.faults.words import first_lane, who
+from ptxemu.ops.mma import PER, a_layout, fragment, numbers, slots_of, targets_of
 from ptxemu.ops.tiles import swizzled
-from ptxemu.ops.warp import by_warp
 from ptxemu.ptx.instructions import Imm, Instr, Operand, Vec
 from ptxemu.state.context import CodeSite, Context, Registers, Run, writes_itself
 from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.spaces import RESERVED
-from ptxemu.state.values import F64, UNSIGNED, Array, Ints, truth, unsigned
+from ptxemu.state.values import UNSIGNED, Array, Ints, truth, unsigned
 
 # --- Matrix descriptors of ``wgmma``: where the elements of a matrix lie in shared memory ---
 # The formats and layouts are those of the PTX manual ("Asynchronous Warpgroup Level Matrix
@@ -265,9 +263,8 @@ class Sums:
 
 
 #: Input type -> bytes of an element. All matrices are 32 bytes long along K.
-SIZES = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
+SIZES = {kind: 4 // per for kind, per in PER.items() if kind != "f64"}
 _K_BYTES = 32
-_WARPS = GROUP // WARP
 _SUMS = ("f32", "f16", "s32")
 #: Bytes of sums that are worked on at once: they stay in a core's second-level cache.
 _PIECE = 1 << 18
@@ -280,19 +277,6 @@ class Warpgroups(NamedTuple):
     block: Ints
     group: Ints
     mask: Array
-
-
-def numbers(bits: Array, kind: str) -> Array:
-    """Elements of an input type, as unsigned integers of its size, in float64."""
-    if kind in ("e4m3", "e5m2"):
-        return np.asarray(numbers_of(f"{kind}x2")[bits])
-    if kind == "bf16":
-        return from_bf16(bits).astype(F64)
-    if kind == "tf32":  # the chip looks at the upper 19 bits only
-        cut: Array = bits & np.uint32(0xFFFFE000)
-        return cut.view(np.float32).astype(F64)
-    dtype: Any = {"f16": np.float16, "s8": np.int8, "u8": np.uint8}[kind]
-    return np.asarray(bits.view(dtype).astype(F64))
 
 
 #: What fetches the (warpgroups, rows, K) matrix of an operand.
@@ -313,9 +297,7 @@ def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     if what == "commit_group":
         return lambda R, M: rt.order and rt.order.products.commit(M)
     if what == "wait_group":
-        count = instr.operands[0]
-        assert isinstance(count, Imm)
-        keep = count.bits
+        keep = instr.number()
         return lambda R, M: rt.order and rt.order.products.wait(M, keep)
     raise ctx.unsupported(instr)
 
@@ -402,9 +384,9 @@ def _groups(instr: Instr, ctx: Context, M: Mask) -> Warpgroups:
     every, some = np.asarray(here.all(axis=2)), here.any(axis=2)
     bad = (every != some).any() or on[:, whole * GROUP :].any()
     if bad:
-        row, thread = (int(axis[0]) for axis in np.nonzero(on))
+        lane = who(lanes, *first_lane(lanes, on))
         raise ctx.fault(
-            instr, "other", f"wgmma without its whole warpgroup: {who(lanes, row, thread)} "
+            instr, "other", f"wgmma without its whole warpgroup: {lane} "
             "runs it, but not all 128 threads of its four warps do",
             "All threads of four warps, the first warp's number a multiple of 4, must run it "
             "together.",
@@ -416,12 +398,11 @@ def _groups(instr: Instr, ctx: Context, M: Mask) -> Warpgroups:
 def _fragments(operand: Operand, kind: str, k: int, ctx: Context) -> Fetch:
     """What fetches A from the registers of its fragments."""
     slots, rt = slots_of(operand, ctx), ctx.rt
-    layout = a_layout(16, k, 4 // SIZES[kind])
+    layout = a_layout(16, k, PER[kind])
 
     def fetch(R: Registers, groups: Warpgroups) -> Array:
         lanes = rt.lanes
-        columns = [by_warp(unsigned(R[slot], 4), lanes) for slot in slots]
-        words = np.ascontiguousarray(np.stack(np.broadcast_arrays(*columns), axis=-1))
+        words = fragment(R, slots, 4, lanes)
         shape = (lanes.B, *words.shape[1:])
         warps = groups.group[:, None] * _WARPS + np.arange(_WARPS)
         mine = np.broadcast_to(words, shape)[groups.block[:, None], warps]

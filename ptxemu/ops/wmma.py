@@ -25,6 +25,7 @@ from ptxemu.ops.mma import (
     a_layout,
     b_layout,
     c_layout,
+    fragment,
     operand,
     product,
     slots_of,
@@ -232,8 +233,7 @@ class _Fragment:
         space = [p for p in instr.parts if p.split("::")[0] in ("shared", "global")]
         bits = ("v2", "b64") if size == 16 else (f"b{8 * size}",)
         operands = instr.operands[:2]
-        plain = Instr(("ld" if self.load else "st", *space, *bits), operands, None, instr.loc,
-                      instr.ptx_line, instr.text)  # fmt: skip
+        plain = instr.turned("ld" if self.load else "st", *space, *bits, operands=operands)
         self.access = Access(
             plain, ctx, site, operands[1 if self.load else 0], "load" if self.load else "store"
         )
@@ -332,9 +332,7 @@ def _store(memory: _Fragment) -> Run:
     @writes_itself
     def many(R: Registers, M: Mask) -> None:
         lanes: Lanes = ctx.rt.lanes
-        columns = [by_warp(unsigned(R[slot], size), lanes) for slot in slots]
-        bits = np.ascontiguousarray(np.stack(np.broadcast_arrays(*columns), -1)).view(element)
-        matrix = layout.matrix(bits)
+        matrix = layout.matrix(fragment(R, slots, size, lanes).view(element))
         if memory.by_column:
             matrix = np.swapaxes(matrix, 2, 3)
         for row, column, place in memory.accesses(R, M):

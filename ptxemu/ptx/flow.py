@@ -9,7 +9,7 @@ the loop around the branch, in a block without instructions before it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_, or_
@@ -17,7 +17,7 @@ from typing import Literal
 
 from ptxemu.errors import PtxError
 from ptxemu.ptx.inlining import FlatKernel
-from ptxemu.ptx.instructions import Instr, Label, Reg, Sym
+from ptxemu.ptx.instructions import Instr, Label, Reg, Sym, reached
 
 # --- The basic blocks of a kernel as a graph: what comes before, after and around each ---
 # Blocks are named by their index; those that nothing leads to have no rank.
@@ -61,47 +61,53 @@ def holds(blocks: int, index: int) -> bool:
     return blocks >> index & 1 == 1
 
 
+def _settle(
+    known: MutableMapping[int, int], order: Sequence[int], of: Callable[[int], int]
+) -> None:
+    """Ask for the bits of every block again until none of them changes."""
+    changed = True
+    while changed:
+        changed = False
+        for index in order:
+            new = of(index)
+            if new != known[index]:
+                known[index], changed = new, True
+
+
 def passed_after(blocks: list[BasicBlock], order: list[int]) -> dict[int, int]:
     """Block -> the blocks (`holds`) that every way from it to an end goes through, and itself."""
     after = dict.fromkeys(order, _bits(order))
-    changed = True
-    while changed:
-        changed = False
-        for index in reversed(order):
-            ways = [after[goal] for goal in blocks[index].targets]
-            new = (reduce(and_, ways) if ways else 0) | 1 << index
-            if new != after[index]:
-                after[index], changed = new, True
+
+    def passed(index: int) -> int:
+        ways = [after[goal] for goal in blocks[index].targets]
+        return (reduce(and_, ways) if ways else 0) | 1 << index
+
+    _settle(after, order[::-1], passed)
     return after
 
 
-def reachable(blocks: list[BasicBlock]) -> list[int]:
+def reachable(blocks: list[BasicBlock]) -> dict[int, int]:
     """Block -> the blocks (`holds`) that can be reached after it."""
-    out = [_bits(block.targets) for block in blocks]
-    changed = True
-    while changed:
-        changed = False
-        for block in reversed(blocks):
-            new = reduce(or_, (out[goal] for goal in block.targets), out[block.index])
-            if new != out[block.index]:
-                out[block.index], changed = new, True
+    out = {block.index: _bits(block.targets) for block in blocks}
+
+    def later(index: int) -> int:
+        return reduce(or_, (out[goal] for goal in blocks[index].targets), out[index])
+
+    _settle(out, range(len(blocks) - 1, -1, -1), later)
     return out
 
 
-def dominators(blocks: list[BasicBlock], order: list[int], before: list[list[int]]) -> list[int]:
+def dominators(order: list[int], before: list[list[int]]) -> dict[int, int]:
     """For each block those (`holds`) that every way to it goes through, itself included."""
-    known = set(order)
-    dominators = [_bits(order)] * len(blocks)
-    dominators[order[0]] = 1 << order[0]
-    changed = True
-    while changed:
-        changed = False
-        for index in order[1:]:
-            ways = [dominators[p] for p in before[index] if p in known]
-            new = (reduce(and_, ways) if ways else 0) | 1 << index
-            if new != dominators[index]:
-                dominators[index], changed = new, True
-    return dominators
+    over = dict.fromkeys(order, _bits(order))
+    over[order[0]] = 1 << order[0]
+
+    def passed(index: int) -> int:
+        ways = [over[each] for each in before[index] if each in over]
+        return (reduce(and_, ways) if ways else 0) | 1 << index
+
+    _settle(over, order[1:], passed)
+    return over
 
 
 def _bits(numbers: Iterable[int]) -> int:
@@ -133,19 +139,14 @@ def ranked(blocks: list[BasicBlock]) -> list[int]:
     return out
 
 
-def note_loops(blocks: list[BasicBlock], over: list[int], before: list[list[int]]) -> None:
+def note_loops(blocks: list[BasicBlock], over: dict[int, int], before: list[list[int]]) -> None:
     """Note in each block the heads of the natural loops around it."""
     for block in blocks:
         for head in block.targets:
             if block.rank < 0 or not holds(over[block.index], head):
                 continue
-            body, stack = {head}, [block.index]
-            while stack:
-                index = stack.pop()
-                if index not in body:
-                    body.add(index)
-                    stack.extend(before[index])
-            for index in body:
+            into = {**dict(enumerate(before)), head: []}
+            for index in {head} | reached([block.index], into.__getitem__):
                 blocks[index].loops |= {head}
 
 
@@ -175,7 +176,7 @@ class ControlFlow:
     #: Block -> registers that it or what follows reads first: of the first block, and of loops'.
     alive: dict[int, set[str]]
     shared_registers: set[str]  # alive at the start of some block
-    reach: list[int]  # block -> blocks (`holds`) reachable after it
+    reach: dict[int, int]  # block -> blocks (`holds`) reachable after it
 
     @property
     def ordered(self) -> list[BasicBlock]:
@@ -197,24 +198,30 @@ def makers(blocks: Iterable[BasicBlock]) -> dict[str, list[Instr]]:
     return out
 
 
-def varying(blocks: Iterable[BasicBlock]) -> set[str]:
-    """Registers that may differ between the lanes of a warp."""
-    found: set[str] = set()
-    users: dict[str, list[Instr]] = defaultdict(list)
-    left: list[Instr] = []
+def users_of(blocks: Iterable[BasicBlock]) -> dict[str, list[Instr]]:
+    """Register -> the instructions that read it."""
+    out: dict[str, list[Instr]] = defaultdict(list)
     for _, instr in walk(blocks):
-        reads = instr.reads
+        for name in instr.reads:
+            out[name].append(instr)
+    return out
+
+
+def made_of(blocks: list[BasicBlock], start: Callable[[Instr], bool]) -> set[str]:
+    """Registers that some instructions write, or others from such registers."""
+    users = users_of(blocks)
+    first = [name for _, instr in walk(blocks) if start(instr) for name in instr.writes]
+    return reached(first, lambda name: [into for user in users[name] for into in user.writes])
+
+
+def varying(blocks: list[BasicBlock]) -> set[str]:
+    """Registers that may differ between the lanes of a warp."""
+
+    def differs(instr: Instr) -> bool:
         own = instr.op in _PER_LANE and "param" not in instr.parts
-        if own or any(name.startswith(_LANES) for name in reads):
-            left.append(instr)
-        for name in reads:
-            users[name].append(instr)
-    while left:
-        for name in left.pop().writes:
-            if name not in found:
-                found.add(name)
-                left += users[name]
-    return found
+        return own or any(name.startswith(_LANES) for name in instr.reads)
+
+    return made_of(blocks, differs)
 
 
 def unsure(graph: ControlFlow) -> set[str]:
@@ -229,11 +236,7 @@ def chosen(graph: ControlFlow) -> set[str]:
     a ``selp``: where nothing was found, the value is read and thrown away. To say that such a
     register is read before it is written would blame a kernel that is right.
     """
-    users: dict[str, list[Instr]] = defaultdict(list)
-    for _, instr in walk(graph.blocks):
-        for name in instr.reads:
-            users[name].append(instr)
-    out = set()
+    users, out = users_of(graph.blocks), set()
     for start in unsure(graph):
         seen, left = set[str](), [(start, user) for user in _unwritten(graph, start)]
         while left:
@@ -371,7 +374,7 @@ class _Loops:
         self.blocks = blocks
         self.before = came_from(blocks)
         self.order = ranked(blocks)
-        self.over = dominators(blocks, self.order, self.before)
+        self.over = dominators(self.order, self.before)
         self.back: dict[int, list[int]] = defaultdict(list)
         for index in self.order:
             for head in sorted(set(blocks[index].targets)):
@@ -395,13 +398,7 @@ class _Loops:
 
     def between(self, start: list[int], head: int) -> set[int]:
         """Blocks on ways from some blocks to a head."""
-        seen, stack = {head}, list(start)
-        while stack:
-            index = stack.pop()
-            if index not in seen:
-                seen.add(index)
-                stack.extend(self.blocks[index].targets)
-        return seen - {head}
+        return reached(start, lambda at: () if at == head else self.blocks[at].targets) - {head}
 
 
 def meeting_again(blocks: list[BasicBlock]) -> None:
@@ -419,7 +416,7 @@ def meeting_again(blocks: list[BasicBlock]) -> None:
             return
 
 
-def _parted(loops: _Loops, head: int, after: dict[int, int], reach: list[int]) -> bool:
+def _parted(loops: _Loops, head: int, after: dict[int, int], reach: dict[int, int]) -> bool:
     """One step for one head: does it change anything?"""
     latches = loops.back[head]
     own: list[tuple[int, int]] = []
@@ -454,7 +451,7 @@ def _lead(blocks: list[BasicBlock], head: int, sources: list[int]) -> None:
         blocks[at].targets = tuple(new.index if goal == head else goal for goal in targets)
 
 
-def _needed(blocks: Sequence[BasicBlock], place: dict[str, int]) -> list[int]:
+def _needed(blocks: Sequence[BasicBlock], place: dict[str, int]) -> dict[int, int]:
     """Registers, as bits, that are read from a block's start on before they are written.
 
     A write under a guard reads what it keeps in the other lanes. `place` gets the bit of each.
@@ -470,15 +467,13 @@ def _needed(blocks: Sequence[BasicBlock], place: dict[str, int]) -> list[int]:
                 kill |= _bits(place.setdefault(name, len(place)) for name in instr.writes)
         uses.append(use)
         kills.append(kill)
-    alive, changed = list(uses), True
-    while changed:
-        changed = False
-        for block in reversed(blocks):
-            index = block.index
-            after = reduce(or_, (alive[goal] for goal in block.targets), 0)
-            new = uses[index] | (after & ~kills[index])
-            if new != alive[index]:
-                alive[index], changed = new, True
+    alive = dict(enumerate(uses))
+
+    def read(index: int) -> int:
+        after = reduce(or_, (alive[goal] for goal in blocks[index].targets), 0)
+        return uses[index] | (after & ~kills[index])
+
+    _settle(alive, range(len(blocks) - 1, -1, -1), read)
     return alive
 
 
@@ -499,7 +494,7 @@ def control_flow(flat: FlatKernel) -> ControlFlow:
     meeting_again(blocks)
     before = came_from(blocks)
     order = ranked(blocks)
-    note_loops(blocks, dominators(blocks, order, before), before)
+    note_loops(blocks, dominators(order, before), before)
     order = ranked(blocks)
     place: dict[str, int] = {}
     bits = _needed(blocks, place)
@@ -509,4 +504,6 @@ def control_flow(flat: FlatKernel) -> ControlFlow:
 
     heads = {order[0], *(head for block in blocks for head in block.loops)}
     alive = {index: named(bits[index]) for index in heads}
-    return ControlFlow(blocks, order, before, alive, named(reduce(or_, bits)), reachable(blocks))
+    return ControlFlow(
+        blocks, order, before, alive, named(reduce(or_, bits.values())), reachable(blocks)
+    )

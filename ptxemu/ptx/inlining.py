@@ -31,6 +31,7 @@ from ptxemu.ptx.instructions import (
     Vec,
     atoms,
     layout,
+    reached,
 )
 from ptxemu.ptx.shapes import REJECTED
 
@@ -101,18 +102,7 @@ def recursive(module: Ptx, entry: Function) -> set[str]:
             raise PtxError(
                 f"kernel {entry.name} calls more than {_MOST_FUNCTIONS:,} functions", _LESS
             )
-    found = set()
-    for name in calls:
-        seen: set[str] = set()
-        todo = list(calls[name])
-        while todo:
-            one = todo.pop()
-            if one not in seen:
-                seen.add(one)
-                todo += calls[one]
-        if name in seen:
-            found.add(name)
-    return found
+    return {name for name in calls if name in reached(calls[name], calls.__getitem__)}
 
 
 def _names(items: Iterable[Instr | Label], registers: Mapping[str, str]) -> set[str]:

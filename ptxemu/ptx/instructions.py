@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from ptxemu.callers import Foreign
 from ptxemu.sass import Assembled
 
+Item = TypeVar("Item")
 #: Bytes of each fundamental type, by the suffix that instructions carry.
 SIZES = {
     "pred": 1, "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2,
@@ -22,14 +23,13 @@ SIZES = {
 
 @dataclass(frozen=True, slots=True)
 class Loc:
-    """A source position: `file` indexes `Ptx.files`; `inlined_at` is the caller's.
+    """A source position: `file` indexes `Ptx.files`.
 
     `called_from` is a header's outermost caller, to which its cost belongs.
     """
 
     file: int
     line: int
-    inlined_at: tuple[int, int] | None = None
     called_from: tuple[int, int] | None = None
 
     @property
@@ -108,6 +108,17 @@ def registers_of(operand: Operand) -> list[str]:
     return [base.name for base in bases if isinstance(base, Reg)]
 
 
+def reached(start: Iterable[Item], following: Callable[[Item], Iterable[Item]]) -> set[Item]:
+    """What some items lead to, themselves included."""
+    seen, left = set[Item](), list(start)
+    while left:
+        one = left.pop()
+        if one not in seen:
+            seen.add(one)
+            left += following(one)
+    return seen
+
+
 #: Registers that count the time, and their bytes.
 CLOCKS = {
     "%clock": 4, "%clock_hi": 4, "%clock64": 8,
@@ -142,6 +153,18 @@ class Instr:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "op", self.parts[0])
+
+    def turned(self, *parts: str, operands: tuple[Operand, ...] | None = None) -> Instr:
+        """Another instruction in its place, without its guard."""
+        return replace(
+            self, parts=parts, operands=self.operands if operands is None else operands, guard=None
+        )
+
+    def number(self, place: int = 0) -> int:
+        """An operand that is a literal."""
+        operand = self.operands[place]
+        assert isinstance(operand, Imm)
+        return operand.bits
 
     @cached_property
     def writes(self) -> tuple[str, ...]:

@@ -505,7 +505,7 @@ class _Parser(Cursor):
         # Line 0 means "compiler-made": such code stays on the line before it.
         if line:
             home = self.callers.home((file, line), inlined)
-            self.loc = Loc(file, line, inlined, None if home == (file, line) else home)
+            self.loc = Loc(file, line, None if home == (file, line) else home)
 
     def declare(self, function: Function, name: str, kind: str) -> None:
         """A register; in a nested scope under a name of its own."""

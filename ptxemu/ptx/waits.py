@@ -10,11 +10,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 
 from ptxemu.ptx.flow import (
     BasicBlock,
     ControlFlow,
     holds,
+    made_of,
     makers,
     passed_after,
     walk,
@@ -27,6 +29,7 @@ from ptxemu.ptx.instructions import (
     Operand,
     Reg,
     Sym,
+    reached,
     registers_of,
     space_of,
 )
@@ -130,14 +133,12 @@ def _ending(body: list[BasicBlock]) -> Iterator[Instr]:
 
 def _behind(names: Iterable[str], makers_of: Makers) -> Iterator[Instr]:
     """Instructions of a loop that registers come from."""
-    left, seen = list(names), set[str]()
-    while left:
-        name = left.pop()
-        if name not in seen:
-            seen.add(name)
-            for instr in makers_of.get(name, ()):
-                yield instr
-                left += instr.reads
+
+    def sources(name: str) -> list[str]:
+        return [each for maker in makers_of.get(name, ()) for each in maker.reads]
+
+    for name in reached(names, sources):
+        yield from makers_of.get(name, ())
 
 
 # --- Instructions that run as often as the timing of warps has it ---
@@ -253,33 +254,23 @@ def _variables(instr: Instr) -> list[tuple[str, int]]:
 def _chosen(graph: ControlFlow) -> set[int]:
     """Blocks that run or not by what another warp did before."""
     barrier = any(block.kind == "barrier" for block in graph.ordered)
-    racing = [
-        instr for _, instr in walk(graph.ordered) if _meets(instr, barrier) and not _sums(instr)
+    told = made_of(graph.ordered, lambda instr: _meets(instr, barrier) and not _sums(instr))
+    forks = [
+        block
+        for block in graph.ordered
+        if len(set(block.targets)) > 1 and block.last and not told.isdisjoint(block.last.reads)
     ]
-    if not racing:
-        return set()
-    users: dict[str, list[Instr]] = {}
-    for _, instr in walk(graph.ordered):
-        for name in instr.reads:
-            users.setdefault(name, []).append(instr)
-    told, left = set[int](), racing
-    while left:
-        instr = left.pop()
-        if id(instr) not in told:
-            told.add(id(instr))
-            left += [user for name in instr.writes for user in users.get(name, ())]
-    after = passed_after(graph.blocks, graph.order)
+    after = passed_after(graph.blocks, graph.order) if forks else {}
     out = set[int]()
-    for fork in graph.ordered:
-        if len(set(fork.targets)) < 2 or fork.last is None or id(fork.last) not in told:
-            continue
-        left_blocks = [goal for goal in fork.targets if not holds(after[fork.index], goal)]
-        while left_blocks:
-            index = left_blocks.pop()
-            if index not in out:
-                out.add(index)
-                goals = graph.blocks[index].targets
-                left_blocks += [goal for goal in goals if not holds(after[fork.index], goal)]
+
+    def ways(passed: int, at: int) -> list[int]:
+        """Blocks that come next, but those that all pass and those that are in already."""
+        goals = graph.blocks[at].targets
+        return [goal for goal in goals if not holds(passed, goal) and goal not in out]
+
+    for fork in forks:
+        behind = partial(ways, after[fork.index])
+        out |= reached(behind(fork.index), behind)
     return out
 
 
@@ -334,10 +325,8 @@ def _deciding(body: list[BasicBlock], head: int) -> Iterator[Instr]:
 
 def _within(inside: dict[int, BasicBlock], start: int, head: int) -> set[int]:
     """Blocks of a loop that are reached from one of them in the same turn."""
-    seen, left = set[int](), [start]
-    while left:
-        index = left.pop()
-        if index in inside and index != head and index not in seen:
-            seen.add(index)
-            left += inside[index].targets
-    return seen
+
+    def own(goals: Iterable[int]) -> list[int]:
+        return [goal for goal in goals if goal in inside and goal != head]
+
+    return reached(own([start]), lambda index: own(inside[index].targets))

@@ -35,6 +35,17 @@ def writes_itself(run: Run) -> Run:
     return run
 
 
+def then(run: Run, act: Callable[[Mask], object]) -> Run:
+    """The same, and behind it something that its lanes are told to."""
+
+    def both(R: Registers, M: Mask) -> object:
+        value = run(R, M)
+        act(M)
+        return value
+
+    return writes_itself(both) if hasattr(run, "writes_itself") else both
+
+
 class CodeSite:
     """One instruction's place in the program: its counters, over all lanes and batches.
 
@@ -166,17 +177,6 @@ class Limits:
 
 class Runtime:
     """What the closures of a kernel share. `lanes` and the memories change per batch."""
-
-    def __init__(
-        self,
-        arena: GlobalMemory,
-        shared_bytes: int,
-        local_bytes: int,
-        *,
-        check: bool = False,
-        origins: Any = None,
-    ) -> None:
-        self.begin(arena, shared_bytes, local_bytes, check=check, origins=origins)
 
     def begin(
         self, arena: GlobalMemory, shared_bytes: int, local_bytes: int, *, check: bool, origins: Any
@@ -344,12 +344,11 @@ class Context:
         #: that the driver sets: ``envreg1``.
         self.params, self.textures = b"", dict[int, Bound]()
         self.environment: dict[str, int] = {}
-        self.slots: dict[str, int] = {}
+        #: The slots of registers by their names, of literals by their bits, and of parameters by
+        #: where each lies, its bytes, those of the register, and whether it is signed.
+        self.slots: dict[str | int | tuple[int, int, int, bool], int] = {}
         self.constants: dict[int, int] = {}  # slot -> bits
         self.specials: dict[int, str] = {}  # slot -> special register
-        self._of_bits: dict[int, int] = {}
-        #: Parameter -> slot: where it lies, its bytes, those of the register, whether signed.
-        self._of_parameters: dict[tuple[int, int, int, bool], int] = {}
         #: Registers that some instruction reads.
         self.read = {name for _, instr in walk(graph.blocks) for name in instr.reads}
         self.makers = makers(graph.blocks)
@@ -359,7 +358,7 @@ class Context:
     @property
     def count(self) -> int:
         """Slots in use."""
-        return len(self.slots) + len(self._of_bits) + len(self._of_parameters)
+        return len(self.slots)
 
     def where(self, instr: Instr) -> str:
         """``file:line`` of an instruction."""
@@ -416,33 +415,28 @@ class Context:
 
     def constant(self, bits: int) -> int:
         """The slot of a literal."""
-        slot = self._of_bits.get(bits)
-        if slot is None:
-            slot = self._of_bits[bits] = self.count
-            self.constants[slot] = bits
+        slot = self.slots.setdefault(bits, self.count)
+        self.constants[slot] = bits
         return slot
 
     def parameter(self, at: int, width: int, size: int, signed: bool) -> int:
         """The slot of a part of the kernel's parameters."""
-        key = at, width, size, signed
-        if key not in self._of_parameters:
-            self._of_parameters[key] = self.count
-        return self._of_parameters[key]
+        return self.slots.setdefault((at, width, size, signed), self.count)
 
     def given(self) -> Iterator[tuple[int, int]]:
         """Slots of literals and parameters, and the bits in them."""
         yield from self.constants.items()
-        for (at, width, size, signed), slot in self._of_parameters.items():
-            raw = int.from_bytes(self.params[at : at + width], "little", signed=signed)
-            yield slot, raw & ((1 << (8 * size)) - 1)
+        for key, slot in self.slots.items():
+            if isinstance(key, tuple):
+                at, width, size, signed = key
+                raw = int.from_bytes(self.params[at : at + width], "little", signed=signed)
+                yield slot, raw & ((1 << (8 * size)) - 1)
 
     def register(self, name: str) -> int:
         """The slot of a register."""
-        slot = self.slots.get(name)
-        if slot is None:
-            slot = self.slots[name] = self.count
-            if name not in self.registers and name.startswith("%"):
-                self.specials[slot] = name[1:]
+        slot = self.slots.setdefault(name, self.count)
+        if name not in self.registers and name.startswith("%"):
+            self.specials[slot] = name[1:]
         return slot
 
     def slot(self, operand: Operand, size: int, kind: str = "") -> int:

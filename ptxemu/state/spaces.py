@@ -146,6 +146,11 @@ class AddressMap:
         return self.allocations[index] if index >= 0 and self.allocations[index].holds(address) \
             else None  # fmt: skip
 
+    def name_at(self, address: int) -> str:
+        """``x[3]``: what lies at an address, or the address itself."""
+        array = self.allocation_of(address)
+        return array.at(address) if array else hex(address)
+
     def holds(self, low: int, high: int) -> bool:
         """Do both bytes lie in one array?"""
         allocation = self.allocation_of(low)

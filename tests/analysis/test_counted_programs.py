@@ -8,8 +8,8 @@ from tests.counted import plain_run
 from workbench.analysis.programs.program import compare_programs, told, unchanged
 from workbench.analysis.programs.words import program_words, survey_words
 from workbench.capture.counted import counted_capture
-from workbench.capture.records import Counted, ProgramCapture
-from workbench.capture.trace import Trace, TracedLaunch, survey_of
+from workbench.capture.records import Counted, ProgramCapture, TracedLaunch
+from workbench.capture.trace import Trace, survey_of
 from workbench.errors import InconclusiveError
 
 C = Counted(instructions=100, sectors=40, sectors_ideal=20)

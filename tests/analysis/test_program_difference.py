@@ -15,8 +15,8 @@ from workbench.analysis.programs.program import (
     total,
 )
 from workbench.analysis.times.noise import student
-from workbench.capture.records import ProgramCapture, Survey
-from workbench.capture.trace import Trace, TracedLaunch, survey_of
+from workbench.capture.records import ProgramCapture, Survey, TracedLaunch
+from workbench.capture.trace import Trace, survey_of
 from workbench.errors import InconclusiveError
 from workbench.model import Device, Profile
 

@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.agreement.__main__ import HEADINGS, summary
 from benchmarks.agreement.lines import Agreement, Tally, agreement, compare, cost
+from benchmarks.recordings import opened
 from ptxemu.counts import Executed
 from ptxemu.ptx.instructions import Instr, Loc
 from ptxemu.state.context import CodeSite
@@ -258,12 +259,12 @@ def near(
 
 
 def unseen() -> list[tuple[str, str]]:
-    return [(entry.study, entry.version) for entry in recorded(require_project(UNSEEN))]
+    return [(entry.study, entry.version) for entry in recorded(opened(UNSEEN))]
 
 
 def holds(study: str, version: str) -> None:
     """All lines of all launches agree but those that are known not to."""
-    project = require_project(UNSEEN)
+    project = opened(UNSEEN)
     (entry,) = (e for e in recorded(project) if (e.study, e.version) == (study, version))
     every = found(project, entry, 10**9)
     apart = {line.split()[0] for one in every for c in one.columns.values() for line in c.apart}
@@ -273,7 +274,7 @@ def holds(study: str, version: str) -> None:
 
 
 def test_every_unseen_kernel_is_recorded() -> None:
-    project = require_project(UNSEEN)
+    project = opened(UNSEEN)
     studies = sorted(path.name for path in (UNSEEN / "kernels").iterdir())
     written = [
         (name, version) for name in studies for version in load_study(project, name).versions
@@ -303,7 +304,7 @@ def test_all_kernels_that_nobody_had_seen_cost_what_the_hardware_says(study: str
 def same_lines(folder: Path, keys: set[tuple[str, str]], apart: set[tuple[str, str]],
              far: set[tuple[str, str]]) -> int:  # fmt: skip
     """Lines of versions that agree; all must but those that are known not to."""
-    project, lines = require_project(folder), 0
+    project, lines = opened(folder), 0
     for entry in recorded(project):
         key = entry.study, entry.version
         if key not in keys:
@@ -317,7 +318,7 @@ def same_lines(folder: Path, keys: set[tuple[str, str]], apart: set[tuple[str, s
 
 
 def versions_of(folder: Path) -> set[tuple[str, str]]:
-    return {(entry.study, entry.version) for entry in recorded(require_project(folder))}
+    return {(entry.study, entry.version) for entry in recorded(opened(folder))}
 
 
 @pytest.mark.slow

@@ -204,9 +204,9 @@ def test_a_report_that_anybody_wrote_is_kept_whole_or_an_error(
     (tmp_path / "raw" / "report").write_text(text[:place] + other + text[place + len(other) :])
     wanted = Wanted(work=Work(symbol=KERNEL, name="gather"))
     try:
-        launch, files = described(tmp_path / "raw", wanted)
-        write_lifted(tmp_path / "kept", launch, files)
-        assert read_lifted(tmp_path / "kept") == launch
+        recorded = described(tmp_path / "raw", wanted)
+        write_lifted(tmp_path / "kept", recorded)
+        assert read_lifted(tmp_path / "kept") == recorded.launch
     except WorkbenchError as error:
         assert error.message and error.hint
     finally:

@@ -17,17 +17,9 @@ from msgspec.structs import replace
 
 from workbench.capture.detail import LAUNCHES, Seen, Wish, invocations, pick
 from workbench.capture.ranks import union_ns
-from workbench.capture.records import ProgramCapture, State, Survey
+from workbench.capture.records import ProgramCapture, State, Survey, TracedLaunch
 from workbench.capture.shelf import Shelf
-from workbench.capture.trace import (
-    QUANTILES,
-    Trace,
-    TracedLaunch,
-    name_of,
-    quantiles,
-    read_traces,
-    survey_of,
-)
+from workbench.capture.trace import QUANTILES, Trace, name_of, quantiles, read_traces, survey_of
 from workbench.capture.tracer import SOURCE, find_cupti, tracer
 from workbench.errors import DataError, UsageError
 from workbench.study.mangling import demangled
@@ -112,7 +104,7 @@ def test_every_configuration_that_takes_time_is_looked_at() -> None:
     survey = survey_of([Trace(launches=tuple(every), processes=1)], [0.1])
     chosen = pick(survey, Trace(launches=tuple(every), processes=1), Wish()).invocations
     assert {blocks[number - 1] for number in chosen} == {32, 64, 1024}
-    like = Seen(name="big", grid=(64, 1, 1), block=(96, 1, 1))
+    like = Seen("big", ((64, 1, 1), (96, 1, 1), 0))
     chosen = pick(survey, Trace(launches=tuple(every), processes=1), Wish(like=(like,))).invocations
     assert {blocks[number - 1] for number in chosen} == {32, 64, 96, 1024}
     assert survey.works[0].shape_count == 4
@@ -143,7 +135,7 @@ def test_what_iterations_launch_is_looked_at_before_what_a_tuner_tried() -> None
 def test_what_another_capture_looked_at_is_looked_at() -> None:
     launches = [launch("big", 0, 900), launch("mid", 900, 980), launch("low", 980, 1000)]
     survey = survey_of([Trace(launches=tuple(launches), processes=1)], [0.1])
-    like = Seen(name="low", grid=(1, 1, 1), block=(1, 1, 1))
+    like = Seen("low", ((1, 1, 1), (1, 1, 1), 0))
     found = pick(survey, Trace(launches=tuple(launches), processes=1), Wish(like=(like,))).works
     assert [survey.works[place].name for place in found] == ["big", "low"]
 

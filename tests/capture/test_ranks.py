@@ -16,8 +16,8 @@ from tests.engines.stand_ins import Cli
 from tests.processes import runs, until
 from workbench.capture.detail import Wish, pick
 from workbench.capture.ranks import waits_for
-from workbench.capture.records import Survey
-from workbench.capture.trace import Trace, TracedLaunch, survey_of
+from workbench.capture.records import Survey, TracedLaunch
+from workbench.capture.trace import Trace, survey_of
 from workbench.errors import UsageError
 
 __all__ = ["place"]

@@ -23,7 +23,7 @@ from workbench.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: docs/json.md, and nothing else: this shape is promised.
+#: This shape is promised, and nothing else.
 KEYS = [
     "study",
     "problem",

@@ -19,7 +19,7 @@ from workbench.cli import app
 from workbench.counters import catalog
 from workbench.errors import UsageError
 
-#: docs/json.md: the keys that every program may rely on, in this order.
+#: The keys that every program may rely on, in this order.
 PROFILE_KEYS = ["study", "version", "problem", "engine", "device", "launches", "build", "time"]
 LAUNCH_KEYS = ["kernel", "grid", "block", "counters", "missing", "lines", "rules"]
 

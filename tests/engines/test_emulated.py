@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.recordings import opened
 from ptxemu.run import sample, strata
 from ptxemu.state.lanes import Geometry
 from tests import ladders
@@ -487,7 +488,7 @@ def test_the_bound_names_what_binds(profiles: dict[str, Profile]) -> None:
 
 
 def test_counts_that_depend_on_timing_are_named_with_their_lines() -> None:
-    project = require_project(REPO / "tests" / "data" / "unseen")
+    project = opened(REPO / "tests" / "data" / "unseen")
     study = load_study(project, "scan")
     version, problem = study.version("v3"), study.problem("n512k")
     made = ladders.profile(study, version, problem, seed=5, blocks=4)

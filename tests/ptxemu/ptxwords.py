@@ -1,4 +1,12 @@
-"""Inline PTX that the tests of asynchronous instructions share, as a CUDA prelude."""
+"""What the tests of asynchronous instructions and of matrices share: inline PTX, elements."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.ptxemu.conftest import Array
+
+RNG = np.random.default_rng(9)
 
 PRELUDE = r"""
 #include <cstdint>
@@ -34,3 +42,30 @@ DEV void proxy_fence() { asm volatile("fence.proxy.async;" ::: "memory"); }
 DEV void commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 #define WAIT_READ(n) asm volatile("cp.async.bulk.wait_group.read " #n ";" ::: "memory")
 """
+
+
+def drawn(kind: str, shape: tuple[int, int]) -> tuple[Array, Array]:
+    """Elements as they are stored, and as numbers."""
+    if kind in ("s8", "u8"):
+        bits = RNG.integers(0, 256, shape).astype("u1")
+        return bits, bits.view("i1" if kind == "s8" else "u1").astype("f8")
+    if kind == "f64":
+        return (numbers := RNG.standard_normal(shape)), numbers
+    if kind == "f16":
+        values = RNG.standard_normal(shape).astype("f2")
+        return values.view("u2"), values.astype("f8")
+    if kind == "e5m2":
+        bits = RNG.integers(0, 256, shape).astype("u1") & 0xBF  # below 2
+        return bits, (bits.astype("u2") << 8).view("f2").astype("f8")
+    if kind == "e4m3":
+        bits = RNG.integers(0, 256, shape).astype("u1") & 0xBF  # below 2
+        of_codes = [
+            (-1) ** (b >> 7) * ((b & 7) / 8 * 2.0**-6 if not b >> 3 & 15
+                                else (1 + (b & 7) / 8) * 2.0 ** ((b >> 3 & 15) - 7))
+            for b in map(int, bits.reshape(-1))
+        ]  # fmt: skip
+        return bits, np.array(of_codes).reshape(shape)
+    drop = 16 if kind == "bf16" else 13
+    whole = RNG.standard_normal(shape).astype("f4").view("u4")
+    numbers32 = (whole >> drop << drop).view("f4").astype("f8")
+    return ((whole >> 16).astype("u2") if kind == "bf16" else whole), numbers32

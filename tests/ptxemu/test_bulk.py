@@ -554,3 +554,66 @@ def test_stores_that_report_to_an_mbarrier_are_refused(hopper: Compile) -> None:
     ):
         with pytest.raises(Unsupported, match=rf"k\.cu:\d+: .* does not support `{what[:8]}"):
             execute(hopper(text.replace("WHAT", what)), "k", {}, [])
+
+
+CHANGED = (
+    PRELUDE
+    + r"""
+#define CHANGE(field, bits, axis, kind, value) asm volatile("tensormap.replace.tile." field \
+    ".shared::cta.b1024." bits " [%0], " axis "%1;" :: "r"(at(made)), kind(value) : "memory")
+extern "C" __global__ void changed(const __grid_constant__ CUtensorMap map, const float* x,
+                                   float* y, unsigned* kept, int fresh, int width, int step) {
+  __shared__ __align__(1024) float smem[256];
+  __shared__ __align__(128) unsigned made[32];
+  __shared__ uint64_t bar;
+  int t = threadIdx.x;
+  made[t] = fresh ? 0 : ((const unsigned*)&map)[t];
+  __syncwarp();
+  if (t == 0) {
+    CHANGE("global_address", "b64", "", "l", x);
+    CHANGE("global_dim", "b32", "0, ", "r", width);
+    CHANGE("global_dim", "b32", "1, ", "r", 7);
+    if (fresh) {
+      CHANGE("rank", "b32", "", "n", 1);
+      CHANGE("global_stride", "b64", "0, ", "l", 256ll);
+      CHANGE("box_dim", "b32", "0, ", "r", 32);
+      CHANGE("box_dim", "b32", "1, ", "r", 8);
+      CHANGE("element_stride", "b32", "0, ", "r", 1);
+      CHANGE("element_stride", "b32", "1, ", "r", step);
+      CHANGE("elemtype", "b32", "", "n", 7);
+      CHANGE("swizzle_mode", "b32", "", "n", 3);
+      CHANGE("fill_mode", "b32", "", "n", 1);
+    }
+    init(&bar, 1);
+  }
+  __syncwarp();
+  asm volatile("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync"
+    ".aligned [%0], [%1], 128;" :: "l"(kept), "r"(at(made)) : "memory");
+  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(kept) : "memory");
+  if (t == 0) { expect(&bar, 1024); tile(smem, (CUtensorMap*)kept, 32, 3, &bar); }
+  __syncwarp();
+  wait(&bar, 0);
+  for (int i = t; i < 256; i += 32) y[i] = smem[i];
+}
+"""
+)
+
+
+@pytest.mark.parametrize("fresh", [False, True], ids=["a map of the host's", "a new one"])
+def test_maps_that_a_kernel_changes_or_makes(hopper: Compile, fresh: bool) -> None:
+    x = RNG.standard_normal((8, 64)).astype("f4")
+    m = TensorMap("float32", (8, 1), (256,), (32, 8), (1, 1), 128, fill_nan=True)
+    buffers = {"x": x, "y": np.zeros(256, "f4"), "kept": np.zeros(32, "u4")}
+    args = [TensorArgument("x", m), "x", "y", "kept", int(fresh)]
+    got, _ = execute(
+        hopper(CHANGED), "changed", buffers, [*args, 44, 1], check=True, unwritten=["y", "kept"]
+    )
+    want = np.full((8, 32), np.nan, "f4")
+    want[:4, :12] = x[3:7, 32:44]
+    tile = unswizzled(got["y"].view("u1"), 128).view("f4").reshape(8, 32)
+    assert np.array_equal(tile, want, equal_nan=True)
+    if fresh:
+        with pytest.raises(Fault, match=r"k\.cu:\d+: .*element strides must be 1 to 8"):
+            execute(hopper(CHANGED), "changed", buffers, [*args, 44, 9])
+    with pytest.raises(Fault, match=r"k\.cu:\d+: out of bounds: a copy .* past the end of x"):
+        execute(hopper(CHANGED), "changed", buffers | {"x": x[:6]}, [*args, 44, 1])

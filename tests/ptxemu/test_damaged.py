@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import time
 import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +17,8 @@ from hypothesis import strategies as st
 
 import ptxemu
 from ptxemu.errors import EmulatorError, PtxError
+from tests.ptxemu.conftest import Array, compiled, scalar
+from tests.ptxemu.test_bulk import CHANGED, RING
 
 GOOD = """.version 9.0
 .target sm_90
@@ -43,12 +50,28 @@ DAMAGED = {
     "braces in each other": ("\tret;", "{" * 40 + "}" * 40 + "\tret;", "more than 32 braces"),
     "a comment without end": ("\tret;", "/* \tret;", "has no end"),
     "no opcode": ("mov.u32", "7", "expected a name"),
+    "a call of nothing": ("mov.u32 %r1, 5", "call", "it names no function"),
+    "an opcode alone": ("mov.u32 %r1, 5", "mbarrier", "it does not say what it does"),
+    "a wait for no phase": ("mov.u32 %r1, 5", "mbarrier.try_wait %r1, [%rd1]", "makes no sense"),
+    "more threads than numbers": (
+        ")\n{",
+        ")\n.reqntid 4294967296\n{",
+        "numbers from 1 to 4294967295",
+    ),
+    "a cluster of no blocks": (
+        ")\n{",
+        ")\n.reqnctapercluster 0\n{",
+        "numbers from 1 to 4294967295",
+    ),
 }
 
 
-def run(text: str) -> None:
-    out = np.zeros(4, np.int32)
-    ptxemu.load(text).kernel("k").run(1, 1, [out], workers=1, limits=ptxemu.Limits.within(4, 1000))
+ARRAY = np.zeros(128, np.int32)
+
+
+def run(text: str, kernel: str = "k", args: Sequence[Array | bytes] = (ARRAY,)) -> None:
+    limits = ptxemu.Limits.within(4, 1000)
+    ptxemu.load(text).kernel(kernel).run(1, 32, args, 4096, workers=1, limits=limits)
 
 
 def test_the_text_that_is_damaged_is_right() -> None:
@@ -70,40 +93,51 @@ def test_damaged_text_is_an_error_with_its_place(name: str) -> None:
     assert caught.value.hint
 
 
-PIECES = re.findall(r"\s+|[%$.\w]+|.", GOOD)
-ODD = (
-    "18446744073709551616",
-    "-1",
-    "0x",
-    "09",
-    "0f7FC0",
-    "%r",
-    "<",
-    ">",
-    "{",
-    "}",
-    ";",
-    "[",
-    ".b8",
+ODD = ("18446744073709551616", "-1", "0x", "09", "0f7FC0", "%r", *"<>{};[@_", ".b8")
+#: Where in a text, by thousandths of a percent, and what stands there then: a number of its own.
+PLACES = st.integers(0, 99_999)
+EDITS = st.lists(
+    st.tuples(PLACES, st.one_of(st.just(""), st.sampled_from(ODD), PLACES)), min_size=1, max_size=4
 )
+
+
+def edited(text: str, edits: list[tuple[int, str | int]]) -> str:
+    """The text with some of its words left out, or exchanged for others."""
+    pieces = re.findall(r"\s+|[%$.\w]+|.", text)
+    words = list(pieces)
+    for place, becomes in edits:
+        new = becomes if isinstance(becomes, str) else pieces[becomes * len(pieces) // 100_000]
+        words[place * len(pieces) // 100_000] = new
+    return "".join(words)
 
 
 @settings(max_examples=300)
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, len(PIECES) - 1),
-            st.one_of(st.just(""), st.sampled_from(ODD), st.sampled_from(PIECES)),
-        ),
-        min_size=1,
-        max_size=4,
-    )
-)
-def test_whatever_is_exchanged_no_other_error_comes(edits: list[tuple[int, str]]) -> None:
-    pieces = list(PIECES)
-    for place, becomes in edits:
-        pieces[place] = becomes
-    try:
-        run("".join(pieces))
-    except EmulatorError as error:
-        assert str(error)
+@given(EDITS)
+def test_whatever_is_exchanged_no_other_error_comes(edits: list[tuple[int, str | int]]) -> None:
+    with contextlib.suppress(EmulatorError):
+        run(edited(GOOD, edits))
+
+
+REAL = {
+    "ring": (RING, (ARRAY, ARRAY, scalar(3))),
+    "changed": (CHANGED, (bytes(128), *3 * (ARRAY,), scalar(1), scalar(44), scalar(1))),
+}
+
+
+@pytest.mark.nvcc
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kernel", REAL)
+def test_nor_in_what_a_compiler_wrote(kernel: str, tmp_path: Path, compiler: Any) -> None:
+    text, args = REAL[kernel]
+    (tmp_path / "k.cu").write_text(text)
+    ptx = compiled(compiler, tmp_path, "sm_90a").ptx
+
+    @settings(max_examples=60)
+    @given(EDITS)
+    def holds(edits: list[tuple[int, str | int]]) -> None:
+        begin = time.monotonic()
+        with contextlib.suppress(EmulatorError):
+            run(edited(ptx, edits), kernel, args)
+        assert time.monotonic() - begin < 30
+
+    holds()

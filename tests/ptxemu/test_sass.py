@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.agreement.lines import assembled as recorded_module
+from benchmarks.recordings import opened
 from ptxemu.ptx.parser import parse
 from ptxemu.sass import BRA, EXIT, Row, decode, functions_of, line_table
 from tests.ptxemu.conftest import HEADER, Compile, assembled, execute
 from workbench.compile import compilers
 from workbench.errors import MissingError
-from workbench.project import require_project
 from workbench.store import Store
 
 REPO = Path(__file__).resolve().parent.parent.parent
@@ -160,7 +160,7 @@ def test_the_code_of_every_chip_is_read(tmp_path: Path, arch: str) -> None:
 
 def same_ptx(folder: str, keys: Collection[tuple[str, str]] = ()) -> int:
     """Recorded machine instructions whose line of PTX is the one that Nsight Compute names."""
-    project, same = require_project(REPO / "tests" / "data" / folder), 0
+    project, same = opened(REPO / "tests" / "data" / folder), 0
     store = Store.of(project)
     for entry in store.find(engine="ncu", device=project.default_device or None):
         if keys and (entry.study, entry.version) not in keys:

@@ -15,7 +15,7 @@ from ptxemu.errors import Fault
 from ptxemu.launch import TensorArgument
 from ptxemu.tensormap import TensorMap
 from tests.ptxemu.conftest import Array, Compile, execute, scalar
-from tests.ptxemu.ptxwords import PRELUDE
+from tests.ptxemu.ptxwords import PRELUDE, drawn
 from tests.ptxemu.test_bulk import unswizzled
 
 pytestmark = pytest.mark.nvcc
@@ -96,31 +96,6 @@ extern "C" __global__ void product(const uint4* image, const unsigned* frag, con
 }}
 """
     )
-
-
-def drawn(kind: str, shape: tuple[int, int]) -> tuple[Array, Array]:
-    """Elements as they are stored, and as numbers."""
-    if kind in ("s8", "u8"):
-        bits = RNG.integers(0, 256, shape).astype("u1")
-        return bits, bits.view("i1" if kind == "s8" else "u1").astype("f8")
-    if kind == "f16":
-        values = RNG.standard_normal(shape).astype("f2")
-        return values.view("u2"), values.astype("f8")
-    if kind == "e5m2":
-        bits = RNG.integers(0, 256, shape).astype("u1") & 0xBF  # below 2
-        return bits, (bits.astype("u2") << 8).view("f2").astype("f8")
-    if kind == "e4m3":
-        bits = RNG.integers(0, 256, shape).astype("u1") & 0xBF  # below 2
-        numbers = [
-            (-1) ** (b >> 7) * ((b & 7) / 8 * 2.0**-6 if not b >> 3 & 15
-                                else (1 + (b & 7) / 8) * 2.0 ** ((b >> 3 & 15) - 7))
-            for b in map(int, bits.reshape(-1))
-        ]  # fmt: skip
-        return bits, np.array(numbers).reshape(shape)
-    drop = 16 if kind == "bf16" else 13
-    whole = RNG.standard_normal(shape).astype("f4").view("u4")
-    numbers32 = (whole >> drop << drop).view("f4").astype("f8")
-    return ((whole >> 16).astype("u2") if kind == "bf16" else whole), numbers32
 
 
 def ordered(registers: Array, n: int) -> Array:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from ptxemu.ptx.instructions import Ptx
 from ptxemu.sass import Sign
 from tests.ptxemu.conftest import Compile, execute
+from tests.ptxemu.ptxwords import drawn
 
 #: The machine's load of matrices.
 LDSM = 0x03B
@@ -46,15 +46,15 @@ SHARED = """
 """
 AFTER = "__syncwarp(); for (int i = threadIdx.x; i < M * N; i += 32) C[i] = c[i];"
 
-#: Input type of C++ -> its elements in memory, the sums, what they are in NumPy.
+#: Input type of C++ -> its elements in memory, the sums, what they are in PTX and in NumPy.
 KINDS: dict[str, tuple[str, str, str, str]] = {
-    "half": ("half", "float", "f2", "f4"),
-    "half, half": ("half", "half", "f2", "f2"),
-    "__nv_bfloat16": ("__nv_bfloat16", "float", "u2", "f4"),
-    "unsigned char": ("unsigned char", "int", "u1", "i4"),
-    "signed char": ("signed char", "int", "i1", "i4"),
-    "wmma::precision::tf32": ("float", "float", "f4", "f4"),
-    "double": ("double", "double", "f8", "f8"),
+    "half": ("half", "float", "f16", "f4"),
+    "half, half": ("half", "half", "f16", "f2"),
+    "__nv_bfloat16": ("__nv_bfloat16", "float", "bf16", "f4"),
+    "unsigned char": ("unsigned char", "int", "u8", "i4"),
+    "signed char": ("signed char", "int", "s8", "i4"),
+    "wmma::precision::tf32": ("float", "float", "tf32", "f4"),
+    "double": ("double", "double", "f64", "f8"),
 }
 WIDE = ((16, 16, 16), (32, 8, 16), (8, 32, 16))
 CASES = [
@@ -99,21 +99,6 @@ def program() -> str:
     return text
 
 
-def numbers(kind: str, shape: tuple[int, int]) -> tuple[np.ndarray[Any, Any], Any]:
-    """Elements as they lie in memory, and their numbers."""
-    of = KINDS[kind][2]
-    if of in ("i1", "u1"):
-        held = RNG.integers(-128, 128, shape).astype(of)
-        return held, held.astype(np.int64)
-    if of == "u2":
-        bits = (RNG.standard_normal(shape).astype("f4").view("u4") >> 16).astype("u2")
-        return bits, (bits.astype("u4") << 16).view("f4").astype("f8")
-    held = RNG.standard_normal(shape).astype(of)
-    if of == "f4":  # what has no more digits than TF32
-        held = (held.view("u4") & 0xFFFFE000).view("f4")
-    return held, held.astype("f8")
-
-
 @pytest.fixture(scope="module")
 def module(cuda: Compile) -> Ptx:
     return cuda(program())
@@ -123,7 +108,9 @@ def module(cuda: Compile) -> Ptx:
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_product_is_right_and_its_accesses_are_the_machines(module: Ptx, name: str) -> None:
     (kind, (m, n, k)), layouts, _ = KERNELS[name]
-    (a, x), (b, y) = numbers(kind, (m, k)), numbers(kind, (k, n))
+    (a, x), (b, y) = (drawn(KINDS[kind][2], shape) for shape in ((m, k), (k, n)))
+    if "tf32" in kind:  # which is rounded otherwise than it is read
+        a, b = a & 0xFFFFE000, b & 0xFFFFE000
     c = RNG.integers(-9, 9, (m, n)).astype(KINDS[kind][3])
     by_column = [each == "col_major" for each in layouts]
     given = {

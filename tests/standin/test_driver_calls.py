@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.test_run import Ran, pytestmark, run
+from tests.ptxemu.ptxwords import PRELUDE
 from workbench.compile.compilers import find_nvcc, wheel_nvcc
 
 __all__ = ["pytestmark"]
@@ -136,3 +137,59 @@ ok(cu.cuGraphRetainUserObject(graph, user, 1, 1)); ok(cu.cuGraphClone(at(copy), 
 ok(cu.cuGraphDestroy(graph)); before = list(gone); ok(cu.cuGraphDestroy(copy)); print(before, gone)
 """)  # fmt: skip
     assert "[] [7]" in ran.out, ran
+
+
+#: One tile of 16 rows of 32 floats, from column 48 and row -2 on.
+TILE = f"""{PRELUDE}
+extern "C" __global__ void corner(const __grid_constant__ CUtensorMap map, float* y) {{
+  __shared__ __align__(1024) float smem[512];
+  __shared__ uint64_t bar;
+  if (threadIdx.x == 0) {{ init(&bar, 1); expect(&bar, 2048); tile(smem, &map, 48, -2, &bar); }}
+  __syncthreads();
+  wait(&bar, 0);
+  for (int i = threadIdx.x; i < 512; i += 32) y[i] = smem[i];
+}}
+"""
+MAPS = """
+array = ctypes.c_uint64
+def encoded(swizzle, fill, stride=320, box=(32, 16)):
+    data = ctypes.create_string_buffer(192)
+    out = (ctypes.addressof(data) + 63) // 64 * 64
+    dims, strides = (array * 2)(72, 9), (array * 1)(stride)
+    box, steps = (ctypes.c_uint32 * 2)(*box), (ctypes.c_uint32 * 2)(1, 1)
+    code = cu.cuTensorMapEncodeTiled(ctypes.c_void_p(out), 7, 2, x, dims, strides, box, steps,
+                                     0, swizzle, 0, fill)
+    return data, out, code
+load(open("k.ptx", "rb").read()); get(b"corner")
+x, y, size = new(), new(), ctypes.c_size_t(2880)
+ok(cu.cuMemAlloc_v2(at(x), size)); ok(cu.cuMemAlloc_v2(at(y), size))
+ok(cu.cuMemcpyHtoD_v2(x, (ctypes.c_float * 720)(*range(720)), size))
+for swizzle in (0, 3):
+    data, out, code = encoded(swizzle, swizzle // 3)
+    ok(code)
+    values = (ctypes.c_void_p * 2)(out, ctypes.addressof(y))
+    ok(cu.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, None, values, None))
+    got = (ctypes.c_float * 512)()
+    ok(cu.cuMemcpyDtoH_v2(got, y, ctypes.c_size_t(2048)))
+    wrong = 0
+    for row in range(16):
+        for column in range(32):
+            inside = 2 <= row < 11 and column < 24
+            want = (row - 2) * 80 + 48 + column if inside else None if swizzle else 0
+            chunk = column // 4 ^ (row % 8 if swizzle else 0)
+            value = got[32 * row + 4 * chunk + column % 4]
+            wrong += (value == value) if want is None else value != want
+    print("swizzle", swizzle, "wrong", wrong)
+print("refused", encoded(0, 0, stride=100)[2], cu.cuTensorMapEncodeIm2col())
+"""
+
+
+def test_a_tensor_map_of_the_driver_brings_tiles(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(TILE)
+    nvcc = find_nvcc() or wheel_nvcc()
+    subprocess.run([str(nvcc), "-arch=sm_90a", "-ptx", "k.cu"], cwd=tmp_path, check=True)
+    ran = driver(tmp_path, MAPS)
+    assert "swizzle 0 wrong 0\nswizzle 3 wrong 0\nrefused 1 801\n" in ran.out, ran
+    said = " ".join(ran.out.split())
+    assert "cuTensorMapEncodeTiled was refused: tensor map of float32 (72, 9): strides must" in said
+    assert "cuTensorMapEncodeIm2col was called: it is not here" in said

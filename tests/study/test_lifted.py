@@ -20,6 +20,7 @@ from workbench.study.lifted import (
     LiftedBuffer,
     LiftedLaunch,
     LiftedPointer,
+    RecordedLaunch,
     lifted_bytes,
     read_lifted,
     write_lifted,
@@ -27,16 +28,9 @@ from workbench.study.lifted import (
 
 
 def buffer(name: str, before: bytes, after: bytes | None = None, at: int = 0x1000) -> LiftedBuffer:
-    changed = after is not None and after != before
-    return LiftedBuffer(
-        name=name,
-        address=at,
-        size=len(before),
-        kind="device",
-        before=f"{name}.before.zst",
-        after=f"{name}.after.zst" if changed else None,
-        sha256_before=sha256(before).hexdigest(),
-        sha256_after=sha256(after if after is not None and changed else before).hexdigest(),
+    seals = [sha256(data).hexdigest() for data in (before, before if after is None else after)]
+    return LiftedBuffer.sealed(
+        name, (seals[0], seals[1]), address=at, size=len(before), kind="device"
     )
 
 
@@ -59,9 +53,9 @@ def launch(*buffers: LiftedBuffer) -> LiftedLaunch:
     )
 
 
-def files(one: LiftedLaunch, held: dict[str, bytes]) -> dict[str, list[bytes]]:
-    assert one.image
-    return {name: [data[:3], data[3:]] for name, data in (held | {one.image: b"ELF"}).items()}
+def recorded(one: LiftedLaunch, held: dict[str, bytes]) -> RecordedLaunch:
+    held = held | {"module.cubin.zst": b"ELF"}
+    return RecordedLaunch(one, {name: [data[:3], data[3:]] for name, data in held.items()})
 
 
 X, Y = os.urandom(4096), bytes(5000)
@@ -71,7 +65,7 @@ X, Y = os.urandom(4096), bytes(5000)
 def kept(tmp_path: Path) -> Path:
     one = launch(buffer("x", X), buffer("y", Y, X + X[:904]))
     held = {"x.before.zst": X, "y.before.zst": Y, "y.after.zst": X + X[:904]}
-    write_lifted(tmp_path / "captured", one, files(one, held))
+    write_lifted(tmp_path / "captured", recorded(one, held))
     return tmp_path / "captured"
 
 
@@ -124,7 +118,7 @@ def test_a_record_that_announces_more_than_anybody_lifts_is_refused(
     monkeypatch.setattr("workbench.study.lifted.LIFTED", limit)
     for name, data in (("honest", os.urandom(2 << 20)), ("swollen", bytes(2 << 20))):
         one = launch(buffer("x", data))
-        write_lifted(tmp_path / name, one, files(one, {"x.before.zst": data}))
+        write_lifted(tmp_path / name, recorded(one, {"x.before.zst": data}))
     assert read_lifted(tmp_path / "honest").buffers
     with pytest.raises(DataError, match=r"announces 2,097,152 bytes in \d+;") as error:
         read_lifted(tmp_path / "swollen")
@@ -166,7 +160,5 @@ def changed(**given: object) -> LiftedLaunch:
 )
 def test_a_record_that_contradicts_itself_is_not_kept(tmp_path: Path, wrong: LiftedLaunch) -> None:
     with pytest.raises(DataError):
-        write_lifted(
-            tmp_path / "captured", wrong, files(launch(buffer("x", X)), {"x.before.zst": X})
-        )
+        write_lifted(tmp_path / "captured", recorded(wrong, {"x.before.zst": X}))
     assert not (tmp_path / "captured" / RECORD).exists()

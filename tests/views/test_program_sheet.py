@@ -20,9 +20,9 @@ from workbench.analysis.programs.words import (
     program_words,
     waiting_words,
 )
-from workbench.capture.records import ProgramCapture
+from workbench.capture.records import ProgramCapture, TracedLaunch
 from workbench.capture.shelf import Shelf
-from workbench.capture.trace import Trace, TracedLaunch, survey_of
+from workbench.capture.trace import Trace, survey_of
 from workbench.session.reports import ProgramDiff, Recalled, open_capture
 from workbench.views.sheets.program import (
     difference_sheet,

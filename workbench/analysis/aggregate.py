@@ -297,13 +297,13 @@ def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchP
        them; in order, where nothing says how long they took. The rest was added or removed.
     """
     matching = _Matching(old, new)
-    matching.same("signature", lambda x: (x.workload, x.kernel, x.signature, *_shape(x)))
+    matching.same("signature", lambda x: (x.workload, x.kernel, x.signature, *x.config))
     matching.same("signature", lambda x: (x.workload, x.kernel, x.signature))
-    matching.same("name", lambda x: (x.workload, x.kernel, typeless(x.signature), *_shape(x)))
+    matching.same("name", lambda x: (x.workload, x.kernel, typeless(x.signature), *x.config))
     matching.same("name", lambda x: (x.workload, x.kernel, typeless(x.signature)), even=True)
     matching.same("name", lambda x: (x.workload, x.kernel), alone=True)
     matching.alike()
-    matching.same("name", lambda x: (x.workload, x.kernel, *_shape(x)), even=True)
+    matching.same("name", lambda x: (x.workload, x.kernel, *x.config), even=True)
     matching.same("name", lambda x: (x.workload, x.kernel), alone=True)
     if len(matching.left) == len(matching.right):
         timed = weights_of(old)[1] and weights_of(new)[1]
@@ -403,10 +403,6 @@ def _by_key(
     for position in among:
         out[key(launches[position])].append(position)
     return out
-
-
-def _shape(launch: Launch) -> tuple[Hashable, ...]:
-    return launch.grid, launch.block, launch.dynamic_shared
 
 
 def likeness(a: Launch, b: Launch) -> float:

@@ -336,7 +336,7 @@ _code = Recent(_relative, most=LADDER)
 
 
 def _launched(launch: Launch) -> tuple[object, ...]:
-    return _code(launch), launch.grid, launch.block, launch.dynamic_shared
+    return _code(launch), launch.config
 
 
 def _other_size_of_one_code(sides: tuple[Profile, Profile]) -> Doubt | None:

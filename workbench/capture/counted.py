@@ -14,16 +14,25 @@ import msgspec
 from msgspec.structs import replace
 
 from workbench import __version__
-from workbench.capture.records import Counted, ProgramCapture, ProgramRun, Shape, Survey, Work
+from workbench.capture.records import (
+    Counted,
+    ProgramCapture,
+    ProgramRun,
+    Shape,
+    Survey,
+    TracedLaunch,
+    Work,
+)
 from workbench.capture.revisions import state_of
 from workbench.capture.shelf import Shelf, check_name
 from workbench.capture.taking import Neutral, Taken, default_name, root_of, with_texts
-from workbench.capture.trace import Trace, TracedLaunch, survey_of
+from workbench.capture.trace import Trace, survey_of
 from workbench.engines import now
 from workbench.errors import UsageError
 from workbench.model import (
     Build,
     Capture,
+    Config,
     Device,
     Dim3,
     Launch,
@@ -82,13 +91,7 @@ class CountedRun(Record, frozen=True):
 def keep_counted(
     run: CountedRun, shelf: Shelf, name: str | None = None, source: str | None = None
 ) -> Taken:
-    """Keep a run as a capture.
-
-    Args:
-        run: The run.
-        shelf: Where captures lie.
-        name: What it is to be called; None: as the state of the sources is.
-        source: A folder or a revision that holds the sources, where a user named one.
+    """Keep a run as a capture; without a name, it is named after the state of the sources.
 
     Raises:
         UsageError: an unfit name, nothing was launched, or `source` holds none of the files.
@@ -140,25 +143,22 @@ def _survey(run: CountedRun) -> Survey:
     """As that of a traced run: each launch as long as it weighs, and then counts for times."""
     traced: list[TracedLaunch] = []
     of_work: dict[str, Counted] = defaultdict(Counted)
-    of_shape: dict[tuple[str, Dim3, Dim3, int], Counted] = defaultdict(Counted)
+    of_shape: dict[tuple[str, Config], Counted] = defaultdict(Counted)
     at = 0
     for one in run.launches:
-        key = one.symbol, one.grid, one.block, one.dynamic_shared
+        config = one.grid, one.block, one.dynamic_shared
         of_work[one.symbol] = of_work[one.symbol].plus(one.counted, one.times)
+        key = one.symbol, config
         of_shape[key] = of_shape[key].plus(one.counted, one.times)
         for _ in range(one.times):
             end = at + one.counted.weight
             traced.append(
-                TracedLaunch(
-                    *(one.symbol, one.process, 0, one.stream, False, at, end),
-                    *(one.grid, one.block, one.dynamic_shared),
-                )
+                TracedLaunch(one.symbol, one.process, 0, one.stream, False, at, end, *config)
             )
             at = end
 
     def shape(work: Work, own: Shape) -> Shape:
-        key = work.symbol, own.grid, own.block, own.dynamic_shared
-        return replace(own, total_ns=0, counted=of_shape[key])
+        return replace(own, total_ns=0, counted=of_shape[work.symbol, own.config])
 
     survey = survey_of([Trace(launches=tuple(traced), processes=run.processes)], [0.0], "emulator")
     works = tuple(

@@ -41,7 +41,7 @@ from workbench.engines.host.process import Input
 from workbench.engines.ncu.collection import Collection
 from workbench.engines.ncu.faults import error_lines, known_fault, permission
 from workbench.errors import DataError, KernelError, MissingError, UsageError, WorkbenchError
-from workbench.model import COUNTERS_DENIED, Dim3, Notice, Profile, Record
+from workbench.model import COUNTERS_DENIED, Config, Notice, Profile, Record
 from workbench.ncurep.child import Standby
 from workbench.ncurep.container import RESULT_FUNCTION, RESULT_MANGLED, read_blocks
 from workbench.ncurep.files import exported, read_raw
@@ -61,8 +61,6 @@ CLASSES, MOST_OF_IT = 6, 0.97
 LEAST_S, TIMES = 60.0, 4.0
 #: Part of the longest rank's work from which a rank works as long.
 _AS_LONG = 0.95
-#: Grid, block, and bytes of dynamic shared memory.
-Config = tuple[Dim3, Dim3, int]
 #: Invocation numbers that are weighed against each other, and durations of a kernel that are.
 _CANDIDATES, _SAMPLE = 300, 65
 
@@ -71,9 +69,7 @@ class Seen(Record, frozen=True):
     """A class of launches that another capture looked at, by the function's name."""
 
     name: str
-    grid: Dim3
-    block: Dim3
-    dynamic_shared: int = 0
+    config: Config
 
 
 class Wish(Record, frozen=True):
@@ -98,12 +94,7 @@ def seen_in(capture: ProgramCapture, detail: Profile | None) -> tuple[Seen, ...]
         UsageError: nothing.
     """
     found = {
-        Seen(
-            name=capture.survey.works[place].name,
-            grid=launch.grid,
-            block=launch.block,
-            dynamic_shared=launch.dynamic_shared,
-        ): None
+        Seen(capture.survey.works[place].name, launch.config): None
         for launch, place in zip(detail.launches if detail else (), capture.detail, strict=True)
         if place >= 0
     }
@@ -129,12 +120,7 @@ class Picked(Record, frozen=True):
 
 
 def pick(survey: Survey, trace: Trace, wish: Wish) -> Picked:
-    """What ncu is to collect.
-
-    Args:
-        survey: Of the same runs.
-        trace: One of these runs.
-        wish: What a user asked for.
+    """The launches that ncu is to collect.
 
     Raises:
         UsageError: no kernel is called as `wish` says, or it is no regular expression; there is
@@ -162,20 +148,15 @@ def pick(survey: Survey, trace: Trace, wish: Wish) -> Picked:
     for launch in trace.launches:
         if launch.symbol in own and (rank is None or who.place(launch) == rank):
             count[launch.symbol] += 1
-            config = launch.grid, launch.block, launch.dynamic_shared
-            own[launch.symbol].setdefault(config, {})[count[launch.symbol]] = launch.duration
+            own[launch.symbol].setdefault(launch.config, {})[count[launch.symbol]] = launch.duration
     classes: list[Mapping[int, int]] = []
     called = {
-        work.place: {(x.grid, x.block, x.dynamic_shared) for x in work.shapes}
+        work.place: {x.config for x in work.shapes}
         for work in (survey.steady.repeated if survey.steady is not None else ())
     }
     for place in works:
         work = survey.works[place]
-        like = [
-            (seen.grid, seen.block, seen.dynamic_shared)
-            for seen in wish.like
-            if seen.name == work.name
-        ]
+        like = [seen.config for seen in wish.like if seen.name == work.name]
         classes += heavy(own[work.symbol], like, called.get(place) or None)
     return Picked(
         works=works,

@@ -27,13 +27,14 @@ from workbench.disk.writing import clear_folder
 from workbench.engines import Say
 from workbench.engines.host.process import Input
 from workbench.errors import DataError, KernelError, MissingError, UsageError, did_you_mean
-from workbench.model import Record
+from workbench.model import Config, Record
 from workbench.study.lifted import (
     FOLDER,
     LiftedArgument,
     LiftedBuffer,
     LiftedLaunch,
     LiftedPointer,
+    RecordedLaunch,
     write_lifted,
 )
 from workbench.study.mangling import demangled, in_parentheses
@@ -110,14 +111,7 @@ def choose(survey: Survey, kernel: str, number: int | None, limit: int = LIMIT) 
 
 
 def lift(invocation: Invocation, given: Input, wanted: Wanted, place: Path, say: Say) -> Path:
-    """Run the program once more and keep the launch.
-
-    Args:
-        invocation: The program.
-        given: Its standard input.
-        wanted: Which launch.
-        place: A fresh folder, which is renamed when all is whole.
-        say: Called with one line of progress at a time.
+    """Run the program once more and keep the launch in `place`, a fresh folder.
 
     Returns:
         The folder below `place` that holds the launch.
@@ -145,10 +139,11 @@ def lift(invocation: Invocation, given: Input, wanted: Wanted, place: Path, say:
         raise failed(ended)
     if not (raw / "report").is_file():
         raise _unseen(wanted, raw)
-    launch, files = described(raw, wanted)
-    size = sum(buffer.size for buffer in launch.buffers)
-    say(f"keeping {several(len(launch.buffers), 'buffer')}, {_told(size)}, before and after")
-    write_lifted(place / FOLDER, launch, files)
+    recorded = described(raw, wanted)
+    buffers = recorded.launch.buffers
+    size = _told(sum(buffer.size for buffer in buffers))
+    say(f"keeping {several(len(buffers), 'buffer')}, {size}, before and after")
+    write_lifted(place / FOLDER, recorded)
     clear_folder(place.parent, place.name, keep=FOLDER)
     return place / FOLDER
 
@@ -206,12 +201,8 @@ class _Line(NamedTuple):
     text: str
 
 
-def described(raw: Path, wanted: Wanted) -> tuple[LiftedLaunch, dict[str, Iterator[bytes]]]:
-    """The record of what the library wrote, and each file's content, piece by piece.
-
-    Args:
-        raw: The library's folder.
-        wanted: Which launch was asked for.
+def described(raw: Path, wanted: Wanted) -> RecordedLaunch:
+    """The record of what the library wrote to its folder `raw`, and where each content lies.
 
     Raises:
         KernelError: the image that was found is not the kernel's.
@@ -232,9 +223,7 @@ def _parted(line: str) -> tuple[str, list[str], str]:
     return word, text.split(" "), text
 
 
-def _record(
-    raw: Path, wanted: Wanted, lines: Sequence[_Line]
-) -> tuple[LiftedLaunch, dict[str, Iterator[bytes]]]:
+def _record(raw: Path, wanted: Wanted, lines: Sequence[_Line]) -> RecordedLaunch:
     one = {line.word: line for line in lines}
     if "end" not in one:
         raise ValueError("it does not end")
@@ -278,11 +267,11 @@ def _record(
         capability=one["device"].rest[0],
         device=one["device"].text.partition(" ")[2],
         launch=int(one["launch"].rest[0]),
-        duration_ns=_duration(wanted.work, (*grid, *block, shape[6])),
+        duration_ns=_duration(wanted.work, (grid, block, shape[6])),
         repeats_equal=bool(int(one["repeat"].rest[0])) if "repeat" in one else None,
         notes=tuple(_notes(lines, names)),
     )
-    return launch, files
+    return RecordedLaunch(launch, files)
 
 
 def _names(buffers: Sequence[_Line], pointing: Sequence[list[str]]) -> list[str]:
@@ -308,24 +297,18 @@ def _buffer(
 ) -> LiftedBuffer:
     kind, address, size, symbol = line.rest[:4]
     before, after = raw / f"before-{place}", raw / f"after-{place}"
-    seals = [_sealed(path) for path in (before, after)]
-    changed = seals[0] != seals[1]
-    files[f"{name}.before.zst"] = _pieces(before)
-    if changed:
-        files[f"{name}.after.zst"] = _pieces(after)
     if kind not in ("device", "managed", "host", "symbol"):
         raise ValueError(kind)
-    return LiftedBuffer(
-        name=name,
+    buffer = LiftedBuffer.sealed(
+        name,
+        (_sealed(before), _sealed(after)),
         address=int(address),
         size=int(size),
-        kind=kind,  # type: ignore[arg-type]
-        before=f"{name}.before.zst",
-        after=f"{name}.after.zst" if changed else None,
-        sha256_before=seals[0],
-        sha256_after=seals[1],
+        kind=kind,
         symbol=symbol if kind == "symbol" else None,
     )
+    files.update(zip(buffer.files, map(_pieces, (before, after)), strict=False))
+    return buffer
 
 
 def _pointer(words: list[str], names: Sequence[str]) -> LiftedPointer:
@@ -347,11 +330,9 @@ def _notes(lines: Sequence[_Line], names: Sequence[str]) -> Iterator[str]:
         yield f"addresses were looked for in the first MiB alone of {listed(large)}"
 
 
-def _duration(work: Work, shape: tuple[int, ...]) -> int | None:
-    for own in work.shapes:
-        if (*own.grid, *own.block, own.dynamic_shared) == shape and own.launches:
-            return own.total_ns // own.launches
-    return None
+def _duration(work: Work, config: Config) -> int | None:
+    own = next((x for x in work.shapes if x.config == config and x.launches), None)
+    return own.total_ns // own.launches if own is not None else None
 
 
 def _pieces(path: Path) -> Iterator[bytes]:

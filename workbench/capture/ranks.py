@@ -17,51 +17,8 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Protocol
 
-from workbench.capture.records import Rank, Work
-from workbench.model import Dim3
-
-
-class Launched(Protocol):
-    """What is read of a launch."""
-
-    @property
-    def symbol(self) -> str:
-        """The function."""
-
-    @property
-    def process(self) -> int:
-        """Of which process."""
-
-    @property
-    def device(self) -> int:
-        """On which device."""
-
-    @property
-    def stream(self) -> int:
-        """On which of its streams."""
-
-    @property
-    def start(self) -> int:
-        """Nanoseconds of one clock."""
-
-    @property
-    def end(self) -> int:
-        """The same."""
-
-    @property
-    def grid(self) -> Dim3:
-        """Blocks; zeros where it is no kernel."""
-
-    @property
-    def block(self) -> Dim3:
-        """Threads of a block."""
-
-    @property
-    def dynamic_shared(self) -> int:
-        """Bytes of a block's dynamic shared memory."""
-
+from workbench.capture.records import Rank, TracedLaunch, Work
 
 #: What stands in a function's name -> for whom it waits. The first match wins.
 _PATTERNS = tuple(
@@ -88,12 +45,7 @@ def _by_name(symbol: str) -> str:
 
 
 def waits_for(symbol: str, *, multi_device: bool = False) -> str:
-    """For whom a kernel waits while it runs; "" where nothing says that it does.
-
-    Args:
-        symbol: Its function in the machine code, or its name.
-        multi_device: It was launched as a part of a cooperative launch on several GPUs.
-    """
+    """For whom a kernel waits while it runs, by its function or name; "" for nobody known."""
     return _by_name(symbol) or (_MULTI_DEVICE if multi_device else "")
 
 
@@ -105,20 +57,15 @@ def work_waits(work: Work) -> str:
 
 
 class Ranks:
-    """Who is which rank in one run of a program. Without ranks `keys` is empty.
+    """Who is which rank in one run, whose launches are in order. Without ranks `keys` is empty."""
 
-    Args:
-        launches: Of one run, by their start.
-        numbers: The ranks of processes whose launcher gave them one.
-    """
-
-    def __init__(self, launches: Sequence[Launched], numbers: Mapping[int, int]) -> None:
+    def __init__(self, launches: Sequence[TracedLaunch], numbers: Mapping[int, int]) -> None:
         kernels = [launch for launch in launches if launch.grid[0]]
         talks = {(x.process, x.device) for x in kernels if waits_for(x.symbol)}
         own = {numbers[x.process] for x in kernels if x.process in numbers}
         processes = {process for process, _ in talks}
         #: What tells a launch's rank: its number, its process, or its device.
-        self._key: Callable[[Launched], int] | None = None
+        self._key: Callable[[TracedLaunch], int] | None = None
         if len(own) > 1:
             self._key = lambda launch: numbers.get(launch.process, -1)
         elif len(processes) > 1:
@@ -144,18 +91,18 @@ class Ranks:
         """What launchers call them; -1 for those without a number."""
         return self.keys if self.numbered else (-1,) * len(self.keys)
 
-    def place(self, launch: Launched) -> int:
+    def place(self, launch: TracedLaunch) -> int:
         """Of which rank a launch is, as a place in `keys`; 0 without ranks, -1 of none of them."""
         return self._places.get(self._key(launch), -1) if self._key is not None else 0
 
 
-def waits(launches: Iterable[Launched], ranks: Ranks) -> dict[int, int]:
+def waits(launches: Iterable[TracedLaunch], ranks: Ranks) -> dict[int, int]:
     """How long launches of collectives waited for the last rank, in ns, by the launch's `id`.
 
     Functions that not all ranks launch as often are left out: which launches belong together
     is not known.
     """
-    own: dict[str, dict[int, list[Launched]]] = defaultdict(lambda: defaultdict(list))
+    own: dict[str, dict[int, list[TracedLaunch]]] = defaultdict(lambda: defaultdict(list))
     for launch in launches:
         if launch.grid[0] and waits_for(launch.symbol) and ranks.place(launch) >= 0:
             own[launch.symbol][ranks.place(launch)].append(launch)
@@ -173,7 +120,7 @@ def waits(launches: Iterable[Launched], ranks: Ranks) -> dict[int, int]:
 
 def rank_of(
     key: tuple[int, tuple[int, ...]],
-    parts: Sequence[Sequence[Launched]],
+    parts: Sequence[Sequence[TracedLaunch]],
     waited: Mapping[int, int],
 ) -> Rank:
     """The record of a rank.
@@ -201,14 +148,10 @@ def rank_of(
 
 
 def union_ns(
-    launches: Iterable[Launched], of: Callable[[Launched], Hashable] = lambda launch: launch.device
+    launches: Iterable[TracedLaunch],
+    of: Callable[[TracedLaunch], Hashable] = lambda launch: launch.device,
 ) -> int:
-    """Nanoseconds in which something ran, summed over whatever `of` tells apart.
-
-    Args:
-        launches: By their start.
-        of: What each launch is counted with: its device.
-    """
+    """Nanoseconds in which something ran, summed over what `of` tells apart; launches in order."""
     ends: dict[Hashable, int] = {}
     total = 0
     for launch in launches:

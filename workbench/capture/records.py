@@ -4,17 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from workbench.model import Device, Dim3, Notice, Record
+from workbench.model import Config, Device, Dim3, Notice, Record
 
 #: Bumped whenever `ProgramCapture` changes shape.
 SCHEMA = 1
 #: How a survey was taken: by tracing, by ncu with one metric, or by the emulator, without times.
 Way = Literal["trace", "ncu", "emulator"]
 WorkKind = Literal["kernel", "copy", "fill"]
+
+
+class Range(Record, frozen=True):
+    """One range. `pushed` ones nest in their thread; others were started and are ended."""
+
+    name: str
+    domain: str = ""
+    pushed: bool = True
+
+    def __str__(self) -> str:
+        """As ncu's filters spell it, without what says that it nests."""
+        return f"{self.domain}@{self.name}" if self.domain else self.name
+
+
+class TracedLaunch(NamedTuple):
+    """One kernel, copy or fill. Times in nanoseconds of one clock; `graph`: of a CUDA graph."""
+
+    symbol: str
+    process: int
+    device: int
+    stream: int
+    graph: bool
+    start: int
+    end: int
+    grid: Dim3 = (0, 0, 0)
+    block: Dim3 = (0, 0, 0)
+    dynamic_shared: int = 0
+    bytes: int = 0
+    ranges: tuple[Range, ...] = ()
+    multi_device: bool = False
+
+    @property
+    def duration(self) -> int:
+        """Nanoseconds from start to end."""
+        return self.end - self.start
+
+    @property
+    def config(self) -> Config:
+        """Grid, block, and bytes of dynamic shared memory."""
+        return self.grid, self.block, self.dynamic_shared
 
 
 class Counted(Record, frozen=True):
@@ -58,6 +98,11 @@ class Shape(Record, frozen=True):
     launches: int = 0
     total_ns: int = 0
     counted: Counted | None = None
+
+    @property
+    def config(self) -> Config:
+        """What tells it from other ones."""
+        return self.grid, self.block, self.dynamic_shared
 
     @property
     def weight(self) -> int:

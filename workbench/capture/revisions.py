@@ -177,11 +177,6 @@ def worktree(folder: Path, revision: str, say: Callable[[str], None]) -> Iterato
 
     No filter and no hook of the repository runs: what Git LFS would fetch is a pointer in it.
 
-    Args:
-        folder: In a repository.
-        revision: Which state of it.
-        say: Told which files are therefore not what they would be.
-
     Raises:
         UsageError: no repository, or no such revision.
         MissingError: Git cannot make the checkout.

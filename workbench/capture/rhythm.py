@@ -20,8 +20,9 @@ from itertools import groupby, islice, pairwise
 from operator import eq
 from typing import NamedTuple
 
-from workbench.capture.ranks import Launched, Ranks, rank_of, waits, waits_for
-from workbench.capture.records import Rank, Shape, Steady, SteadyWork
+from workbench.capture.ranks import Ranks, rank_of, waits, waits_for
+from workbench.capture.records import Rank, Shape, Steady, SteadyWork, TracedLaunch
+from workbench.model import Config
 
 #: Iterations that there must be, and that are kept: the last ones.
 FEWEST, KEPT = 3, 48
@@ -49,11 +50,7 @@ class Rhythm(NamedTuple):
 
 
 def rhythm(tokens: Sequence[Hashable]) -> Rhythm | None:
-    """Where a stream repeats itself to (nearly) its end; None: nowhere.
-
-    Args:
-        tokens: What is launched, one after the other.
-    """
+    """Where a stream repeats itself to (nearly) its end; None: nowhere."""
     first = max(0, len(tokens) - _LOOKED)
     stream = list(tokens[first:])
     # What a program ends in counts: a compiler's candidates repeat themselves as well, before it.
@@ -91,9 +88,6 @@ def settled(tokens: Sequence[tuple[Hashable, ...]]) -> Rhythm | None:
 
     It was launched before as well, and between these are launches of others (or what flushes the
     cache). Each of the others was tried once: a sweep that launches all of them again chose none.
-
-    Args:
-        tokens: What is launched, one after the other: the function, and its configuration.
     """
     end = len(tokens)
     for token, group in groupby(reversed(tokens)):
@@ -167,16 +161,11 @@ def _equal(stream: Sequence[Hashable], period: int) -> tuple[int, int]:
 
 
 def steady_of(
-    runs: Sequence[Sequence[Launched]], ranks: Sequence[Ranks], places: Mapping[str, int]
+    runs: Sequence[Sequence[TracedLaunch]], ranks: Sequence[Ranks], places: Mapping[str, int]
 ) -> tuple[Steady | None, tuple[int, ...]]:
     """The steady state of a program, and the works in the order of their launches.
 
     Of processes that work together each has iterations of its own: they begin when they may.
-
-    Args:
-        runs: The launches of each run, by their start.
-        ranks: Who is which rank in each of them.
-        places: The place of a symbol in the survey.
 
     Returns:
         None where a run has none, or the runs have different ones; and `Survey.sequence`.
@@ -185,10 +174,10 @@ def steady_of(
     known = [one for one in found if one is not None]
     if not known or len(known) < len(runs) or len({one[0].period for one in known}) > 1:
         return None, _order(_first(runs[0], ranks[0]) if runs else (), places)
-    kept: list[list[Launched]] = []  # of each iteration
+    kept: list[list[TracedLaunch]] = []  # of each iteration
     spans: list[int] = []
     for launches, own, sides in zip(runs, ranks, known, strict=True):
-        each: list[list[Launched]] = [[] for _ in sides[0].begins]
+        each: list[list[TracedLaunch]] = [[] for _ in sides[0].begins]
         for place, side in enumerate(sides):
             mine = [x for x in launches if max(own.place(x), 0) == place]
             for number, launch in _inside(mine, side):
@@ -196,7 +185,7 @@ def steady_of(
         most = max(FEWEST, KEPT // len(runs))
         kept += [sorted(iteration, key=lambda x: x.start) for iteration in each[-most:]]
         spans += [then - here for here, then in pairwise((*sides[0].begins, sides[0].end))][-most:]
-    by_place: list[dict[int, list[Launched]]] = []
+    by_place: list[dict[int, list[TracedLaunch]]] = []
     for iteration in kept:
         by_place.append(defaultdict(list))
         for launch in iteration:
@@ -226,17 +215,11 @@ def steady_of(
 
 
 def ranks_in(
-    runs: Sequence[Sequence[Launched]],
-    parts: Sequence[Sequence[Launched]],
+    runs: Sequence[Sequence[TracedLaunch]],
+    parts: Sequence[Sequence[TracedLaunch]],
     ranks: Sequence[Ranks],
 ) -> tuple[Rank, ...]:
-    """What every rank did in each part; nothing where the runs have none, or different ones.
-
-    Args:
-        runs: The launches of each run, by their start.
-        parts: Some of them, the launches of any part of one run.
-        ranks: Of each run.
-    """
+    """The time of every rank in each part; empty where the runs have none, or different ones."""
     labels = {tuple(zip(own.numbers, own.devices, strict=True)) for own in ranks}
     if len(labels) != 1:
         return ()
@@ -251,9 +234,9 @@ def ranks_in(
     )
 
 
-def _of_ranks(launches: Sequence[Launched], ranks: Ranks) -> tuple[_Iterations, ...] | None:
+def _of_ranks(launches: Sequence[TracedLaunch], ranks: Ranks) -> tuple[_Iterations, ...] | None:
     """The iterations of each rank (or of the program); None: not all repeat themselves as often."""
-    sides: list[list[Launched]] = [[] for _ in range(max(1, len(ranks.keys)))]
+    sides: list[list[TracedLaunch]] = [[] for _ in range(max(1, len(ranks.keys)))]
     for launch in launches:
         sides[max(ranks.place(launch), 0)].append(launch)
     found = [_iterations(side) for side in sides]
@@ -265,30 +248,24 @@ def _of_ranks(launches: Sequence[Launched], ranks: Ranks) -> tuple[_Iterations, 
     return tuple(one._replace(begins=one.begins[-least:]) for one in known)
 
 
-def _first(launches: Sequence[Launched], ranks: Ranks) -> Iterator[Launched]:
+def _first(launches: Sequence[TracedLaunch], ranks: Ranks) -> Iterator[TracedLaunch]:
     """Those of the first rank: one order, and not of all at once."""
     return (launch for launch in launches if ranks.place(launch) == 0)
 
 
-def shapes_of(launches: Sequence[Launched]) -> list[Shape]:
+def shapes_of(launches: Sequence[TracedLaunch]) -> list[Shape]:
     """The configurations of some launches of a kernel, in the order of their time, down."""
-    groups: dict[tuple[object, ...], list[Launched]] = defaultdict(list)
+    groups: dict[Config, list[TracedLaunch]] = defaultdict(list)
     for launch in launches:
-        groups[launch.grid, launch.block, launch.dynamic_shared].append(launch)
+        groups[launch.config].append(launch)
     found = [
-        Shape(
-            grid=own[0].grid,
-            block=own[0].block,
-            dynamic_shared=own[0].dynamic_shared,
-            launches=len(own),
-            total_ns=sum(launch.end - launch.start for launch in own),
-        )
-        for own in groups.values()
+        Shape(*config, launches=len(own), total_ns=sum(launch.duration for launch in own))
+        for config, own in groups.items()
     ]
     return sorted(found, key=lambda shape: (-shape.total_ns, shape.grid, shape.block))
 
 
-def _order(launches: Iterable[Launched], places: Mapping[str, int]) -> tuple[int, ...]:
+def _order(launches: Iterable[TracedLaunch], places: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(islice((place for place, _ in groupby(places[x.symbol] for x in launches)), ORDER))
 
 
@@ -301,7 +278,7 @@ class _Iterations(NamedTuple):
     period: int
 
 
-def _iterations(launches: Sequence[Launched]) -> _Iterations | None:
+def _iterations(launches: Sequence[TracedLaunch]) -> _Iterations | None:
     # What communicates takes as long as the others let it.
     kernels = [launch for launch in launches if launch.grid[0] and not waits_for(launch.symbol)]
     time: Counter[tuple[int, int, int]] = Counter()
@@ -312,7 +289,7 @@ def _iterations(launches: Sequence[Launched]) -> _Iterations | None:
     # Streams overlap, each time otherwise; one alone has an order.
     busiest = time.most_common(1)[0][0]
     own = [x for x in kernels if (x.process, x.device, x.stream) == busiest]
-    calls = settled([(x.symbol, x.grid, x.block, x.dynamic_shared) for x in own])
+    calls = settled([(x.symbol, x.config) for x in own])
     found = calls or rhythm([(x.symbol, x.grid, x.block) for x in own])
     if found is None:
         return None
@@ -329,7 +306,9 @@ def _iterations(launches: Sequence[Launched]) -> _Iterations | None:
     return _Iterations(begins, end, every, found.period)
 
 
-def _inside(launches: Sequence[Launched], of: _Iterations) -> Iterator[tuple[int, Launched]]:
+def _inside(
+    launches: Sequence[TracedLaunch], of: _Iterations
+) -> Iterator[tuple[int, TracedLaunch]]:
     """The launches of all streams inside of iterations, by the iteration's number."""
     number = -1
     for launch in launches:

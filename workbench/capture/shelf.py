@@ -36,11 +36,7 @@ class _Wrapped(msgspec.Struct):
 
 
 class Shelf:
-    """The captures below one folder.
-
-    Args:
-        root: The folder that ``.workbench`` is in.
-    """
+    """The captures below ``.workbench`` of one folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -11,16 +11,15 @@ import csv
 import os
 import re
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from msgspec.structs import replace
 
-from workbench.capture.records import Survey
+from workbench.capture.records import Survey, TracedLaunch
 from workbench.capture.trace import (
     Trace,
-    TracedLaunch,
     WantedRange,
     read_traces,
     survey_of,
@@ -109,14 +108,7 @@ def take_survey(
     say: Say,
     within: WantedRange | None = None,
 ) -> tuple[Survey, Trace]:
-    """Run the program, `invocation.repeat` times, and see what it launches.
-
-    Args:
-        invocation: The program.
-        given: Its standard input.
-        chosen: How launches are to be seen.
-        say: Called with one line of progress at a time.
-        within: The NVTX range that alone is looked at; None: everything.
+    """Run the program, `invocation.repeat` times, and see what it launches (inside of a range).
 
     Returns:
         The survey of all runs, and every launch of the last one.
@@ -157,7 +149,7 @@ def take_survey(
                 trace = read_traces(folder)
             else:
                 ended, trace = _measured(invocation, given, folder, within)
-        if not any(True for _ in _kernels(trace)):
+        if not any(launch.grid[0] for launch in trace.launches):
             raise _nothing(trace)
         if within is not None and library is not None:
             trace = _inside(trace, within)
@@ -177,10 +169,6 @@ def _inside(trace: Trace, within: WantedRange) -> Trace:
     if not any(launch.grid[0] for launch in kept):
         raise unknown_range(within, (launch.ranges for launch in trace.launches))
     return replace(trace, launches=kept)
-
-
-def _kernels(trace: Trace) -> Iterator[TracedLaunch]:
-    return (launch for launch in trace.launches if launch.grid[0])
 
 
 def _nothing(trace: Trace) -> WorkbenchError:

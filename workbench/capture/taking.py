@@ -43,11 +43,7 @@ _NOBODY = frozenset({"root", "user", "ubuntu", "nobody"})
 
 
 class Neutral:
-    """Takes this machine and its user out of texts.
-
-    Args:
-        root: The folder of the sources, which paths are made relative to.
-    """
+    """Takes this machine and its user out of texts; makes paths relative to `root`."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
@@ -256,13 +252,7 @@ def default_name(state: State) -> str:
 def checked_out(
     invocation: Invocation, revision: str, build: str, say: Say
 ) -> Iterator[Invocation]:
-    """The same invocation in a worktree of a revision, built there.
-
-    Args:
-        invocation: In a folder of a repository.
-        revision: Which state of it.
-        build: A shell command that is run in the same folder of the worktree; empty: none.
-        say: Called with what is going on.
+    """The same invocation in a worktree of a revision, after the shell command `build` in there.
 
     Raises:
         UsageError: no such revision, or the folder is not in it.

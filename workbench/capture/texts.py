@@ -24,13 +24,7 @@ _MOST_FILES = 200_000
 
 
 class Texts:
-    """Texts by path, read when asked for.
-
-    Args:
-        where: What was typed, for errors.
-        paths: The paths that there are.
-        load: Reads one of them.
-    """
+    """Texts by path, read when asked for; `where` is what was typed, for errors."""
 
     def __init__(self, where: str, paths: Iterable[str], load: Callable[[str], bytes]) -> None:
         self.where = where
@@ -115,12 +109,7 @@ def _files(folder: Path) -> Iterable[str]:
 
 
 def supplied(label: str, profile: Profile, texts: Texts) -> Profile:
-    """A profile with the texts that it lacks.
-
-    Args:
-        label: What the profile is called, for errors.
-        profile: As it was read.
-        texts: Where they are.
+    """A profile with the texts that it lacks; `label` is its name, for errors.
 
     Raises:
         UsageError: no file fits, or a wrong one does.

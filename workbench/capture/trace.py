@@ -15,15 +15,23 @@ import struct
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
 from workbench.capture.ranks import Ranks, union_ns
-from workbench.capture.records import ProgramRun, RangeShare, Survey, Way, Work, WorkKind
+from workbench.capture.records import (
+    ProgramRun,
+    Range,
+    RangeShare,
+    Survey,
+    TracedLaunch,
+    Way,
+    Work,
+    WorkKind,
+)
 from workbench.capture.rhythm import SHAPES, ranks_in, shapes_of, steady_of
 from workbench.errors import DataError, UsageError
-from workbench.model import Dim3, Record
+from workbench.model import Record
 from workbench.ncurep.names import kernel_name
 from workbench.study.mangling import demangled
 from workbench.units import listed
@@ -36,18 +44,6 @@ _BETWEEN, _STARTED = "\x1f", "\x1e"
 _FOREIGN = ("regex:", "[", "]", "+", ",")
 #: Ranges that are kept of a kernel.
 MOST = 4
-
-
-class Range(Record, frozen=True):
-    """One range. `pushed` ones nest in their thread; others were started and are ended."""
-
-    name: str
-    domain: str = ""
-    pushed: bool = True
-
-    def __str__(self) -> str:
-        """As ncu's filters spell it, without what says that it nests."""
-        return f"{self.domain}@{self.name}" if self.domain else self.name
 
 
 def read_ranges(text: str) -> tuple[Range, ...]:
@@ -153,29 +149,6 @@ RANK = struct.Struct("<II")
 _NAMED, _WORKED, _ENDED, _INSIDE, _RANKED, _CALLED = 1, 2, 3, 4, 5, 6
 #: Bits of a launch's `graph`: of a CUDA graph; a cooperative launch on several GPUs.
 _IN_GRAPH, _MULTI_DEVICE = 1, 2
-
-
-class TracedLaunch(NamedTuple):
-    """One kernel, copy or fill. Times in nanoseconds of one clock; `graph`: of a CUDA graph."""
-
-    symbol: str
-    process: int
-    device: int
-    stream: int
-    graph: bool
-    start: int
-    end: int
-    grid: Dim3 = (0, 0, 0)
-    block: Dim3 = (0, 0, 0)
-    dynamic_shared: int = 0
-    bytes: int = 0
-    ranges: tuple[Range, ...] = ()
-    multi_device: bool = False
-
-    @property
-    def duration(self) -> int:
-        """Nanoseconds from start to end."""
-        return self.end - self.start
 
 
 class Trace(Record, frozen=True):
@@ -296,12 +269,7 @@ _OPERATOR = re.compile(r"\boperator\b\s*(\(\)|[^\s(\w]+)?")
 
 
 def name_of(symbol: str, signature: str) -> str:
-    """The function's name without its namespaces, template arguments and parameters.
-
-    Args:
-        symbol: As the machine code has it.
-        signature: `demangled` of it.
-    """
+    """The name of a function without its namespaces, template arguments and parameters."""
     if signature == symbol:
         return kernel_name(symbol)
     return kernel_name(_function(signature) or symbol)

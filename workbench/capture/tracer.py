@@ -24,7 +24,6 @@ from workbench.processes.starting import program
 from workbench.project import cache_folder
 
 SOURCE = Path(__file__).resolve().parents[1] / "data" / "tracer.c"
-_INCLUDED = SOURCE.with_name("tracer_ranges.h")
 LIFTER_SOURCE = SOURCE.with_name("lifter.c")
 #: The driver loads what this names into every process that initializes CUDA.
 INJECTION = "CUDA_INJECTION64_PATH"
@@ -82,25 +81,21 @@ def _library(root: Path) -> Path | None:
 
 
 def tracer() -> Path:
-    """The library that traces, built where it is not there yet.
-
-    Raises:
-        MissingError: no CUPTI, no C compiler, or it cannot be built or kept.
-    """
-    return _library_of("tracer", SOURCE, _INCLUDED)
+    """The library that traces, as `_library_of` has it."""
+    return _library_of(SOURCE, SOURCE.with_name("tracer_ranges.h"))
 
 
 def lifter() -> Path:
-    """The library that keeps one launch, built where it is not there yet.
+    """The library that keeps one launch, as `_library_of` has it."""
+    return _library_of(LIFTER_SOURCE)
+
+
+def _library_of(*sources: Path) -> Path:
+    """A library of the first of `sources`, which includes the others; built if it is not there.
 
     Raises:
         MissingError: no CUPTI, no C compiler, or it cannot be built or kept.
     """
-    return _library_of("lifter", LIFTER_SOURCE)
-
-
-def _library_of(what: str, *sources: Path) -> Path:
-    """A library of the first of `sources`, which includes the others."""
     cupti = find_cupti()
     if cupti is None:
         raise MissingError(
@@ -111,7 +106,7 @@ def _library_of(what: str, *sources: Path) -> Path:
     text = b"".join(source.read_bytes() for source in sources)
     made_of = f"{cupti.version} {cupti.library} {platform.machine()}".encode()
     name = f"{cupti.version}-{sha256(text + made_of).hexdigest()[:16]}.so"
-    folder = cache_folder(what)
+    folder = cache_folder(sources[0].stem)
     path = folder / name
     if not path.is_file() or not path.stat().st_size:
         replace_file(folder, name, _built(cupti, sources[0]))

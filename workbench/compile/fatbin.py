@@ -72,11 +72,7 @@ def packed_ptx(data: bytes) -> Iterator[bytes]:
 
 
 def code_of(image: bytes, newest: int) -> Code | None:
-    """The PTX that a chip would be given, from a fat binary, a cubin or a text.
-
-    Args:
-        image: As a program gives it to the driver.
-        newest: The chip's compute capability, as 90.
+    """The PTX that a chip (90) would be given, from a fat binary, a cubin or a text.
 
     Returns:
         None: it holds machine code alone.

@@ -7,6 +7,7 @@ docstring of ``study.py`` that is written, where all of it can be mended.
 from __future__ import annotations
 
 import keyword
+import math
 import posixpath
 import re
 import struct
@@ -68,10 +69,6 @@ class _SourceText:
 def lifted_study(folder: Path, name: str) -> dict[str, str]:
     """The files of a study of a launch that lies in ``captured`` of its folder.
 
-    Args:
-        folder: The study's folder.
-        name: The study's name.
-
     Raises:
         MissingError, DataError: what was lifted is not there, or damaged.
         KernelError: a launch that no study can repeat: says which part of it.
@@ -84,11 +81,6 @@ def lifted_study(folder: Path, name: str) -> dict[str, str]:
     base = own_name(plain_name(lifted))
     parameters = parameters_of(base, lifted.demangled, source.text, len(lifted.arguments))
     uses, notes = buffer_uses(partial(lifted_bytes, held), lifted, parameters)
-    if not any(use.role == "output" for use in uses):
-        raise KernelError(
-            f"{plain_name(lifted)} changed no buffer that can be compared",
-            "Lift another launch of it: --launch N.",
-        )
     notes.append(source.told)
     if lifted.ptx is None and not has_ptx(cubin):
         notes.append("No PTX of it was found, so v0 runs on a GPU and not in the emulator.")
@@ -220,7 +212,10 @@ def parameters_of(
 
 
 def buffer_uses(
-    content: Callable[[str], bytes], lifted: LiftedLaunch, parameters: Sequence[KernelParameter]
+    content: Callable[[str], bytes],
+    lifted: LiftedLaunch,
+    parameters: Sequence[KernelParameter],
+    stored: float = math.inf,
 ) -> tuple[list[BufferUse], list[str]]:
     """What becomes of each buffer, and what is to be told of it.
 
@@ -228,9 +223,11 @@ def buffer_uses(
         content: Gives what a file of the record holds.
         lifted: The record.
         parameters: Of the kernel.
+        stored: Bytes that it stored at most; infinity: not known.
 
     Raises:
-        KernelError: a buffer cannot be given back as it was.
+        KernelError: a buffer cannot be given back as it was; or it has no right answer, because
+            it changed no byte of one, and the same bytes again only in a part of it, or nowhere.
     """
     notes: list[str] = []
     taken: set[str] = set()
@@ -256,17 +253,14 @@ def buffer_uses(
                 notes.append(f"The variable {buffer.symbol} is changed; that is not compared.")
         elif buffer.after is not None:
             use.role, use.restored = "output", buffer.filled is not False
-        elif not changed and any(of.writable for _, of in by):
-            # The program had computed the same before. What nobody reads is not given again.
-            use.role = "output"
-            use.restored = not _whole(buffer, by)
-            notes.append(
-                f"{use.name}: the launch left it as it was, so the program had computed the same "
-                "before; a version that writes nothing passes. Lift the first launch instead."
-                if use.restored
-                else f"{use.name}: the launch left it as it was, so the program had computed the "
-                "same before. It begins without a value, on the guess that all is written."
-            )
+        elif not changed and stored >= buffer.size and _whole(buffer, by):
+            # The same bytes again. A version must write them, so they are not given to it.
+            use.role, use.restored = "output", False
+            if buffer.filled is not False:
+                notes.append(
+                    f"{use.name}: the launch left it as it was, so the program had computed the "
+                    "same before. It begins without a value, on the guess that all is written."
+                )
         if use.role == "output" and buffer.name in holding:
             if buffer.name in aimed:
                 raise KernelError(
@@ -279,13 +273,23 @@ def buffer_uses(
         if buffer.kind != "symbol":
             use.dtype = _element(buffer, by, content(buffer.after or buffer.before))
         uses.append(use)
+    if not any(use.role == "output" for use in uses):
+        raise KernelError(
+            "no right answer was recorded: the launch changed no array that can be compared"
+            if changed
+            else "no right answer was recorded: the launch wrote nothing to memory"
+            if not stored
+            else "no right answer was recorded: the launch left memory as it was, so a version "
+            "that writes nothing would pass",
+            "Lift its first launch, or one with other data: --launch N.",
+        )
     return uses, notes
 
 
 def _whole(buffer: LiftedBuffer, by: Sequence[tuple[int, KernelParameter]]) -> bool:
-    """Whether a buffer is one array that is only written, as far as can be seen."""
+    """Whether a buffer is one array that may be written, and is as a whole, as far as is seen."""
     pool = 2 << 20  # PyTorch's allocator takes memory in such pieces, for many arrays
-    return all(of.writable and not offset for offset, of in by) and buffer.size % pool != 0
+    return bool(by) and all(of.writable and not at for at, of in by) and buffer.size % pool != 0
 
 
 def free_name(name: str, taken: set[str]) -> str:

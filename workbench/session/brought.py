@@ -31,13 +31,12 @@ from workbench.session.adopting import (
 )
 from workbench.session.calling import calling, check_program, has_main
 from workbench.session.fitting import JobData, UnfitLaunchError, fitted, recorded_in
-from workbench.standin.recording import RecordedLaunch
 from workbench.standin.running import Program, ProgramOutcome, run_program
 from workbench.study.flags import accepted
 from workbench.study.folder import run_study
 from workbench.study.frontmatter import KERNEL
 from workbench.study.headers import OwnHeaders, own_headers
-from workbench.study.lifted import FOLDER, LiftedLaunch, write_lifted
+from workbench.study.lifted import FOLDER, LiftedLaunch, RecordedLaunch, write_lifted
 from workbench.study.mangling import own_name, written
 from workbench.study.recordings import (
     BufferUse,
@@ -164,12 +163,7 @@ class _ProgramSource:
 
 
 def start_from_program(project: Project, wish: FromProgram, say: Say) -> MadeOfProgram:
-    """Run a program and write a study of its kernels.
-
-    Args:
-        project: Where; a folder in no project becomes one.
-        wish: Which program.
-        say: Called with one line of progress at a time.
+    """Run a program and write a study of its kernels; a folder in no project becomes one.
 
     Raises:
         UsageError: the file cannot be read, or there is a study of that name, or no such kernel.
@@ -193,7 +187,7 @@ def start_from_program(project: Project, wish: FromProgram, say: Say) -> MadeOfP
 
     def make(place: Path) -> dict[str, str]:
         for at, recording in zip(sorted(group.asked), recordings, strict=True):
-            _keep(place / recording.folder, group.kernels[0][0].runs[at])
+            write_lifted(place / recording.folder, group.kernels[0][0].runs[at])
         text = _study(wish, group, recordings, runs, notes)
         return {"study.py": text, **source.headers.files, **versions}
 
@@ -206,14 +200,7 @@ def start_from_program(project: Project, wish: FromProgram, say: Say) -> MadeOfP
 def add_from_program(
     project: Project, study: str, version: str, wish: FromProgram, say: Say
 ) -> MadeOfProgram:
-    """Run a program and write a version of a study that was made of one.
-
-    Args:
-        project: Of the study.
-        study: Its name.
-        version: The new version's, such as ``v3``.
-        wish: Which program.
-        say: Called with one line of progress at a time.
+    """Run a program and write a version (``v3``) of a study that was made of one.
 
     Raises:
         UsageError: the study was not recorded; or as `start_version`.
@@ -344,8 +331,8 @@ def _own(recorded: RecordedLaunch, text: str) -> RecordedLaunch:
         if each.target in names and (each.buffer is None or each.buffer in names)
     ]
     launch = replace(launch, buffers=tuple(kept), pointers=tuple(leading), image=None, ptx=None)
-    files = {name for each in kept for name in (each.before, each.after) if name}
-    return RecordedLaunch(launch, {name: recorded.files[name] for name in files})
+    files = {name: recorded.files[name] for each in kept for name in each.files}
+    return recorded._replace(launch=launch, files=files)
 
 
 # --- which kernels are versions of one job -----------------------------------------------------
@@ -394,16 +381,14 @@ def _begun(kernel: _Kernel) -> _Group:
     first = kernel.first
     for launch in kernel.launches:
         check_repeatable(launch)
-    uses, notes = buffer_uses(first.files.__getitem__, first.launch, kernel.parameters)
-    if not any(use.role == "output" for use in uses):
-        raise KernelError("it writes no array", "")
+    uses, notes = buffer_uses(first.content, first.launch, kernel.parameters, first.stored)
     names = {each.name for each in first.launch.buffers}
     runs = {
         at: each
         for at, each in kernel.runs.items()
         if {buffer.name for buffer in each.launch.buffers} == names
     }
-    asked = {at: JobData.of(uses, each.launch, each.files.__getitem__) for at, each in runs.items()}
+    asked = {at: JobData.of(uses, each) for at, each in runs.items()}
     return _Group([(dataclasses.replace(kernel, runs=runs), uses)], asked, notes)
 
 
@@ -591,10 +576,6 @@ def _told_of(runs: Sequence[ProgramOutcome]) -> Iterator[str]:
                 f"{own_name(fault.kernel)} does wrong: {fault.message}. A version of it does not "
                 "verify until that is mended."
             )
-
-
-def _keep(folder: Path, recorded: RecordedLaunch) -> None:
-    write_lifted(folder, recorded.launch, {name: [data] for name, data in recorded.files.items()})
 
 
 def _same(path: Path, text: str) -> bool:

@@ -56,10 +56,6 @@ def launching_functions(text: str) -> list[str]:
 def calling(text: str, call: str) -> str:
     """A program: a source, and a ``main`` that calls one of its functions.
 
-    Args:
-        text: The source.
-        call: The call.
-
     Raises:
         UsageError: it cannot be read as one, or the source has no such function.
     """

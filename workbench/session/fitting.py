@@ -14,9 +14,13 @@ import numpy.typing as npt
 from workbench.engines.host.buffers import compare
 from workbench.errors import UsageError
 from workbench.session.adopting import free_name
-from workbench.standin.recording import RecordedLaunch
 from workbench.study.folder import Study
-from workbench.study.lifted import LiftedBuffer, LiftedLaunch, lifted_bytes, read_lifted
+from workbench.study.lifted import (
+    LiftedBuffer,
+    RecordedLaunch,
+    lifted_bytes,
+    read_lifted,
+)
 from workbench.study.recordings import BufferUse, KernelParameter
 from workbench.study.scaffold import recorded_tables
 from workbench.study.sources import read_source
@@ -52,19 +56,13 @@ class JobData:
     content: Callable[[str], bytes]
 
     @classmethod
-    def of(
-        cls, uses: Sequence[BufferUse], launch: LiftedLaunch, content: Callable[[str], bytes]
-    ) -> JobData:
+    def of(cls, uses: Sequence[BufferUse], recorded: RecordedLaunch) -> JobData:
         """Of the launch that a study is made of."""
-        held = {use.name: launch.buffer(use.buffer.name) for use in uses}
+        held = [(use, recorded.launch.buffer(use.buffer.name)) for use in uses]
         return cls(
-            {use.given: held[use.name] for use in uses if use.role != "output" or use.restored},
-            {
-                use.name: WantedOutput(held[use.name], use.dtype)
-                for use in uses
-                if use.role == "output"
-            },
-            content,
+            {use.given: has for use, has in held if use.role != "output" or use.restored},
+            {use.name: WantedOutput(has, use.dtype) for use, has in held if use.role == "output"},
+            recorded.content,
         )
 
 
@@ -103,11 +101,11 @@ def fitted(
     Raises:
         UnfitLaunchError: it does another job.
     """
-    launch, content = recorded.launch, recorded.files.__getitem__
+    launch = recorded.launch
     uses: dict[str, BufferUse] = {}
     error = 0.0
     for name, want in asked.outputs.items():
-        own, off = _output(name, asked, recorded, _writable(launch, parameters) - set(uses))
+        own, off = _output(name, asked, recorded, _writable(recorded, parameters) - set(uses))
         uses[own.name] = BufferUse(
             own, name, want.dtype, "output", restored=f"{name}_before" in asked.inputs
         )
@@ -125,7 +123,7 @@ def fitted(
         given = buffer.name if buffer.name in same else same[0] if same else ""
         if buffer.kind == "symbol":
             use = BufferUse(buffer, buffer.name, role="symbol", restored=bool(given), source=given)
-        elif buffer.after is not None or not (given or any(content(buffer.before))):
+        elif buffer.after is not None or not (given or any(recorded.content(buffer.before))):
             name = free_name(buffer.name, taken)
             use = BufferUse(buffer, name, role="scratch", restored=bool(given), source=given)
         elif given:
@@ -142,13 +140,14 @@ def fitted(
     return [uses[each.name] for each in launch.buffers], error
 
 
-def _writable(launch: LiftedLaunch, parameters: Sequence[KernelParameter]) -> set[str]:
-    """Buffers that a launch changed, or may write."""
+def _writable(recorded: RecordedLaunch, parameters: Sequence[KernelParameter]) -> set[str]:
+    """Buffers that a launch changed, or may have written the same to again."""
+    launch = recorded.launch
     changed = {each.name for each in launch.buffers if each.after is not None}
     return changed | {
         each.target
         for each in launch.pointers
-        if each.argument is not None and parameters[each.argument].writable
+        if recorded.stored and each.argument is not None and parameters[each.argument].writable
     }
 
 
@@ -174,7 +173,7 @@ def _output(
         if answer is None:
             held = asked.content(want.buffer.after or want.buffer.before)
             answer = _array(held, want.dtype).astype(np.float64)
-        got = _array(recorded.files[each.after or each.before], want.dtype)
+        got = _array(recorded.content(each.after or each.before), want.dtype)
         check = compare({name: got}, {name: answer}, _NEAR, special=True)
         if check.ok and check.error is not None:
             return each, check.error

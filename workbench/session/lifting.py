@@ -12,7 +12,7 @@ from workbench.engines.host.process import Input
 from workbench.model import Record
 from workbench.project import Project
 from workbench.session.adopting import lifted_study
-from workbench.study.lifted import FOLDER, LiftedLaunch, read_lifted
+from workbench.study.lifted import FOLDER, read_lifted
 from workbench.study.scaffold import check_study_free, check_study_name, study_name, write_study
 from workbench.units import extent, quantity, several
 
@@ -30,25 +30,10 @@ class Lift(Record, frozen=True):
     study: str | None = None
 
 
-class Lifted(Record, frozen=True):
-    """A launch that was kept, and where."""
-
-    study: str
-    folder: Path
-    launch: LiftedLaunch
-
-
 def lift_kernel(
     project: Project, survey: Survey, wish: Lift, invocation: Invocation, say: Say
-) -> Lifted:
-    """Run a captured program once more, and keep a launch of it: whole, or nothing of it.
-
-    Args:
-        project: Whose study it becomes.
-        survey: Of the program's capture.
-        wish: Which launch.
-        invocation: The program.
-        say: Called with one line of progress at a time.
+) -> None:
+    """Run a captured program once more, and make a study of a launch: a whole one, or none.
 
     Raises:
         UsageError: no such kernel or launch, it holds too much, or there is a study of that name.
@@ -62,7 +47,6 @@ def lift_kernel(
     check_study_name(study)
     other = f"Nothing was run. Choose another name: `--as {study}_lifted`."
     check_study_free(project, study, other)
-    folder = project.kernels / study
 
     def make(place: Path) -> dict[str, str]:
         with Input() as given:
@@ -70,18 +54,16 @@ def lift_kernel(
         return lifted_study(place, study)
 
     write_study(project, study, make)
-    lifted = Lifted(study=study, folder=folder, launch=read_lifted(folder / FOLDER))
-    _tell(lifted, say)
-    return lifted
+    _tell(project.kernels / study, say)
 
 
-def _tell(lifted: Lifted, say: Say) -> None:
+def _tell(folder: Path, say: Say) -> None:
     """Say what was kept, and what is to be known of it."""
-    launch = lifted.launch
+    launch = read_lifted(folder / FOLDER)
     size = sum(buffer.size for buffer in launch.buffers)
     written = sum(buffer.after is not None for buffer in launch.buffers)
     say(
-        f"kept launch {launch.launch} of {launch.demangled} in {lifted.folder}: grid "
+        f"kept launch {launch.launch} of {launch.demangled} in {folder}: grid "
         f"{extent(launch.grid)}, block {extent(launch.block)}, "
         f"{several(len(launch.buffers), 'buffer')} of {quantity(size, 'byte')}, of which it wrote "
         f"{written}"
@@ -91,6 +73,6 @@ def _tell(lifted: Lifted, say: Say) -> None:
     for note in launch.notes:
         say(f"note: {note}")
     say(
-        f"study {lifted.study}: v0 is the kernel as it was launched; study.py says what was "
-        f"guessed. Next: workbench verify {lifted.study}/v0"
+        f"study {folder.name}: v0 is the kernel as it was launched; study.py says what was "
+        f"guessed. Next: workbench verify {folder.name}/v0"
     )

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from workbench.analysis.programs.program import KernelStep, compare_programs, kernel_steps
-from workbench.capture.records import ProgramCapture
+from workbench.capture.records import ProgramCapture, TracedLaunch
 from workbench.capture.shelf import Shelf
-from workbench.capture.trace import Trace, TracedLaunch, survey_of
+from workbench.capture.trace import Trace, survey_of
 from workbench.errors import UsageError
 from workbench.model import Profile, Record
 from workbench.ncurep import large

@@ -116,12 +116,7 @@ class Allocation(NamedTuple):
 
 
 class EmulatedDevice:
-    """The context of a process.
-
-    Args:
-        state: The run.
-        process: Which of its processes, from 0 on.
-    """
+    """The context of a process, which has a number in the run."""
 
     def __init__(self, state: RunState, process: int) -> None:
         self.state, self.process = state, process
@@ -139,6 +134,8 @@ class EmulatedDevice:
         self.memories: dict[int, ptxemu.GlobalMemory] = {}
         self.textures: dict[int, tuple[ptxemu.Texture, int]] = {}
         self.allocations: dict[int, Allocation] = {}
+        #: Instructions of the launch that ran last.
+        self.rows: Sequence[ptxemu.Executed] = ()
         self._top = _ALIGN
         self._handle = 0
 
@@ -238,6 +235,19 @@ class EmulatedDevice:
         self.textures[handle] = (texture, int(words["address"]))
         return handle
 
+    def tensor_map(self, address: int, *numbers: int) -> bytes | Refusal:
+        """The 128 bytes of a tiled tensor map, from the numbers of ``cuTensorMapEncodeTiled``."""
+        (kind, interleave, swizzle, promotion, fill), axes = numbers[:5], numbers[5:]
+        try:
+            return ptxemu.TensorMap(
+                list(ptxemu.ELEMENT_BYTES)[kind], axes[::4], axes[7::4], axes[1::4], axes[2::4],
+                (0, 32, 64, 128)[swizzle], (0, 16, 32)[interleave], bool(fill),
+                l2_promotion=(0, 64, 128, 256)[promotion],
+            ).encoded(address)  # fmt: skip
+        except (ptxemu.DescriptorError, IndexError) as error:
+            self.state.note("tensor map", f"cuTensorMapEncodeTiled was refused: {error}")
+            return Refusal(INVALID_VALUE, str(error))
+
     # --- launches
 
     def launch(self, asked: LaunchAsked) -> str | Refusal:
@@ -328,6 +338,7 @@ class EmulatedDevice:
             state.launches.failed += 1
             return Refusal(code_of(fatal), fatal.message)
         counts = result.counts
+        self.rows = counts.rows
         state.budget -= counts.thread_instructions
         if state.budget < 0:
             state.stopped = "the budget of thread instructions is used up"

@@ -25,12 +25,7 @@ _HEADER = re.compile(r"(?<=\(in )/[^\s:]*/include/(?=[^\s:]+:\d+\))")
 
 @dataclass(slots=True)
 class FaultLog:
-    """All faults of a run.
-
-    Args:
-        name: What an array is called, by its number.
-        folder: Where the program runs: files are named relative to it.
-    """
+    """All faults of a run. `name` names an array by its number; paths are relative to `folder`."""
 
     name: Callable[[int], str]
     folder: Path

@@ -61,7 +61,7 @@ def of_driver(headers: Headers) -> Functions:
     """The driver's functions."""
     text = headers.text("cuda.h")
     names = _names(text)
-    same = _per_thread(text) | {name: of for name, of in _SAME.items() if of in names}
+    same = _same(text, names)
     lines = ["int standin_missing(const char* name);", "int standin_nothing();"]
     lines += [_weak(name, "(void)", "return standin_nothing();") for name in sorted(_NOTHING)]
     rest = names - _NOTHING - set(same)
@@ -74,7 +74,9 @@ def of_runtime(headers: Headers) -> Functions:
     text = headers.text("cuda_runtime_api.h")
     driver = headers.text("cuda.h")
     renamed, known = dict(_RENAMED.findall(driver)), _names(driver) | _NOTHING
-    same = _per_thread(text) | {"__cudaLaunchKernel_ptsz": "__cudaLaunchKernel"}
+    more = ("crt/host_runtime.h", "cuda_gl_interop.h")
+    names = _names(text + "".join(map(headers.text, more)))
+    same = _same(text, names)
     lines = [f"int {name};" for name in ("standin_begin()", "standin_ended(int code)")]
     lines.append("int standin_missing_runtime(const char* name);")
     passed = set[str]()
@@ -89,8 +91,7 @@ def of_runtime(headers: Headers) -> Functions:
         call = f"return standin_ended(bad ? bad : {target}(a, b, c, d, e, f, g));"
         taken = "(long a, long b, long c, long d, long e, long f, long g)"
         lines.append(_weak(f"cuda{name}", taken, f"int bad = standin_begin(); {call}"))
-    more = ("crt/host_runtime.h", "cuda_gl_interop.h")
-    rest = _names(text + "".join(map(headers.text, more))) - passed - set(same)
+    rest = names - passed - set(same)
     missing = 'return standin_missing_runtime("{}");'
     lines += [_weak(each, "(void)", missing.format(each)) for each in sorted(rest)]
     return Functions(code=_extern(lines), same=same)
@@ -151,9 +152,10 @@ def _names(text: str) -> set[str]:
     return set(_DECLARED.findall(text)) | renamed | {name for _, name in _PER_THREAD.findall(text)}
 
 
-def _per_thread(text: str) -> dict[str, str]:
-    """The variants for a default stream per thread; each does what the plain function does."""
-    return {f"{name}_pt{kind.lower()}": name for kind, name in _PER_THREAD.findall(text)}
+def _same(text: str, names: set[str]) -> dict[str, str]:
+    """Functions by other names, those for a default stream per thread among them."""
+    per_thread = {f"{name}_pt{kind.lower()}": name for kind, name in _PER_THREAD.findall(text)}
+    return per_thread | {name: of for name, of in _SAME.items() if of in names}
 
 
 def _weak(name: str, parameters: str, body: str) -> str:

@@ -40,11 +40,7 @@ def counted(counts: ptxemu.Counts) -> Counted:
 
 @dataclass(slots=True)
 class Launches:
-    """All launches of a run, in their order.
-
-    Args:
-        chip: Whose limits hold.
-    """
+    """All launches of a run, in their order."""
 
     chip: ShownChip
     count: int = 0

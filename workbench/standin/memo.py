@@ -59,12 +59,7 @@ class _Outcome(Generic[Told]):
 
 @dataclass(slots=True)
 class Memo(Generic[Told]):
-    """Results of launches, by kernel, arguments and memory.
-
-    Args:
-        data: The arena.
-        written: Its mask of written bytes, or None.
-    """
+    """Results of launches, by kernel, arguments and memory; `written` is None without a mask."""
 
     data: Bytes
     written: Bytes | None

@@ -59,11 +59,7 @@ class ModuleKernel:
 
 
 class LoadedModule:
-    """A module that a program gave the driver.
-
-    Args:
-        images: Fat binaries, cubins or texts; several are linked.
-        chip: What the program is shown.
+    """A module that a program gave the driver; several images are linked.
 
     Raises:
         NoCodeError: it holds machine code alone.

@@ -8,6 +8,7 @@ MiB of each allocation that is reached.
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+import ptxemu
 from workbench.standin.callsites import place_of, pointer_name
 from workbench.standin.device import ARENA, EmulatedDevice, LaunchAsked
 from workbench.standin.modules import LoadedModule
@@ -26,6 +28,7 @@ from workbench.study.lifted import (
     LiftedLaunch,
     LiftedPointer,
     LiftedTexture,
+    RecordedLaunch,
 )
 from workbench.study.mangling import demangled, own_name
 
@@ -42,13 +45,6 @@ _KINDS: dict[str, Literal["device", "managed", "host"]] = {
 _OF_TEXTURE = (
     "dtype", "dims", "channels", "pitch", "layout", "address", "filter", "normalized",
 )  # fmt: skip
-
-
-class RecordedLaunch(NamedTuple):
-    """A launch as `study.lifted` keeps it: the record, and the content of the files it names."""
-
-    launch: LiftedLaunch
-    files: dict[str, bytes]
 
 
 class _Reached(NamedTuple):
@@ -107,7 +103,8 @@ class LaunchRecorder:
             has if has or mask is None or mask.all() else None
             for has, mask in zip(found, masks, strict=True)
         ]
-        self.kept[asked.kernel] = _recorded(device, asked, module, reached, before, after, filled)
+        recorded = _recorded(device, asked, module, reached, before, after, filled)
+        self.kept[asked.kernel] = recorded._replace(stored=sum(map(_stored, device.rows)))
         del self.left[asked.kernel]
 
     def _leave(self, kernel: str, why: str) -> None:
@@ -123,6 +120,14 @@ def _written(device: EmulatedDevice, each: _Reached) -> NDArray[np.uint8] | None
     """Which bytes of it something has written; None: that is not watched."""
     start = each.start - device.base
     return None if device.written is None else device.written[start : start + each.size]
+
+
+def _stored(row: ptxemu.Executed) -> float:
+    """Bytes that the threads of an instruction stored, at most."""
+    site = row.site
+    if row.copied or (site.store and row.instr.op not in ("st", "atom", "red")):
+        return math.inf if row.warps else 0
+    return row.on * site.width if site.store and site.space not in ("shared", "local") else 0
 
 
 def _handles(device: EmulatedDevice, data: bytes) -> list[int]:
@@ -186,28 +191,22 @@ def _recorded(
     after: Sequence[bytes],
     filled: Sequence[bool | None],
 ) -> RecordedLaunch:
-    files: dict[str, bytes] = {"module.ptx.zst": module.text}
+    files: dict[str, Sequence[bytes]] = {"module.ptx.zst": [module.text]}
     if module.cubin:
-        files["module.cubin.zst"] = module.cubin
+        files["module.cubin.zst"] = [module.cubin]
     buffers = []
     for each, old, new, full in zip(reached, before, after, filled, strict=True):
-        files[f"{each.name}.before.zst"] = old
-        if new != old:
-            files[f"{each.name}.after.zst"] = new
-        buffers.append(
-            LiftedBuffer(
-                name=each.name,
-                address=each.start,
-                size=each.size,
-                kind=each.kind,
-                before=f"{each.name}.before.zst",
-                after=f"{each.name}.after.zst" if new != old else None,
-                sha256_before=sha256(old).hexdigest(),
-                sha256_after=sha256(new).hexdigest(),
-                symbol=each.symbol,
-                filled=full,
-            )
+        buffer = LiftedBuffer.sealed(
+            each.name,
+            (sha256(old).hexdigest(), sha256(new).hexdigest()),
+            address=each.start,
+            size=each.size,
+            kind=each.kind,
+            symbol=each.symbol,
+            filled=full,
         )
+        buffers.append(buffer)
+        files.update(zip(buffer.files, ([old], [new]), strict=False))
     kernel = module.kernel(asked.kernel)
     arguments = tuple(
         LiftedArgument(index=place, offset=at, size=size, data=asked.parameters[at : at + size])

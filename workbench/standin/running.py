@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from workbench.capture.counted import CountedRun
 from workbench.capture.records import ProgramFault
@@ -36,6 +35,7 @@ from workbench.standin.faults import FaultLog
 from workbench.standin.launches import Launches
 from workbench.standin.recording import LaunchRecorder
 from workbench.standin.server import StandinServer
+from workbench.study.lifted import RecordedLaunch
 
 #: A path of which a shell makes nothing else; nvcc hands it to one.
 _PLAIN = re.compile(r"[\w./+@:,=%~^ -]+")
@@ -109,7 +109,7 @@ class ProgramOutcome(Record, frozen=True):
     thread_instructions: int
     stopped: str = ""
     output: str = ""
-    recorded: tuple[Any, ...] = ()
+    recorded: tuple[RecordedLaunch, ...] = ()
     unrecorded: Mapping[str, str] = MappingProxyType({})
     flags: tuple[str, ...] = ()
 
@@ -126,10 +126,7 @@ class ProgramOutcome(Record, frozen=True):
 def run_program(program: Program, say: Say, *, record: bool = False) -> ProgramOutcome:
     """Run a program, to its end or to that of its time.
 
-    Args:
-        program: Which.
-        say: Called with one line of progress at a time.
-        record: Keep a launch of each kernel with its memory, and the last lines that it prints.
+    To `record` is to keep a launch of each kernel with its memory, and the last lines printed.
 
     Raises:
         MissingError: no compiler, or the program cannot be started.

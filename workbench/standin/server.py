@@ -35,19 +35,10 @@ from workbench.standin.device import (
 _LONGEST = 100
 #: Bytes of a payload at most: a module of CUB has 21 MB.
 _PAYLOAD = 1 << 30
-_STATIC = (
-    "a program is linked with NVIDIA's own runtime (-cudart static, nvcc's default): its launches "
-    "cannot be seen. Build it again under `workbench run -- make`, or with -cudart shared"
-)
 
 
 class StandinServer:
-    """Serves every process of a run. Use as a context manager.
-
-    Args:
-        state: What is known of the run.
-        path: Of the socket; its folder is the user's alone.
-    """
+    """Serves every process of a run, at a socket in a folder of the user's. A context manager."""
 
     def __init__(self, state: RunState, path: Path) -> None:
         self.state, self.path = state, path
@@ -159,10 +150,9 @@ class _Conversation:
             payload = b""
             if words and words[-1].startswith("@"):
                 payload = self._read(int(words.pop()[1:]))
-            handler = getattr(self, f"_on_{words[0].lower()}", None) if words else None
-            if handler is not None:
+            if words:
                 with self._one:
-                    handler(words[1:], payload)
+                    self._hear(words[0], words[1:], payload)
 
     def _read(self, size: int) -> bytes:
         if not 0 <= size <= _PAYLOAD:
@@ -172,77 +162,85 @@ class _Conversation:
             raise EOFError
         return data
 
-    def _answer(self, said: str | int | Refusal | None) -> None:
-        if isinstance(said, Refusal):
-            text = said.why.encode()
-            self._connection.sendall(f"ERR {said.code} @{len(text)}\n".encode() + text)
-        elif isinstance(said, str):
-            text = said.encode("utf-8", "surrogateescape")
-            self._connection.sendall(f"OK 0 @{len(text)}\n".encode() + text)
-        else:
-            self._connection.sendall(f"OK {said or 0}\n".encode())
+    def _answer(self, said: str | bytes | int | Refusal = 0) -> None:
+        if isinstance(said, int):
+            self._connection.sendall(f"OK {said}\n".encode())
+            return
+        line, text = (f"ERR {said.code}", said.why) if isinstance(said, Refusal) else ("OK 0", said)
+        data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
+        self._connection.sendall(f"{line} @{len(data)}\n".encode() + data)
 
-    def _on_hello(self, words: list[str], _: bytes) -> None:
-        self._device.begin(int(words[2]))
-        self._answer(None)
+    def _hear(self, message: str, words: list[str], payload: bytes) -> None:
+        """Act upon a message of `docs/run.md`; an unknown one says nothing."""
+        device = self._device
+        match message:
+            case "HELLO":
+                device.begin(int(words[2]))
+                self._answer()
+            case "MODULE":
+                self._answer(device.load(int(words[0]), _parts(payload, int(words[1]))))
+            case "ALLOC":
+                chain = chain_of(payload.decode("utf-8", "replace"))
+                device.allocate(int(words[0]), int(words[1]), words[2], chain)
+            case "FREE":
+                device.free(int(words[0]))
+            case "TOUCH":
+                device.touch(int(words[0]), int(words[1]))
+            case "MIXED":
+                device.memo.forget()
+            case "LAUNCH":
+                self._answer(device.launch(_launch(words, payload)))
+            case "TEXTURE":
+                self._answer(device.texture(fields(payload.decode())))
+            case "TENSORMAP":
+                self._answer(device.tensor_map(*map(int, words)))
+            case "UNTEXTURE":
+                device.textures.pop(int(words[0]), None)
+            case "RESOURCES":
+                self._answer(device.resources(int(words[0]), words[1]))
+            case "MISSING":
+                device.state.note(f"missing {words[0]}", f"{words[0]} was called: it is not here")
+            case "REFUSED":
+                device.state.refused(words[1], list(map(int, words[2:])))
+            case "STATIC":
+                device.state.note("static", _static(Path(os.fsdecode(payload)).name))
 
-    def _on_module(self, words: list[str], payload: bytes) -> None:
-        images, at = [], 0
-        for _ in range(int(words[1])):
-            size = int.from_bytes(payload[at : at + 8], "little")
-            images.append(payload[at + 8 : at + 8 + size])
-            at += 8 + size
-        self._answer(self._device.load(int(words[0]), images))
 
-    def _on_alloc(self, words: list[str], payload: bytes) -> None:
-        chain = chain_of(payload.decode("utf-8", "replace"))
-        self._device.allocate(int(words[0]), int(words[1]), words[2], chain)
+def _parts(payload: bytes, count: int) -> list[bytes]:
+    """The images of a module, each behind eight bytes with its size."""
+    images, at = [], 0
+    for _ in range(count):
+        size = int.from_bytes(payload[at : at + 8], "little")
+        images.append(payload[at + 8 : at + 8 + size])
+        at += 8 + size
+    return images
 
-    def _on_free(self, words: list[str], _: bytes) -> None:
-        self._device.free(int(words[0]))
 
-    def _on_touch(self, words: list[str], _: bytes) -> None:
-        self._device.touch(int(words[0]), int(words[1]))
+def _launch(words: list[str], parameters: bytes) -> LaunchAsked:
+    numbers = list(map(int, words[3:]))
+    return LaunchAsked(
+        number=int(words[0]),
+        module=int(words[1]),
+        kernel=words[2],
+        grid=(numbers[0], numbers[1], numbers[2]),
+        block=(numbers[3], numbers[4], numbers[5]),
+        shared=numbers[6],
+        cooperative=bool(numbers[7]),
+        cluster=(numbers[8], numbers[9], numbers[10]),
+        stream=numbers[11],
+        parameters=parameters,
+    )
 
-    def _on_mixed(self, _: list[str], __: bytes) -> None:
-        self._device.memo.forget()
 
-    def _on_launch(self, words: list[str], payload: bytes) -> None:
-        numbers = list(map(int, words[3:]))
-        asked = LaunchAsked(
-            number=int(words[0]),
-            module=int(words[1]),
-            kernel=words[2],
-            grid=(numbers[0], numbers[1], numbers[2]),
-            block=(numbers[3], numbers[4], numbers[5]),
-            shared=numbers[6],
-            cooperative=bool(numbers[7]),
-            cluster=(numbers[8], numbers[9], numbers[10]),
-            stream=numbers[11],
-            parameters=payload,
+def _static(library: str) -> str:
+    """The notice of a file that holds NVIDIA's own runtime."""
+    if ".cpython-" in library:
+        return (
+            f"{library} holds NVIDIA's own runtime: its launches cannot be seen. Call the "
+            "driver: cuda.core, cuda.bindings.driver, Numba and Triton do"
         )
-        self._answer(self._device.launch(asked))
-
-    def _on_texture(self, _: list[str], payload: bytes) -> None:
-        self._answer(self._device.texture(fields(payload.decode())))
-
-    def _on_untexture(self, words: list[str], _: bytes) -> None:
-        self._device.textures.pop(int(words[0]), None)
-
-    def _on_resources(self, words: list[str], _: bytes) -> None:
-        self._answer(self._device.resources(int(words[0]), words[1]))
-
-    def _on_missing(self, words: list[str], _: bytes) -> None:
-        self._device.state.note(f"missing {words[0]}", f"{words[0]} was called: it is not here")
-
-    def _on_refused(self, words: list[str], _: bytes) -> None:
-        self._device.state.refused(words[1], list(map(int, words[2:])))
-
-    def _on_static(self, _: list[str], payload: bytes) -> None:
-        library, said = Path(os.fsdecode(payload)).name, _STATIC
-        if ".cpython-" in library:
-            said = (
-                f"{library} holds NVIDIA's own runtime: its launches cannot be seen. Call the "
-                "driver: cuda.core, cuda.bindings.driver, Numba and Triton do"
-            )
-        self._device.state.note("static", said)
+    return (
+        "a program is linked with NVIDIA's own runtime (-cudart static, nvcc's default): its "
+        "launches cannot be seen. Build it again under `workbench run -- make`, or with -cudart "
+        "shared"
+    )

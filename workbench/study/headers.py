@@ -28,12 +28,7 @@ NO_HEADERS = OwnHeaders({}, ())
 
 
 def own_headers(source: Path, text: str, folders: Sequence[Path] = ()) -> OwnHeaders:
-    """What a source includes, and what that includes, of files of the user.
-
-    Args:
-        source: The file, which need not lie there.
-        text: What it holds.
-        folders: Those that its ``-I`` name.
+    """The user's own files that the text of a source includes, and those that these include.
 
     Raises:
         UsageError: a header is not UTF-8; or there are too many.

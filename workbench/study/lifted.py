@@ -7,11 +7,12 @@ All are zstd frames; a buffer's SHA-256 is in the record. Nothing of it is run b
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import zstandard
@@ -52,6 +53,24 @@ class LiftedBuffer(Record, frozen=True):
     after: str | None = None
     symbol: str | None = None
     filled: bool | None = None
+
+    @classmethod
+    def sealed(cls, name: str, seals: tuple[str, str], **place: Any) -> LiftedBuffer:
+        """A buffer by the hashes of its content before and after; its files get its name."""
+        after = f"{name}.after.zst" if seals[0] != seals[1] else None
+        return cls(
+            name=name,
+            before=f"{name}.before.zst",
+            sha256_before=seals[0],
+            sha256_after=seals[1],
+            after=after,
+            **place,
+        )
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Its files: of before the launch, and of after it where that is another content."""
+        return (self.before,) if self.after is None else (self.before, self.after)
 
 
 class LiftedArgument(Record, frozen=True):
@@ -134,6 +153,21 @@ class LiftedLaunch(Record, frozen=True):
         return {each.name: each for each in self.buffers}[name]
 
 
+class RecordedLaunch(NamedTuple):
+    """A launch and the content of the files that its record names, piece by piece.
+
+    `stored`: how many bytes its threads stored, at most, to memory that is not shared or local.
+    """
+
+    launch: LiftedLaunch
+    files: Mapping[str, Iterable[bytes]]
+    stored: float = math.inf
+
+    def content(self, name: str) -> bytes:
+        """The content of a file."""
+        return b"".join(self.files[name])
+
+
 class _Sealed(msgspec.Struct):
     format: str
     schema_version: int
@@ -141,27 +175,23 @@ class _Sealed(msgspec.Struct):
     record: msgspec.Raw
 
 
-def write_lifted(folder: Path, launch: LiftedLaunch, files: Mapping[str, Iterable[bytes]]) -> None:
+def write_lifted(folder: Path, recorded: RecordedLaunch) -> None:
     """Keep a launch, its record last. `folder` is a fresh one that is renamed when it is whole.
-
-    Args:
-        folder: Where.
-        launch: The record.
-        files: What each file that it names holds, piece by piece.
 
     Raises:
         MissingError: no space, no permission.
         DataError: the record contradicts itself, or the files.
     """
     replace_file(folder, ".gitignore", b"*\n")
-    kept = {name: _kept(folder, name, pieces) for name, pieces in files.items()}
+    launch = recorded.launch
+    kept = {name: _kept(folder, name, pieces) for name, pieces in recorded.files.items()}
     hashes = {name: seal for name, (seal, _) in kept.items()}
     fault = _contradiction(launch, hashes) or next(
         (
             f"{name} holds {kept[name][1]:,} bytes, and not {each.size:,}"
             for each in launch.buffers
-            for name in (each.before, each.after)
-            if name is not None and kept[name][1] != each.size
+            for name in each.files
+            if kept[name][1] != each.size
         ),
         "",
     )
@@ -186,9 +216,6 @@ def _kept(folder: Path, name: str, pieces: Iterable[bytes]) -> tuple[str, int]:
 def read_lifted(folder: Path) -> LiftedLaunch:
     """The record of a launch that was kept. Its buffers are not read: `lifted_bytes`.
 
-    Args:
-        folder: ``kernels/<study>/captured``.
-
     Raises:
         MissingError: there is none.
         DataError: it is damaged, contradicts itself, holds too much, or is of a newer workbench.
@@ -197,11 +224,7 @@ def read_lifted(folder: Path) -> LiftedLaunch:
 
 
 def lifted_bytes(folder: Path, name: str) -> bytes:
-    """What one file of a launch holds: a buffer's bytes, the image, or the PTX.
-
-    Args:
-        folder: As of `read_lifted`.
-        name: The file, as the record names it.
+    """The content of one file of a launch: a buffer's bytes, the image, or the PTX.
 
     Raises:
         MissingError: there is no such file.
@@ -211,8 +234,7 @@ def lifted_bytes(folder: Path, name: str) -> bytes:
     path = folder / name
     if name not in hashes:
         raise DataError(f"{path} is not named by {RECORD}", AGAIN)
-    sizes = {each.before: each.size for each in launch.buffers}
-    sizes |= {each.after: each.size for each in launch.buffers if each.after is not None}
+    sizes = {file: each.size for each in launch.buffers for file in each.files}
     try:
         if name in sizes:
             data = _exactly(path, sizes[name])
@@ -294,11 +316,10 @@ def _check_size(folder: Path, launch: LiftedLaunch) -> None:
     Raises:
         DataError: the buffers hold too much.
     """
-    total = sum(each.size * (2 if each.after else 1) for each in launch.buffers)
+    total = sum(each.size * len(each.files) for each in launch.buffers)
     if total <= LIFTED.bytes:
         return
-    files = {each.before for each in launch.buffers} | {each.after for each in launch.buffers}
-    here = [folder / name for name in files if name]
+    here = [folder / name for name in {name for each in launch.buffers for name in each.files}]
     packed = sum(path.stat().st_size for path in here if path.is_file())
     if total > RATIO * packed or LIFTED.bytes != LIFTED.default:
         raise LIFTED.exceeded(folder, f"announces {total:,} bytes in {packed:,}")
@@ -321,7 +342,7 @@ def _contradiction(launch: LiftedLaunch, hashes: Mapping[str, str]) -> str:
             return f"{each.before} is not what was recorded"
         if each.after is not None and hashes.get(each.after) != each.sha256_after:
             return f"{each.after} is not what was recorded"
-        named += [each.before, *([each.after] if each.after is not None else [])]
+        named += each.files
     for name in named:
         if not _NAME.fullmatch(name) or name == RECORD or name not in hashes:
             return f"{name!r} is no file of it"

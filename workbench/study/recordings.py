@@ -168,15 +168,7 @@ def study_text(
     uses: Sequence[BufferUse],
     tolerance: tuple[float, str],
 ) -> str:
-    """``study.py`` of recorded launches, a problem each.
-
-    Args:
-        title: The study's.
-        said: The paragraphs of its docstring.
-        recordings: Of v0, in the order of their numbers.
-        uses: Of its buffers, which have the same names in all.
-        tolerance: The tolerance, and why.
-    """
+    """``study.py`` of recorded launches of v0, a problem each; the tolerance with its reason."""
     names = {use.buffer.name: use for use in uses}
     inputs = [use for use in uses if use.role != "output" or use.restored]
     sizes = {

@@ -37,7 +37,7 @@ from workbench.capture.records import (
     summed,
 )
 from workbench.language import _
-from workbench.model import Dim3, Launch, Profile, Record
+from workbench.model import Launch, Profile, Record
 from workbench.units import extent, quantity
 
 Fate = Literal["same", "fused", "split", "replaced", "came", "went"]
@@ -130,11 +130,6 @@ def tried_words(old: Survey, new: Survey, pairs: Iterable[Counterparts]) -> str:
     So does a tuner, before it calls the best of them. A sum over its launches and a sum over calls
     are of unlike things, however either side would be told by itself. What sweeps over sizes on
     both sides launches each of them on both.
-
-    Args:
-        old: The works before.
-        new: And after.
-        pairs: Which of them do the same job.
     """
     surveys = old, new
     if [x.steady is not None and x.steady.period == 1 for x in surveys].count(True) == 1:
@@ -471,12 +466,9 @@ class LaunchClass(Record, frozen=True):
         """``32×4``: its block."""
         return extent(self.shapes[0].block)
 
-    def holds(self, grid: Dim3, block: Dim3, dynamic_shared: int) -> bool:
-        """Whether a launch of that configuration is one of these."""
-        return any(
-            (shape.grid, shape.block, shape.dynamic_shared) == (grid, block, dynamic_shared)
-            for shape in self.shapes
-        )
+    def holds(self, launch: Launch) -> bool:
+        """Whether a launch is one of these, by its configuration."""
+        return any(shape.config == launch.config for shape in self.shapes)
 
 
 def class_words(*sides: LaunchClass | None) -> str:
@@ -518,13 +510,7 @@ def classes_of(shapes: Sequence[Shape]) -> tuple[LaunchClass, ...]:
 def pair_classes(
     old: Sequence[Shape], new: Sequence[Shape], runs: tuple[int, int]
 ) -> list[tuple[LaunchClass | None, LaunchClass | None]]:
-    """Every class of both sides, each once; None where the other side has no counterpart.
-
-    Args:
-        old: The configurations of a work before.
-        new: Those of its counterpart.
-        runs: How many runs each side has.
-    """
+    """Every class of both sides, each once; None where the other side has no counterpart."""
     before, after = list(classes_of(old)), list(classes_of(new))
     found: list[tuple[LaunchClass | None, LaunchClass | None]] = []
 
@@ -544,7 +530,7 @@ def pair_classes(
     def first(one: LaunchClass) -> Shape:
         return one.shapes[0]
 
-    match(lambda one, _: (first(one).grid, first(one).block, first(one).dynamic_shared))
+    match(lambda one, _: first(one).config)
     match(lambda one, _: (first(one).grid, first(one).block))
     match(lambda one, count: (first(one).block, one.launches / count))
     match(lambda one, _: first(one).block)
@@ -591,8 +577,7 @@ def launches_of(
     def own(launch: Launch, work: Work) -> bool:
         if sum(shape.launches for shape in work.shapes) != sum(work.launches):
             return True  # the survey keeps the heaviest configurations alone
-        asked = launch.grid, launch.block, launch.dynamic_shared
-        return any((x.grid, x.block, x.dynamic_shared) == asked for x in work.shapes)
+        return any(x.config == launch.config for x in work.shapes)
 
     found = tuple(
         launch
@@ -603,13 +588,7 @@ def launches_of(
 
 
 def seen_of(survey: Survey, places: Iterable[int], looked: Iterable[tuple[int, Launch]]) -> Looked:
-    """What was looked at of some works of a survey.
-
-    Args:
-        survey: All works.
-        places: Which of them.
-        looked: Launches and the work that each is of, one of each configuration.
-    """
+    """The `looked` launches of some works, with their works, one of each configuration."""
     looked, runs = list(looked), len(survey.runs)
     found: list[tuple[Launch, Fraction]] = []
     whole = seen = classes = known = 0
@@ -623,7 +602,7 @@ def seen_of(survey: Survey, places: Iterable[int], looked: Iterable[tuple[int, L
         shapes = work.shapes or (_all_of(work, own),)
         classes += max(len(classes_of(shapes)), 1)
         for one in classes_of(shapes):
-            held = [x for x in own if one.holds(x.grid, x.block, x.dynamic_shared)]
+            held = [x for x in own if one.holds(x)]
             if not held:
                 continue
             known, seen = known + 1, seen + one.weight
@@ -645,11 +624,8 @@ def seen_of(survey: Survey, places: Iterable[int], looked: Iterable[tuple[int, L
 
 
 def _all_of(work: Work, own: Sequence[Launch]) -> Shape:
-    first = own[0] if own else None
     return Shape(
-        grid=first.grid if first else (0, 0, 0),
-        block=first.block if first else (0, 0, 0),
-        dynamic_shared=first.dynamic_shared if first else 0,
+        *(own[0] if own else Launch("", 0)).config,
         launches=sum(work.launches),
         total_ns=sum(work.total_ns),
         counted=work.counted,

@@ -161,11 +161,10 @@ def tuning(survey: Survey) -> Autotuning | None:
     tried: dict[int, tuple[int, float, float]] = {}
     for place, work in enumerate(survey.works):
         called = own.get(place)
-        calls = {(x.grid, x.block, x.dynamic_shared): x for x in called.shapes} if called else {}
+        calls = {x.config: x for x in called.shapes} if called else {}
         often = {
-            key: x.launches - (scale * calls[key].launches if key in calls else 0.0)
+            x.config: x.launches - (scale * calls[x.config].launches if x.config in calls else 0.0)
             for x in work.shapes
-            if (key := (x.grid, x.block, x.dynamic_shared))
         }
         many = [key for key, launches in often.items() if launches >= OFTEN * runs]
         if len(many) >= TRIED and len(calls) <= 1 and len({key[1:] for key in many}) > 1:

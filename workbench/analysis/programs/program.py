@@ -245,10 +245,7 @@ def compare_programs(
 ) -> ProgramDifference:
     """Two captures, kernel by kernel.
 
-    Args:
-        old: The one before.
-        new: The one after.
-        force: Compare what is not comparable; `ProgramDifference.reasons` says why it is not.
+    With `force` also what is not comparable; `ProgramDifference.reasons` says why it is not.
 
     Raises:
         InconclusiveError: other devices or ways of surveying, and `force` is not set; or only one
@@ -511,13 +508,7 @@ def unchanged(difference: ProgramDifference, row: WorkChange) -> bool:
 def kernel_steps(
     difference: ProgramDifference, details: tuple[Profile | None, Profile | None], *, force: bool
 ) -> Iterator[KernelStep]:
-    """The steps of the kernels that matter, one after the other: each takes a moment.
-
-    Args:
-        difference: Of the two programs.
-        details: What was profiled of them.
-        force: Compare launches that are not comparable.
-    """
+    """The steps of the kernels that matter, one after the other: each takes a moment."""
     for row in told(difference):
         yield _step(row, difference, details, force)
 
@@ -657,22 +648,14 @@ def _together(
 
 def _classes_seen(row: WorkChange, old: Profile, new: Profile) -> Iterator[ClassChange]:
     """The classes of which both sides looked at launches."""
-
-    def seen(profile: Profile, side: LaunchClass | None) -> bool:
-        return side is not None and any(
-            side.holds(x.grid, x.block, x.dynamic_shared) for x in profile.launches
-        )
-
-    return (one for one in row.classes if seen(old, one.old) and seen(new, one.new))
+    return (
+        one for one in row.classes if _only(old, one.old).launches and _only(new, one.new).launches
+    )
 
 
 def _only(profile: Profile, side: LaunchClass | None) -> Profile:
-    own = tuple(
-        launch
-        for launch in profile.launches
-        if side is not None and side.holds(launch.grid, launch.block, launch.dynamic_shared)
-    )
-    return replace(profile, launches=own)
+    own = (launch for launch in profile.launches if side is not None and side.holds(launch))
+    return replace(profile, launches=tuple(own))
 
 
 #: Ratios of launches that differ by more than this part disagree.
@@ -692,14 +675,7 @@ class Disagreement(Record, frozen=True):
 def _doubt(
     comparison: Comparison, row: WorkChange, near: Closer, difference: ProgramDifference
 ) -> Disagreement | None:
-    """Where the profiler's times of a launch and the program's disagree; None: they agree.
-
-    Args:
-        comparison: Of what was profiled.
-        row: The kernel.
-        near: What was profiled of it.
-        difference: Of the two programs.
-    """
+    """Where the profiler's times of a launch and the program's disagree; None: they agree."""
     of = near.of if near.of is not None else row
     if comparison.speed is None or not of.old_weight or not of.new_weight:
         return None

@@ -112,10 +112,6 @@ def together_s(survey: Survey, *, steady: bool) -> list[float]:
 
     From the start of an iteration to that of the next; of a run how long anything ran on the rank
     where it did longest.
-
-    Args:
-        survey: Of a whole program.
-        steady: Its iterations are meant.
     """
     if not survey.ranks:
         return []

@@ -591,12 +591,7 @@ class KernelWords(Record, frozen=True):
 
 
 def step_words(step: KernelStep, difference: ProgramDifference) -> KernelWords:
-    """What became of a kernel, in the words that every view prints.
-
-    Args:
-        step: As `kernel_steps` gives it.
-        difference: Of the two programs.
-    """
+    """The change of a kernel, in the words that every view prints."""
     row = step.row
     spent, unit = _spent(difference, row)
     before, after = (quantity(side, unit) for side in spent)

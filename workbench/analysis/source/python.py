@@ -31,6 +31,7 @@ class PythonReader(Recorder, ast.NodeVisitor):
             self.starts.append(self.starts[-1] + len(line.encode("utf-8", "replace")) + 1)
         try:
             self.tree = ast.parse(source.text)
+            ast.dump(self.tree)  # as deep as the passes below descend
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             self.tree = ast.Module(body=[], type_ignores=[])
         found.statements[file] = joined(map(_lines_of, _statements(self.tree)))

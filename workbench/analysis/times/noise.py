@@ -215,10 +215,7 @@ def _marked(profile: Profile) -> bool:
 
 def _same_code(old: Profile, new: Profile) -> bool:
     """Whether the same instructions ran in launches of the same shape."""
-    shapes = [
-        [(x.grid, x.block, x.dynamic_shared, x.instructions.text) for x in profile.launches]
-        for profile in (old, new)
-    ]
+    shapes = [[(x.config, x.instructions.text) for x in profile.launches] for profile in (old, new)]
     return _marked(old) and shapes[0] == shapes[1]
 
 

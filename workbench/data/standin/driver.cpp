@@ -538,6 +538,26 @@ API cuTexObjectCreate(CUtexObject* out, const CUDA_RESOURCE_DESC* resource, cons
 
 FN(cuTexObjectDestroy, (CUtexObject object), if (object) tell("UNTEXTURE " + std::to_string(object)))
 
+// ---- Tensor maps: the emulator makes them, and reads them ----
+
+API cuTensorMapEncodeTiled(CUtensorMap* out, CUtensorMapDataType type, cuuint32_t rank, void* start,
+                           const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
+                           const cuuint32_t* steps, CUtensorMapInterleave interleave,
+                           CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                           CUtensorMapFloatOOBfill fill) {
+    TRY(ready());
+    VALID(out && dims && box && steps && rank && rank <= 5 && (strides || rank == 1));
+    std::ostringstream line;
+    line << "TENSORMAP " << canonical(start);
+    line << ' ' << type << ' ' << interleave << ' ' << swizzle << ' ' << promotion << ' ' << fill;
+    for (unsigned i = 0; i < rank; i++)
+        line << ' ' << dims[i] << ' ' << box[i] << ' ' << steps[i] << ' ' << (i ? strides[i - 1] : 0);
+    Reply reply = ask(line.str());
+    TRY(reply.code);
+    reply.text.copy(reinterpret_cast<char*>(out), sizeof *out);
+    return CUDA_SUCCESS;
+}
+
 // ---- Streams ----
 
 API cuStreamCreateWithPriority(CUstream* out, unsigned flags, int priority) {

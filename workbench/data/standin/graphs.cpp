@@ -398,23 +398,19 @@ FN(cuGraphClone, (CUgraph * out, CUgraph handle), GRAPH(handle); *out = to<CUgra
 FN(cuGraphNodeFindInClone, (CUgraphNode * out, CUgraphNode original, CUgraph handle), GRAPH(handle);
    Node* twin = twin_of(*graph, as<Node>(original)); VALID(twin); *out = to<CUgraphNode>(twin))
 
-API cuGraphAddChildGraphNode(NEEDS, CUgraph child) {
-    auto* graph = as<Graph>(child);
-    VALID(graph);
-    return add(out, handle, needs, count, child_of(*graph));
-}
-
 API cuGraphAddEmptyNode(NEEDS) { return add(out, handle, needs, count, std::monostate{}); }
 
-API cuGraphAddEventRecordNode(NEEDS, CUevent event) {
-    VALID(as<Event>(event));
-    return add(out, handle, needs, count, Record{as<Event>(event)});
-}
+// Nodes with one parameter.
+#define ADD(kind, parameter, valid, work)              \
+    API cuGraphAdd##kind##Node(NEEDS, parameter) {     \
+        VALID(valid);                                  \
+        return add(out, handle, needs, count, work);   \
+    }
 
-API cuGraphAddEventWaitNode(NEEDS, CUevent event) {
-    VALID(as<Event>(event));
-    return add(out, handle, needs, count, Wait{as<Event>(event)});
-}
+ADD(ChildGraph, CUgraph child, as<Graph>(child), child_of(*as<Graph>(child)))
+ADD(EventRecord, CUevent event, as<Event>(event), Record{as<Event>(event)})
+ADD(EventWait, CUevent event, as<Event>(event), Wait{as<Event>(event)})
+ADD(MemFree, CUdeviceptr address, true, Drop{address})
 
 // The address is known at once; the memory is allocated when the node runs.
 API cuGraphAddMemAllocNode(NEEDS, CUDA_MEM_ALLOC_NODE_PARAMS* params) {
@@ -422,10 +418,6 @@ API cuGraphAddMemAllocNode(NEEDS, CUDA_MEM_ALLOC_NODE_PARAMS* params) {
     TRY(allocate(&params->dptr, params->bytesize, Kind::Device));
     reserve_for_graph(params->dptr);
     return add(out, handle, needs, count, Take{params->dptr});
-}
-
-API cuGraphAddMemFreeNode(NEEDS, CUdeviceptr address) {
-    return add(out, handle, needs, count, Drop{address});
 }
 
 API cuGraphDestroyNode(CUgraphNode handle) {

@@ -327,8 +327,15 @@ API cuKernelSetAttribute(CUfunction_attribute which, int value, CUkernel kernel,
 
 namespace {
 
-cudaOccDeviceProp occupancy_device() {
+struct Occupancy {
     cudaOccDeviceProp device;
+    cudaOccFuncAttributes kernel;
+    cudaOccDeviceState state;
+};
+
+CUresult occupancy_of(Function* function, Occupancy* out) {
+    TRY(ask_resources(function));
+    auto& [device, kernel, state] = *out;
     device.computeMajor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
     device.computeMinor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
     device.maxThreadsPerBlock = attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
@@ -341,11 +348,6 @@ cudaOccDeviceProp occupancy_device() {
     device.numSms = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
     device.sharedMemPerBlockOptin = attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
     device.reservedSharedMemPerBlock = attribute(CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK);
-    return device;
-}
-
-cudaOccFuncAttributes occupancy_function(Function* function) {
-    cudaOccFuncAttributes kernel;
     kernel.maxThreadsPerBlock = function->resources["threads"];
     kernel.numRegs = function->resources["registers"];
     kernel.sharedSizeBytes = function->resources["shared"];
@@ -353,18 +355,17 @@ cudaOccFuncAttributes occupancy_function(Function* function) {
     kernel.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN;
     kernel.maxDynamicSharedSizeBytes = most_dynamic_shared(*function);
     kernel.numBlockBarriers = 1;
-    return kernel;
+    return CUDA_SUCCESS;
 }
 
 // How many blocks an SM holds; 0 where one does not fit.
 CUresult blocks_per_sm(int* out, Function* function, int threads, size_t shared) {
-    TRY(ask_resources(function));
+    Occupancy of;
+    TRY(occupancy_of(function, &of));
     VALID(threads > 0);
-    cudaOccDeviceProp device = occupancy_device();
-    cudaOccFuncAttributes kernel = occupancy_function(function);
-    cudaOccDeviceState state;
     cudaOccResult result;
-    bool fits = !cudaOccMaxActiveBlocksPerMultiprocessor(&result, &device, &kernel, &state, threads, shared);
+    bool fits = !cudaOccMaxActiveBlocksPerMultiprocessor(&result, &of.device, &of.kernel, &of.state, threads,
+                                                         shared);
     *out = fits ? result.activeBlocksPerMultiprocessor : 0;
     return CUDA_SUCCESS;
 }
@@ -401,11 +402,9 @@ API cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction handle, C
 API cuOccupancyAvailableDynamicSMemPerBlock(size_t* out, CUfunction handle, int blocks, int threads) {
     TRY(ready());
     FUNCTION(handle);
-    TRY(ask_resources(function));
-    cudaOccDeviceProp device = occupancy_device();
-    cudaOccFuncAttributes kernel = occupancy_function(function);
-    cudaOccDeviceState state;
-    VALID(!cudaOccAvailableDynamicSMemPerBlock(out, &device, &kernel, &state, blocks, threads));
+    Occupancy of;
+    TRY(occupancy_of(function, &of));
+    VALID(!cudaOccAvailableDynamicSMemPerBlock(out, &of.device, &of.kernel, &of.state, blocks, threads));
     return CUDA_SUCCESS;
 }
 

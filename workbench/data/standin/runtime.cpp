@@ -199,25 +199,17 @@ std::vector<Configuration>& configurations() {
     return *pushed;
 }
 
-CUlaunchConfig configured(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
-    return {grid.x, grid.y,  grid.z, block.x, block.y, block.z, static_cast<unsigned>(shared),
-            stream, nullptr, 0};
-}
-
 CUlaunchConfig configured(const cudaLaunchConfig_t& given) {
     static_assert(sizeof(cudaLaunchAttribute) == sizeof(CUlaunchAttribute), "the attributes are the same");
-    CUlaunchConfig config = configured(given.gridDim, given.blockDim, given.dynamicSmemBytes, given.stream);
-    config.attrs = reinterpret_cast<CUlaunchAttribute*>(given.attrs), config.numAttrs = given.numAttrs;
-    return config;
-}
-
-cudaError_t launch(const void* stub, const CUlaunchConfig& config, void** values) {
-    TRY(standin_begin());
-    FIND(stub);
-    return ended(cuLaunchKernelEx(&config, function, values, nullptr));
+    const dim3 &g = given.gridDim, &b = given.blockDim;
+    return {g.x,          g.y, g.z, b.x, b.y, b.z, static_cast<unsigned>(given.dynamicSmemBytes),
+            given.stream, reinterpret_cast<CUlaunchAttribute*>(given.attrs), given.numAttrs};
 }
 
 }  // namespace
+
+// Functions that name a kernel by its stub, and are the driver's otherwise.
+#define OF_KERNEL(name, parameters, call) FN(name, parameters, FIND(stub); return ended(call))
 
 EXPORT unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, CUstream_st* stream) {
     configurations().push_back({grid, block, shared, stream});
@@ -241,30 +233,15 @@ API __cudaGetKernel(cudaKernel_t* out, const void* stub) {
     return static_cast<cudaError_t>(code);
 }
 
-API __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** values, size_t shared,
-                       cudaStream_t stream) {
-    return launch(kernel, configured(grid, block, shared, stream), values);
-}
-
-API cudaLaunchKernel(const void* stub, dim3 grid, dim3 block, void** values, size_t shared,
-                     cudaStream_t stream) {
-    return launch(stub, configured(grid, block, shared, stream), values);
-}
-
-API cudaLaunchCooperativeKernel(const void* stub, dim3 grid, dim3 block, void** values, size_t shared,
-                                cudaStream_t stream) {
-    CUlaunchAttribute cooperative{};
-    cooperative.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
-    cooperative.value.cooperative = 1;
-    CUlaunchConfig config = configured(grid, block, shared, stream);
-    config.attrs = &cooperative, config.numAttrs = 1;
-    return launch(stub, config, values);
-}
-
-API cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* stub, void** values) {
-    return launch(stub, configured(*config), values);
-}
-
+OF_KERNEL(cudaLaunchKernel,
+          (const void* stub, dim3 g, dim3 b, void** values, size_t shared, cudaStream_t stream),
+          cuLaunchKernel(function, g.x, g.y, g.z, b.x, b.y, b.z, shared, stream, values, nullptr))
+OF_KERNEL(cudaLaunchCooperativeKernel,
+          (const void* stub, dim3 g, dim3 b, void** values, size_t shared, cudaStream_t stream),
+          cuLaunchCooperativeKernel(function, g.x, g.y, g.z, b.x, b.y, b.z, shared, stream, values))
+FN(cudaLaunchKernelExC, (const cudaLaunchConfig_t* given, const void* stub, void** values), FIND(stub);
+   CUlaunchConfig config = configured(*given);
+   return ended(cuLaunchKernelEx(&config, function, values, nullptr)))
 FN(cudaGetKernel, (cudaKernel_t * out, const void* stub), FIND(stub);
    *out = reinterpret_cast<cudaKernel_t>(function))
 FN(cudaGetFuncBySymbol, (cudaFunction_t * out, const void* stub), FIND(stub); *out = function)
@@ -291,12 +268,7 @@ API cudaFuncGetAttributes(cudaFuncAttributes* out, const void* stub) {
     return cudaSuccess;
 }
 
-// Functions that name a kernel by its stub, and are the driver's otherwise.
-#define OF_KERNEL(name, parameters, call) FN(name, parameters, FIND(stub); return ended(call))
-
 OF_KERNEL(cudaFuncSetAttribute, (const void* stub, cudaFuncAttribute which, int value),
-          cuFuncSetAttribute(function, static_cast<CUfunction_attribute>(which), value))
-OF_KERNEL(cudaKernelSetAttributeForDevice, (cudaKernel_t stub, cudaFuncAttribute which, int value, int),
           cuFuncSetAttribute(function, static_cast<CUfunction_attribute>(which), value))
 OF_KERNEL(cudaFuncSetCacheConfig, (const void* stub, cudaFuncCache), 0)
 OF_KERNEL(cudaFuncGetName, (const char** out, const void* stub), cuFuncGetName(out, function))
@@ -304,9 +276,6 @@ OF_KERNEL(cudaFuncGetParamInfo, (const void* stub, size_t index, size_t* offset,
           cuFuncGetParamInfo(function, index, offset, size))
 OF_KERNEL(cudaOccupancyMaxActiveBlocksPerMultiprocessor,
           (int* out, const void* stub, int threads, size_t shared),
-          cuOccupancyMaxActiveBlocksPerMultiprocessor(out, function, threads, shared))
-OF_KERNEL(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
-          (int* out, const void* stub, int threads, size_t shared, unsigned),
           cuOccupancyMaxActiveBlocksPerMultiprocessor(out, function, threads, shared))
 OF_KERNEL(cudaOccupancyAvailableDynamicSMemPerBlock, (size_t* out, const void* stub, int blocks, int threads),
           cuOccupancyAvailableDynamicSMemPerBlock(out, function, blocks, threads))
@@ -380,10 +349,6 @@ API cudaGetDeviceProperties(cudaDeviceProp* out, int device) {
     cudaDeviceProp& properties = *out;
     DEVICE_PROPERTIES  // generated: each property that is an attribute
         return cudaSuccess;
-}
-
-API cudaGetDeviceProperties_v2(cudaDeviceProp* out, int device) {
-    return cudaGetDeviceProperties(out, device);
 }
 
 // ---- Memory: zero bytes are no error, and get no memory ----

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from benchmarks.recordings import opened
 from tests.factories import LADDER, emulate_demo, make_project
 from workbench.cli import app
 from workbench.compile import compilers
@@ -144,7 +145,7 @@ def test_what_hangs_on_how_warps_meet_is_inconclusive_and_its_lines_are_named(
 ) -> None:
     """On the GPU that the study was recorded on, v1 has 500,344 wavefronts; emulated 131,200."""
     study = tmp_path / "kernels" / "moments"
-    shutil.copytree(REPO / "tests" / "data" / "unseen" / "kernels" / "moments", study)
+    shutil.copytree(opened(REPO / "tests" / "data" / "unseen").root / "kernels" / "moments", study)
     (study / "v2_warps.cu").unlink()
     (tmp_path / "workbench.toml").write_text('default_study = "moments"\n' + LIMITS)
     file = study / "v1_shared.cu"

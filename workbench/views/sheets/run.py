@@ -15,12 +15,7 @@ from workbench.views.text.escaping import command_data, command_property
 
 
 def run_sheet(run: RunDocument, kernels: Sheet | None) -> Sheet:
-    """One screen.
-
-    Args:
-        run: What came of it.
-        kernels: The sheet of its launches; None: it launched nothing.
-    """
+    """One screen; without a sheet of kernels, nothing was launched."""
     title = _("{launches} in {time}").format(
         launches=several(run.launches, "launch", "launches"), time=quantity(run.seconds, "s")
     )
@@ -60,12 +55,7 @@ def fault_lines(fault: FaultFacts) -> list[str]:
 
 
 def workflow_commands(faults: Sequence[FaultFacts], root: PurePath) -> str:
-    """Workflow commands of GitHub Actions, at the lines of faults.
-
-    Args:
-        faults: All of them.
-        root: What paths are told relative to.
-    """
+    """Workflow commands of GitHub Actions at the lines of faults, with paths relative to `root`."""
     lines = []
     for fault in faults:
         path = PurePath(fault.path)
