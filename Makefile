@@ -88,8 +88,8 @@ profile: $(VENV)/.gpu ## Verify, time and profile every version of a study (need
 	$(BIN)/workbench profile --all --time $(if $(STUDY),--study $(STUDY))
 
 test-cluster: $(VENV)/.dev ## --on slurm on a real Slurm: two nodes, four fake GPUs (root; apt-get installs it)
-	tests/cluster/install.sh
-	$(BIN)/python -m pytest -q -m cluster tests/cluster
+	workbench/cluster/tests/install.sh
+	$(BIN)/python -m pytest -q -m cluster workbench/cluster/tests
 
 test-gpu: $(VENV)/.dev $(VENV)/.gpu ## The tests that need a GPU, ncu and compute-sanitizer
 	$(BIN)/python -m pytest -q -m gpu tests/gpu

@@ -40,7 +40,6 @@ _CORE: dict[str, tuple[str, str]] = {
     "time": ("time_", "Time a version against the baseline, outside of any profiler."),
     "tune": ("tune", "Find the values of a version's parameters that make it fastest."),
     "verify": ("verify", "Check a version against the float64 reference."),
-    "jobs": ("jobs", "What was sent to a cluster with --on, and its progress."),
     "doctor": ("doctor", "What this machine can do, and how to get what it lacks."),
     "docs": ("docs", "The documentation, page by page, without a network."),
     "schema": ("schema", "The JSON schema of what a command prints with --format json."),

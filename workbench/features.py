@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import NamedTuple
 
 
@@ -25,12 +25,15 @@ class Feature(NamedTuple):
         extra: The extra of pyproject.toml that it needs alone.
         documents: Module of the folder with the records of its JSON documents, as
             `workbench.views.shapes.schema.Documents`.
+        runners: A word for ``--on`` -> its module in the folder, whose `runner` makes a
+            `workbench.session.runners.Runner` of project, study and display.
     """
 
     name: str
     commands: Mapping[str, tuple[str, str]]
     extra: str = ""
     documents: str = ""
+    runners: Mapping[str, str] = MappingProxyType({})
 
     @property
     def folder(self) -> Path:
@@ -86,8 +89,22 @@ FEATURES: tuple[Feature, ...] = (
         extra="mcp",
     ),
     Feature(
+        "cluster",
+        {"jobs": ("command", "What was sent to a cluster with --on, and its progress.")},
+        extra="cluster",
+        documents="documents",
+        runners={"slurm": "fleet"},
+    ),
+    Feature(
         "editing",
         {"lsp": ("command", "Serve the project to an editor: counters where one edits.")},
         extra="lsp",
     ),
 )
+
+#: A word for ``--on`` -> the module that has its `runner`.
+PLACES: Mapping[str, str] = {
+    word: f"workbench.{feature.name}.{module}"
+    for feature in FEATURES
+    for word, module in feature.runners.items()
+}

@@ -15,11 +15,13 @@ from pathlib import Path
 import pytest
 
 from workbench.compile.build import BuildResult
-from workbench.engines import Where
+from workbench.engines import Subject, Where
+from workbench.engines.host.job import TimeOptions
 from workbench.engines.ncu.engine import GpuEngine
-from workbench.errors import KernelError
+from workbench.errors import KernelError, WorkbenchError
 from workbench.measure.experiment import Experiment
-from workbench.model import Build, SourceFile
+from workbench.measure.plan import Combination
+from workbench.model import Build, SourceFile, Timing
 from workbench.processes.bounds import Deadline
 from workbench.project import Project, require_project
 from workbench.specs import Version
@@ -186,6 +188,17 @@ def experiment_on(
     return Experiment(project, study, GpuEngine(project, where, seed=1, ncu=ncu))
 
 
+def time_one(runner: Experiment, subject: Subject, options: TimeOptions) -> Timing:
+    """Time a version; its error is raised."""
+    found: list[Timing | WorkbenchError] = []
+    piece = Combination(subject.version, subject.problem)
+    runner.time([piece], options, lambda _, outcome: found.append(outcome))
+    (outcome,) = found
+    if isinstance(outcome, WorkbenchError):
+        raise outcome
+    return outcome
+
+
 @pytest.fixture
 def fake_ncu(tmp_path: Path) -> Path:
     """An executable that behaves as ncu was seen to; `FAKE_NCU` chooses how."""
@@ -251,7 +264,7 @@ from pathlib import Path
 
 def build(project, version, arch):
     from workbench.compile.build import BuildResult
-    from workbench.model import Build, SourceFile
+    from workbench.model import Build, SourceFile, Timing
     work = int(version.defines.get("WORK", 1000))
     cubin = Path({folder!r}) / f"{{version.id}}-{{work}}.cubin"
     cubin.write_text(f"stand-in cubin, taking {{work / 1000}} of {{version.id}}")

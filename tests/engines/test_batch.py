@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.engines.stand_ins import experiment_on
-from workbench.engines import Subject, Where
+from workbench.engines import Where
 from workbench.engines.gpu.bench import Benches
 from workbench.engines.host.client import Feed, describe, run_jobs
 from workbench.engines.host.crew import Ending, run_batch
@@ -17,6 +17,7 @@ from workbench.engines.host.job import Job, TimeOptions
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import KernelError, MissingError, WorkbenchError
 from workbench.measure.experiment import Experiment
+from workbench.measure.plan import Combination
 from workbench.model import Timing
 from workbench.processes.bounds import Deadline
 from workbench.project import Project
@@ -186,25 +187,25 @@ def test_the_device_is_told_without_a_version(project: Project, stand_in: Manner
     assert device.slug == "stand-in-1" and device.compute_capability == (9, 0)
 
 
-def test_time_all_keeps_what_went_well_and_tells_what_did_not(
+def test_time_keeps_what_went_well_and_tells_what_did_not(
     experiment: Experiment, stand_in: Manner, add_version: Callable[[str, str], None]
 ) -> None:
     add_version("v1", "the same")
     stand_in("crash v1")
     study = load_study(experiment.project, "double")
     runner = experiment_on(experiment.project, study)
-    subjects = [
-        runner.subject(version, problem)
+    pieces = [
+        Combination(version, problem)
         for problem in study.problems.values()
         for version in study.versions.values()
     ]
     told: list[tuple[str, str, str]] = []
 
-    def tell(subject: Subject, outcome: Timing | WorkbenchError) -> None:
+    def tell(piece: Combination, outcome: Timing | WorkbenchError) -> None:
         said = "kept" if isinstance(outcome, Timing) else outcome.message.split(" while")[0]
-        told.append((subject.version.id, subject.problem.name, said))
+        told.append((*piece.key, said))
 
-    runner.time_all(subjects, QUICK, tell)
+    runner.time(pieces, QUICK, tell)
     assert told == [
         ("v0", "n1000", "kept"),
         ("v1", "n1000", "v1 crashed on n1000"),

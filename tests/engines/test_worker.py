@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.stand_ins import BASELINE, experiment_on
+from tests.engines.stand_ins import BASELINE, experiment_on, time_one
 from workbench.engines import Subject
 from workbench.engines.host.job import TimeOptions
 from workbench.errors import KernelError, MissingError, UsageError
@@ -123,7 +123,7 @@ def test_a_fill_is_done_before_every_timed_run(project: Project, stand_in: Manne
     path.write_text(path.read_text().replace("[[launch]]", FILL + '"y"\nvalue = 0\n[[launch]]'))
     experiment = experiment_on(project, load_study(project, "double"))
     (subject,) = subjects(experiment, "n1000")
-    timing = experiment.time(subject, TimeOptions(limit_s=0.2, max_samples=40))
+    timing = time_one(experiment, subject, TimeOptions(limit_s=0.2, max_samples=40))
     assert set(timing.launches) == {"fill y", "scale"}
 
 
@@ -201,7 +201,7 @@ def test_time_interleaves_the_baseline_and_keeps_the_timing(experiment: Experime
     (subject,) = subjects(experiment, "n1000")
     # However slow this host is, it counts as a short kernel.
     options = TimeOptions(limit_s=0.5, max_samples=80, graph_below_s=60.0)
-    timing = experiment.time(subject, options)
+    timing = time_one(experiment, subject, options)
     assert timing.time.low <= timing.time.value <= timing.time.high
     assert timing.time.n >= 20
     assert timing.baseline == "library"
@@ -226,11 +226,11 @@ def test_a_library_that_tries_its_kernels_finds_the_device_awake(
         "import pycuda.driver as cuda; assert cuda.busied > 0, 'the device sleeps'; x, y = view",
     )
     (subject,) = subjects(experiment, "n1000")
-    timing = experiment.time(subject, TimeOptions(limit_s=0.2, max_samples=40))
+    timing = time_one(experiment, subject, TimeOptions(limit_s=0.2, max_samples=40))
     assert timing.baseline == "library", [notice.message for notice in timing.notices]
     study = experiment.study
     library = experiment.subject(study.version("library"), study.problem("n1000"))
-    timing = experiment.time(library, TimeOptions(limit_s=0.2, max_samples=40))
+    timing = time_one(experiment, library, TimeOptions(limit_s=0.2, max_samples=40))
     assert timing.version == "library"
 
 
@@ -238,7 +238,7 @@ def test_a_wrong_version_is_never_timed(experiment: Experiment, stand_in: Manner
     stand_in("wrong")
     (subject,) = subjects(experiment, "n1000")
     with pytest.raises(KernelError, match="wrong result"):
-        experiment.time(subject, TimeOptions())
+        time_one(experiment, subject, TimeOptions())
     assert experiment.store.timings() == []
 
 
@@ -247,7 +247,7 @@ def test_a_baseline_that_is_not_here_is_a_notice(
 ) -> None:
     project_file("library.py", 'return ""', 'return "the library is not installed"')
     (subject,) = subjects(experiment, "n1000")
-    timing = experiment.time(subject, TimeOptions(limit_s=0.2, max_samples=40))
+    timing = time_one(experiment, subject, TimeOptions(limit_s=0.2, max_samples=40))
     assert timing.ratio is None and timing.baseline == ""
     assert any("the library is not installed" in notice.message for notice in timing.notices)
 
@@ -295,7 +295,7 @@ def test_a_library_with_an_order_of_its_own_collects_its_outputs_untimed(
     assert verdict.error is None and verdict.check is not None and verdict.check.error == 0.0
     # Timed against it, it stands as a right baseline; its collect() is not run again.
     (subject,) = subjects(experiment, "n1000")
-    timing = experiment.time(subject, TimeOptions(limit_s=0.2, max_samples=40))
+    timing = time_one(experiment, subject, TimeOptions(limit_s=0.2, max_samples=40))
     assert timing.baseline == "library" and timing.ratio is not None
 
 

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.engines.stand_ins import time_one
 from workbench.engines import ProfileOptions, Subject
 from workbench.engines.host.job import TimeOptions
 from workbench.engines.ncu.collection import Collection
@@ -28,7 +29,7 @@ def test_a_large_problem_is_checked_by_a_sample(sgemm: Experiment) -> None:
 
 
 def test_time_converges_and_stands_beside_the_baseline(sgemm: Experiment) -> None:
-    timing = sgemm.time(subject(sgemm, "v4", "n1024"), TimeOptions())
+    timing = time_one(sgemm, subject(sgemm, "v4", "n1024"), TimeOptions())
     assert timing.converged, timing.notices
     # A graph where the host, busy with other things, is too slow to keep the GPU at work.
     assert timing.method in ("events", "graph") and timing.cache == "cold"
@@ -42,10 +43,10 @@ def test_time_converges_and_stands_beside_the_baseline(sgemm: Experiment) -> Non
 
 
 def test_a_tiny_kernel_is_timed_by_graph_replay(sgemm: Experiment) -> None:
-    timing = sgemm.time(subject(sgemm, "v0", "one"), TimeOptions())
+    timing = time_one(sgemm, subject(sgemm, "v0", "one"), TimeOptions())
     assert timing.method == "graph", timing.notices
     assert 0.2e-6 < timing.time.value < 20e-6
-    warm = sgemm.time(subject(sgemm, "v0", "one"), TimeOptions(cache="warm"))
+    warm = time_one(sgemm, subject(sgemm, "v0", "one"), TimeOptions(cache="warm"))
     assert warm.cache == "warm" and warm.method == "graph"
     assert warm.time.value < 20e-6
 
@@ -55,15 +56,15 @@ def test_a_short_baseline_takes_the_version_along(sgemm: Experiment) -> None:
     # has enqueued its next call: both are replayed, so that their ratio is one of times.
     if importlib.util.find_spec("torch") is None:
         pytest.skip("PyTorch is not installed")
-    timing = sgemm.time(subject(sgemm, "v0", "dots"), TimeOptions())
+    timing = time_one(sgemm, subject(sgemm, "v0", "dots"), TimeOptions())
     assert timing.ratio is not None and timing.baseline_time is not None
     assert timing.method == "graph", timing.notices
     assert timing.baseline_time.value < timing.time.value and timing.time.value > 20e-6
 
 
 def test_cold_caches_are_not_faster_than_warm_ones(sgemm: Experiment) -> None:
-    cold = sgemm.time(subject(sgemm, "v2", "n512"), TimeOptions())
-    warm = sgemm.time(subject(sgemm, "v2", "n512"), TimeOptions(cache="warm"))
+    cold = time_one(sgemm, subject(sgemm, "v2", "n512"), TimeOptions())
+    warm = time_one(sgemm, subject(sgemm, "v2", "n512"), TimeOptions(cache="warm"))
     assert cold.time.value > 0.97 * warm.time.value
 
 

@@ -9,11 +9,12 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.engines.stand_ins import time_one
 from workbench.engines import ProfileOptions, Subject
 from workbench.engines.host.job import TimeOptions
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import DataError, KernelError, MissingError, WorkbenchError
-from workbench.measure.experiment import Experiment
+from workbench.measure.experiment import Experiment, Silent
 
 # The fixtures above are arguments below.
 
@@ -34,14 +35,14 @@ def records(experiment: Experiment) -> dict[str, bytes]:
 def test_nothing_unverified_is_ever_kept(
     experiment: Experiment, subject: Subject, stand_in: Manner
 ) -> None:
-    experiment.time(subject, QUICK)
+    time_one(experiment, subject, QUICK)
     experiment.profile(subject, ProfileOptions(keep_raw="always"))
     before = records(experiment)
     assert len(before) == 3
     for manner in ("wrong", "half", "stray", "nan", "crash", "oom"):
         stand_in(manner)
         with pytest.raises((KernelError, MissingError)):
-            experiment.time(subject, QUICK)
+            time_one(experiment, subject, QUICK)
         with pytest.raises((KernelError, MissingError)):
             experiment.profile(subject)
         assert records(experiment) == before, manner
@@ -77,7 +78,7 @@ def test_a_profile_that_cannot_be_saved_leaves_the_earlier_one(
 def test_a_failed_capture_touches_no_timing(
     experiment: Experiment, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    experiment.time(subject, QUICK)
+    time_one(experiment, subject, QUICK)
     before = records(experiment)
     for case in ("oob", "nomatch", "cut", "fulldisk", "perm"):
         monkeypatch.setenv("FAKE_NCU", case)
@@ -86,45 +87,47 @@ def test_a_failed_capture_touches_no_timing(
         assert records(experiment) == before, case
 
 
-def test_time_without_keeping(experiment: Experiment, subject: Subject) -> None:
-    timing = experiment.time(subject, QUICK, keep=False)
-    assert timing.version == "v0" and records(experiment) == {}
+class Said(Silent):
+    """A display that keeps its lines."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.steps: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+    def doing(self, text: str) -> None:
+        self.steps.append(text)
 
 
 def test_the_build_is_announced_once_a_version(
     experiment: Experiment, add_version: Callable[[str, str], None]
 ) -> None:
-    said: list[str] = []
-    engine = GpuEngine(experiment.project, experiment.gpu.where, seed=1, say=said.append)
-    runner = Experiment(experiment.project, experiment.study, engine, say=said.append)
+    display = Said()
+    engine = GpuEngine(experiment.project, experiment.gpu.where, seed=1, say=display.say)
+    runner = Experiment(experiment.project, experiment.study, engine, display)
     for problem in experiment.study.problems.values():
         runner.subject(experiment.study.version("v0"), problem)
-    assert said == ["build v0 for sm_90"]
+    assert display.said == ["build v0 for sm_90"]
 
 
 def test_verify_tells_each_problem_as_it_comes(experiment: Experiment) -> None:
-    said: list[str] = []
-    steps: list[str] = []
-    runner = Experiment(
-        experiment.project,
-        experiment.study,
-        experiment.engine,
-        say=said.append,
-        doing=steps.append,
-    )
+    display = Said()
+    runner = Experiment(experiment.project, experiment.study, experiment.engine, display)
     version = experiment.study.version("v0")
     subjects = [runner.subject(version, p) for p in experiment.study.problems.values()]
     verdicts = runner.verify(subjects)
     assert [v.error for v in verdicts] == [None, None]
-    assert said[-1] == "verify v0 on 2 problems"
-    assert steps[0] == "verify v0 on n1000 (1 of 2)"
+    assert display.said[-1] == "verify v0 on 2 problems"
+    assert display.steps[0] == "verify v0 on n1000 (1 of 2)"
 
 
 def test_one_seed_for_all_versions_of_a_run(experiment: Experiment, subject: Subject) -> None:
     project, where = experiment.project, experiment.gpu.where
     fresh = Experiment(project, experiment.study, GpuEngine(project, where))
     assert fresh.engine.seed != GpuEngine(project, where).seed
-    timing = fresh.time(subject, QUICK, keep=False)
+    timing = time_one(fresh, subject, QUICK)
     assert timing.verification is not None and timing.verification.seed == fresh.engine.seed
 
 

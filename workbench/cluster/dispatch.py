@@ -19,16 +19,15 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from workbench.capture.shelf import FOLDER
 from workbench.disk.limits import FACTS, read_regular
 from workbench.disk.lock import locked
 from workbench.disk.writing import clear_folder, remove_file, replace_file
-from workbench.engines import ProfileOptions, RunOptions
-from workbench.engines.host.job import Check, TimeOptions
 from workbench.errors import (
     DataError,
     InconclusiveError,
@@ -39,8 +38,7 @@ from workbench.errors import (
 )
 from workbench.measure.plan import Key
 from workbench.model import Record
-from workbench.tune.record import TuningEngine
-from workbench.tune.running import TuneManner
+from workbench.session.runners import R, Task
 
 JOBS = f"{FOLDER}/jobs"
 LOG = "log"
@@ -50,41 +48,39 @@ _ERRORS: dict[int, type[WorkbenchError]] = {
     each.exit_code: each
     for each in (UsageError, MissingError, KernelError, DataError, InconclusiveError)
 }
-_R = TypeVar("_R")
 
 
 class JobOrder(Record, frozen=True):
-    """What is asked of all pieces.
+    """A task, as it was sent.
 
     Attributes:
+        kind: The task's.
         words: The command line, for people.
         submitted: When, in ISO 8601.
-        timed: With ``profile``: take times as well.
-        tuning: With ``tune``: how. A piece is a version, and all its problems with spaces between
-            them: its search is one, and what it keeps is one file.
-        since: Times that were stored since then are not taken anew.
+        task: Its fields.
     """
 
-    kind: Literal["time", "verify", "profile", "tune"]
+    kind: str
     study: str
     words: str
     submitted: str
-    run: RunOptions
-    engine: str = "auto"
-    sampling: TimeOptions = TimeOptions()
-    profiling: ProfileOptions = ProfileOptions()
-    timed: bool = False
-    since: str = ""
-    tuning: TuneManner | None = None
+    task: msgspec.Raw
 
-    def same_as(self, other: JobOrder) -> bool:
-        """Whether another command asks the same, perhaps at another time."""
+    @classmethod
+    def of(cls, task: Task[Any], study: str, words: str, submitted: str) -> JobOrder:
+        """A task of a study, about to be sent."""
+        return cls(task.kind, study, words, submitted, msgspec.Raw(msgspec.json.encode(task)))
 
-        def timeless(order: JobOrder) -> JobOrder:
-            run = msgspec.structs.replace(order.run, seed=None)
-            return msgspec.structs.replace(order, words="", submitted="", since="", run=run)
+    def read(self, like: Task[R]) -> Task[R]:
+        """The task again, which is of the same kind as another one."""
+        return msgspec.json.decode(self.task, type=type(like))
 
-        return timeless(self) == timeless(other)
+    def is_for(self, study: str, task: Task[Any]) -> bool:
+        """Whether another command asks the same, perhaps with other inputs."""
+        if (self.kind, self.study) != (task.kind, study):
+            return False
+        seed = self.read(task).run.seed
+        return self.read(task) == replace(task, run=replace(task.run, seed=seed))
 
 
 class Array(Record, frozen=True):
@@ -95,31 +91,24 @@ class Array(Record, frozen=True):
     job: str = ""
 
 
-class Begun(Record, frozen=True):
-    """A job has begun a piece."""
+class Standing(Record, frozen=True):
+    """How far a dispatch is, in pieces.
 
-    node: str
-    gpus: str
-    job: str
-    at: float
+    Attributes:
+        words: The command that sent it.
+        jobs: The queue's names of its arrays.
+        lost: Pieces that are in no job and have no outcome: the same command sends them again.
+    """
 
-
-class Fault(Record, frozen=True):
-    """An error of a piece, as it crosses from the job to the login node."""
-
-    code: int
-    message: str
-    hint: str = ""
-
-    @classmethod
-    def of(cls, error: WorkbenchError) -> Fault:
-        """What can be written of an error."""
-        return cls(code=error.exit_code, message=error.message, hint=error.hint)
-
-    @property
-    def error(self) -> WorkbenchError:
-        """The error again."""
-        return _ERRORS.get(self.code, WorkbenchError)(self.message, self.hint)
+    name: str
+    words: str
+    submitted: str
+    jobs: tuple[str, ...]
+    queued: int
+    running: int
+    done: int
+    failed: int
+    lost: int
 
 
 class PieceOutcome(Record, frozen=True):
@@ -127,10 +116,8 @@ class PieceOutcome(Record, frozen=True):
 
     Attributes:
         begun, ended: Seconds since 1970, by the node's clock.
-        device: Slug of the GPU that a time or profile was taken on.
-        taken: It was stored already, and nothing was measured.
-        lines: To be printed: a profile's, or notes on a tuning.
-        tuned: The engine of a tuning that is kept.
+        found: The task's results.
+        notes: Lines that are said where the command waits.
         source_hash: Of the version that was run.
     """
 
@@ -141,18 +128,40 @@ class PieceOutcome(Record, frozen=True):
     job: str = ""
     begun: float = 0.0
     ended: float = 0.0
-    device: str = ""
-    taken: bool = False
-    check: Check | None = None
-    lines: tuple[str, ...] = ()
-    tuned: TuningEngine | None = None
+    found: tuple[msgspec.Raw, ...] = ()
+    notes: tuple[str, ...] = ()
     source_hash: str = ""
-    fault: Fault | None = None
+    error: WorkbenchError | None = None
 
     @property
     def key(self) -> Key:
         """Version and problem."""
         return self.version, self.problem
+
+
+def packed(record: object) -> bytes:
+    """A record, as it crosses from a job to the login node, with errors in it."""
+    return msgspec.json.encode(record, enc_hook=_plain)
+
+
+def unpacked(data: bytes | msgspec.Raw, kind: type[R]) -> R:
+    """The record again; an error is of the class of its exit code.
+
+    Raises:
+        msgspec.DecodeError: it is damaged.
+    """
+    return msgspec.json.decode(data, type=kind, dec_hook=_error)
+
+
+def _plain(error: object) -> object:
+    if not isinstance(error, WorkbenchError):
+        raise NotImplementedError
+    return error.exit_code, error.message, error.hint
+
+
+def _error(_type: type, plain: object) -> WorkbenchError:
+    code, message, hint = msgspec.convert(plain, tuple[int, str, str])
+    return _ERRORS.get(code, WorkbenchError)(message, hint)
 
 
 class Dispatch:
@@ -208,7 +217,7 @@ class Dispatch:
     def sent(self, array: Array, job: str) -> None:
         """Write down the queue's own name of an array."""
         number = array.name.rpartition("-")[2]
-        self._write(f"arrays/{number}.json", msgspec.structs.replace(array, job=job))
+        self._write(f"arrays/{number}.json", replace(array, job=job))
 
     def unsent(self, array: Array) -> None:
         """Forget an array that the queue refused."""
@@ -216,14 +225,14 @@ class Dispatch:
 
     # --- what became of it ------------------------------------------------------------
 
-    def begin(self, number: int, begun: Begun) -> None:
+    def begin(self, number: int, begun: PieceOutcome) -> None:
         """A job has begun a piece; each beginning is kept."""
-        self._write(f"begun/{number}.{begun.job}.{int(begun.at * 1e3)}.json", begun)
+        self._write(f"begun/{number}.{begun.job}.{int(begun.begun * 1e3)}.json", begun)
 
-    def begun(self, number: int) -> list[Begun]:
-        """The beginnings of a piece, in the order of time."""
+    def begun(self, number: int) -> list[PieceOutcome]:
+        """The beginnings of a piece."""
         paths = (self.folder / "begun").glob(f"{number}.*.json")
-        return sorted((_read(path, Begun) for path in paths), key=lambda each: each.at)
+        return [_read(path, PieceOutcome) for path in paths]
 
     def finish(self, number: int, outcome: PieceOutcome) -> None:
         """Write down what became of a piece."""
@@ -273,13 +282,13 @@ class Dispatch:
         remove_file(self.root, f"{JOBS}/{self.name}/{name}")
 
     def _write(self, name: str, record: object) -> None:
-        data = msgspec.json.format(msgspec.json.encode(record), indent=1)
+        data = msgspec.json.format(packed(record), indent=1)
         replace_file(self.root, f"{JOBS}/{self.name}/{name}", data, durable=True)
 
 
-def _read(path: Path, kind: type[_R]) -> _R:
+def _read(path: Path, kind: type[R]) -> R:
     try:
-        return msgspec.json.decode(read_regular(path, FACTS), type=kind)
+        return unpacked(read_regular(path, FACTS), kind)
     except (msgspec.DecodeError, OSError) as error:
         raise DataError(
             f"{path} cannot be read: {error}", f"Remove its dispatch: {path.parents[1]}."

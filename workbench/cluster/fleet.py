@@ -10,28 +10,43 @@ three times, and not to a node that has failed.
 
 from __future__ import annotations
 
+import shlex
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from workbench.cluster import Element, Queue, Slot, Standing
+from msgspec.structs import replace
+
 from workbench.cluster.dispatch import (
     LOG,
     Array,
     Dispatch,
-    Fault,
     JobOrder,
     PieceOutcome,
+    Standing,
     begin,
     dispatches,
     known_devices,
     learn_devices,
+    unpacked,
 )
-from workbench.cluster.slurm import SlurmQueue, SlurmSettings, read_settings
+from workbench.cluster.slurm import (
+    Element,
+    JobWork,
+    Slot,
+    SlurmQueue,
+    SlurmSettings,
+    read_settings,
+)
+from workbench.engines import fresh_seed, now
 from workbench.errors import MissingError, WorkbenchError
 from workbench.measure.experiment import Display
-from workbench.measure.plan import Key
+from workbench.measure.plan import Combination, Key
+from workbench.model import Timing
 from workbench.project import Project
+from workbench.session.runners import R, Task, Tell
 from workbench.study.folder import Study, source_hash
 from workbench.units import several
 
@@ -47,8 +62,6 @@ _NODES_S, _TOLD_S = 5.0, 10.0
 _BESIDE_MIN = 15
 #: What befalls a node and not a job.
 _NODE_WORDS = {"NODE_FAIL", "BOOT_FAIL"}
-#: An exit code that says that nothing can run there.
-_NOWHERE = 3
 
 
 class Watch:
@@ -56,6 +69,7 @@ class Watch:
 
     Args:
         dispatch: Its files; its lock is held by the caller.
+        task: What is done.
         queue: Where it is sent to.
         settings: How.
         display: Where it is said what happens.
@@ -65,12 +79,13 @@ class Watch:
     def __init__(
         self,
         dispatch: Dispatch,
-        queue: Queue,
+        task: Task[Any],
+        queue: SlurmQueue,
         settings: SlurmSettings,
         display: Display,
         tell: Callable[[PieceOutcome], None],
     ) -> None:
-        self._dispatch = dispatch
+        self._dispatch, self._task = dispatch, task
         self._queue = queue
         self._settings = settings
         self._display = display
@@ -110,27 +125,26 @@ class Watch:
     def _send(self, numbers: Sequence[int]) -> None:
         if not numbers:
             return
-        order = self._dispatch.order
-        tuning = order.tuning
-        size = 1 if tuning else self._settings.per_job
+        dispatch, task = self._dispatch, self._task
+        size = 1 if task.seconds else self._settings.per_job
         size = max(size, -(-len(numbers) // MOST_ELEMENTS))
         works = [tuple(numbers[at : at + size]) for at in range(0, len(numbers), size)]
-        array = self._dispatch.plan_array(works)
+        array = dispatch.plan_array(works)
         try:
             job = self._queue.submit(
                 array.name,
-                works,
-                self._dispatch.folder,
-                exclusive=order.kind == "time" or order.timed or tuning is not None,
-                minutes=-int(-size * tuning.budget_s // 60) + _BESIDE_MIN if tuning else None,
+                [JobWork(str(dispatch.root), dispatch.name, task, work) for work in works],
+                dispatch.folder,
+                exclusive=task.timed,
+                minutes=-int(-size * task.seconds // 60) + _BESIDE_MIN if task.seconds else None,
                 avoid=list(self._avoid),
             )
         except MissingError:
             self._dispatch.unsent(array)
             raise
-        self._dispatch.sent(array, job)
+        dispatch.sent(array, job)
         many = len(numbers)
-        what = several(many, "tuning") if tuning else several(many, "combination")
+        what = several(many, "tuning") if task.seconds else several(many, "combination")
         self._display.say(f"sent {several(len(works), 'job')} for {what}: Slurm's array {job}")
 
     def _tries(self) -> Counter[int]:
@@ -157,13 +171,12 @@ class Watch:
         version, problem = self._pieces[number]
         left = self._dispatch.outcome(number)  # that nothing can run there
         times = f"after {tries} tries " if tries > 1 else ""
-        fault = Fault(
-            code=_NOWHERE,
-            message=f"{version} has no result on {problem} {times}({why})",
-            hint=f"The jobs' own output is in {self._shown}/{LOG}. The same command tries again.",
+        error = MissingError(
+            f"{version} has no result on {problem} {times}({why})",
+            f"The jobs' own output is in {self._shown}/{LOG}. The same command tries again.",
         )
         node = left.node if left else ""
-        self._settle(number, PieceOutcome(version=version, problem=problem, node=node, fault=fault))
+        self._settle(number, PieceOutcome(version=version, problem=problem, node=node, error=error))
 
     @property
     def _shown(self) -> str:
@@ -198,17 +211,17 @@ class Watch:
             if outcome is None:
                 continue
             if self._elsewhere(outcome):
-                assert outcome.fault is not None
-                self._fail_node(outcome.node, outcome.fault.message)
+                assert outcome.error is not None
+                self._fail_node(outcome.node, outcome.error.message)
                 self._dispatch.reopen(number)
-                lost[number] = f"{outcome.node}: {outcome.fault.message}"
+                lost[number] = f"{outcome.node}: {outcome.error.message}"
             else:
                 self._settle(number, outcome)
         return lost
 
     def _elsewhere(self, outcome: PieceOutcome) -> bool:
         """Whether an error may be the node's: then another one is asked, if there was none yet."""
-        if outcome.fault is None or outcome.fault.code != _NOWHERE or not outcome.node:
+        if not isinstance(outcome.error, MissingError) or not outcome.node:
             return False
         return not self._avoid or outcome.node in self._avoid
 
@@ -308,7 +321,7 @@ class Watch:
         for place, element in elements.items():
             if element.phase != "ended":
                 phases[element.phase] += sum(1 for _ in self._labels(place))
-        failed = sum(outcome.fault is not None for outcome in self._final.values())
+        failed = sum(outcome.error is not None for outcome in self._final.values())
         line = (
             f"{phases['queued']} queued, {phases['running']} running, "
             f"{len(self._final) - failed} done, {failed} failed"
@@ -320,7 +333,7 @@ class Watch:
 
 
 class Fleet:
-    """A project's work on a cluster.
+    """Does pieces of work by jobs of a cluster: a `workbench.session.runners.Runner`.
 
     Args:
         project: Its root is at the same path on all nodes.
@@ -334,10 +347,11 @@ class Fleet:
 
     def __init__(self, project: Project, study: Study, display: Display) -> None:
         self.settings: SlurmSettings = read_settings(project)
+        self.seed = 0
         self._project = project
         self._study = study
         self._display = display
-        self._queue: Queue = SlurmQueue(self.settings, project.root)
+        self._queue: SlurmQueue = SlurmQueue(self.settings, project.root)
 
     @property
     def _where(self) -> str:
@@ -345,43 +359,49 @@ class Fleet:
         return "|".join((settings.partition, settings.constraint, settings.gres))
 
     @property
-    def devices(self) -> list[str]:
+    def devices(self) -> Sequence[str]:
         """Slugs of the devices that jobs of these settings were given so far."""
         return known_devices(self._project.root, self._where)
 
-    def carry_out(
-        self, order: JobOrder, keys: Sequence[Key], tell: Callable[[PieceOutcome], None]
-    ) -> JobOrder:
+    def run(self, task: Task[R], pieces: Sequence[Combination], tell: Tell[R]) -> None:
         """Have pieces done, and wait for them; or join who was sent for the same.
 
         Args:
-            order: What is asked.
-            keys: Versions on problems.
-            tell: Called with each outcome as it comes.
-
-        Returns:
-            The order as it was carried out: an earlier one, where it was joined.
+            task: What is done.
+            pieces: Versions on problems.
+            tell: Called with each result as it comes.
 
         Raises:
             BusyError: another command waits for the same.
             MissingError: Slurm refuses the jobs.
         """
-        dispatch = self._open(order)
-        order = dispatch.order
+        dispatch = self._open(task)
+        task = dispatch.order.read(task)
+        self.seed = task.run.seed or 0
         with dispatch.watched():
             there = dispatch.pieces if (dispatch.folder / "pieces.json").exists() else []
             self._drop_stale(dispatch, there)
-            dispatch.add([key for key in keys if key not in there])
-            wanted, faults, devices = set(keys), 0, set()
+            wanted = {piece.key: piece for piece in pieces}
+            dispatch.add([key for key in wanted if key not in there])
+            faults, devices, notes = 0, set[str](), set[str]()
 
             def one(outcome: PieceOutcome) -> None:
                 nonlocal faults
-                faults += outcome.fault is not None
-                devices.update([outcome.device] if outcome.device else [])
-                if outcome.key in wanted:
-                    tell(outcome)
+                faults += outcome.error is not None
+                for note in outcome.notes:
+                    if note not in notes:
+                        notes.add(note)
+                        self._display.say(note)
+                for data in outcome.found:
+                    found: R = unpacked(data, task.result)
+                    timing = getattr(found, "timing", found)
+                    devices.update([timing.device.slug] if isinstance(timing, Timing) else [])
+                    if outcome.key in wanted:
+                        tell(wanted[outcome.key], found)
+                if outcome.error is not None and outcome.key in wanted:
+                    tell(wanted[outcome.key], outcome.error)
 
-            watch = Watch(dispatch, self._queue, self.settings, self._display, one)
+            watch = Watch(dispatch, task, self._queue, self.settings, self._display, one)
             try:
                 watch.run()
             except (KeyboardInterrupt, SystemExit):
@@ -399,17 +419,19 @@ class Fleet:
                 if devices:
                     learn_devices(self._project.root, self._where, sorted(devices))
             dispatch.close(keep=bool(faults))
-        return order
 
-    def _open(self, order: JobOrder) -> Dispatch:
+    def _open(self, task: Task[Any]) -> Dispatch:
         """The dispatch of an earlier command that asked the same, or a new one."""
         for dispatch in dispatches(self._project.root):
-            if dispatch.order.same_as(order):
+            if dispatch.order.is_for(self._study.name, task):
                 if not dispatch.closed:
                     self._display.say(f"joining {dispatch.name}, which an earlier command has sent")
                     return dispatch
                 dispatch.remove()  # its errors were told
-        return begin(self._project.root, order)
+        seed = fresh_seed() if task.run.seed is None else task.run.seed
+        task = replace(task, run=replace(task.run, seed=seed))
+        words = shlex.join(["workbench", *sys.argv[1:]])
+        return begin(self._project.root, JobOrder.of(task, self._study.name, words, now()))
 
     def _drop_stale(self, dispatch: Dispatch, keys: Sequence[Key]) -> None:
         """Forget outcomes of versions that were edited since."""
@@ -422,7 +444,7 @@ class Fleet:
                 dispatch.reopen(number)
 
 
-def standing(dispatch: Dispatch, queue: Queue) -> Standing:
+def standing(dispatch: Dispatch, queue: SlurmQueue) -> Standing:
     """How far a dispatch is, without changing anything of it."""
     order, arrays = dispatch.order, dispatch.arrays
     elements = queue.elements([array.name for array in arrays]) or {}
@@ -437,7 +459,7 @@ def standing(dispatch: Dispatch, queue: Queue) -> Standing:
     for number in range(len(dispatch.pieces)):
         outcome = dispatch.outcome(number)
         if outcome is not None:
-            counts["failed" if outcome.fault else "done"] += 1
+            counts["failed" if outcome.error else "done"] += 1
         else:
             counts[phase.get(number, "ended")] += 1
     return Standing(
@@ -453,7 +475,11 @@ def standing(dispatch: Dispatch, queue: Queue) -> Standing:
     )
 
 
-def cancel(dispatch: Dispatch, queue: Queue) -> None:
+def cancel(dispatch: Dispatch, queue: SlurmQueue) -> None:
     """End a dispatch's jobs and forget it; what is stored by then stays."""
     queue.cancel([array.name for array in dispatch.arrays])
     dispatch.remove()
+
+
+#: For ``--on slurm``.
+runner = Fleet

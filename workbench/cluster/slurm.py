@@ -14,36 +14,31 @@ ended jobs as well, for some minutes; after that the accounting is asked, if the
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn
 
 import msgspec
 
-from workbench.cluster import Element, Phase, Queue, Slot
-from workbench.cluster.dispatch import LOG, Begun, Dispatch, Fault, JobOrder, PieceOutcome
+from workbench.cluster.dispatch import LOG, Dispatch, PieceOutcome, packed
 from workbench.disk.limits import SETTINGS, read_regular
-from workbench.engines import Engine, RunOptions, Subject, Verdict, iso_time
-from workbench.engines.choice import choose, on_gpu
-from workbench.engines.host import presence
-from workbench.errors import MissingError, UsageError, WorkbenchError, did_you_mean
-from workbench.measure.experiment import Experiment, report_lines
-from workbench.measure.plan import Combination, recorded
-from workbench.model import Timing
+from workbench.engines import iso_time
+from workbench.errors import MissingError, WorkbenchError, did_you_mean
+from workbench.measure.experiment import Silent
+from workbench.measure.plan import Combination, Key
+from workbench.model import Record
 from workbench.processes.starting import answered, interpreter, program
 from workbench.project import Project, require_project
-from workbench.specs import Version
-from workbench.store import device_slug
-from workbench.study.folder import Study, load_study, source_hash
-from workbench.study.keys import key_lines
-from workbench.tune.running import TuneManner, Tuner, tune_version, tuning_engine
+from workbench.session.runners import Here, Task
+from workbench.study.folder import load_study, source_hash
+from workbench.study.keys import Keys
 
 _TABLE = "cluster.slurm"
 #: What msgspec says of a value.
@@ -118,16 +113,16 @@ def read_settings(project: Project) -> SlurmSettings:
     """
     cluster = project.settings.get("cluster", {})
     if not isinstance(cluster, dict):
-        raise _wrong(project, "cluster", "`cluster` must be a table", f"Write [{_TABLE}].")
+        _wrong(project, "cluster", "`cluster` must be a table", f"Write [{_TABLE}].")
     if unknown := sorted(set(cluster) - {"slurm"}):
         hint = "The only cluster system supported is `slurm`."
-        raise _wrong(project, f"cluster.{unknown[0]}", f"unknown cluster `{unknown[0]}`", hint)
+        _wrong(project, f"cluster.{unknown[0]}", f"unknown cluster `{unknown[0]}`", hint)
     try:
         settings = msgspec.convert(cluster.get("slurm", {}), SlurmSettings)
     except msgspec.ValidationError as error:
-        raise _complaint(project, str(error)) from error
+        _complain(project, str(error))
     if settings.minutes < 1:
-        raise _wrong(
+        _wrong(
             project,
             f"{_TABLE}.time",
             f"`time` must be minutes or hours:minutes:seconds, not {settings.time!r}",
@@ -136,38 +131,30 @@ def read_settings(project: Project) -> SlurmSettings:
     return settings
 
 
-def _complaint(project: Project, message: str) -> UsageError:
-    """The complaint of msgspec in our words."""
+def _complain(project: Project, message: str) -> NoReturn:
+    """Raise the complaint of msgspec in our words."""
     if unknown := re.match(r"Object contains unknown field `(.*)`", message, re.DOTALL):
         key = unknown[1]
         hint = did_you_mean(key, SlurmSettings.__struct_fields__, "keys")
-        return _wrong(project, f"{_TABLE}.{key}", f"unknown key `{key}` in [{_TABLE}]", hint)
+        _wrong(project, f"{_TABLE}.{key}", f"unknown key `{key}` in [{_TABLE}]", hint)
     place = re.search(r"at `\$\.?(\w*)", message)
     key = place[1] if place else ""
     if not key:
-        return _wrong(project, _TABLE, f"[{_TABLE}] must be a table", "Write keys below it.")
+        _wrong(project, _TABLE, f"[{_TABLE}] must be a table", "Write keys below it.")
     what = message.partition(" - at")[0].lower()
     write = _FORMS.get(key, f'{key} = "…"')
-    return _wrong(project, f"{_TABLE}.{key}", f"`{key}`: {what}", f"Write {write}.")
+    _wrong(project, f"{_TABLE}.{key}", f"`{key}`: {what}", f"Write {write}.")
 
 
-def _wrong(project: Project, key: str, what: str, hint: str) -> UsageError:
-    """The error for a key, with the line on which it stands."""
+def _wrong(project: Project, key: str, what: str, hint: str) -> NoReturn:
+    """Raise the error for a key, with the line on which it stands."""
     path, prefix = project.root / "workbench.toml", ""
     if not path.exists():
         path, prefix = project.root / "pyproject.toml", "tool.workbench."
-    lines = _lines(path)
-    key = prefix + key
-    while key not in lines and "." in key:
-        key = key.rpartition(".")[0]
-    return UsageError(f"{path.name}:{lines.get(key, 1)}: {what}", hint)
-
-
-def _lines(path: Path) -> dict[str, int]:
-    try:
-        return key_lines(read_regular(path, SETTINGS).decode())
-    except (OSError, UnicodeDecodeError):
-        return {}
+    text = ""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        text = read_regular(path, SETTINGS).decode()
+    Keys(path.name, text, 1, 1).fail(prefix + key, what, hint)
 
 
 class JobWork:
@@ -176,18 +163,23 @@ class JobWork:
     Args:
         root: The project's root, the same on all nodes.
         name: The dispatch's.
+        task: What is done.
         numbers: The pieces.
     """
 
-    def __init__(self, root: str, name: str, numbers: tuple[int, ...]) -> None:
+    def __init__(self, root: str, name: str, task: Task[Any], numbers: tuple[int, ...]) -> None:
         self.root = root
         self.name = name
+        self.task = task
         self.numbers = numbers
 
     def __call__(self) -> None:
-        """Do them."""
+        """Do them, without those that are done."""
         os.chdir(self.root)
-        Payload(Dispatch(Path(self.root), self.name)).do(self.numbers)
+        dispatch = Dispatch(Path(self.root), self.name)
+        left = [number for number in self.numbers if dispatch.outcome(number) is None]
+        for numbers in [[each] for each in left] if self.task.alone else [left]:
+            _JobPieces(dispatch, self.task, numbers).do()
 
     def checkpoint(self) -> Any:
         """The same again: what is done is written down, so the job goes on where it was."""
@@ -201,207 +193,129 @@ def node_name() -> str:
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
-class Payload:
-    """The pieces of one job, which share engine, builds and, where times are taken, a worker."""
+class _JobPieces:
+    """Pieces that a job does together: they share engine, builds and, if they are run, a worker."""
 
-    def __init__(self, dispatch: Dispatch) -> None:
-        self._dispatch = dispatch
-        self._order: JobOrder = dispatch.order
-        self._project: Project = require_project(dispatch.root)
-        self._study: Study | None = None
-        self._engine: Engine | None = None
+    def __init__(self, dispatch: Dispatch, task: Task[Any], numbers: Sequence[int]) -> None:
+        self._dispatch, self._task = dispatch, task
+        self._display = _JobDisplay()
+        self._gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        self._left: dict[Key, int] = {}
         self._outcomes: dict[int, PieceOutcome] = {}
-
-    def do(self, numbers: tuple[int, ...]) -> None:
-        """Do those that are not done yet; no failure keeps the others from their turn."""
-        keys = self._dispatch.pieces
-        left: dict[int, Subject] = {}
+        keys = dispatch.pieces
+        before = [each.begun for number in numbers for each in dispatch.begun(number)]
+        self._since = iso_time(min(before)) if before else ""
+        job = os.environ.get("SLURM_JOB_ID", "0")
         for number in numbers:
-            if self._dispatch.outcome(number) is not None:
-                continue
-            version, problem = keys[number]
-            self._begin(number, version, problem)
-            try:
-                if self._order.tuning is not None:
-                    self._tune(number, self._order.tuning)
-                elif (subject := self._subject(number)) is not None:
-                    left[number] = subject
-            except WorkbenchError as error:
-                self._finish(number, fault=Fault.of(error))
-        if not left:
-            return
+            begun = PieceOutcome(*keys[number], node_name(), self._gpus, job, time.time())
+            dispatch.begin(number, begun)
+            self._left[keys[number]] = number
+            self._outcomes[number] = begun
+
+    def do(self) -> None:
+        """Do them; an error of one does not keep the others from their turn."""
         try:
-            self._run(left)
+            self._run()
         except WorkbenchError as error:  # nothing can run here: that holds for all
-            for number in left:
-                if self._dispatch.outcome(number) is None:
-                    self._finish(number, fault=Fault.of(error))
+            for number in list(self._left.values()):
+                self._finish(number, error)
+        for number in list(self._left.values()):
+            self._finish(number)
 
-    def _begin(self, number: int, version: str, problem: str) -> None:
-        begun = Begun(
-            node=node_name(),
-            gpus=os.environ.get("CUDA_VISIBLE_DEVICES", ""),
-            job=os.environ.get("SLURM_JOB_ID", "0"),
-            at=time.time(),
-        )
-        self._dispatch.begin(number, begun)
-        self._outcomes[number] = PieceOutcome(
-            version=version,
-            problem=problem,
-            node=begun.node,
-            gpus=begun.gpus,
-            job=begun.job,
-            begun=begun.at,
-        )
+    def _run(self) -> None:
+        project = require_project(self._dispatch.root)
+        study = load_study(project, self._dispatch.order.study)
+        task = self._task.resumed(self._since, self._gpus)
+        (engine,) = task.engines(project, self._display)
+        pieces = []
+        for (name, problem), number in list(self._left.items()):
+            try:
+                version = study.version(name)
+                pieces.append(Combination.of(study, version, study.problem(problem)))
+            except WorkbenchError as error:
+                self._finish(number, error)
+            else:
+                self._know(number, source_hash=source_hash(project, version))
+        Here(project, study, engine, self._display).run(task, pieces, self._tell)
 
-    def _finish(self, number: int, **found: Any) -> None:
-        """Write down what became of a piece."""
-        outcome = msgspec.structs.replace(self._outcomes[number], ended=time.time(), **found)
-        self._dispatch.finish(number, outcome)
-
-    def _subject(self, number: int) -> Subject | None:
-        """What is to be run; None: its time is stored already, and that is written down."""
-        runner, outcome = self._runner, self._outcomes[number]
-        version = self._version(number)
-        one = Combination.of(runner.study, version, runner.study.problem(outcome.problem))
-        if self._order.kind == "time" and (slug := self._stored(one)):
-            self._finish(number, device=slug, taken=True)
-            return None
-        return runner.subject(*one)
-
-    def _version(self, number: int) -> Version:
-        """The version that a piece is of; its sources as they are now are written down."""
-        version = self._runner.study.version(self._outcomes[number].version)
-        self._know(number, source_hash=source_hash(self._project, version))
-        return version
+    def _tell(self, piece: Combination, found: object) -> None:
+        number = self._left.get(piece.key)
+        if number is None:
+            return
+        if isinstance(found, WorkbenchError):
+            self._finish(number, found)
+            return
+        before = self._outcomes[number].found
+        self._know(number, found=(*before, msgspec.Raw(packed(found))))
+        if not self._task.alone:
+            self._finish(number)
 
     def _know(self, number: int, **found: Any) -> None:
         self._outcomes[number] = msgspec.structs.replace(self._outcomes[number], **found)
 
-    @property
-    def _runner(self) -> Experiment:
-        if self._study is None:
-            self._study = load_study(self._project, self._order.study)
-        if self._engine is None:
-            self._engine = self._start()
-        return Experiment(self._project, self._study, self._engine, say=_log)
-
-    def _start(self) -> Engine:
-        order = self._order
-        if order.kind == "time":
-            return on_gpu(self._project, order.run, _log)
-        if order.tuning is not None:
-            return tuning_engine(self._project, order.engine, self._given, _log)
-        profiling = order.kind == "profile"
-        return choose(order.engine, self._project, order.run, _log, profiling=profiling)
-
-    def _stored(self, one: Combination) -> str:
-        """Slug of the GPU here, if a time of it is stored that holds."""
-        order = self._order
-        slug = device_slug(presence.need_gpu().name)
-        cache = order.sampling.cache
-        found = recorded(self._project, self._runner.study, [one.key], slug, cache, order.since)
-        return slug if found.current else ""
-
-    def _run(self, left: dict[int, Subject]) -> None:
-        """Run pieces in their order, and write down each as it is done."""
-        numbers, subjects = list(left), list(left.values())
-        if self._order.kind == "profile":
-            for number, subject in left.items():
-                self._profile(number, subject)
-            return
-        if self._order.kind == "time":
-            self._time(left)
-            return
-
-        def verified(place: int, verdict: Verdict) -> None:
-            fault = Fault.of(verdict.error) if verdict.error else None
-            self._finish(numbers[place], check=verdict.check, fault=fault)
-
-        self._runner.verify(subjects, verified)
-
-    def _time(self, left: dict[int, Subject]) -> None:
-        numbers = {id(subject): number for number, subject in left.items()}
-
-        def timed(subject: Subject, found: Timing | WorkbenchError) -> None:
-            number = numbers[id(subject)]
-            if isinstance(found, WorkbenchError):
-                self._finish(number, fault=Fault.of(found))
-            else:
-                self._finish(number, device=found.device.slug)
-
-        self._runner.time_all(list(left.values()), self._order.sampling, timed)
-
-    @property
-    def _given(self) -> RunOptions:
-        """Where and how versions are tuned: on all GPUs that the job has."""
-        seen = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-        several = seen if "," in seen and self._order.engine != "emulator" else ""
-        return msgspec.structs.replace(self._order.run, gpus=several)
-
-    def _tune(self, number: int, manner: TuneManner) -> None:
-        """Tune a version; one that was begun before goes on, and what it had kept stays."""
-        version, runner = self._version(number), self._runner
-        first, *again = self._dispatch.begun(number)
-        if again:
-            manner = manner._replace(since=iso_time(first.at))
-        said = _Notes()
-        tune_version(
-            Tuner(runner, version, self._given, said),
-            [runner.study.problem(name) for name in self._outcomes[number].problem.split()],
-            manner,
-            lambda done: self._know(number, device=done.gpu, tuned=done.engine),
-        )
-        self._finish(number, lines=tuple(said.notes))
-
-    def _profile(self, number: int, subject: Subject) -> None:
-        runner = self._runner
-        try:
-            profile, path = runner.profile(subject, self._order.profiling)
-            if self._order.timed and runner.engine.times:
-                runner.time(subject, self._order.sampling)
-        except WorkbenchError as error:
-            self._finish(number, fault=Fault.of(error))
-            return
-        shown = path.relative_to(self._project.root).as_posix()
-        lines = report_lines(profile, runner.engine, shown)
-        self._finish(number, device=profile.device.slug, lines=lines)
+    def _finish(self, number: int, error: WorkbenchError | None = None) -> None:
+        """Write down what became of a piece."""
+        notes = tuple(self._display.notes)
+        self._know(number, ended=time.time(), notes=notes, error=error)
+        outcome = self._outcomes[number]
+        del self._left[outcome.key]
+        self._dispatch.finish(number, outcome)
 
 
-def _log(line: str) -> None:
-    """Into the job's own output, which the queue keeps in the dispatch's folder."""
-    print(line, flush=True)  # noqa: T201
+class _JobDisplay(Silent):
+    """Into the job's own output, which the queue keeps in the dispatch's folder.
 
-
-class _Notes:
-    """A display in a job: into its output, and what is to be known where the command waits."""
+    Attributes:
+        notes: Lines that are said where the command waits.
+    """
 
     def __init__(self) -> None:
         self.notes: list[str] = []
 
     def say(self, line: str) -> None:
-        """A line that stays; a note is told to who waits."""
-        _log(line)
+        """A line of the output; a note is said where the command waits, too."""
+        print(line, flush=True)  # noqa: T201
         if line.startswith("note: "):
             self.notes.append(line)
 
     def doing(self, text: str) -> None:
-        """What is being done now."""
-        _log(text)
+        """The same."""
+        self.say(text)
 
-    def counting(self, total: int) -> AbstractContextManager[None]:
-        """Says how many there are; nobody looks on while they are done."""
-        _log(f"0 of {total}")
-        return nullcontext()
+    answer = say
 
-    def done(self, count: int) -> None:
-        """Nobody looks on."""
 
-    def prepare(self) -> None:
-        """Nothing is printed at the end."""
+Phase = Literal["queued", "running", "ended"]
 
-    def timing(self, place: str, timing: Timing, work: Literal["flop", "op"]) -> None:
-        """Of versions alone, which are not timed here."""
+
+class Element(Record, frozen=True):
+    """One job of an array, as the queue tells it.
+
+    Attributes:
+        phase: Whether it waits, runs, or is over.
+        word: The queue's own word for that: ``NODE_FAIL``.
+        node: Where it is or was; empty where the queue does not say.
+        reason: Why it waits.
+        restarts: How often it was put back into the queue after it had begun.
+    """
+
+    phase: Phase
+    word: str
+    node: str = ""
+    reason: str = ""
+    restarts: int = 0
+
+    @property
+    def stuck(self) -> bool:
+        """Whether it was put back and will not start again by itself."""
+        return self.phase == "queued" and "requeued held" in self.reason
+
+
+class Slot(NamedTuple):
+    """An element of an array: the array's name, and the element's number in it."""
+
+    array: str
+    number: int
 
 
 _QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
@@ -416,8 +330,8 @@ _ANSWER_S = 60.0
 _TIMEOUTS = 10
 
 
-class SlurmQueue(Queue):
-    """The Slurm whose login node this is.
+class SlurmQueue:
+    """The Slurm whose login node this is. Arrays are known by names that we give them.
 
     Args:
         settings: How jobs are asked for.
@@ -447,14 +361,29 @@ class SlurmQueue(Queue):
     def submit(
         self,
         name: str,
-        works: Sequence[tuple[int, ...]],
+        works: Sequence[Callable[[], None]],
         folder: Path,
         *,
         exclusive: bool,
         minutes: int | None,
         avoid: Sequence[str],
     ) -> str:
-        """See `Queue.submit`."""
+        """Send an array of jobs.
+
+        Args:
+            name: Of the array; no other one has it.
+            works: What each element does: pieces of the dispatch.
+            folder: The dispatch's folder.
+            exclusive: Times are taken: nobody else should be on the node.
+            minutes: Limit of an element; None: what the settings say.
+            avoid: Nodes that it must not go to.
+
+        Returns:
+            Slurm's own name for it.
+
+        Raises:
+            MissingError: Slurm refuses it; its words are quoted.
+        """
         import submitit
         from submitit.core.utils import FailedJobError, FailedSubmissionError
 
@@ -484,9 +413,8 @@ class SlurmQueue(Queue):
             additional_parameters={"requeue": True},
             **{key: value for key, value in asked.items() if value},
         )
-        payloads = [JobWork(str(self._root), folder.name, work) for work in works]
         try:
-            jobs = executor.submit_array(payloads)
+            jobs = executor.submit_array(works)
         except (FailedJobError, FailedSubmissionError, OSError) as error:
             errors = [line for line in str(error).splitlines() if "error" in line.lower()]
             raise MissingError(
@@ -496,7 +424,7 @@ class SlurmQueue(Queue):
         return str(jobs[0].job_id).partition("_")[0]
 
     def elements(self, names: Sequence[str]) -> dict[Slot, Element] | None:
-        """See `Queue.elements`."""
+        """What the queue knows of arrays; None: it does not answer just now."""
         if not names:
             return {}
         rows = _ask(
@@ -530,12 +458,12 @@ class SlurmQueue(Queue):
         return found
 
     def cancel(self, names: Sequence[str]) -> None:
-        """See `Queue.cancel`."""
+        """End arrays, whatever they are doing; one that is over is no error."""
         for name in names:
             _ask("scancel", f"--name={name}")
 
     def end(self, place: Slot) -> None:
-        """See `Queue.end`."""
+        """End one element."""
         rows = _ask("squeue", "-h", "-r", f"--name={place.array}", "-o", "%A|%K")
         for row in rows or ():
             job, number = row.split("|")
@@ -543,7 +471,7 @@ class SlurmQueue(Queue):
                 _ask("scancel", job)
 
     def troubled(self) -> Mapping[str, str]:
-        """See `Queue.troubled`."""
+        """Nodes that take no work just now, and why: ``drained (fan broken)``."""
         found = {}
         for row in _ask("sinfo", "-h", "-N", "-o", "%N|%T|%E") or ():
             node, state, reason = row.split("|", 2)

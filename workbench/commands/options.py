@@ -15,6 +15,7 @@ import click
 
 from workbench import language
 from workbench.errors import KernelError, UsageError
+from workbench.features import PLACES
 from workbench.session.asked import Places, Selection
 
 if TYPE_CHECKING:
@@ -266,10 +267,17 @@ _RUN = (
         help="Seed of the inputs (default: a new one; of profile, the newest profile's).",
     ),
 )
-_on_option = click.option(
-    "--on",
-    type=click.Choice(["slurm"]),
-    help="Send the work to a cluster as one array of jobs, and wait for it.",
+#: Where a feature can send the work.
+_on_option = (
+    (
+        click.option(
+            "--on",
+            type=click.Choice(list(PLACES)),
+            help="Send the work to a cluster as one array of jobs, and wait for it.",
+        ),
+    )
+    if PLACES
+    else ()
 )
 _gpus_option = click.option(
     "--gpus",
@@ -278,9 +286,9 @@ _gpus_option = click.option(
     help="Share the work among these GPUs of this host, one measurement per GPU.",
 )
 #: Where and how versions run: `workbench.engines.RunOptions`.
-run_options = _in_time(folded("run", _run_options, *_RUN, _on_option))
+run_options = _in_time(folded("run", _run_options, *_RUN, *_on_option))
 #: The same where several GPUs can share the work.
-shared_run_options = _in_time(folded("run", _run_options, *_RUN, _gpus_option, _on_option))
+shared_run_options = _in_time(folded("run", _run_options, *_RUN, _gpus_option, *_on_option))
 
 
 def _time_options(warm: bool, limit_s: float) -> TimeOptions:

@@ -16,15 +16,14 @@ from workbench.commands.options import (
 )
 from workbench.engines import ProfileOptions
 from workbench.engines.ncu.collection import Collection
-from workbench.session.measuring import ncu_commands, profile
+from workbench.session.api import CoreSession
+from workbench.session.measuring import ncu_commands
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.door import say
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
-    from workbench.model import Timing
     from workbench.session.targets import Named
-    from workbench.study.folder import Study
 
 
 def _profile_options(repeat: int, raw: bool | None, **collected: Any) -> ProfileOptions:
@@ -116,15 +115,14 @@ def command(
     run = msgspec.structs.replace(run, instruction_limit=limit)
     options = msgspec.structs.replace(options, blocks=blocks)
     if dry_run:
-        aside = functools.partial(say, err=True)
-        for line in ncu_commands(named, engine, options, run, aside):
+        for line in ncu_commands(named, engine, options, run, functools.partial(say, err=True)):
             say(line)
         return
-    profile(named, engine, options, run, Progress(), say, _show, timed=timed)
+    kept = CoreSession().record(named, engine, options, run, Progress(), timed=timed)
+    if kept.timings:
+        from workbench.views.sheets.time import time_sheet  # where --time asks for it
+        from workbench.views.terminal.tables import print_sheet
 
-
-def _show(study: Study, timings: list[Timing]) -> None:
-    from workbench.views.sheets.time import time_sheet  # where --time asks for it
-    from workbench.views.terminal.tables import print_sheet
-
-    print_sheet(time_sheet(timings, study.work), "table")
+        print_sheet(time_sheet(kept.timings, kept.study.work), "table")
+    if kept.fault:
+        raise kept.fault

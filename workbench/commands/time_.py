@@ -16,14 +16,14 @@ from workbench.commands.options import (
 )
 from workbench.engines.host.crew import early_workers
 from workbench.errors import UsageError
+from workbench.session.api import CoreSession
+from workbench.session.asked import Manner
 from workbench.views.terminal.progress import Progress
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
     from workbench.engines.host.job import TimeOptions
     from workbench.session.targets import Named
-    from workbench.session.times import Timed
-    from workbench.study.folder import Study
 
 
 @click.command()
@@ -56,20 +56,19 @@ def command(
             "--problem and --all-problems cannot be used together", "Use only one of them."
         )
 
-    def show(study: Study, found: list[Timed]) -> None:
-        from workbench.session.times import need_one_model
-        from workbench.views.sheets.time import time_sheet
-        from workbench.views.terminal.tables import print_sheet
-
-        need_one_model(found, format_)
-        for each in found:
-            if each.timings:
-                print_sheet(time_sheet(list(each.timings.values()), study.work), format_)
-
     resume = bool(stored.since) or (named.every if stored.again is None else not stored.again)
     first = named.versions[0] if named.versions else None
     with early_workers(run, named.study, first, again=not resume) as workers:
-        from workbench.session.times import Manner, time  # what workers need not wait for
-
         manner = Manner(sampling, resume, stored.since, workers)
-        time(named, run, Progress(), manner, show, all_problems=all_problems)
+        times = CoreSession().time(named, run, Progress(), manner, all_problems=all_problems)
+
+    from workbench.session.times import need_one_model  # what workers need not wait for
+    from workbench.views.sheets.time import time_sheet
+    from workbench.views.terminal.tables import print_sheet
+
+    need_one_model(times.found, format_)
+    for each in times.found:
+        if each.timings:
+            print_sheet(time_sheet(list(each.timings.values()), times.study.work), format_)
+    if times.fault:
+        raise times.fault

@@ -15,14 +15,17 @@ from workbench.commands.options import (
 )
 from workbench.errors import InconclusiveError
 from workbench.measure.sanitizer import TOOLS
-from workbench.session.measuring import Verified, verify
+from workbench.session.api import CoreSession
 from workbench.views.shapes.measured import VerifiedProblem
 from workbench.views.sheets.verify import verify_sheet
 from workbench.views.terminal.progress import Progress
 
 if TYPE_CHECKING:
-    from workbench.engines import RunOptions, Subject, Verdict
+    from workbench.engines import RunOptions
+    from workbench.measure.plan import Combination
+    from workbench.session.measuring import Judged
     from workbench.session.targets import Named
+    from workbench.study.folder import Study
 
 
 @click.command()
@@ -53,40 +56,39 @@ def command(
     cannot run it.
     """
     progress = Progress()
-
-    def show(found: Verified) -> None:
+    run = replace(run, instruction_limit=limit)
+    found = CoreSession().verify(named, engine, run, progress, sanitize=sanitize)
+    progress.clear()
+    if found.pairs:
         from workbench.views.terminal.tables import print_sheet
 
-        progress.clear()
-        rows = [_row(*pair) for pair in found.pairs]
+        rows = [_row(found.study, *pair) for pair in found.pairs]
         tools = () if found.findings is None else TOOLS
-        if rows:
-            findings = found.findings or ()
-            sheet = verify_sheet(found.study.name, found.seed, rows, findings, tools, found.texts)
-            print_sheet(sheet, format_)
-
-    run = replace(run, instruction_limit=limit)
-    verify(named, engine, run, progress, show, sanitize=sanitize)
+        findings = found.findings or ()
+        sheet = verify_sheet(found.study.name, found.seed, rows, findings, tools, found.texts)
+        print_sheet(sheet, format_)
+    if found.fault:
+        raise found.fault
 
 
-def _row(subject: Subject, verdict: Verdict) -> VerifiedProblem:
+def _row(study: Study, piece: Combination, judged: Judged) -> VerifiedProblem:
     """One line of the table."""
-    check = verdict.check
+    check = judged.check
     worst = ""
     if check is not None and check.worst is not None:
         index = ", ".join(str(i) for i in check.worst.index)
         worst = f"{check.worst.output}[{index}] = {check.worst.got}, expected {check.worst.want}"
     return VerifiedProblem(
-        version=subject.version.id,
-        problem=verdict.problem.name,
-        ok=verdict.error is None,
+        version=piece.version.id,
+        problem=piece.problem.name,
+        ok=judged.error is None,
         error=check.error if check else None,
-        tolerance=subject.study.tolerance_of(subject.version.id),
+        tolerance=study.tolerance_of(piece.version.id),
         worst=worst,
         compared=check.compared if check else 0,
         unwritten=check.unwritten if check else 0,
         sampled=check.sampled if check else 0,
-        judged=not isinstance(verdict.error, InconclusiveError),
-        message=verdict.error.message if verdict.error else "",
-        against=subject.study.answering,
+        judged=not isinstance(judged.error, InconclusiveError),
+        message=judged.error.message if judged.error else "",
+        against=study.answering,
     )

@@ -1,14 +1,14 @@
 """The experiment: build → verify → (time) → profile → save. Nothing unverified is kept.
 
 Of many versions in one run, the errors of single ones are kept so that the others have their
-turn (`Failures`). Of many combinations to time, what is stored of the same sources is taken from
-there where asked for, the rest is measured in as few worker processes as faults allow, and each
-time is stored as it comes (`Campaign`).
+turn (`Failures`). Many combinations are timed in as few worker processes as faults allow, and each
+time is stored as it comes.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from workbench.compile.build import BuildResult
-from workbench.engines import Engine, ProfileOptions, Say, Subject, Verdict, silent
+from workbench.engines import Engine, ProfileOptions, Say, Subject, Verdict
 from workbench.engines.host import presence
 from workbench.engines.host.client import describe
 from workbench.engines.host.failures import failure_error, hang
@@ -29,14 +29,14 @@ from workbench.engines.host.process import Finished
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.measure import sanitizer
-from workbench.measure.plan import Combination, Gap, Key, UnableError, recorded
+from workbench.measure.plan import Combination, UnableError
 from workbench.measure.sanitizer import Finding, Tool
 from workbench.model import Notice, Problem, Profile, Timing
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.store import Store, device_slug
 from workbench.study.folder import Study
-from workbench.units import digits3, quantity, several
+from workbench.units import digits3, quantity
 
 
 def report_lines(
@@ -59,6 +59,46 @@ def report_lines(
     return f"{head} {engine.under} -> {path}", *notes
 
 
+class Display(Protocol):
+    """Receives progress of long operations, as it comes; this one shows nothing."""
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+        del line
+
+    def answer(self, line: str) -> None:
+        """A line that is part of the answer."""
+        del line
+
+    def doing(self, text: str) -> None:
+        """What is being done now."""
+        del text
+
+    def counting(self, total: int) -> AbstractContextManager[None]:
+        """As long as it is open, `done` counts up to `total`."""
+        del total
+        return contextlib.nullcontext()
+
+    def done(self, count: int) -> None:
+        """How many combinations are done."""
+        del count
+
+    def prepare(self) -> None:
+        """All is handed over and the workers are busy: time to load what prints the end."""
+        return
+
+    def timing(self, place: str, timing: Timing, work: Literal["flop", "op"]) -> None:
+        """A result, with its place among all (``[2/6]``) and what the study counts."""
+        del place, timing, work
+
+
+class Silent(Display):
+    """Shows nothing."""
+
+
+SILENT = Silent()
+
+
 class Experiment:
     """Runs versions of one study under one engine.
 
@@ -66,8 +106,7 @@ class Experiment:
         project: Where the study lies.
         study: The study.
         engine: What runs them.
-        say: Called with one line of progress at a time.
-        doing: Called with a line that the next one replaces.
+        display: Receives progress.
     """
 
     def __init__(
@@ -75,16 +114,13 @@ class Experiment:
         project: Project,
         study: Study,
         engine: Engine,
-        *,
-        say: Say = silent,
-        doing: Say = silent,
+        display: Display = SILENT,
     ) -> None:
         self.project = project
         self.study = study
         self.engine = engine
         self.store = Store.of(project)
-        self._say = say
-        self._doing = doing
+        self.display = display
         self._built: dict[str, BuildResult | None] = {}
 
     @property
@@ -121,6 +157,29 @@ class Experiment:
             UsageError: a launch that no chip can run.
         """
         return Subject.of(self.study, version, problem, self._build)
+
+    def subjects(
+        self, pieces: Sequence[Combination], tell: Callable[[Combination, WorkbenchError], None]
+    ) -> list[Subject]:
+        """Compile versions side by side, and settle each on its problems.
+
+        Args:
+            pieces: Versions on problems.
+            tell: Called with the error of each that cannot run; a version that does not compile
+                has one error for all of its problems.
+        """
+        versions = {each.version.id: each.version for each in pieces}
+        broken = self.build_all(list(versions.values()))
+        subjects = []
+        for one in pieces:
+            if one.version.id in broken:
+                tell(one, broken[one.version.id])
+                continue
+            try:
+                subjects.append(self.subject(*one))
+            except WorkbenchError as error:
+                tell(one, error)
+        return subjects
 
     def build_all(self, versions: Sequence[Version]) -> dict[str, WorkbenchError]:
         """Compile versions side by side, a compiler process for each core.
@@ -175,10 +234,11 @@ class Experiment:
             names = [each.problem.name for each in subjects if each.version.id == version]
             if version != shown:
                 what = names[0] if len(names) == 1 else f"{len(names)} problems"
-                self._say(f"verify {version} on {what}")
+                self.display.say(f"verify {version} on {what}")
                 shown = version
-            name = subjects[place].problem.name
-            self._doing(f"verify {version} on {name} ({names.index(name) + 1} of {len(names)})")
+            name, total = subjects[place].problem.name, len(names)
+            at = names.index(name) + 1
+            self.display.doing(f"verify {version} on {name} ({at} of {total})")
 
         def one(place: int, verdict: Verdict) -> None:
             verdicts[place] = verdict
@@ -217,66 +277,69 @@ class Experiment:
         self, subjects: Sequence[Subject], tool: Tool, path: str
     ) -> tuple[list[Job], list[Result], Finished]:
         names = list(dict.fromkeys(subject.version.id for subject in subjects))
-        self._say(f"{tool} {names[0] if len(names) == 1 else f'{len(names)} versions'}")
+        self.display.say(f"{tool} {names[0] if len(names) == 1 else f'{len(names)} versions'}")
         return self.gpu.verify_under(subjects, sanitizer.arguments(path, tool))
 
     # --- time ---------------------------------------------------------------------
 
-    def time(self, subject: Subject, options: TimeOptions, *, keep: bool = True) -> Timing:
-        """Time one version, the study's baseline beside it, and keep the timing.
-
-        Raises:
-            KernelError: wrong result, crash, hang. Nothing is kept then.
-        """
-        self._say(f"time {subject.version.id} on {subject.problem.name} ({options.cache} caches)")
-        outcomes: list[Timing | WorkbenchError] = []
-        self.time_all([subject], options, lambda _, outcome: outcomes.append(outcome), keep=keep)
-        (outcome,) = outcomes
-        if isinstance(outcome, WorkbenchError):
-            raise outcome
-        return outcome
-
-    def time_all(
+    def time(
         self,
-        subjects: Sequence[Subject],
+        pieces: Sequence[Combination],
         options: TimeOptions,
-        tell: Callable[[Subject, Timing | WorkbenchError], None],
-        *,
-        begin: Callable[[Subject], None] = lambda _subject: None,
-        meanwhile: Callable[[], None] = lambda: None,
-        keep: bool = True,
+        tell: Callable[[Combination, Timing | WorkbenchError], None],
     ) -> None:
-        """Time versions on problems, each with the study's baseline in turns beside it.
+        """Compile and time versions on problems, each with the study's baseline in turns beside it.
 
-        Subjects on the same problem should stand together: they share inputs and reference.
+        Pieces on the same problem should stand together: they share inputs and reference. There
+        are as few worker processes as faults allow.
 
         Args:
-            subjects: What to time, in this order, in as few worker processes as faults allow.
-            options: How long and in what state of the caches.
-            tell: Called once a subject, as its timing (which is kept by then) or error comes;
-                from another thread.
-            begin: Called with each subject before it is measured.
-            meanwhile: Called while the workers are busy.
-            keep: Store each timing.
+            pieces: In the order of measuring.
+            options: How long, and in what state of the caches.
+            tell: Called once for each, as its timing (which is kept by then) or error comes;
+                perhaps from another thread.
 
         Raises:
             MissingError: no worker can run here.
         """
+        with self.gpu.ready(self.study.name):
+            # Before the first is timed: compilers on all of the host's cores would disturb it.
+            subjects = self.subjects(pieces, tell)
+            if subjects:
+                self._time(subjects, options, tell)
+
+    def _time(
+        self,
+        subjects: Sequence[Subject],
+        options: TimeOptions,
+        tell: Callable[[Combination, Timing | WorkbenchError], None],
+    ) -> None:
         beside = [self._baseline(subject) for subject in subjects]
+        total, counts = len(subjects), itertools.count(1)
+
+        def begin(place: int) -> None:
+            self.display.doing(f"{subjects[place].version.id} {subjects[place].problem.name}")
 
         def one(place: int, outcome: Timing | WorkbenchError) -> None:
             if isinstance(outcome, Timing):
                 notices = (*beside[place][1], *outcome.notices)
                 outcome = msgspec.structs.replace(outcome, notices=notices)
                 try:
-                    if keep:
-                        self.store.save_timing(outcome)
+                    self.store.save_timing(outcome)
                 except WorkbenchError as error:
                     outcome = error
-            tell(subjects[place], outcome)
+            tell(Combination(subjects[place].version, subjects[place].problem), outcome)
+            self.display.done(next(counts))
 
+        what = (
+            f"{subjects[0].version.id} on {subjects[0].problem.name}"
+            if total == 1
+            else f"{total} combinations"
+        )
+        self.display.say(f"time {what} ({options.cache} caches)")
         pairs = [(subject, rival) for subject, (rival, _) in zip(subjects, beside, strict=True)]
-        self.gpu.time(pairs, options, one, lambda place: begin(subjects[place]), meanwhile)
+        with self.display.counting(total):
+            self.gpu.time(pairs, options, one, begin, self.display.prepare)
 
     def _baseline(self, subject: Subject) -> tuple[Subject | None, list[Notice]]:
         baseline = self.study.baseline
@@ -315,28 +378,6 @@ class Experiment:
         return profile, self.store.save(profile, raw)
 
 
-class Display(Protocol):
-    """Where a campaign says how far it is."""
-
-    def say(self, line: str) -> None:
-        """A line that stays."""
-
-    def doing(self, text: str) -> None:
-        """What is being done now."""
-
-    def counting(self, total: int) -> AbstractContextManager[None]:
-        """As long as it is open, `done` counts up to `total`."""
-
-    def done(self, count: int) -> None:
-        """How many combinations are done."""
-
-    def prepare(self) -> None:
-        """All is handed over and the workers are busy: time to load what prints the end."""
-
-    def timing(self, place: str, timing: Timing, work: Literal["flop", "op"]) -> None:
-        """A result, with its place among all (``[2/6]``) and what the study counts."""
-
-
 class Failures:
     """Errors of single versions, so that the others still have their turn.
 
@@ -360,7 +401,7 @@ class Failures:
         self._alone = alone
         self._every = every
         self._errors: list[tuple[str, WorkbenchError]] = []
-        self._begun = 0
+        self._begun: set[str] = set()
         self._skipped: set[tuple[str, str]] = set()
 
     @contextlib.contextmanager
@@ -370,21 +411,23 @@ class Failures:
             yield
         except WorkbenchError as error:
             if version is not None and self.pass_over(version, error):
-                self.passed()
+                self.passed(label)
             elif self._alone:
                 raise
             else:
                 self.add(label, error)
         else:
-            self.passed()
+            self.passed(label)
 
-    def passed(self) -> None:
+    def passed(self, label: str) -> None:
         """Count a piece of work that went well."""
-        self._begun += 1
+        self._begun.add(label)
 
     def add(self, label: str, error: WorkbenchError) -> None:
-        """Keep an error that was caught already, and say it."""
-        self._begun += 1
+        """Keep an error that was caught already, and say it; one that has come before is not."""
+        if any(error is each for _, each in self._errors):
+            return
+        self._begun.add(label)
         self._errors.append((label, error))
         if self._alone:
             return  # it will be raised, and said then
@@ -418,22 +461,27 @@ class Failures:
         if self._alone and self._errors:
             raise self._errors[0][1]
 
+    def ended(self) -> WorkbenchError | None:
+        """A summary that names what failed, of the worst error's class (and exit code)."""
+        for label, error in self._broken.items():
+            self.add(label, error)
+        if not self._errors:
+            return None
+        worst = min((error for _, error in self._errors), key=_rank)
+        labels = dict.fromkeys(label for label, _ in self._errors)
+        return type(worst)(
+            f"{len(labels)} of {len(self._begun)} failed: {', '.join(labels)}",
+            "Each error is shown above with its hint; everything that succeeded is kept.",
+        )
+
     def finish(self) -> None:
-        """End with the worst error's class (and exit code), if there was any.
+        """Raise `ended`, if anything failed.
 
         Raises:
             WorkbenchError: a summary that names what failed.
         """
-        for label, error in self._broken.items():
-            self.add(label, error)
-        if not self._errors:
-            return
-        worst = min((error for _, error in self._errors), key=_rank)
-        labels = ", ".join(dict.fromkeys(label for label, _ in self._errors))
-        raise type(worst)(
-            f"{len(self._errors)} of {self._begun} failed: {labels}",
-            "Each error is shown above with its hint; everything that succeeded is kept.",
-        )
+        if error := self.ended():
+            raise error
 
 
 def runnable(engine: Engine, versions: Sequence[Version], every: bool, say: Say) -> list[Version]:
@@ -451,150 +499,3 @@ def _rank(error: WorkbenchError) -> int:
     """Which of several errors decides the exit code: a wrong kernel before all else."""
     order = (4, 5, 3, 1, 6, 2)
     return order.index(error.exit_code) if error.exit_code in order else len(order)
-
-
-class Campaign:
-    """One run over combinations of one study.
-
-    Args:
-        runner: Runs them.
-        options: How long, and in what state of the caches.
-        display: Where it is said what is done.
-        failures: Keeps the errors of single combinations.
-
-    Attributes:
-        timings: What was measured or taken from the store.
-        gaps: Why there is none of a combination: its library is not here, or it failed.
-        taken: How many timings came from the store.
-    """
-
-    def __init__(
-        self,
-        runner: Experiment,
-        options: TimeOptions,
-        display: Display,
-        failures: Failures,
-    ) -> None:
-        self.timings: dict[Key, Timing] = {}
-        self.gaps: dict[Key, Gap] = {}
-        self.taken = 0
-        self._runner = runner
-        self._options = options
-        self._display = display
-        self._failures = failures
-
-    # --- what is there already -------------------------------------------------------
-
-    def take(self, combinations: Sequence[Combination], since: str = "") -> None:
-        """Take from the store what still holds, and say how many that are.
-
-        Raises:
-            DataError: a stored time is damaged.
-            KernelError, MissingError: the launcher leads to no GPU.
-        """
-        runner = self._runner
-        if not Store.of(runner.project).has_timings(runner.study.name):
-            return
-        device = runner.device
-        found = recorded(
-            runner.project,
-            runner.study,
-            [each.key for each in combinations],
-            device,
-            self._options.cache,
-            since,
-        )
-        self.timings |= found.current
-        self.taken = len(found.current)
-        if self.taken:
-            again = sum(each.key in found.stale for each in combinations)
-            times = several(again, "stored time")
-            old = f"; {times} {'is' if again == 1 else 'are'} out of date" if again else ""
-            self._display.say(
-                f"{self.taken} of {len(combinations)} are taken from the store"
-                f" ({device}, same sources){old}; --again measures all"
-            )
-
-    # --- measuring ---------------------------------------------------------------------
-
-    def measure(self, combinations: Sequence[Combination]) -> None:
-        """Measure what is not there yet; every time is stored as it comes.
-
-        Raises:
-            MissingError: no worker can run here.
-            WorkbenchError: the error of a single combination, where failures are to be
-                raised as they are.
-        """
-        todo = [each for each in combinations if each.key not in self.timings]
-        if not todo:
-            return
-        with self._runner.gpu.ready(self._runner.study.name):
-            # Before the first is timed: compilers on all of the host's cores would disturb it.
-            subjects = self._subjects(todo)
-            if subjects:
-                self._time(subjects)
-        self._failures.raise_alone()
-
-    def _time(self, subjects: Sequence[Subject]) -> None:
-        total = len(subjects)
-        count = 0
-
-        def begin(subject: Subject) -> None:
-            self._display.doing(f"{subject.version.id} {subject.problem.name}")
-
-        def tell(subject: Subject, outcome: Timing | WorkbenchError) -> None:
-            nonlocal count
-            count += 1
-            self._tell(subject, outcome, f"[{count}/{total}]" if total > 1 else "")
-            self._display.done(count)
-
-        what = (
-            f"{subjects[0].version.id} on {subjects[0].problem.name}"
-            if total == 1
-            else f"{total} combinations"
-        )
-        self._display.say(f"time {what} ({self._options.cache} caches)")
-        with self._display.counting(total):
-            self._runner.time_all(
-                subjects, self._options, tell, begin=begin, meanwhile=self._display.prepare
-            )
-
-    def _subjects(self, combinations: Sequence[Combination]) -> list[Subject]:
-        versions: dict[str, Version] = {each.version.id: each.version for each in combinations}
-        broken = self._runner.build_all(list(versions.values()))
-        for version_id, error in broken.items():
-            names = [each.problem.name for each in combinations if each.version.id == version_id]
-            self._failures.add(" ".join((version_id, *names[:1])), error)
-            for name in names:
-                self._gap((version_id, name), "failed", error)
-        self._failures.raise_alone()
-        subjects = []
-        for version, problem in combinations:
-            if version.id in broken:
-                continue
-            try:
-                subjects.append(self._runner.subject(version, problem))
-            except WorkbenchError as error:
-                self._fail((version.id, problem.name), error)
-        self._failures.raise_alone()
-        return subjects
-
-    def _tell(self, subject: Subject, outcome: Timing | WorkbenchError, place: str) -> None:
-        key = subject.version.id, subject.problem.name
-        if not isinstance(outcome, WorkbenchError):
-            self._failures.passed()
-            self.timings[key] = outcome
-            if place:
-                self._display.timing(place, outcome, self._runner.study.work)
-            return
-        if self._failures.pass_over(subject.version, outcome):
-            self._gap(key, "unavailable", outcome)
-        else:
-            self._fail(key, outcome)
-
-    def _fail(self, key: Key, error: WorkbenchError) -> None:
-        self._gap(key, "failed", error)
-        self._failures.add(" ".join(key), error)
-
-    def _gap(self, key: Key, kind: Literal["unavailable", "failed"], error: WorkbenchError) -> None:
-        self.gaps[key] = Gap(kind=kind, why=error.message.splitlines()[0])

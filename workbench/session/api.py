@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 from workbench.errors import DataError
 from workbench.model import Profile
 from workbench.project import find_project
-from workbench.session.asked import Places, Selection, Workspace
-from workbench.session.targets import Target, resolve
+from workbench.session.asked import Manner, Places, Selection, Workspace
+from workbench.session.targets import Named, Target, resolve
 from workbench.specs import Version
 from workbench.study.folder import SeenStudy, study_names, view_study
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from workbench.engines import ProfileOptions, RunOptions
     from workbench.ladder import Ladder
     from workbench.ladder.listing import StudyList
+    from workbench.measure.experiment import Display
+    from workbench.session.measuring import ProfiledVersions, Verified
     from workbench.session.reports import ProgramDiff, Recalled
     from workbench.session.site import SitePlan
     from workbench.session.step import Diff
+    from workbench.session.times import TimedVersions
 
 _NO_PLACES = Places()
 
@@ -131,6 +135,96 @@ class CoreSession(Workspace):
         both = resolve(self, (old, new), selection or Selection(**chosen), places)
         return Diff(both[0], both[1], force=force)
 
+    # --- measuring ---------------------------------------------------------------------------
+
+    def verify(
+        self,
+        named: Named | str,
+        engine: str = "auto",
+        run: RunOptions | None = None,
+        display: Display | None = None,
+        *,
+        sanitize: bool = False,
+    ) -> Verified:
+        """Check versions against the reference, as `workbench verify` does.
+
+        Args:
+            named: Which versions, and on which problem.
+            engine: ``auto``, ``gpu`` or ``emulator``.
+            run: Where and how; None: here.
+            display: Receives how far it is; None: it is not shown.
+            sanitize: Run compute-sanitizer's tools over them as well.
+
+        Returns:
+            Their verdicts, and as `fault` the error of those that failed, or Ctrl-C.
+
+        Raises:
+            MissingError, UsageError: nothing can run here.
+            KernelError: the only version does not compile.
+        """
+        from workbench.session.measuring import verify
+
+        return verify(self.project, _named(named), engine, run, display, sanitize=sanitize)
+
+    def record(
+        self,
+        named: Named | str,
+        engine: str = "auto",
+        options: ProfileOptions | None = None,
+        run: RunOptions | None = None,
+        display: Display | None = None,
+        *,
+        timed: bool = False,
+    ) -> ProfiledVersions:
+        """Verify and profile versions, as `workbench profile` does; `show` has what is kept.
+
+        Args:
+            named: Which versions, and on which problem.
+            run: As `verify`.
+            display: As `verify`.
+            engine: ``auto``, ``ncu`` or ``emulator``.
+            options: How the engine profiles.
+            timed: Time each version as well.
+
+        Returns:
+            Those that were profiled, and as `fault` the error of those that failed.
+
+        Raises:
+            KernelError, MissingError, UsageError, DataError: the only version cannot be profiled.
+        """
+        from workbench.session.measuring import profile
+
+        return profile(self.project, _named(named), engine, options, run, display, timed=timed)
+
+    def time(
+        self,
+        named: Named | str,
+        run: RunOptions | None = None,
+        display: Display | None = None,
+        manner: Manner | None = None,
+        *,
+        all_problems: bool = False,
+    ) -> TimedVersions:
+        """Time versions beside the study's baseline, as `workbench time` does; `times` has them.
+
+        Args:
+            named: Which versions, and on which problem.
+            run: As `verify`.
+            display: As `verify`.
+            manner: How long, and what of the store is taken; None: nothing is.
+            all_problems: Every problem to profile or sweep.
+
+        Returns:
+            The times, and as `fault` the error of those that failed.
+
+        Raises:
+            MissingError, UsageError: nothing can run here.
+            KernelError: the only version cannot be timed.
+        """
+        from workbench.session.times import time
+
+        return time(self.project, _named(named), run, display, manner, all_problems=all_problems)
+
     # --- captured programs -------------------------------------------------------------------
 
     def program(self, name: str) -> Recalled:
@@ -219,3 +313,7 @@ class CoreSession(Workspace):
         from workbench.session.site import SitePlan
 
         return SitePlan(self, targets, out, lasting=lasting)
+
+
+def _named(named: Named | str) -> Named:
+    return named if isinstance(named, Named) else Named(versions=(named,))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from workbench.errors import UsageError
 from workbench.model import Record
@@ -17,6 +17,8 @@ from workbench.store import Store
 
 if TYPE_CHECKING:
     from workbench.capture.shelf import Shelf
+    from workbench.engines.host.crew import Crew
+    from workbench.engines.host.job import TimeOptions
 
 
 class Listener(Protocol):
@@ -99,6 +101,22 @@ class Places(Record, frozen=True):
     def of(self, side: int) -> str | None:
         """The place of the old side's sources (0), or of the new side's (1)."""
         return (self.source_new if side else self.source_old) or self.source
+
+
+class Manner(NamedTuple):
+    """How combinations are timed.
+
+    Attributes:
+        sampling: How long, and in what state of the caches.
+        resume: What is stored of the same sources is taken from there.
+        since: ISO time; what was stored before it is measured again.
+        workers: They have been started already (`workbench.engines.host.crew.early_workers`).
+    """
+
+    sampling: TimeOptions
+    resume: bool
+    since: str = ""
+    workers: Crew | None = None
 
 
 def is_capture(text: str) -> bool:

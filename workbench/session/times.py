@@ -6,15 +6,18 @@ of what is found is of one model of GPU. What is stored of the same sources need
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Literal, NamedTuple
 
-from workbench.engines import RunOptions, now
+from msgspec.structs import replace
+
+from workbench.engines import Engine, RunOptions, now
 from workbench.engines.choice import on_gpus
 from workbench.engines.host.crew import Crew
 from workbench.engines.host.job import TimeOptions
-from workbench.errors import MissingError, UsageError
-from workbench.measure.experiment import Campaign, Display
+from workbench.errors import MissingError, UsageError, WorkbenchError
+from workbench.measure.experiment import SILENT, Display
 from workbench.measure.plan import (
     Combination,
     Gap,
@@ -24,28 +27,13 @@ from workbench.measure.plan import (
     to_time,
 )
 from workbench.model import Timing
-from workbench.session.measuring import NAME_ANOTHER, VersionRuns
+from workbench.project import Project
+from workbench.session.asked import Manner
+from workbench.session.runners import NAME_ANOTHER, Here, Runner, Task, Tell, VersionRuns
 from workbench.session.targets import Named
+from workbench.store import Store
 from workbench.study.folder import Study
-
-if TYPE_CHECKING:
-    from workbench.cluster.dispatch import PieceOutcome
-
-
-class Manner(NamedTuple):
-    """How combinations are timed.
-
-    Attributes:
-        sampling: How long, and in what state of the caches.
-        resume: What is stored of the same sources is taken from there.
-        since: ISO time; what was stored before it is measured again.
-        workers: They have been started already (`workbench.engines.host.crew.early_workers`).
-    """
-
-    sampling: TimeOptions
-    resume: bool
-    since: str = ""
-    workers: Crew | None = None
+from workbench.units import several
 
 
 class Timed(NamedTuple):
@@ -55,30 +43,71 @@ class Timed(NamedTuple):
     gaps: dict[Key, Gap]
 
 
+class TimedVersions(NamedTuple):
+    """Versions that were timed: an entry for each model of GPU."""
+
+    study: Study
+    found: list[Timed]
+    fault: WorkbenchError | None = None
+
+
+class TimeTask(Task[Timing], frozen=True, kw_only=True):
+    """Time versions, each in turn with the study's baseline.
+
+    Attributes:
+        since: Times that were stored since then (ISO 8601) are not taken anew.
+    """
+
+    kind = "time"
+    result = Timing
+
+    timed: bool = True
+    sampling: TimeOptions = TimeOptions()
+    since: str = ""
+
+    def label(self, piece: Combination) -> str:
+        """See `Task.label`."""
+        return " ".join(piece.key)
+
+    def resumed(self, since: str, gpus: str) -> TimeTask:
+        """See `Task.resumed`."""
+        del gpus
+        return replace(self, since=since)
+
+    def engines(
+        self, project: Project, display: Display, workers: Crew | None = None
+    ) -> Sequence[Engine]:
+        """See `Task.engines`."""
+        return on_gpus(project, self.run, display.say, workers)
+
+    def do(self, here: Here, pieces: Sequence[Combination], tell: Tell[Timing]) -> None:
+        """See `Task.do`."""
+        stored: dict[Key, Timing] = {}
+        if self.since:
+            keys, cache = [each.key for each in pieces], self.sampling.cache
+            where = here.project, here.study, keys, here.device
+            stored = recorded(*where, cache, self.since).current
+        for piece in pieces:
+            if piece.key in stored:
+                tell(piece, stored[piece.key])
+        if left := [each for each in pieces if each.key not in stored]:
+            here.time(left, self.sampling, tell)
+
+
 def time(
+    project: Project,
     named: Named,
-    run: RunOptions,
-    display: Display,
-    manner: Manner,
-    show: Callable[[Study, list[Timed]], None],
+    run: RunOptions | None,
+    display: Display | None,
+    manner: Manner | None,
     *,
     all_problems: bool = False,
-) -> None:
-    """Time versions against the study's baseline, outside of any profiler.
-
-    Args:
-        named: Which versions, on which problem (None: the first profiled one).
-        run: Where and how.
-        display: Who is told how far it is.
-        manner: How long, and what of the store is taken.
-        show: Called with what was found: an entry for each model of GPU, its times by version.
-        all_problems: Every problem to profile or sweep.
-
-    Raises:
-        UsageError: an unknown problem, or one that a named version cannot do.
-        MissingError: no GPU to run on; nothing was timed.
-    """
-    runs = VersionRuns(named, named.pick(), run, display, alone=not all_problems)
+) -> TimedVersions:
+    """See `workbench.session.api.CoreSession.time`."""
+    manner = manner or Manner(TimeOptions(), resume=False)
+    run, display = run or RunOptions(), display or SILENT
+    picked, alone = named.pick(project), not all_problems
+    runs = VersionRuns(named, picked, run, display, alone=alone, workers=manner.workers)
     combinations = _to_time(runs, all_problems)
 
     def go_on(begin: str) -> str:
@@ -88,13 +117,11 @@ def time(
     found = measure(runs, combinations, manner, go_on)
     names = dict.fromkeys(each.problem.name for each in combinations)
     keys = [(version.id, name) for version in runs.versions for name in names]
-    show(
-        runs.study,
-        [Timed({k: t[k] for k in keys if k in t}, gaps) for t, gaps in found],
-    )
-    runs.failures.finish()
-    if not any(each.timings for each in found):
-        raise MissingError("nothing was timed", NAME_ANOTHER)
+    fault = runs.failures.ended()
+    if fault is None and not any(each.timings for each in found):
+        fault = MissingError("nothing was timed", NAME_ANOTHER)
+    ordered = [Timed({k: t[k] for k in keys if k in t}, gaps) for t, gaps in found]
+    return TimedVersions(runs.study, ordered, fault)
 
 
 def _to_time(runs: VersionRuns, all_problems: bool) -> list[Combination]:
@@ -130,61 +157,67 @@ def measure(
         MissingError: there is no GPU to run on.
         UsageError: GPUs that are not here.
     """
-    if runs.options.on:
-        return _measured_by_jobs(runs, combinations, manner)
-    begin, say = now(), runs.display.say
+    begin = now()
+    task = TimeTask(run=runs.options, sampling=manner.sampling)
     out: list[Timed] = []
-    for engine in on_gpus(runs.project, runs.options, say, manner.workers):
-        campaign = Campaign(runs.runner(engine), manner.sampling, runs.display, runs.failures)
+    for runner in runs.runners(task):
+        times = _stored(runs, runner, combinations, manner) if manner.resume else {}
+        known = {key for each in times.values() for key in each}
+        todo = [each for each in combinations if each.key not in known]
+        gaps: dict[Key, Gap] = {}
+        counts = itertools.count(1)
+
+        def tell(piece: Combination, timing: Timing) -> None:
+            times.setdefault(timing.device.slug, {})[piece.key] = timing  # noqa: B023
+            runs.say_timing(timing, next(counts), len(todo))  # noqa: B023
+
+        def failed(piece: Combination, error: WorkbenchError, over: bool) -> None:
+            next(counts)  # noqa: B023
+            kind: Literal["unavailable", "failed"] = "unavailable" if over else "failed"
+            gaps[piece.key] = Gap(kind=kind, why=error.message.splitlines()[0])  # noqa: B023
+
         try:
-            if manner.resume:
-                campaign.take(combinations, manner.since)
-            campaign.measure(combinations)
+            runs.carry_out(runner, task, todo, tell, failed)
         except (KeyboardInterrupt, SystemExit):
             if manner.workers is not None:
                 manner.workers.end()  # and so keep what they have, before that is counted
-            say(
-                f"{len(campaign.timings)} of {len(combinations)} combinations are measured and "
-                f"kept; go on with{go_on(begin)}"
-            )
+            if isinstance(runner, Here):
+                done = sum(map(len, times.values()))
+                runs.display.say(
+                    f"{done} of {len(combinations)} combinations are measured and "
+                    f"kept; go on with{go_on(begin)}"
+                )
             raise
-        out.append(Timed(campaign.timings, campaign.gaps))
+        out += [Timed(each, gaps) for each in times.values() if each] or [Timed({}, gaps)]
     return out
 
 
-def _measured_by_jobs(
-    runs: VersionRuns, combinations: Sequence[Combination], manner: Manner
-) -> list[Timed]:
-    """The same by jobs of a cluster: what they store is read back from there."""
-    project, study, display, fleet = runs.project, runs.study, runs.display, runs.fleet
-    since = manner.since if manner.resume else now()
-    keys = [each.key for each in combinations]
-    cache, count = manner.sampling.cache, 0
-    gaps: dict[Key, Gap] = {}
-    stored: set[Key] = set()
-    for device in fleet.devices if manner.resume else ():
-        stored |= recorded(project, study, keys, device, cache, since).current.keys()
-    if stored:
-        display.say(
-            f"{len(stored)} of {len(keys)} are taken from the store "
-            f"({', '.join(fleet.devices)}, same sources); --again measures all"
+def _stored(
+    runs: VersionRuns, runner: Runner, combinations: Sequence[Combination], manner: Manner
+) -> dict[str, dict[Key, Timing]]:
+    """Device -> the stored times that still hold; says how many there are.
+
+    Raises:
+        DataError: a stored time is damaged.
+        KernelError, MissingError: the launcher leads to no GPU.
+    """
+    if not Store.of(runs.project).has_timings(runs.study.name):
+        return {}
+    keys, cache = [each.key for each in combinations], manner.sampling.cache
+    every = {
+        device: recorded(runs.project, runs.study, keys, device, cache, manner.since)
+        for device in runner.devices
+    }
+    current = {key for each in every.values() for key in each.current}
+    if current:
+        again = len({key for each in every.values() for key in each.stale} - current)
+        times = several(again, "stored time")
+        old = f"; {times} {'is' if again == 1 else 'are'} out of date" if again else ""
+        runs.display.say(
+            f"{len(current)} of {len(keys)} are taken from the store"
+            f" ({', '.join(every)}, same sources){old}; --again measures all"
         )
-    todo = [key for key in keys if key not in stored]
-
-    def tell(outcome: PieceOutcome) -> None:
-        nonlocal count
-        count += 1
-        if outcome.fault is not None:
-            gaps[outcome.key] = Gap(kind="failed", why=outcome.fault.message.splitlines()[0])
-            return
-        found = recorded(project, study, [outcome.key], outcome.device, cache).current
-        for timing in found.values():
-            display.timing(f"[{count}/{len(todo)}]", timing, study.work)
-
-    if todo:
-        since = runs.send("time", todo, tell, sampling=manner.sampling, since=since).since
-    found = [recorded(project, study, keys, each, cache, since) for each in fleet.devices]
-    return [Timed(dict(each.current), gaps) for each in found if each.current] or [Timed({}, gaps)]
+    return {device: dict(each.current) for device, each in every.items()}
 
 
 def need_one_model(found: Sequence[Timed], format_: str) -> None:

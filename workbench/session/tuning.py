@@ -2,25 +2,67 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from workbench.engines import RunOptions
-from workbench.errors import UsageError
+from msgspec.structs import replace
+
+from workbench.engines import Engine, RunOptions
+from workbench.engines.host.crew import Crew
+from workbench.errors import UsageError, WorkbenchError
 from workbench.ladder.tuned import Steps, tuned_steps
 from workbench.measure.experiment import Display
-from workbench.measure.plan import chosen
+from workbench.measure.plan import Combination, chosen
 from workbench.model import Problem
-from workbench.session.measuring import VersionRuns
+from workbench.project import Project
+from workbench.session.runners import Here, Task, Tell, VersionRuns
 from workbench.session.targets import Named
 from workbench.specs import Version
 from workbench.store import Store
-from workbench.tune.record import Tuning, load, path_of
+from workbench.study.folder import Study
+from workbench.tune.record import Tuning
 from workbench.tune.running import TuneManner, Tuner, tune_version, tuning_engine
 from workbench.tune.space import Space
 
-if TYPE_CHECKING:
-    from workbench.cluster.dispatch import PieceOutcome
+
+class TuneTask(Task[Tuning], frozen=True, kw_only=True):
+    """Tune versions one after another.
+
+    A piece is a version and its first problem: its search on all of them is one, and what it keeps
+    is one file.
+    """
+
+    kind = "tune"
+    result = Tuning
+    alone = True
+
+    timed: bool = True
+    problems: tuple[str, ...]
+    manner: TuneManner
+
+    def resumed(self, since: str, gpus: str) -> TuneTask:
+        """See `Task.resumed`."""
+        several = gpus if "," in gpus and self.engine != "emulator" else ""
+        run, manner = replace(self.run, gpus=several), self.manner._replace(since=since)
+        return replace(self, run=run, manner=manner)
+
+    def engines(
+        self, project: Project, display: Display, workers: Crew | None = None
+    ) -> Sequence[Engine]:
+        """See `Task.engines`."""
+        del workers
+        return (tuning_engine(project, self.engine, self.run, display.say),)
+
+    def do(self, here: Here, pieces: Sequence[Combination], tell: Tell[Tuning]) -> None:
+        """See `Task.do`."""
+        for piece in pieces:
+            anew = Here(here.project, here.study, here.engine, here.display)
+            tuner = Tuner(anew, piece.version, self.run, here.display)
+            try:
+                able = _able(here.study, piece.version, self.problems)
+                tune_version(tuner, able, self.manner, functools.partial(tell, piece))
+            except WorkbenchError as error:
+                tell(piece, error)
 
 
 def tune(
@@ -53,47 +95,28 @@ def tune(
         raise UsageError("the emulator needs no GPU", "Leave out --gpus or --engine emulator.")
     picked = named.pick()
     project, study, versions = picked
-    plans = []
+    pieces = []
     for version in versions:
-        able = [
-            each.problem
-            for name in dict.fromkeys(problems) or (None,)
-            for each in chosen(study, version, name, "profile")[:1]
-        ]
+        able = _able(study, version, problems)
         Space(study, version, able[0])  # says what lacks before anything is begun
-        plans.append((version, able))
+        pieces.append(Combination(version, able[0]))
     runs = VersionRuns(named, picked, run, display)
+    task = TuneTask(
+        run=run, engine=engine, problems=tuple(problems), manner=manner, seconds=manner.budget_s
+    )
+    (runner,) = runs.runners(task)
     found: list[Tuning] = []
-    if run.on:
-        _by_jobs(runs, engine, plans, manner, found.append)
-    else:
-        taken = tuning_engine(project, engine, run, display.say)
-        for version, able in plans:
-            with runs.failures.of(version.id, version):
-                tuner = Tuner(runs.runner(taken), version, run, display)
-                tune_version(tuner, able, manner, found.append)
+    runs.carry_out(runner, task, pieces, lambda _piece, tuning: found.append(tuning))
     if found:
         store = Store.of(project)
         show(study.name, found, [tuned_steps(store, each, display.say) for each in found])
     runs.failures.finish()
 
 
-def _by_jobs(
-    runs: VersionRuns,
-    engine: str,
-    plans: Sequence[tuple[Version, Sequence[Problem]]],
-    manner: TuneManner,
-    found: Callable[[Tuning], None],
-) -> None:
-    """Tune by jobs of a cluster, a version a job; what they keep is read back from the store."""
-    root = Store.of(runs.project).root
-
-    def tell(outcome: PieceOutcome) -> None:
-        for line in outcome.lines:
-            runs.display.say(line)
-        if outcome.tuned is not None:
-            where = outcome.device, runs.study.name, outcome.version, outcome.tuned
-            found(load(path_of(root, *where)))
-
-    keys = [(version.id, " ".join(each.name for each in able)) for version, able in plans]
-    runs.send("tune", keys, tell, engine=engine, tuning=manner)
+def _able(study: Study, version: Version, problems: Sequence[str]) -> list[Problem]:
+    """The problems on which a version is tuned."""
+    return [
+        each.problem
+        for name in dict.fromkeys(problems) or (None,)
+        for each in chosen(study, version, name, "profile")[:1]
+    ]

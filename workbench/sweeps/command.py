@@ -21,6 +21,7 @@ from workbench.commands.options import (
 from workbench.engines.host.crew import early_workers
 from workbench.errors import UsageError
 from workbench.processes.bounds import Deadline
+from workbench.session.asked import Manner
 from workbench.sweeps.scope import SweepScope
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.door import say
@@ -98,8 +99,7 @@ def command(
         return _command_line(scope, sampling, run, format_, since)
 
     with early_workers(run, *scope.first, again=bool(stored.again)) as workers:
-        from workbench.session.times import Manner  # what workers need not wait for
-        from workbench.sweeps.measured import sweep
+        from workbench.sweeps.measured import sweep  # what workers need not wait for
 
         manner = Manner(sampling, not stored.again, stored.since, workers)
         sweep(scope, run, Progress(), manner, go_on, partial(_print, format_), format_)

@@ -8,8 +8,9 @@ from workbench.engines import RunOptions
 from workbench.errors import MissingError
 from workbench.measure.experiment import Display
 from workbench.measure.plan import plan, sweep_problems
-from workbench.session.measuring import VersionRuns
-from workbench.session.times import Manner, measure, need_one_model
+from workbench.session.asked import Manner
+from workbench.session.runners import VersionRuns
+from workbench.session.times import measure, need_one_model
 from workbench.sweeps.recorded import Sweep, sweep_of
 from workbench.sweeps.scope import SweepScope
 
@@ -39,7 +40,7 @@ def sweep(
         MissingError: no GPU to run on; nothing was timed.
     """
     named, picked = scope.pick(run=True)
-    runs = VersionRuns(named, picked, run, display, alone=False)
+    runs = VersionRuns(named, picked, run, display, alone=False, workers=manner.workers)
     wanted = plan(runs.study, runs.versions, sweep_problems(runs.study, scope.patterns))
     try:
         found = measure(runs, wanted.combinations, manner, lambda begin: f": {go_on(begin)}")

@@ -201,8 +201,7 @@ class Tuner:
         say(f"profile winner and runner-up of {version.id}")
         try:
             engine = choose(wanted, runner.project, options, silent, profiling=True)
-            doing = self._display.doing
-            profiler = Experiment(runner.project, runner.study, engine, say=say, doing=doing)
+            profiler = Experiment(runner.project, runner.study, engine, self._display)
             profile_sides(profiler, version, done)
         except WorkbenchError as error:
             say(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from workbench.cluster import Standing
 from workbench.measure.sanitizer import Place
 from workbench.model import Estimate, Notice
 from workbench.views.shapes import Document
@@ -108,16 +107,3 @@ class TimeDocument(Document, frozen=True):
 
     study: str
     times: list[TimedVersion]
-
-
-class SentJobs(Document, Standing, frozen=True):
-    """A command whose work went to a cluster, with its pieces counted.
-
-    `jobs` are the queue's names of its arrays; `lost` pieces are in no job and have no result.
-    """
-
-
-class JobsDocument(Document, frozen=True):
-    """What was sent to a cluster from this project."""
-
-    jobs: list[SentJobs]

@@ -11,11 +11,7 @@ from workbench import __version__
 from workbench.features import FEATURES
 from workbench.views.shapes import Document, ErrorDocument, Json
 from workbench.views.shapes.listed import DoctorDocument, ListDocument, LogDocument
-from workbench.views.shapes.measured import (
-    JobsDocument,
-    TimeDocument,
-    VerifyDocument,
-)
+from workbench.views.shapes.measured import TimeDocument, VerifyDocument
 from workbench.views.shapes.program import ProgramDocument, ProgramsDocument, RunDocument
 from workbench.views.shapes.show import MemoryDocument, MemoryStepDocument, ShowDocument
 from workbench.views.shapes.step import StepDocument
@@ -40,7 +36,6 @@ SHAPES: Shapes = {
     "tune": (TuneDocument,),
     "verify": (VerifyDocument,),
     "doctor": (DoctorDocument, LogDocument),
-    "jobs": (JobsDocument,),
     "error": (ErrorDocument,),
     **{
         command: shapes

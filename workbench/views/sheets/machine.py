@@ -1,4 +1,4 @@
-"""What this machine can do, and what a cluster's machines do for this project."""
+"""What this machine can do, and what lines of ncu's mean."""
 
 from __future__ import annotations
 
@@ -6,20 +6,12 @@ from collections.abc import Sequence
 
 from msgspec.structs import asdict
 
-from workbench.cluster import Standing
 from workbench.language import N_, _, ngettext, told
-from workbench.units import count, when
-from workbench.views.shapes import shaped
+from workbench.units import count
 from workbench.views.shapes.listed import DoctorDocument, EquipmentFacts, LogDocument, LogLine
-from workbench.views.shapes.measured import JobsDocument, SentJobs
 from workbench.views.sheets import Sheet
 
-_COUNTS = (N_("queued"), N_("running"), N_("done"), N_("failed"), N_("lost"))
 _STATES = {"ok": N_("ok"), "limited": N_("limited"), "missing": N_("missing")}
-_LEGEND = N_(
-    "lost: in no job and without a result; the same command, run again, sends them again. "
-    "`workbench jobs NAME --cancel` ends jobs."
-)
 
 
 def doctor_sheet(rows: Sequence[EquipmentFacts], *, everything: bool = True) -> Sheet:
@@ -60,26 +52,4 @@ def log_sheet(lines: Sequence[LogLine], here: Sequence[str]) -> Sheet:
         raw=tuple(asdict(line) for line in lines),
         document=LogDocument(lines=list(lines), here=list(here)).plain(),
         notes=(*(() if lines else (_("no error or warning of ncu's is in it"),)), *here),
-    )
-
-
-def jobs_sheet(found: Sequence[Standing]) -> Sheet:
-    """The table of ``workbench jobs``: a row a command, with its pieces counted."""
-    shown = tuple(
-        (
-            each.name,
-            " ".join(each.jobs),
-            when(each.submitted),
-            *(str(getattr(each, name)) for name in _COUNTS),
-            each.words,
-        )
-        for each in found
-    )
-    return Sheet(
-        header=("name", "array", "sent", *_COUNTS, "command"),
-        shown=shown,
-        raw=tuple({**asdict(each), "jobs": " ".join(each.jobs)} for each in found),
-        document=JobsDocument(jobs=[shaped(each, SentJobs) for each in found]).plain(),
-        notes=(_(_LEGEND),),
-        extra=("sent", "array"),
     )

@@ -35,6 +35,11 @@ class Progress:
         self.clear()
         say(line, err=True)
 
+    def answer(self, line: str) -> None:
+        """A line on standard output."""
+        self.clear()
+        say(line)
+
     def clear(self) -> None:
         """Take back the line that is written over, if one is open."""
         if self._open:

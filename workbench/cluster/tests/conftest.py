@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.desk import Desk
-from tests.cluster.slurm import NODES, Slurm, lacking, slurm
 from tests.processes import until
+from workbench.cluster.tests.desk import Desk
+from workbench.cluster.tests.slurm import NODES, Slurm, lacking, slurm
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +60,7 @@ def collected(desk: Desk) -> Iterator[Callable[[], dict[str, list[dict[str, Any]
         while not over.wait(0.1):
             for kind, found in seen.items():
                 for piece in desk.pieces(kind):
-                    found[f"{piece['number']}.{piece.get('begun', piece.get('at'))}"] = piece
+                    found[f"{piece['number']}.{piece['begun']}"] = piece
 
     thread = threading.Thread(target=look)
     thread.start()

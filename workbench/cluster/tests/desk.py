@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.slurm import Slurm
+from workbench.cluster.tests.slurm import Slurm
 
-REPO = Path(__file__).resolve().parents[2]
+REPO = Path(__file__).resolve().parents[3]
 FAKE_GPU = REPO / "tests" / "engines" / "fake_pycuda"
 
 _STUDY = """

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.desk import Desk
-from tests.cluster.slurm import lacking, slurm
 from tests.engines.stand_ins import VERSION
 from tests.processes import until
+from workbench.cluster.tests.desk import Desk
+from workbench.cluster.tests.slurm import lacking, slurm
 from workbench.store import Store
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
@@ -84,7 +84,7 @@ def test_sixty_combinations_through_all_that_may_happen(desk: Desk, collected: C
     assert "queued" in err and " running, " in err
     assert most == 4
     done = collected()["done"]
-    assert len(done) > 50 and not any(each.get("fault") for each in done)
+    assert len(done) > 50 and not any(each.get("error") for each in done)
     # What was allocated before may begin later; Slurm tells whole seconds.
     after = {job: each for job, each in desk.allocated().items() if each[0] > int(drained)}
     assert after and {node for _, node in after.values()} == {"node1"}

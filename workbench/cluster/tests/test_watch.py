@@ -6,34 +6,35 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
 from tests.engines.stand_ins import Cli
-from workbench.cluster import Element, Phase, Queue, Slot
 from workbench.cluster import dispatch as files
-from workbench.cluster.dispatch import Dispatch, Fault, JobOrder, PieceOutcome
+from workbench.cluster.dispatch import Dispatch, JobOrder, PieceOutcome
 from workbench.cluster.fleet import Watch
-from workbench.cluster.slurm import SlurmSettings, read_settings
-from workbench.engines import RunOptions
-from workbench.errors import MissingError, UsageError
-from workbench.model import Timing
-from workbench.project import Project, require_project
-
-ORDER = JobOrder(
-    kind="verify",
-    study="double",
-    words="workbench verify",
-    submitted="2026-11-22T10:00:00Z",
-    run=RunOptions(seed=1),
+from workbench.cluster.slurm import (
+    Element,
+    JobWork,
+    Phase,
+    Slot,
+    SlurmQueue,
+    SlurmSettings,
+    read_settings,
 )
+from workbench.engines import RunOptions
+from workbench.errors import KernelError, MissingError, UsageError, WorkbenchError
+from workbench.measure.experiment import Silent
+from workbench.project import Project, require_project
+from workbench.session.measuring import Verifying
+
+TASK = Verifying(run=RunOptions(seed=1))
+ORDER = JobOrder.of(TASK, "double", "workbench verify", "2026-11-22T10:00:00Z")
 Act = Callable[["Scripted", Slot, tuple[int, ...]], Element | None]
 
 
-class Scripted(Queue):
+class Scripted(SlurmQueue):
     """A queue in which each array's elements do what its act says."""
 
     def __init__(self, dispatch: Dispatch, *acts: Act) -> None:
@@ -47,7 +48,7 @@ class Scripted(Queue):
     def submit(
         self,
         name: str,
-        works: Sequence[tuple[int, ...]],
+        works: Sequence[Callable[[], None]],
         folder: Path,
         *,
         exclusive: bool,
@@ -57,7 +58,8 @@ class Scripted(Queue):
         if len(self.sent) >= len(self.acts):
             raise MissingError("Slurm refused the jobs: no node is left", "")
         assert folder == self.dispatch.folder and not exclusive and minutes is None
-        self.sent.append((list(works), list(avoid)))
+        numbers = [work.numbers for work in works if isinstance(work, JobWork)]
+        self.sent.append((numbers, list(avoid)))
         return str(len(self.sent))
 
     def elements(self, names: Sequence[str]) -> dict[Slot, Element] | None:
@@ -83,7 +85,7 @@ class Scripted(Queue):
         return self.nodes
 
 
-class Said:
+class Said(Silent):
     """A display that keeps its lines."""
 
     def __init__(self) -> None:
@@ -92,34 +94,19 @@ class Said:
     def say(self, line: str) -> None:
         self.lines.append(line)
 
-    def doing(self, text: str) -> None:
-        pass
-
-    def counting(self, total: int) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def done(self, count: int) -> None:
-        pass
-
-    def prepare(self) -> None:
-        pass
-
-    def timing(self, place: str, timing: Timing, work: Literal["flop", "op"]) -> None:
-        pass
-
 
 def ends(word: str, node: str = "node1") -> Act:
     """Elements that end without a result."""
     return lambda *_: Element(phase="ended", word=word, node=node)
 
 
-def does(node: str = "node2", fault: Fault | None = None) -> Act:
+def does(node: str = "node2", error: WorkbenchError | None = None) -> Act:
     """Elements that do their pieces."""
 
     def act(queue: Scripted, _place: Slot, work: tuple[int, ...]) -> Element:
         for number in work:
             version, problem = queue.dispatch.pieces[number]
-            outcome = PieceOutcome(version=version, problem=problem, node=node, fault=fault)
+            outcome = PieceOutcome(version=version, problem=problem, node=node, error=error)
             queue.dispatch.finish(number, outcome)
         return Element(phase="ended", word="COMPLETED", node=node)
 
@@ -149,14 +136,14 @@ def watch(queue: Scripted) -> tuple[dict[str, PieceOutcome], list[str]]:
         told[outcome.version] = outcome
 
     said = Said()
-    Watch(queue.dispatch, queue, SlurmSettings(patience=3), said, tell).run()
+    Watch(queue.dispatch, TASK, queue, SlurmSettings(patience=3), said, tell).run()
     return told, said.lines
 
 
 def test_what_goes_well_is_told_once(dispatch: Dispatch) -> None:
     queue = Scripted(dispatch, does())
     told, said = watch(queue)
-    assert set(told) == {"v1", "v2"} and not any(each.fault for each in told.values())
+    assert set(told) == {"v1", "v2"} and not any(each.error for each in told.values())
     assert queue.sent == [([(0,), (1,)], [])]
     assert said[0] == "sent 2 jobs for 2 combinations: Slurm's array 1"
     assert said[-1] == "0 queued, 0 running, 2 done, 0 failed"
@@ -180,41 +167,42 @@ def test_an_element_that_nobody_knows_any_more_is_lost_after_a_while(dispatch: D
 
 def test_three_times_is_enough(dispatch: Dispatch) -> None:
     told, _ = watch(Scripted(dispatch, *[ends("FAILED")] * 3))
-    fault = told["v1"].fault
-    assert fault is not None and fault.code == 3
-    assert fault.message == "v1 has no result on a after 3 tries (FAILED on node1)"
-    assert f".workbench/jobs/{dispatch.name}/log" in fault.hint
+    error = told["v1"].error
+    assert isinstance(error, MissingError)
+    assert error.message == "v1 has no result on a after 3 tries (FAILED on node1)"
+    assert f".workbench/jobs/{dispatch.name}/log" in error.hint
 
 
 def test_what_a_user_cancels_is_not_sent_again(dispatch: Dispatch) -> None:
     queue = Scripted(dispatch, ends("CANCELLED"), does())
     told, _ = watch(queue)
-    assert len(queue.sent) == 1 and all(each.fault for each in told.values())
+    assert len(queue.sent) == 1 and all(each.error for each in told.values())
 
 
 def test_a_node_on_which_nothing_runs_is_avoided_and_the_next_one_believed(
     dispatch: Dispatch,
 ) -> None:
-    gone = Fault(code=3, message="no NVIDIA GPU can be used here")
+    gone = MissingError("no NVIDIA GPU can be used here")
     queue = Scripted(dispatch, does("node1", gone), does("node2", gone))
     told, said = watch(queue)
     assert queue.sent[1][1] == ["node1"]
     assert said.count(
         "node node1 failed: no NVIDIA GPU can be used here; its work goes to other nodes"
     )
-    assert [each.fault for each in told.values()] == [gone, gone]
+    errors = [each.error for each in told.values()]
+    assert [error.message for error in errors if error] == [gone.message] * 2
 
 
 def test_where_no_other_node_is_left_the_queue_s_words_are_told(dispatch: Dispatch) -> None:
     told, _ = watch(Scripted(dispatch, ends("NODE_FAIL")))
-    fault = told["v2"].fault
-    assert fault is not None and "NODE_FAIL on node1; Slurm refused the jobs" in fault.message
+    error = told["v2"].error
+    assert error is not None and "NODE_FAIL on node1; Slurm refused the jobs" in error.message
 
 
 def test_a_wrong_kernel_is_final(dispatch: Dispatch) -> None:
-    queue = Scripted(dispatch, does("node1", Fault(code=4, message="wrong")), does())
+    queue = Scripted(dispatch, does("node1", KernelError("wrong")), does())
     told, _ = watch(queue)
-    assert len(queue.sent) == 1 and told["v1"].fault is not None
+    assert len(queue.sent) == 1 and isinstance(told["v1"].error, KernelError)
 
 
 def test_what_is_held_after_a_failed_start_is_ended_and_sent_again(dispatch: Dispatch) -> None:

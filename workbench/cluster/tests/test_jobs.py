@@ -12,9 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.engines.stand_ins import VERSION, Cli
-from workbench.cluster import Element, Queue, Slot
-from workbench.cluster.dispatch import Dispatch
-from workbench.cluster.slurm import Payload
+from workbench.cluster.slurm import Element, JobWork, Slot, SlurmQueue
 from workbench.engines import Engine, RunOptions, Say
 from workbench.engines.gpu.nvml import Gpu
 from workbench.engines.host import presence
@@ -31,31 +29,31 @@ class Killed(BaseException):
     """A job's end by ``kill -9``, as far as this process can have one."""
 
 
-class HereQueue(Queue):
+class HereQueue(SlurmQueue):
     """Does a job at once, in this process; of one that is killed nobody hears more."""
 
     asked: ClassVar[list[tuple[Sequence[tuple[int, ...]], bool, int | None]]] = []
 
-    def __init__(self, _settings: object, root: Path) -> None:
-        self._root = root
+    def __init__(self, _settings: object, _root: Path) -> None:
         self._ended: dict[Slot, Element] = {}
 
     def submit(
         self,
         name: str,
-        works: Sequence[tuple[int, ...]],
+        works: Sequence[Callable[[], None]],
         folder: Path,
         *,
         exclusive: bool,
         minutes: int | None,
         avoid: Sequence[str],
     ) -> str:
-        self.asked.append((works, exclusive, minutes))
+        numbers = [work.numbers for work in works if isinstance(work, JobWork)]
+        self.asked.append((numbers, exclusive, minutes))
         for number, work in enumerate(works):
             word = "COMPLETED"
             with contextlib.redirect_stdout(io.StringIO()):  # a job's output is its own
                 try:
-                    Payload(Dispatch(self._root, folder.name)).do(work)
+                    work()
                 except Killed:
                     word = "FAILED"
             self._ended[Slot(name, number)] = Element("ended", word)
@@ -217,7 +215,7 @@ def test_all_gpus_of_a_job_share_the_choices(tune: Tune, monkeypatch: pytest.Mon
         given.append(run.gpus)
         return tuning_engine(project, wanted, run, say)
 
-    monkeypatch.setattr("workbench.cluster.slurm.tuning_engine", engine)
+    monkeypatch.setattr("workbench.session.tuning.tuning_engine", engine)
     monkeypatch.setattr(presence, "find_gpus", lambda: ([GPU, SECOND], ""))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     code, found, err = tune("v1")

@@ -6,10 +6,11 @@ import click
 
 from workbench.cluster import fleet
 from workbench.cluster.dispatch import dispatches, find
+from workbench.cluster.documents import jobs_sheet
 from workbench.cluster.slurm import SlurmQueue, read_settings
 from workbench.commands.options import format_option
 from workbench.project import require_project
-from workbench.views.sheets.machine import jobs_sheet
+from workbench.views.terminal.tables import print_sheet
 from workbench.views.text.door import say
 
 
@@ -23,8 +24,6 @@ def command(name: str, cancel: bool, format_: str) -> None:
     NAME is one of the names that the list shows; without it, all of this project are shown.
     A command that was interrupted (Ctrl-C) comes back to its jobs when it is run again.
     """
-    from workbench.views.terminal.tables import print_sheet
-
     project = require_project()
     chosen = [find(project.root, name)] if name else dispatches(project.root)
     if not chosen:

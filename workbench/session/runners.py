@@ -1,0 +1,244 @@
+"""Work on versions, a piece at a time, and who does it: an engine here, or what a feature offers.
+
+A `Task` says what is done with each piece, a `Runner` does it: `Here` under an engine of this
+machine, another one where a feature sends it (`workbench.features.Feature.runners`). Both tell each
+result as it comes, so a session does not know where its pieces run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+
+from workbench.engines import Engine, RunOptions
+from workbench.engines.choice import choose
+from workbench.engines.host.crew import Crew
+from workbench.errors import WorkbenchError
+from workbench.features import PLACES
+from workbench.measure.experiment import Display, Experiment, Failures, runnable
+from workbench.measure.plan import Combination, Use, chosen
+from workbench.model import Record, Timing
+from workbench.project import Project
+from workbench.session.targets import Named
+from workbench.specs import Version
+from workbench.study.folder import Study
+
+NAME_ANOTHER = "Name a version that can run here."
+R = TypeVar("R")
+#: Called with each result of a piece as it comes, or its error; perhaps from another thread.
+Tell: TypeAlias = Callable[[Combination, R | WorkbenchError], None]
+
+
+class Task(Record, Generic[R], frozen=True, kw_only=True):
+    """What is done with each of several pieces of work, wherever that is.
+
+    Attributes:
+        kind: Names it.
+        result: The type of a piece's results, a record.
+        alone: Each piece is done by itself, and may have several results.
+        run: Where and how.
+        engine: ``auto``, or the name of an engine.
+        timed: Times are taken: nobody else should use the host then.
+        seconds: How long a piece may take; None: what is usual.
+    """
+
+    kind: ClassVar[str]
+    result: ClassVar[type]
+    alone: ClassVar[bool] = False
+
+    run: RunOptions
+    engine: str = "auto"
+    timed: bool = False
+    seconds: float | None = None
+
+    def label(self, piece: Combination) -> str:
+        """What an error of a piece is said of."""
+        return piece.version.id
+
+    def resumed(self, since: str, gpus: str) -> Task[R]:
+        """The same in a job.
+
+        Args:
+            since: When it was begun first (ISO 8601), if it was broken off then.
+            gpus: Those that the job has.
+        """
+        del since, gpus
+        return self
+
+    def engines(
+        self, project: Project, display: Display, workers: Crew | None = None
+    ) -> Sequence[Engine]:
+        """What does it on this machine: an engine, or one for each model of GPU.
+
+        Args:
+            project: Where the versions are.
+            display: Receives which it is.
+            workers: They have been started already.
+
+        Raises:
+            MissingError: nothing can run here.
+            UsageError: GPUs that are not here.
+        """
+        del workers
+        profiling = self.kind == "profile"
+        return (choose(self.engine, project, self.run, display.say, profiling=profiling),)
+
+    def do(self, here: Here, pieces: Sequence[Combination], tell: Tell[R]) -> None:
+        """Do pieces on this machine; an error of one does not keep the others from their turn.
+
+        Raises:
+            MissingError: nothing can run here.
+        """
+        raise NotImplementedError
+
+
+class Runner(Protocol):
+    """Who does pieces of work."""
+
+    @property
+    def seed(self) -> int:
+        """Of the inputs of all pieces; known at the latest when they are done."""
+
+    @property
+    def devices(self) -> Sequence[str]:
+        """Slugs of the GPUs that it measures on, as far as that is known before it does.
+
+        Raises:
+            KernelError, MissingError: there is none.
+        """
+
+    def run(self, task: Task[R], pieces: Sequence[Combination], tell: Tell[R]) -> None:
+        """Do pieces, and tell each result as it comes.
+
+        Raises:
+            MissingError: nothing can run there.
+        """
+
+
+class Here(Experiment):
+    """Does pieces on this machine, under an engine: on its GPUs, or in the emulator."""
+
+    @property
+    def seed(self) -> int:
+        """See `Runner.seed`."""
+        return self.engine.seed
+
+    @property
+    def devices(self) -> Sequence[str]:
+        """See `Runner.devices`."""
+        return (self.device,)
+
+    def run(self, task: Task[R], pieces: Sequence[Combination], tell: Tell[R]) -> None:
+        """See `Runner.run`."""
+        task.do(self, pieces, tell)
+
+
+class VersionRuns:
+    """Versions of one study that are to be run.
+
+    Args:
+        named: Which are meant, as they were typed.
+        picked: The project, the study and the versions that these are.
+        options: Where and how they run.
+        display: Receives how far it is.
+        alone: One version is one piece of work, whose error is raised as it is.
+        workers: They have been started already (`workbench.engines.host.crew.early_workers`).
+
+    Attributes:
+        failures: Errors of single versions.
+    """
+
+    def __init__(
+        self,
+        named: Named,
+        picked: tuple[Project, Study, list[Version]],
+        options: RunOptions,
+        display: Display,
+        *,
+        alone: bool = True,
+        workers: Crew | None = None,
+    ) -> None:
+        self.project, self.study, self.versions = picked
+        self.named, self.options, self.display = named, options, display
+        self._alone, self._workers = alone, workers
+        self.failures = self._new_failures()
+
+    def _new_failures(self) -> Failures:
+        broken = self.study.broken if self.named.every else {}
+        alone = self._alone and len(self.versions) == 1 and not broken
+        return Failures(self.display.say, alone=alone, every=self.named.every, broken=broken)
+
+    def runners(self, task: Task[Any]) -> Sequence[Runner]:
+        """Who does a task: one, or one for each model of GPU.
+
+        Versions that an engine cannot run are left out where all were asked for.
+
+        Raises:
+            MissingError, UsageError: as `Task.engines`, or of the feature's own.
+        """
+        if self.options.on:
+            if task.engine == "emulator":  # of a GPU only the jobs can say it
+                self._only_under(choose(task.engine, self.project, self.options))
+            made: Callable[[Project, Study, Display], Runner]
+            made = import_module(PLACES[self.options.on]).runner
+            return [made(self.project, self.study, self.display)]
+        engines = task.engines(self.project, self.display, self._workers)
+        for engine in engines:
+            self._only_under(engine)
+        return [Here(self.project, self.study, each, self.display) for each in engines]
+
+    def _only_under(self, engine: Engine) -> None:
+        versions = runnable(engine, self.versions, self.named.every, self.display.say)
+        if versions != self.versions:
+            self.versions = versions
+            self.failures = self._new_failures()
+
+    def combinations(self, use: Use, most: int | None = None) -> list[Combination]:
+        """Each version on its problems of a use; the error of one that has none is kept."""
+        found: list[Combination] = []
+        for version in self.versions:
+            with self.failures.of(version.id, version):
+                found += chosen(self.study, version, self.named.problem, use)[:most]
+        return found
+
+    def carry_out(
+        self,
+        runner: Runner,
+        task: Task[R],
+        pieces: Sequence[Combination],
+        tell: Callable[[Combination, R], None],
+        failed: Callable[[Combination, WorkbenchError, bool], None] = lambda *_: None,
+    ) -> None:
+        """Have pieces done; the error of each is kept.
+
+        Args:
+            runner: Who does them.
+            task: What is done.
+            pieces: Versions on problems.
+            tell: Called with each result as it comes.
+            failed: Called with each error, and whether the version is passed over for it.
+
+        Raises:
+            MissingError: nothing can run there.
+            WorkbenchError: the error of the only piece of work.
+        """
+
+        def one(piece: Combination, found: R | WorkbenchError) -> None:
+            if not isinstance(found, WorkbenchError):
+                self.failures.passed(task.label(piece))
+                tell(piece, found)
+                return
+            over = self.failures.pass_over(piece.version, found)
+            failed(piece, found, over)
+            if not over:
+                self.failures.add(task.label(piece), found)
+
+        if pieces:
+            runner.run(task, pieces, one)
+        self.failures.raise_alone()
+
+    def say_timing(self, timing: Timing, place: int, total: int) -> None:
+        """Say a time that was measured, where there are several."""
+        if total > 1:
+            self.display.timing(f"[{place}/{total}]", timing, self.study.work)
