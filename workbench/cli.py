@@ -38,7 +38,6 @@ _CORE: dict[str, tuple[str, str]] = {
     "lift": ("lift", "Keep one launch of a program's kernel, with its data, as a study."),
     "profile": ("profile", "Verify, time and profile a version under an engine."),
     "time": ("time_", "Time a version against the baseline, outside of any profiler."),
-    "tune": ("tune", "Find the values of a version's parameters that make it fastest."),
     "verify": ("verify", "Check a version against the float64 reference."),
     "doctor": ("doctor", "What this machine can do, and how to get what it lacks."),
     "docs": ("docs", "The documentation, page by page, without a network."),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from workbench.analysis.story import Step
-from workbench.analysis.tuned import cliffs, effects, wrong_choices
+from workbench.ladder.tunings import Trial, Tuning, score, shown_values
 from workbench.language import N_, _
-from workbench.tune.record import Trial, Tuning, score, shown_values
+from workbench.tune.documents import TuneDocument, TunedVersion, TuneTrial, TuneWinner
+from workbench.tune.effects import cliffs, effects, wrong_choices
 from workbench.units import count, factor, quantity, several
 from workbench.views.shapes import shaped
-from workbench.views.shapes.tuned import TuneDocument, TunedVersion, TuneTrial, TuneWinner
 from workbench.views.sheets import Sheet
 from workbench.views.text.documents import step_of
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from workbench.analysis.story import Step, telling
-from workbench.analysis.tuned import Cliff, Effect, cliffs, effects, wrong_choices
+from workbench.ladder.tunings import Trial, Tuning, score, shown_values
 from workbench.language import N_, _, told
-from workbench.tune.record import Trial, Tuning, score, shown_values
+from workbench.tune.effects import Cliff, Effect, cliffs, effects, wrong_choices
 from workbench.units import factor, quantity, several
 from workbench.views.sheets import Sheet
 
