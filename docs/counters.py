@@ -46,17 +46,25 @@ the SMs this is up to 2% off in one run, and 7% between two.
 Over the launches of a version, counts and times are added, rates are means weighted by
 duration (or instructions), and registers, block size and limits are of one launch.
 Launches of one kernel in a report are samples; their mean is taken first.
+
+NVIDIA explains metrics here: SECTIONS.
 """
 
 
 def counters_page() -> str:
     """The whole page, in Markdown."""
-    parts = [_HEAD]
+    parts = [_HEAD.replace("SECTIONS", ", ".join(_sections()))]
     for group, title in catalog().groups.items():
         parts.append(f"\n## {title}\n")
         for counter in catalog().group(group):
             parts.append(_entry(counter))
     return "\n".join(parts)
+
+
+def _sections() -> list[str]:
+    """Links to the sections of NVIDIA's documentation that explain the counters."""
+    found = dict.fromkeys(each.doc for group in catalog().groups for each in catalog().group(group))
+    return [f"[{doc.partition('#')[2]}]({doc})" for doc in found]
 
 
 def _noise(counter: Counter) -> str:
@@ -76,7 +84,6 @@ def _entry(counter: Counter) -> str:
     if counter.better:
         facts.append(f"better {counter.better}")
     facts.append(f"noise {_noise(counter)}")
-    facts.append(f"[NVIDIA]({counter.doc})")
     lines.append(f"- {', '.join(facts)}")
     if counter.touching:
         names = ", ".join(f"`{name}`" for name in counter.touching)

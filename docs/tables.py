@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from workbench.analysis.limits.limit import Limit, limit_of
+from workbench.analysis.limits.limit import limit_of
 from workbench.model import Timing
 from workbench.project import require_project
 from workbench.store import Store
@@ -110,20 +110,21 @@ def results() -> str:
     return _table(header, rows)
 
 
-def _limits(study: str, version: str, problem: str) -> list[Limit]:
-    """What limits a version on either chip; nothing where one of them was not profiled."""
-    store = Store(ROOT / "profiles")
-    found = [
-        limit_of(store.load(entry.path))
-        for device in (DEVICE, SECOND)
-        for entry in store.find(study=study, version=version, problem=problem, device=device)
-    ]
-    known = [limit for limit in found if limit is not None]
-    return known if len(known) == 2 else []
+def _limit(store: Store, timing: Timing) -> str:
+    """The limit of a timed version; empty where it was not profiled."""
+    found = store.find(
+        study=timing.study,
+        version=timing.version,
+        problem=timing.problem,
+        device=timing.device.slug,
+    )
+    limits = (limit_of(store.load(entry.path)) for entry in found)
+    return next((limit.words for limit in limits if limit is not None), "")
 
 
 def chips() -> str:
-    """Per ladder and problem the fastest version, and all that something else limits."""
+    """The fastest version of each ladder and problem on the first chip, on both."""
+    store = Store(ROOT / "profiles")
     rows = []
     for study in STUDIES:
         first, second = _timings(study), _timings(study, SECOND)
@@ -131,25 +132,20 @@ def chips() -> str:
         for problem in dict.fromkeys(problem for _, problem in second):
             known = [v for v in own if (v, problem) in first and (v, problem) in second]
             fastest = min(known, key=lambda v: first[v, problem].time.value)
-            for version in known:
-                a, b = first[version, problem], second[version, problem]
-                limits = _limits(study, version, problem)
-                if version != fastest and len({limit.id for limit in limits}) < 2:
-                    continue
-                ratios = [f"{digits3(t.ratio.value)} ×" if t.ratio else "" for t in (a, b)]
-                rows.append(
-                    (
-                        f"`{study}` {version}",
-                        problem,
-                        quantity(a.time.value, "s"),
-                        quantity(b.time.value, "s"),
-                        f"{digits3(b.time.value / a.time.value)} ×",
-                        *ratios,
-                        *((limit.words for limit in limits) if limits else ("", "")),
-                    )
+            a, b = first[fastest, problem], second[fastest, problem]
+            rows.append(
+                (
+                    f"`{study}` {fastest}",
+                    problem,
+                    quantity(a.time.value, "s"),
+                    quantity(b.time.value, "s"),
+                    f"{digits3(b.time.value / a.time.value)} ×",
+                    _limit(store, a),
+                    _limit(store, b),
                 )
-    header = ("version", "problem", "H200", "H100", "takes", "of the library", "there")
-    return _table((*header, "limit on the H200", "on the H100"), rows)
+            )
+    header = ("version", "problem", "H200", "H100", "takes", "limit on the H200", "on the H100")
+    return _table(header, rows)
 
 
 #: Name between the marks -> what stands there.

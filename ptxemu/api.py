@@ -16,12 +16,7 @@ from ptxemu.callers import Foreign, shipped
 from ptxemu.counts import Counts
 from ptxemu.errors import Fault, LaunchError, PtxError
 from ptxemu.faults.origins import Origins
-from ptxemu.launch import (
-    Argument,
-    KernelLaunch,
-    TensorArgument,
-    TextureArgument,
-)
+from ptxemu.launch import Argument, KernelLaunch, TensorArgument, TextureArgument, three
 from ptxemu.ptx.inlining import entry_of
 from ptxemu.ptx.instructions import SIZES, Instr, Ptx, Variable, layout
 from ptxemu.ptx.parser import parse
@@ -380,8 +375,7 @@ def _three(extent: int | tuple[int, ...]) -> Dim3:
     axes = (extent,) if isinstance(extent, int) else tuple(extent)
     if not 1 <= len(axes) <= 3:
         raise LaunchError(f"{axes} has {len(axes)} axes", "A grid or block has one to three.")
-    x, y, z = (*axes, 1, 1)[:3]
-    return int(x), int(y), int(z)
+    return three(axes)
 
 
 def _name_of(array: Array, named: Mapping[str, Given]) -> str:

@@ -46,9 +46,7 @@ class Arena(GlobalMemory):
     def place(self, module: Loaded, reserve: Reserve) -> Arena:
         """This memory as the launches of a module see it: with its variables, initialised.
 
-        Args:
-            module: Several may share the memory, and names may repeat.
-            reserve: Gives the address of so many zeros, so aligned.
+        Several modules may share the memory, and names may repeat.
         """
         placed = self._placed(module.ptx, reserve)
         placed.compiled = {}
@@ -101,10 +99,7 @@ def memory_for(
 ) -> GlobalMemory:
     """Global memory with copies of the caller's arrays, the module's variables and the driver's.
 
-    Args:
-        module: The PTX.
-        buffers: The arrays by their names.
-        unwritten: Names of those that hold nothing yet.
+    `unwritten` names the arrays that hold nothing yet.
 
     Raises:
         ResourceError: they are more than this process may take.

@@ -37,10 +37,6 @@ class Callers:
 
     The compiler tells the way from a kernel into a function once, from outside inwards:
     where two calls of one function are interleaved at depth, the last one told is taken.
-
-    Args:
-        files: Path of each numbered file.
-        foreign: Whether a path is that of a header which nobody edits.
     """
 
     def __init__(self, files: Mapping[int, str], foreign: Foreign) -> None:
@@ -48,12 +44,7 @@ class Callers:
         self._known: dict[Position, Position] = {}
 
     def home(self, place: Position, caller: Position | None) -> Position:
-        """Where the cost of a position belongs.
-
-        Args:
-            place: File and line of a ``.loc``.
-            caller: Its ``inlined_at``.
-        """
+        """Where the cost of the position of a ``.loc`` belongs, by its ``inlined_at``."""
         found = place
         if caller is not None and self._foreign(self._files.get(place[0], "")):
             found = self._known.get(caller, caller)

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxemu.errors import Unsupported
+from ptxemu.errors import DAMAGE, Unsupported
 from ptxemu.faults.asynchrony import is_asynchronous
 from ptxemu.faults.stores import WriterLog, orders_blocks
 from ptxemu.faults.watching import orders_warp
@@ -50,7 +50,6 @@ from ptxemu.state.context import (
     Registers,
     Run,
     Runtime,
-    Wait,
     then,
     writes_itself,
 )
@@ -178,11 +177,14 @@ def closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """
     try:
         return _closure(instr, ctx, site)
-    except (
-        KeyError, IndexError, ValueError, StopIteration, TypeError, AttributeError, AssertionError,
-    ) as error:  # fmt: skip
+    except DAMAGE as error:
         # A type, shape or modifier that the builder's tables do not know.
         raise ctx.unsupported(instr) from error
+
+
+#: What ends a block whose lanes wait for something else than their own block: they `ask` for it,
+#: and their registers are not looked at again.
+Wait = mbarrier.PhaseWait | cluster.ClusterWait
 
 
 def wait_of(instr: Instr, ctx: Context) -> Wait:

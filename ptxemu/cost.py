@@ -129,11 +129,6 @@ def _worst(bank: Ints, which: Bools, rows: int) -> Ints:
     return worst
 
 
-def _lanes_of_banks(words: Ints, active: Bools) -> Ints:
-    """The most lanes that any bank has to serve one after another, for each row."""
-    return _worst((words % BANKS)[active], active, len(words))
-
-
 def _pairs_agree(addresses: Ints, active: Bools, distance: int) -> Bools:
     """Per row: does every lane's partner want the same bytes, or nothing?"""
     lanes = np.arange(addresses.shape[1])
@@ -222,7 +217,8 @@ def atomic_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost
     Lanes that share a word do not share the wavefront, as they do in a load.
     """
     active = whole(active, addresses.shape)
-    passes = _lanes_of_banks(*_spread(addresses, active, min(WARP, WARP * 4 // width), width))
+    words, wanted = _spread(addresses, active, min(WARP, WARP * 4 // width), width)
+    passes = _worst((words % BANKS)[wanted], wanted, len(words))
     return summed(passes.reshape(len(addresses), -1), active, width)
 
 
@@ -261,9 +257,7 @@ def spin_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
 def led(cost: Shared, *, all_there: bool) -> Shared:
     """The cost of an atomic for which one lane goes for its warp, and tells the others.
 
-    Args:
-        cost: Of what that lane does.
-        all_there: Whether it only does so for a warp all of whose lanes take part.
+    `all_there`: it only does so for a warp all of whose lanes take part.
     """
 
     def leading(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
@@ -352,12 +346,8 @@ def bypass_cost(
 ) -> BypassCost:
     """The cost of one ``cp.async`` past the first-level cache.
 
-    Args:
-        source: Where lanes read from, (warps, 32).
-        target: Where they write to.
-        reading: Lanes that read.
-        writing: Lanes that write; those that do not read write zeros.
-        sized: The number of bytes to read is in a register, and could be any.
+    Lanes that write and do not read write zeros. `sized`: the number of bytes to read is in a
+    register, and could be any.
     """
     writing = whole(writing, target.shape)
     reading = whole(reading, source.shape) & writing

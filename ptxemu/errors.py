@@ -79,8 +79,8 @@ class PtxError(EmulatorError):
 
 #: What damaged PTX makes of what reads it.
 DAMAGE = (
-    ArithmeticError, AssertionError, LookupError, RecursionError, TypeError, ValueError,
-    struct.error,
+    ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, StopIteration,
+    TypeError, ValueError, struct.error,
 )  # fmt: skip
 
 

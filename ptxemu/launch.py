@@ -107,14 +107,18 @@ class KernelLaunch:
         return Geometry(self.grid, self.block, self.cluster)
 
 
+def three(extents: Sequence[int]) -> Dim3:
+    """Up to three extents along three axes."""
+    x, y, z = (*extents, 1, 1)[:3]
+    return int(x), int(y), int(z)
+
+
 def clustered(module: Ptx, launch: KernelLaunch) -> KernelLaunch:
     """The launch with the cluster that its kernel is compiled for (``__cluster_dims__``)."""
     function = module.functions.get(launch.kernel)
     wanted = function.directives.get("reqnctapercluster") if function is not None else None
-    if not wanted or launch.cluster != (1, 1, 1):
-        return launch
-    x, y, z = (*wanted, 1, 1)[:3]
-    return replace(launch, cluster=(x, y, z))
+    plain = launch.cluster == (1, 1, 1)
+    return replace(launch, cluster=three(wanted)) if wanted and plain else launch
 
 
 def _check(launch: KernelLaunch, function: Function) -> None:
@@ -124,7 +128,7 @@ def _check(launch: KernelLaunch, function: Function) -> None:
             f"kernel {launch.kernel}: cannot launch grid {launch.grid} with block {launch.block}",
             "A block has 1 to 1024 threads, and a grid has at least one block.",
         )
-    required = (*function.directives.get("reqnctapercluster", launch.cluster), 1, 1)[:3]
+    required = three(function.directives.get("reqnctapercluster", launch.cluster))
     if required != launch.cluster or any(
         extent % by for extent, by in zip(launch.grid, launch.cluster, strict=True)
     ):
@@ -226,14 +230,7 @@ def prepare(
     check: bool = False,
     origins: Origins | None = None,
 ) -> CompiledKernel:
-    """Compile a kernel for one launch over an arena.
-
-    Args:
-        module: The parsed PTX.
-        launch: Kernel, shape and arguments.
-        arena: Global memory.
-        check: Watch for races and uninitialized shared memory.
-        origins: Told of every value's lines, where they are wanted.
+    """Compile a kernel for one launch over an arena; `origins` are told of every value's lines.
 
     Raises:
         PtxError: there is no such kernel, or it is not valid PTX.
@@ -307,25 +304,16 @@ def _environment(launch: KernelLaunch, arena: GlobalMemory) -> dict[str, int]:
 
 
 class _Prepared(NamedTuple):
-    """What of a kernel does not depend on the launch.
+    """What of a kernel does not depend on the launch."""
 
-    Attributes:
-        flat: It without calls.
-        graph: Its control flow.
-        shared: Its variables in shared memory, those of a size of their own first.
-        places: Variable -> (space, address) in shared and local memory.
-        dynamic: Where dynamic shared memory begins.
-        local_bytes: Local memory of a thread.
-        widths: ``id(instruction)`` -> bytes of a thread that its load or store moves.
-    """
-
-    flat: FlatKernel
-    graph: ControlFlow
+    flat: FlatKernel  # it without calls
+    graph: ControlFlow  # its control flow
+    #: Its variables in shared memory, those of a size of their own first.
     shared: tuple[Variable, ...]
-    places: dict[str, tuple[str, int]]
-    dynamic: int
-    local_bytes: int
-    widths: dict[int, int]
+    places: dict[str, tuple[str, int]]  # variable -> (space, address) in shared and local memory
+    dynamic: int  # where dynamic shared memory begins
+    local_bytes: int  # local memory of a thread
+    widths: dict[int, int]  # ``id(instruction)`` -> bytes of a thread that its load or store moves
 
 
 def _prepared(module: Ptx, name: str) -> _Prepared:

@@ -66,31 +66,18 @@ class Ran(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PtxRuns:
-    """What happened on each line of PTX, summed where a function was inlined several times.
+    """What happened on each line of PTX, summed where a function was inlined several times."""
 
-    Attributes:
-        warps: How often warps ran it.
-        depth: Loops around it.
-        block: A block that it stands in.
-        op: Its opcode.
-        calls: Warps that call a routine of ptxas's.
-        called: The instruction that does.
-        turns: Turns of the loop that it is on the machine, over warps or lanes.
-        parted: Warps of which it is a branch that parts them.
-        entries: Head of a loop -> warps that came to it from outside.
-        loops: Block -> the heads of the loops around it, the outermost first.
-    """
-
-    warps: Counter[int]
-    depth: dict[int, int]
-    block: dict[int, int]
-    op: dict[int, str]
-    calls: Counter[int]
-    called: dict[int, Instr]
-    turns: Counter[int]
-    parted: Counter[int]
-    entries: Counter[int]
-    loops: dict[int, list[int]]
+    warps: Counter[int]  # how often warps ran it
+    depth: dict[int, int]  # loops around it
+    block: dict[int, int]  # a block that it stands in
+    op: dict[int, str]  # its opcode
+    calls: Counter[int]  # warps that call a routine of ptxas's
+    called: dict[int, Instr]  # the instruction that does
+    turns: Counter[int]  # turns of the loop that it is on the machine, over warps or lanes
+    parted: Counter[int]  # warps of which it is a branch that parts them
+    entries: Counter[int]  # head of a loop -> warps that came to it from outside
+    loops: dict[int, list[int]]  # block -> the heads of the loops around it, the outermost first
 
 
 def ptx_runs(graph: ControlFlow, rows: Iterable[Ran]) -> PtxRuns:
@@ -142,27 +129,19 @@ def _by_lane(instr: Instr) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MachineBlocks:
-    """The blocks of a function by number.
+    """The blocks of a function by number."""
 
-    Attributes:
-        code: All instructions of the function.
-        spans: Numbers of each block's instructions.
-        order: Those that are reached from the start, in reverse postorder; what only calls or
-            lanes that have parted come to is not among them.
-        before: Block -> the blocks that lead to it.
-        after: Block -> those that it leads to.
-        loops: Block -> the heads of the loops around it.
-        over: Block -> those (`holds`) that every way to it goes through, itself included.
-        under: Block -> those (`holds`) that every way from it goes through, itself included.
-    """
-
-    code: Sequence[MachineInstr]
-    spans: list[range]
+    code: Sequence[MachineInstr]  # all instructions of the function
+    spans: list[range]  # numbers of each block's instructions
+    #: Those that are reached from the start, in reverse postorder; what only calls or lanes that
+    #: have parted come to is not among them.
     order: list[int]
-    before: list[list[int]]
-    after: list[tuple[int, ...]]
-    loops: list[frozenset[int]]
+    before: list[list[int]]  # block -> the blocks that lead to it
+    after: list[tuple[int, ...]]  # block -> those that it leads to
+    loops: list[frozenset[int]]  # block -> the heads of the loops around it
+    #: Block -> those (`holds`) that every way to it goes through, itself included.
     over: dict[int, int]
+    #: Block -> those (`holds`) that every way from it goes through, itself included.
     under: dict[int, int]
 
     def alike(self, one: int, two: int) -> bool:
@@ -240,17 +219,13 @@ _PASSES = 3
 
 @dataclass(frozen=True, slots=True)
 class _Evidence:
-    """What a block's instructions say.
+    """What a block's instructions say."""
 
-    Attributes:
-        held: Line of PTX -> how many times the block makes it, of lines that are told by it.
-        near: Count -> instructions whose line ran so often, of those that are no deeper in loops.
-        closing: How often the line of its branch or end ran; None: it says nothing.
-    """
-
+    #: Line of PTX -> how many times the block makes it, of lines that are told by it.
     held: Mapping[int, float]
+    #: Count -> instructions whose line ran so often, of those that are no deeper in loops.
     near: Mapping[int, int]
-    closing: int | None
+    closing: int | None  # how often the line of its branch or end ran; None: it says nothing
 
 
 def block_counts(blocks: MachineBlocks, runs: PtxRuns) -> list[float]:
@@ -310,10 +285,7 @@ def _pieces(blocks: MachineBlocks, runs: PtxRuns) -> dict[tuple[int, int], int]:
 
 
 def _evidence(
-    blocks: MachineBlocks,
-    runs: PtxRuns,
-    number: int,
-    pieces: Mapping[tuple[int, int], int],
+    blocks: MachineBlocks, runs: PtxRuns, number: int, pieces: Mapping[tuple[int, int], int]
 ) -> _Evidence:
     depth = len(blocks.loops[number])
     # By how sure they are, and whether the line is as deep in loops as the block, or deeper: what
@@ -369,10 +341,7 @@ def _families(evidence: Mapping[int, _Evidence]) -> list[list[int]]:
 
 
 def _shared_out(
-    blocks: MachineBlocks,
-    runs: PtxRuns,
-    family: Sequence[int],
-    evidence: Mapping[int, _Evidence],
+    blocks: MachineBlocks, runs: PtxRuns, family: Sequence[int], evidence: Mapping[int, _Evidence]
 ) -> dict[int, float]:
     held = {number: evidence[number].held for number in family}
     if len(family) == 1:
@@ -470,17 +439,11 @@ _LEFT_OUT = 0.05
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Calls of a routine whose instructions are not counted, since its ways differ in length.
+    """Calls of a routine whose instructions are not counted, since its ways differ in length."""
 
-    Attributes:
-        instr: The instruction of PTX that calls.
-        calls: Warps that called.
-        most: Warp instructions of them at most; infinite where its code is not in the cubin.
-    """
-
-    instr: Instr
-    calls: int
-    most: float
+    instr: Instr  # the instruction of PTX that calls
+    calls: int  # warps that called
+    most: float  # warp instructions of them at most; infinite where its code is not in the cubin
 
     @property
     def routine(self) -> str:
@@ -516,11 +479,7 @@ def issued(
 ) -> MachineCode | None:
     """The machine instructions of a launch; None where its kernel's code is not known.
 
-    Args:
-        functions: The cubin's.
-        kernel: The kernel's name there.
-        graph: Its control flow in PTX.
-        rows: Every instruction of PTX with what it did.
+    `rows` are every instruction of PTX with what it did.
     """
     if kernel not in functions:
         return None
@@ -592,9 +551,7 @@ _UP, _DOWN = ("lt", "lo", "le", "ls", "ne"), ("gt", "hi", "ge", "hs", "ne")
 def in_pieces(compiled: CompiledKernel, code: Sequence[MachineInstr]) -> None:
     """Note the loops that ptxas makes in pieces and whose lanes may differ in their turns.
 
-    Args:
-        compiled: The kernel as it was compiled for a launch.
-        code: Its machine code; empty where that is not known.
+    `code` is the kernel's machine code; empty where that is not known.
     """
     ends = [each for each in compiled.codes if each.block.index in each.block.targets]
     if not code or not any(each.guard >= 0 for each in ends):

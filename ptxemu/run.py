@@ -123,25 +123,16 @@ def _cut(geometry: Geometry, blocks: Blocks, count: int) -> list[Blocks]:
 
 
 class _Tally(NamedTuple):
-    """What a batch counted.
+    """What a batch counted."""
 
-    Attributes:
-        codes: Warps and lanes of each basic block, (blocks, 2).
-        sites: `CodeSite.counts` of each instruction, (instructions, counters).
-        warnings: What runs, and is likely not meant so.
-        doubts: Where a chip may give any value.
-        undefined: What is wrong if reads of shared memory that nobody has written matter.
-        found: What is wrong, if the kernel went on nevertheless.
-        printed: What it has printed, where somebody takes it.
-    """
-
-    codes: NDArray[np.int64]
-    sites: NDArray[np.int64]
-    warnings: frozenset[str]
-    doubts: frozenset[str]
+    codes: NDArray[np.int64]  # warps and lanes of each basic block, (blocks, 2)
+    sites: NDArray[np.int64]  # `CodeSite.counts` of each instruction, (instructions, counters)
+    warnings: frozenset[str]  # what runs, and is likely not meant so
+    doubts: frozenset[str]  # where a chip may give any value
+    #: What is wrong if reads of shared memory that nobody has written matter.
     undefined: dict[int, Fault]
-    found: dict[tuple[Kind, int], Fault]
-    printed: str
+    found: dict[tuple[Kind, int], Fault]  # what is wrong, if the kernel went on nevertheless
+    printed: str  # what it has printed, where somebody takes it
 
 
 def _counts(compiled: CompiledKernel) -> _Tally:
@@ -227,13 +218,11 @@ class _Batches:
         """Blocks with a thread that has not ended."""
         return sum(batch.living for batch, _ in self.batches)
 
-    def start(self, blocks: NDArray[np.int64]) -> bool:
-        """Start a batch; False if it stops for others."""
+    def start(self, blocks: NDArray[np.int64]) -> None:
+        """Start a batch."""
         batch = Batch(self.compiled, Lanes(self.geometry, blocks))
-        ended = batch.run(patient=True)
-        if not ended:
+        if not batch.run(patient=True):
             self.batches.append((batch, self.compiled.rt.suspend()))
-        return ended
 
     def turn(self) -> bool:
         """Let every batch go on as far as it can; False if none could."""
@@ -253,7 +242,8 @@ class _Batches:
         for at, (batch, held) in enumerate(self.batches):
             if batch.suspended:
                 self.compiled.rt.resume(held)
-                found |= batch.suspended.expire(batch.push)
+                batch.suspended.expire(batch.push)
+                found = True
                 self.batches[at] = (batch, self.compiled.rt.suspend())
         return found
 
@@ -261,13 +251,9 @@ class _Batches:
 def run_interleaved(
     compiled: CompiledKernel, geometry: Geometry, blocks: NDArray[np.int64], resident: int = 0
 ) -> None:
-    """Run blocks that may wait for each other.
+    """Run blocks, which may wait for each other, in the order in which they start.
 
-    Args:
-        compiled: The kernel.
-        geometry: The launch's shape.
-        blocks: Their numbers, in the order in which they start.
-        resident: Blocks in flight at once, at most; 0: all.
+    `resident`: as many are in flight at once, at most; 0: all.
 
     Raises:
         Fault: what the kernel does wrong; that its blocks wait for ever.
@@ -303,17 +289,11 @@ def _no_room(resident: int) -> str:
 
 
 class Hosted(NamedTuple):
-    """What a launch of a running program may ask of it.
+    """What a launch of a running program may ask of it."""
 
-    Attributes:
-        go_on: What a GPU survives is collected (`Counts.faults`).
-        host: Asked when threads wait and none can go on.
-        show: Gets what the kernel prints.
-    """
-
-    go_on: bool = False
-    host: Callable[[], bool] | None = None
-    show: Callable[[str], None] | None = None
+    go_on: bool = False  # what a GPU survives is collected (`Counts.faults`)
+    host: Callable[[], bool] | None = None  # asked when threads wait and none can go on
+    show: Callable[[str], None] | None = None  # gets what the kernel prints
 
 
 _ALONE = Hosted()
@@ -333,17 +313,8 @@ def run(
     """Run one launch and count; options are those of `api.Options`, where more is said of them.
 
     With `check` a kernel that reads what nothing has written (shared memory, a register) is run
-    again with other values there, and is at fault if that changes a result.
-
-    Args:
-        module: The parsed PTX.
-        launch: Kernel, shape and arguments.
-        memory: Where the results are left.
-        blocks: Block numbers to run; None: all, as where blocks may wait for each other.
-        check: Watch for races and uninitialized shared memory (slower).
-        workers: Processes; None: one for each core.
-        origins: Told which lines every value comes from.
-        hosted: How it goes on in a program.
+    again with other values there, and is at fault if that changes a result. `blocks` are those
+    to run; None: all, as where blocks may wait for each other.
 
     Raises:
         Fault: what the kernel does wrong.

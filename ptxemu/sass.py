@@ -9,6 +9,7 @@ import struct
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
@@ -70,31 +71,18 @@ class Sign(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MachineInstr:
-    """A machine instruction.
+    """A machine instruction."""
 
-    Attributes:
-        opcode: The lowest nine bits.
-        guarded: Whether a predicate decides on it.
-        conditional: Whether it may go on behind itself; of those that end a block.
-        target: Number of the instruction to which a branch or call goes; -1: none.
-        apart: Whether its target is only for warps whose lanes have parted (``BRA.DIV``).
-        width: Bytes of a thread that an access moves; 0: none, or not known.
-        offset: Bytes that are added to the address of an access.
-        ptx_line: 1-based line of the PTX that it comes from; 0: unknown.
-        file: Path of the source.
-        line: 1-based line there; 0: unknown.
-    """
-
-    opcode: int
-    guarded: bool
-    conditional: bool
-    target: int
-    apart: bool
-    width: int
-    offset: int
-    ptx_line: int
-    file: str
-    line: int
+    opcode: int  # the lowest nine bits
+    guarded: bool  # whether a predicate decides on it
+    conditional: bool  # whether it may go on behind itself; of those that end a block
+    target: int  # number of the instruction to which a branch or call goes; -1: none
+    apart: bool  # whether its target is only for warps whose lanes have parted (``BRA.DIV``)
+    width: int  # bytes of a thread that an access moves; 0: none, or not known
+    offset: int  # bytes that are added to the address of an access
+    ptx_line: int  # 1-based line of the PTX that it comes from; 0: unknown
+    file: str  # path of the source
+    line: int  # 1-based line there; 0: unknown
 
     @property
     def ends(self) -> bool:
@@ -118,16 +106,7 @@ class MachineInstr:
 def decode(
     code: bytes, number: int, capability: int, ptx_line: int, file: str, line: int
 ) -> MachineInstr:
-    """One instruction of a function.
-
-    Args:
-        code: The function's machine code.
-        number: Which instruction of it.
-        capability: Compute capability that it was made for, 90 for 9.0.
-        ptx_line: As `MachineInstr` has it, and the other two.
-        file: Likewise.
-        line: Likewise.
-    """
+    """One instruction of a function, with its lines; `capability` is 90 for 9.0."""
     word = int.from_bytes(code[SIZE * number : SIZE * (number + 1)], "little")
     opcode, guard = word & 0x1FF, (word >> 12) & 15
     target, apart, conditional = -1, False, guard != _ALWAYS
@@ -281,11 +260,8 @@ def line_table(data: bytes, functions: Mapping[int, str]) -> dict[str, list[Row]
     """The rows of each function, by address, one an address.
 
     Of several rows at an address the first counts, as in Nsight Compute: where a call was inlined
-    it names the caller's line.
-
-    Args:
-        data: A section of line programs.
-        functions: Offset of an address in it -> the function that begins there (its relocations).
+    it names the caller's line. `functions`: offset of an address in the section of line programs
+    -> the function that begins there (its relocations).
 
     Raises:
         ValueError, IndexError, struct.error: this is no line table.
@@ -335,11 +311,9 @@ def functions_of(cubin: bytes, arch: str) -> Functions:
     Raises:
         ValueError: this is no cubin, or a damaged one.
     """
-    capability = int(arch.removeprefix("sm_").rstrip("af"))
-    try:
-        elf = ELFFile(io.BytesIO(cubin))
+    capability, out = int(arch.removeprefix("sm_").rstrip("af")), {}
+    with _elf_of(cubin) as elf:
         source, ptx = _table(elf, _SOURCE), _table(elf, _PTX)
-        out = {}
         for section in elf.iter_sections():
             name = section.name.removeprefix(_TEXT)
             if name != section.name and name in ptx:
@@ -350,7 +324,18 @@ def functions_of(cubin: bytes, arch: str) -> Functions:
                     decode(code, number, capability, of.line, at.file, at.line)
                     for number, (of, at) in enumerate(zip(lines, places, strict=True))
                 )
-        return out
+    return out
+
+
+@contextmanager
+def _elf_of(cubin: bytes) -> Iterator[ELFFile]:
+    """A cubin that is read meanwhile.
+
+    Raises:
+        ValueError: this is no cubin, or a damaged one.
+    """
+    try:
+        yield ELFFile(io.BytesIO(cubin))
     except (ELFError, struct.error, IndexError) as error:
         raise ValueError(f"not a cubin: {error}") from error
 
@@ -361,10 +346,8 @@ def source_lines(cubin: bytes) -> dict[str, list[tuple[str, int]]]:
     Raises:
         ValueError: this is no cubin, or a damaged one.
     """
-    try:
-        found = _table(ELFFile(io.BytesIO(cubin)), _SOURCE)
-    except (ELFError, struct.error, IndexError) as error:
-        raise ValueError(f"not a cubin: {error}") from error
+    with _elf_of(cubin) as elf:
+        found = _table(elf, _SOURCE)
     return {name: [(row.file, row.line) for row in rows] for name, rows in found.items()}
 
 
@@ -396,9 +379,7 @@ def _spread(rows: list[Row], size: int) -> list[Row]:
 class Assembled:
     """The machine code of a module, looked up by lines of its PTX; false where it is not known.
 
-    Args:
-        functions: `ptxemu.sass.functions_of` its cubin.
-        foreign: Whether a path is that of a header which nobody edits.
+    `foreign` says whether a path is that of a header which nobody edits.
     """
 
     def __init__(self, functions: Functions | None = None, foreign: Foreign = shipped) -> None:
@@ -418,14 +399,10 @@ class Assembled:
                 yield each
 
     def place(self, ptx_line: int, op: str) -> tuple[str, int] | None:
-        """Path and line at which a profiler finds what an instruction of PTX does.
+        """Path and line at which a profiler finds what an opcode on a line of PTX does.
 
         ptxas moves the line with the instruction, and gives one to what PTX leaves without. None
         where it says nothing, or names a toolkit's header: then PTX says whose the cost is.
-
-        Args:
-            ptx_line: Its line.
-            op: Its opcode.
         """
         found = Counter((each.file, each.line) for each in self._of(ptx_line, op))
         if not found:

@@ -128,7 +128,7 @@ class TensorMap:
         return _FORM.pack(
             address, MARK, *_padded(self.strides, 4),
             *_padded([size % (1 << 32) for size in self.dims], 5), *_padded(self.box, 5),
-            *_padded(self.element_strides, 5),
+            *_padded(self.element_strides or (1,) * self.rank, 5),
             *(known.index(value) for known, value in zip(_CODED, said, strict=True)),
             *_padded(pixels.lower, 3), *_padded(pixels.upper, 3), pixels.channels, pixels.pixels,
         ).ljust(BYTES, b"\0")  # fmt: skip
@@ -267,9 +267,8 @@ def decode(data: bytes) -> tuple[TensorMap, int]:
         pixels = Im2col((*fields[24 : 24 + spatial],), (*fields[27 : 27 + spatial],), *fields[30:])
     found = TensorMap(
         dtype, tuple(size or 1 << 32 for size in fields[4 : 4 + rank]), (*fields[: rank - 1],),
-        () if pixels else (*fields[9 : 9 + rank],),
-        (*fields[14 : 14 + rank],) if any(fields[14:19]) else (), swizzle, interleave, fill_nan,
-        pixels,
+        () if pixels else (*fields[9 : 9 + rank],), (*fields[14 : 14 + rank],), swizzle,
+        interleave, fill_nan, pixels,
     )  # fmt: skip
     _check_address(found, address)
     return found, address

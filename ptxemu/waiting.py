@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxemu.compiled import PIECES, Code
-from ptxemu.state.context import ApartError, Registers, Runtime, Wait, put
+from ptxemu.compiled import PIECES, Code, Wait
+from ptxemu.state.context import ApartError, Registers, Runtime, put
 from ptxemu.state.lanes import WARP, Lanes, Mask, select
 from ptxemu.state.values import Affine, Array, Value, invert
 
@@ -49,13 +49,7 @@ class _Sleeper(NamedTuple):
 
 
 class Suspended:
-    """The waiting lanes of one batch.
-
-    Args:
-        lanes: The batch.
-        R: Its registers.
-        rt: What its closures share.
-    """
+    """The waiting lanes of one batch."""
 
     def __init__(self, lanes: Lanes, R: Registers, rt: Runtime) -> None:
         self._lanes, self._R, self._rt = lanes, R, rt
@@ -100,7 +94,7 @@ class Suspended:
         went = [self._try(waiting, push) for waiting in before]
         return any(went)
 
-    def expire(self, push: Push) -> bool:
+    def expire(self, push: Push) -> None:
         """Nothing else can happen: waits that may end without their phase do.
 
         Raises:
@@ -114,7 +108,6 @@ class Suspended:
         self._waiting = [waiting for waiting in self._waiting if not waiting.wait.timed]
         for code, wait, _, mask in timed:
             self._go(code, wait, (mask, 0), push)
-        return True
 
 
 # --- Lanes that wait for others of their warp ---
@@ -220,12 +213,7 @@ class Resting:
     def arrive(self, code: Code, mask: Mask, R: Registers, steps: int, *, busy: bool) -> bool:
         """Lanes come to a loop's first block: do they rest there?
 
-        Args:
-            code: The block.
-            mask: The lanes.
-            R: Registers.
-            steps: Instructions of the batch so far.
-            busy: Others could run.
+        `steps`: instructions of the batch so far; `busy`: others could run.
         """
         rank, alive = code.block.rank, code.alive
         assert alive is not None

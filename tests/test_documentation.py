@@ -274,6 +274,19 @@ def test_the_readmes_outputs_are_what_is_printed(monkeypatch: pytest.MonkeyPatch
             assert line == "…" or line in printed, line
 
 
+def test_the_readmes_numbers_are_those_of_their_pages() -> None:
+    """Each number of “How true is it?” is in the table of accuracy or measurements."""
+    readme = (REPO / "README.md").read_text(encoding="utf-8")
+    table = readme.partition("## How true is it?")[2].partition("\n## ")[0].split("\n\n")[1]
+    pages = "".join(
+        (REPO / "docs" / f"{page}.md").read_text(encoding="utf-8")
+        for page in ("accuracy", "measurements")
+    )
+    told = re.findall(r"\d+ of \d+|[\d.]+ ×", table)
+    assert len(told) >= 4
+    assert [each for each in told if each not in pages] == []
+
+
 # --- examples --------------------------------------------------------------------------------
 
 

@@ -39,6 +39,7 @@ STAND_ALONE: Mapping[str, str] = {
     "workbench.standin.functions": "C++ that is made of a table, apart from what compiles it",
     "workbench.standin.library": "two libraries of C++, built and kept",
     "workbench.standin.memo": "when two launches are one",
+    "workbench.standin.recording": "a launch kept with its memory, apart from what runs a program",
     "workbench.standin.server": "the protocol, and the threads that speak it",
     "workbench.tune.search": "optuna is loaded by it alone",
     "workbench.views.html.ladders": "what a ladder's pages are made of, apart from what plans them",

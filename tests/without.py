@@ -51,7 +51,8 @@ def delete(feature: Feature, to: Path) -> None:
         packages = "|".join(map(re.escape, groups["optional-dependencies"][feature.extra]))
         _drop(project, rf'{feature.extra} = .*|  "({packages})",')
     folder = rf"\bworkbench/{feature.name}/|`{feature.name}/"
-    names = "|".join((folder, *(rf"(`|^|\$ )workbench {name}\b" for name in feature.commands)))
+    commands = (*feature.commands, *(rf".* --on {place}" for place in feature.runners))
+    names = "|".join((folder, *(rf"(`|^|\$ )workbench {name}\b" for name in commands)))
     for page in (x for x in to.rglob("*.md") if "change" not in x.relative_to(to).parts[0].lower()):
         text = page.read_text(encoding="utf-8")
         page.write_text(re.sub(r"(?:.+\n)+", lambda block: _said(block[0], names), text))

@@ -487,12 +487,8 @@ class ProductOrder(_Committed):
     ) -> None:  # fmt: skip
         """A product starts.
 
-        Args:
-            instr: The product.
-            site: Its counters.
-            mask: Who runs it.
-            operands: Of each matrix in shared memory blocks, warpgroups and the addresses
-                that they read.
+        `operands`: for each matrix in shared memory blocks, warpgroups and the addresses that they
+        read.
         """
         warps = self._clocks.warps_of(mask)
         self._check_fence(instr, warps)

@@ -53,12 +53,7 @@ class _Touch(NamedTuple):
 
 
 class Origins:
-    """Lines behind registers, shared memory and global memory.
-
-    Args:
-        module: All code that will run, for its lines.
-        arena: Global memory.
-    """
+    """Lines behind registers, shared memory and global memory."""
 
     def __init__(self, module: Ptx, arena: GlobalMemory) -> None:
         locs = {

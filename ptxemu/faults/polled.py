@@ -26,10 +26,7 @@ MOST_BLOCKS, _MOST = 2048, 200_000
 class Meetings:
     """Which block has heard of which others, over all batches of a launch.
 
-    Args:
-        ctx: The kernel's context.
-        blocks: Blocks of the grid.
-        polled: Instructions, by ``id``, that look whether a wait is over.
+    `polled`: instructions, by ``id``, that look whether a wait is over.
     """
 
     def __init__(self, ctx: Context, blocks: int, polled: frozenset[int]) -> None:

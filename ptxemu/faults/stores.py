@@ -55,12 +55,7 @@ class _Ledger:
 
 
 class WriterLog:
-    """Who stored what, over all of a launch's batches and processes.
-
-    Args:
-        size: Bytes of global memory.
-        sites: The kernel's instructions.
-    """
+    """Who stored what, over all of a launch's batches and processes."""
 
     def __init__(self, size: int, sites: Sequence[CodeSite]) -> None:
         widths = [each.width for each in sites if each.store and each.space in _GLOBAL]
@@ -135,12 +130,8 @@ class StoreWatcher:
     def atomic(self, site: CodeSite, first: Array, changed: Array, width: int, mask: Mask) -> None:
         """Lanes have run an atomic on global memory.
 
-        Args:
-            site: The instruction.
-            first: Bytes from the start of global memory, one entry a lane.
-            changed: Whether something else lies there now, likewise.
-            width: Bytes of an element.
-            mask: The lanes.
+        `first` are bytes from its start and `changed` whether something else lies there now, one
+        entry a lane.
         """
         rows, threads = np.nonzero(self.lanes.full(mask))
         mark = self.me[rows, threads] | self.number[id(site)]
@@ -155,12 +146,8 @@ class StoreWatcher:
     def store(self, site: CodeSite, first: Array, differs: Array, width: int, mask: Mask) -> None:
         """Lanes are about to store to global memory.
 
-        Args:
-            site: The instruction.
-            first: Bytes from the start of global memory, of a shape that broadcasts.
-            differs: Whether something else lies there, likewise.
-            width: Bytes of an element.
-            mask: The lanes.
+        `first` are bytes from its start and `differs` whether something else lies there, of shapes
+        that broadcast.
         """
         lanes, ledger = self.lanes, self.ledger
         on = lanes.full(mask)
@@ -230,12 +217,8 @@ class StoreWatcher:
     def together(self, site: CodeSite, space: str, first: Array, lost: Array, mask: Mask) -> None:
         """Tell of lanes that stored different values to one element in one instruction.
 
-        Args:
-            site: The instruction.
-            space: ``shared`` or ``global``.
-            first: Bytes from the start of the memory of all blocks, of a shape that broadcasts.
-            lost: Whether something else lies there than the lane stored, likewise.
-            mask: The lanes.
+        `first` are bytes from the start of the memory of all blocks and `lost` whether something
+        else lies there than the lane stored, of shapes that broadcast.
         """
         lanes = self.lanes
         if not self.weak[id(site)] or lanes.holds(mask, ~lost):

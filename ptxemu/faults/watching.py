@@ -11,7 +11,6 @@ looked at when somebody does before the next barrier, and otherwise meet nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -184,10 +183,6 @@ class _Doubt(NamedTuple):
     late: bool  # told at the end of the batch
 
 
-def _of(words: _Words, where: Array, index: int) -> tuple[str, str]:
-    return words(int(where[index]))
-
-
 class _Marks:
     """The warp that last did something to each granule, and where in the code."""
 
@@ -287,9 +282,7 @@ class SharedWatcher:
     def settle(self, changed: Array, lost: Array) -> None:
         """Tell what the store met, if that makes a difference.
 
-        Args:
-            changed: Lanes that stored another value than lay there.
-            lost: Lanes whose value does not lie there now.
+        That is where lanes stored another value than lay there, or lost theirs to others.
 
         Raises:
             Fault: it does.
@@ -312,20 +305,15 @@ class SharedWatcher:
     ) -> None:  # fmt: skip
         """Tell of a race, or keep it until it is known whether a store changes anything.
 
-        Args:
-            granules: What is accessed.
-            clash: Which of them race.
-            words: Of one of them, by its number.
-            same: Whether it is none where the store leaves what lay there.
-            at_once: As `_Doubt` has it, and the other one.
-            late: Likewise.
+        `words` are of one of the granules, by its number. `same`: it is none where the store leaves
+        what lay there; `at_once` and `late` are as `_Doubt` has them.
         """
         where = np.flatnonzero(clash)
         if self._doubts is None or not same:
             self._tell(granules.site, words, int(where[0]), late=late)
             return
         rows, threads = granules.rows[where], granules.threads[where]
-        later = partial(_of, words, where)
+        later: _Words = lambda index: words(int(where[index]))  # noqa: E731
         self._doubts.append(_Doubt(rows, threads, granules.site, later, at_once, late))
 
     def _granules(self, site: CodeSite, reach: Reach) -> Iterator[_Granules]:
@@ -560,16 +548,10 @@ class SharedWatcher:
 
 
 def check_written(ctx: Context, site: CodeSite, bad: Array, address: Array) -> None:
-    """Note a global load of memory that nobody has written.
+    """Note a global load by lanes, `bad`, of memory that nobody has written.
 
     The error waits until the batch has ended, so that what follows from it (an endless
     wait, a wild address) is reported first.
-
-    Args:
-        ctx: The kernel's context.
-        site: The load.
-        bad: Which lanes read something unwritten, of the batch's shape.
-        address: Their addresses.
     """
     if ctx.told(site.instr, "uninitialized"):
         return

@@ -39,12 +39,9 @@ _STEPS: dict[str, Step] = {
 
 
 class Operation:
-    """One atomic operation on scalars of a type, or on pairs of halves in a word.
+    """One atomic operation, like ``cas``, on scalars of a type, or on pairs of halves in a word.
 
-    Args:
-        op: Its name: ``add``, ``cas``.
-        kind: Its PTX type.
-        flush: Subnormal float32 counts as zero.
+    `flush`: subnormal float32 counts as zero.
     """
 
     def __init__(self, op: str, kind: str, *, flush: bool = False) -> None:
@@ -84,15 +81,9 @@ class Operation:
 def apply(
     memory: Array, index: Array, x: Array, y: Array, operation: Operation, *, wants_old: bool
 ) -> Array | None:
-    """Run one atomic over lanes in order; returns what each lane read, if wanted.
+    """Run one atomic over lanes in order; returns what each lane read before its turn, if wanted.
 
-    Args:
-        memory: 1-D memory of the operation's dtype.
-        index: one element index per lane.
-        x: operand per lane.
-        y: second operand per lane (``cas``).
-        operation: what each turn does.
-        wants_old: whether the value before the lane's own turn is needed.
+    `index`, `x` and `y` (the second operand of ``cas``) have one entry a lane.
     """
     if not wants_old and operation.at_once(memory, index, x):
         return None

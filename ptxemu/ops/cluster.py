@@ -27,19 +27,12 @@ _OFFSET = (1 << RANK) - 1
 
 
 class Spots(NamedTuple):
-    """Where active lanes point to in shared memory, one entry a lane.
+    """Where active lanes point to in shared memory, one entry a lane."""
 
-    Attributes:
-        row: The lane's own block in the batch.
-        thread: Its number in the block.
-        owner: The block in the batch whose memory it is.
-        address: Bytes from the start of that memory.
-    """
-
-    row: Ints
-    thread: Ints
-    owner: Ints
-    address: Ints
+    row: Ints  # the lane's own block in the batch
+    thread: Ints  # its number in the block
+    owner: Ints  # the block in the batch whose memory it is
+    address: Ints  # bytes from the start of that memory
 
     def who(self, lanes: Lanes, at: int) -> str:
         """The thread of one of them, in words."""
@@ -66,14 +59,9 @@ Fetch = Callable[[Registers, Mask], Spots]
 def shared_operand(
     instr: Instr, ctx: Context, operand: Operand, width: int = 0, align: int = 1
 ) -> Fetch:
-    """What finds the spots that an operand points to.
+    """What finds the spots that an operand points to, by an address generic or of shared memory.
 
-    Args:
-        instr: For messages.
-        ctx: The kernel's context.
-        operand: An address, generic or of shared memory.
-        width: Bytes that must lie inside; 0: whoever asks checks them.
-        align: What the address must be a multiple of.
+    `width` bytes must lie inside (0: whoever asks checks them).
 
     Raises:
         Fault: (when it runs) a lane points elsewhere.
@@ -203,10 +191,10 @@ def barrier(instr: Instr, ctx: Context) -> Run:
 
 
 class ClusterWait:
-    """``barrier.cluster.wait``; see `ptxemu.state.context.Wait`."""
+    """``barrier.cluster.wait``."""
 
-    timed = False
-    target = -1
+    timed = False  # may it give up?
+    target = -1  # slot of the predicate that says if it is there; -1: none
 
     def __init__(self, instr: Instr, ctx: Context) -> None:
         self.instr, self.ctx = instr, ctx

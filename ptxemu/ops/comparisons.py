@@ -27,11 +27,12 @@ from ptxemu.state.values import (
     truth,
 )
 
-_ORDERED: dict[str, Callable[[Array, Array], Array]] = {
+#: Comparisons by their names.
+ORDERED: dict[str, Callable[[Array, Array], Array]] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
     "ge": np.greater_equal,
 }  # fmt: skip
-_FLOATS = {*_ORDERED, *(f"{how}u" for how in _ORDERED), "num", "nan"}
+_FLOATS = {*ORDERED, *(f"{how}u" for how in ORDERED), "num", "nan"}
 
 
 def compare_floats(how: str, x: Array, y: Array) -> Array:
@@ -41,9 +42,9 @@ def compare_floats(how: str, x: Array, y: Array) -> Array:
         return unordered
     if how == "num":
         return ~unordered
-    if how not in _ORDERED:
-        return _ORDERED[how[:-1]](x, y) | unordered
-    result = _ORDERED[how](x, y)
+    if how not in ORDERED:
+        return ORDERED[how[:-1]](x, y) | unordered
+    result = ORDERED[how](x, y)
     # NumPy's != is true for NaN; PTX's ordered ne is not.
     return result & ~unordered if how == "ne" else result
 

@@ -29,19 +29,12 @@ from ptxemu.state.values import F32, F64, SIGNED, UNSIGNED, Array, Ints
 
 
 class BulkCopy(NamedTuple):
-    """Copies of one instruction, one row each.
+    """Copies of one instruction, one row each."""
 
-    Attributes:
-        instr: What set them off.
-        arrive: Writes what they bring.
-        barriers: The mbarrier that each reports to.
-        bytes: How many bytes it reports.
-    """
-
-    instr: Instr
-    arrive: Callable[[], None]
-    barriers: Spots
-    bytes: Ints
+    instr: Instr  # what set them off
+    arrive: Callable[[], None]  # writes what they bring
+    barriers: Spots  # the mbarrier that each reports to
+    bytes: Ints  # how many bytes it reports
 
 
 class Flights:

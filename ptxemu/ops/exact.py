@@ -145,10 +145,7 @@ def _fma_exact(a: float, b: float, c: float) -> float:
 def directed(nearest: Array, error_sign: Array, mode: str) -> Array:
     """From the nearest result and the sign of (exact - nearest) to another rounding.
 
-    Args:
-        nearest: round-to-nearest results (float32 or float64).
-        error_sign: sign of what rounding to nearest left out.
-        mode: ``rz``, ``rm`` (towards -inf) or ``rp`` (towards +inf).
+    That is ``rz``, ``rm`` (towards -inf) or ``rp`` (towards +inf).
     """
     if mode in ("rn", "rni"):
         return nearest

@@ -29,16 +29,7 @@ from ptxemu.ops.exact import (
 from ptxemu.ptx.instructions import SIZES, Instr
 from ptxemu.state.context import Context, Registers, Run
 from ptxemu.state.lanes import Mask
-from ptxemu.state.values import (
-    F32,
-    F64,
-    UNSIGNED,
-    Array,
-    Value,
-    double,
-    single,
-    unsigned,
-)
+from ptxemu.state.values import F32, F64, UNSIGNED, Array, Value, double, single, unsigned
 
 _MODES = ("rn", "rz", "rm", "rp")
 

@@ -59,12 +59,7 @@ class Phase(NamedTuple):
 def phase_of(words: Words) -> Phase:
     """Words taken apart."""
     low = (words & np.uint64((1 << _MARK) - 1)).astype(np.int64)
-    return Phase(
-        low & MOST,
-        low >> 20 & MOST,
-        (low >> _TX & _TX_MASK) - _MIDDLE,
-        parity_of(words),
-    )
+    return Phase(low & MOST, low >> 20 & MOST, (low >> _TX & _TX_MASK) - _MIDDLE, parity_of(words))
 
 
 def parity_of(words: Words) -> Ints:
@@ -86,29 +81,19 @@ def fresh(counts: Ints) -> Words:
 
 
 class AfterArrivals(NamedTuple):
-    """Barriers after something has happened to them.
+    """Barriers after something has happened to them."""
 
-    Attributes:
-        words: Their words.
-        completed: How many phases of each came to an end.
-        beyond: Barriers at which more arrived than the phase expects.
-        overflow: Barriers whose transaction count left its range.
-    """
-
-    words: Words
-    completed: Ints
-    beyond: Bools
-    overflow: Bools
+    words: Words  # their words
+    completed: Ints  # how many phases of each came to an end
+    beyond: Bools  # barriers at which more arrived than the phase expects
+    overflow: Bools  # barriers whose transaction count left its range
 
 
 def step(words: Words, arrivals: Ints, bytes_: Ints, drops: Ints | None = None) -> AfterArrivals:
     """Arrive at barriers, and move their transaction counts, in one.
 
-    Args:
-        words: The barriers.
-        arrivals: How many arrive at each.
-        bytes_: What is added to the bytes that each waits for; negative where bytes came.
-        drops: Arrivals that later phases are not to expect any more.
+    `bytes_` are added to those that each waits for: negative where bytes came. Later phases do
+    not expect the arrivals `drops` any more.
     """
     pending, expected, waited, parity = phase_of(words)
     expected = expected - (0 if drops is None else drops)
@@ -361,7 +346,7 @@ class _Asked(NamedTuple):
 
 
 class PhaseWait:
-    """``mbarrier.test_wait`` and ``try_wait``; see `ptxemu.state.context.Wait`."""
+    """``mbarrier.test_wait`` and ``try_wait``."""
 
     timed = True
 

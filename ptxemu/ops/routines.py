@@ -34,12 +34,7 @@ def _high(x: Array) -> Array:
 
 
 def leaves_common_path(x: Array, y: Array) -> Array:
-    """Whether quotients leave the common path: where FCHK says so.
-
-    Args:
-        x: Dividends, float32 of any shape.
-        y: Divisors, of the same shape or one that goes with it.
-    """
+    """Whether quotients of float32 leave the common path: where FCHK says so."""
     of_x, of_y = _exponent(x), _exponent(y)
     scale = of_x - of_y
     odd = (of_x <= 24) | (of_x == 255) | (of_y <= 1) | (of_y >= 252)

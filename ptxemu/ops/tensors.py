@@ -245,9 +245,9 @@ def change(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     field, (place, *axis, value) = FIELDS[instr.parts[3]], instr.operands
     assert isinstance(place, Addr)
     stores = []
-    at = field[axis[0].bits if axis and isinstance(axis[0], Imm) else 0]
+    at = field[instr.number(1) if axis else 0]
     for start, width, operand in ((8, 8, Imm(MARK)), (at, field.step, value)):
-        stored = replace(instr, parts=("st", space_of(instr), f"b{8 * width}"), guard=None)
+        stored = instr.turned("st", space_of(instr), f"b{8 * width}")
         where = replace(place, offset=place.offset + start)
         size = max(ctx.size(operand, width), width)
         stores.append((Access(stored, ctx, site, where, "store"), ctx.slot(operand, size), size))

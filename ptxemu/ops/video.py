@@ -18,17 +18,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxemu.ops.comparisons import ORDERED
 from ptxemu.ptx.instructions import Instr
 from ptxemu.state.context import Context, Registers, Run
 from ptxemu.state.lanes import Mask
-from ptxemu.state.values import Array, Value, boxed, unsigned
+from ptxemu.state.values import Value, boxed, unsigned
 
 Numbers = NDArray[np.int64]
 _TYPES = ("u32", "s32")
-_COMPARE: dict[str, Callable[[Numbers, Numbers], Array]] = {
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
-    "gt": np.greater, "ge": np.greater_equal,
-}  # fmt: skip
 _ALL = 0xFFFF_FFFF
 
 
@@ -92,10 +89,6 @@ def _field(x: Numbers, at: int, bits: int, is_signed: bool) -> Numbers:
     return value - ((value >> bits - 1) << bits) if is_signed else value
 
 
-def _range(bits: int, is_signed: bool) -> tuple[int, int]:
-    return (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
-
-
 def _select(x: Numbers, part: str, is_signed: bool) -> Numbers:
     bits = {"b": 8, "h": 16}.get(part[:1], 32)
     return _field(x, int(part[1:] or 0), bits, is_signed)
@@ -105,8 +98,8 @@ def _result(form: _Form, x: Numbers, y: Numbers) -> Numbers:
     if form.name in ("vshl", "vshr"):
         y = y & 31 if "wrap" in form.words else np.minimum(y, 32)
     if form.name == "vset":
-        compare = next(word for word in form.words if word in _COMPARE)
-        return _COMPARE[compare](x, y).astype(np.int64)
+        compare = next(word for word in form.words if word in ORDERED)
+        return ORDERED[compare](x, y).astype(np.int64)
     if form.name == "vavrg":
         total = x + y
         return np.where(total >= 0, total + 1, total) >> 1
@@ -146,7 +139,8 @@ def _lanewise(form: _Form) -> Callable[..., Numbers]:
                 first, second = pick((x, y), 1, at, form.first), pick((x, y), 2, at, form.second)
                 value = _result(form, first, second)
                 if "sat" in form.words:
-                    value = np.clip(value, *_range(bits, form.into))
+                    least = -(1 << bits - 1) if form.into else 0
+                    value = np.clip(value, least, least + (1 << bits) - 1)
             elif adds:
                 continue
             out = out + value if adds else out | (value & (1 << bits) - 1) << at * bits

@@ -37,21 +37,13 @@ CORE, ROW = 8, 16
 
 
 class MatrixDescriptor(NamedTuple):
-    """A descriptor taken apart; all but `swizzle` and `base` in bytes.
+    """A descriptor taken apart; all but `swizzle` and `base` in bytes."""
 
-    Attributes:
-        start: Where the matrix starts.
-        leading: The leading dimension's byte offset.
-        stride: The stride dimension's byte offset.
-        base: The base offset, 0 to 7.
-        swizzle: 0, 32, 64 or 128.
-    """
-
-    start: int
-    leading: int
-    stride: int
-    base: int
-    swizzle: int
+    start: int  # where the matrix starts
+    leading: int  # the leading dimension's byte offset
+    stride: int  # the stride dimension's byte offset
+    base: int  # the base offset, 0 to 7
+    swizzle: int  # 0, 32, 64 or 128
 
 
 def descriptor(bits: int) -> MatrixDescriptor:
@@ -64,11 +56,8 @@ def descriptor(bits: int) -> MatrixDescriptor:
 def addresses(d: MatrixDescriptor, shape: tuple[int, int], size: int, *, by_k: bool) -> Ints:
     """Shared-memory address of each element, in the shape of the matrix.
 
-    Args:
-        d: The descriptor.
-        shape: Rows (of A; columns of B), and length along K.
-        size: Bytes of an element.
-        by_k: Whether neighbours along K are neighbours in memory (K-major).
+    That is rows (of A; columns of B) by the length along K. `by_k`: neighbours along K are
+    neighbours in memory (K-major).
     """
     outer = np.arange(shape[0], dtype=np.int64)[:, None]
     k = np.arange(shape[1], dtype=np.int64)[None, :]
@@ -204,12 +193,7 @@ class Sums:
     ) -> Accumulated:
         """The accumulator in these registers, ready to be changed in the wanted warpgroups.
 
-        Args:
-            R: The registers; they become views of what is returned.
-            slots: Those of the accumulator.
-            shape: Its shape.
-            wanted: Warpgroups that will change it, (blocks, warpgroups).
-            fresh: Whether what they hold so far does not count.
+        The registers become views of it. `fresh`: what they hold so far does not count.
         """
         known = self._find(R, slots)
         if known is None:

@@ -74,15 +74,10 @@ def _twice(one: Layout, *, below: bool) -> Layout:
 
 
 def wmma_layout(role: str, shape: tuple[int, int, int], per: int) -> Layout:
-    """The fragment of a matrix: A, B or C of a product of a shape.
+    """The fragment of a matrix, ``a``, ``b`` or ``c`` of a product; `per` elements in a register.
 
     PTX leaves it open. Read off ptxas 13.0 for sm_90, which makes two products of one, the second
     to the right of the first or below it; eight rows are what eight columns are, transposed.
-
-    Args:
-        role: ``a``, ``b`` or ``c``.
-        shape: Of the product.
-        per: Elements of A and B in a register.
     """
     m, n, k = shape
     if (m, n) == (8, 32):
@@ -116,12 +111,7 @@ def pieces(layout: Layout, wide: int, *, by_column: bool) -> Pieces:
     """The memory instructions that ptxas makes of one ``wmma.load`` or ``wmma.store``.
 
     16-bit elements come in words of two whichever way the matrix lies (MOVM turns them), others
-    with their neighbours in memory where these are next in the fragment as well.
-
-    Args:
-        layout: Of the fragment.
-        wide: Bytes of an element.
-        by_column: Whether the matrix lies by columns.
+    (of `wide` bytes) with their neighbours in memory where these are next in the fragment too.
     """
     row, column = layout[:2]
     rows, columns = layout.shape

@@ -495,13 +495,7 @@ class _Inliner:
             if place.places:
                 flat.registers[place.locals.name] = "b64"
                 self.made(like, "mov.u64", place.locals, Reg(POINTER))
-                self.made(
-                    like,
-                    "add.u64",
-                    Reg(POINTER),
-                    Reg(POINTER),
-                    Imm(aligned(place.bytes)),
-                )
+                self.made(like, "add.u64", Reg(POINTER), Reg(POINTER), Imm(aligned(place.bytes)))
             self.expand(place)
             self.leave(place, like)
             pieces.append(flat.body)
@@ -542,13 +536,7 @@ class _Inliner:
         names = [name for name in names if name.rpartition("+")[0] not in results]
         size, save, fetch = frame_moves(instr, names, self.flat.registers, bit)
         pointer, number = Reg(POINTER), self.returns[callee.name].index(back)
-        self.made(
-            instr,
-            "setp.gt.u64",
-            full,
-            pointer,
-            Sym(FRAMES, STACK_BYTES - size - more),
-        )
+        self.made(instr, "setp.gt.u64", full, pointer, Sym(FRAMES, STACK_BYTES - size - more))
         self.made(instr, "trap.stack", guard=full)
         self.flat.body += save
         self.made(instr, "st.local.b32", Addr(pointer, size - BEHIND), Imm(number))

@@ -707,13 +707,10 @@ def _read_body(module: Ptx, body: Token, function: Function) -> None:
 def parse(
     text: str, functions: Functions | None = None, foreign: Foreign = shipped, *, lazy: bool = False
 ) -> Ptx:
-    """Parse a PTX module.
+    """Parse a PTX module; the body of a function is read when it is first needed, if `lazy`.
 
-    Args:
-        text: As a compiler wrote it.
-        functions: What ptxas made of this text, line by line.
-        foreign: Whether a path is that of a header, whose cost is its caller's.
-        lazy: The body of a function is read when it is first needed.
+    `functions` are what ptxas made of this text, line by line. `foreign` says whether a path is
+    that of a header, whose cost is its caller's.
 
     Raises:
         PtxError: the text is not PTX as nvcc or NVRTC write it; names the PTX line.

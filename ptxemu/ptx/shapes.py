@@ -8,18 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from ptxemu.errors import PtxError
-from ptxemu.ptx.instructions import (
-    SIZES,
-    Addr,
-    Imm,
-    Instr,
-    Operand,
-    Pair,
-    Reg,
-    Sym,
-    Vec,
-    atoms,
-)
+from ptxemu.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Pair, Reg, Sym, Vec, atoms
 
 REJECTED = "ptxas would reject it. Check the inline assembly, or what generated this PTX."
 #: Opcode -> how many operands it takes, at least and at most.
@@ -55,12 +44,6 @@ def check_shapes(
     where: Callable[[Instr], str],
 ) -> None:
     """Raise for the first instruction whose operands are not those of its opcode.
-
-    Args:
-        kernel: The kernel's name.
-        instrs: Its instructions, calls inlined.
-        registers: Their registers' types.
-        where: ``file:line`` of an instruction.
 
     Raises:
         PtxError: says which instruction, and what is wrong with it.

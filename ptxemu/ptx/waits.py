@@ -12,15 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 
-from ptxemu.ptx.flow import (
-    BasicBlock,
-    ControlFlow,
-    holds,
-    made_of,
-    makers,
-    passed_after,
-    walk,
-)
+from ptxemu.ptx.flow import BasicBlock, ControlFlow, holds, made_of, makers, passed_after, walk
 from ptxemu.ptx.instructions import (
     CLOCKS,
     Addr,
@@ -173,9 +165,7 @@ def schedule_dependent_blocks(graph: ControlFlow) -> set[int]:
 def schedule_dependent_places(graph: ControlFlow, evenly: AbstractSet[int]) -> set[int]:
     """Accesses to global memory, by ``id``, at a place that a ticket decides.
 
-    Args:
-        graph: The kernel.
-        evenly: Atomics, by ``id``, that every warp comes to with as many lanes.
+    `evenly`: atomics, by ``id``, that every warp comes to with as many lanes.
     """
     made = makers(graph.ordered)
     alike = {

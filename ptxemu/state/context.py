@@ -122,25 +122,6 @@ class AccessWatcher(Protocol):
         """The lanes of each warp in the mask have synchronized."""
 
 
-class Wait(Protocol):
-    """What ends a basic block whose lanes wait for something else than their own block."""
-
-    target: int  # slot of the predicate that says if it is there; -1: none
-    timed: bool  # may give up
-
-    def ask(self, R: Registers, M: Mask) -> Any:
-        """What the lanes of a mask wait for; registers are not looked at again."""
-
-    def ready(self, asked: Any, M: Mask) -> Bools:
-        """Which lanes need not wait any more, in the shape of the batch."""
-
-    def passed(self, asked: Any, M: Mask) -> None:
-        """Told that the lanes of the mask have what they waited for."""
-
-    def stuck(self, asked: Any, M: Mask) -> Fault:
-        """The error for lanes that would wait for ever."""
-
-
 class ApartError(Exception):
     """Lanes that an instruction runs with are not here: they have to come, or to end, first.
 
@@ -289,17 +270,11 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a launch's variables lie.
+    """Where a launch's variables lie."""
 
-    Attributes:
-        symbols: Name -> state space and address in it.
-        variables: What lies in shared memory.
-        param_base: The address of the kernel's arguments.
-    """
-
-    symbols: dict[str, tuple[str, int]]
-    variables: tuple[Named, ...]
-    param_base: int
+    symbols: dict[str, tuple[str, int]]  # name -> state space and address in it
+    variables: tuple[Named, ...]  # what lies in shared memory
+    param_base: int  # the address of the kernel's arguments
 
 
 class Bound(NamedTuple):
@@ -319,13 +294,7 @@ _UNTRACED = frozenset(("ld", "ldu", "atom", "shfl", "setp", "tex"))
 class Context:
     """Register slots and helpers for the builders of closures.
 
-    Args:
-        flat: The kernel.
-        graph: Its control flow.
-        widths: ``id(instruction)`` -> bytes of a thread that its load or store moves.
-        placement: Where its variables lie.
-        module: The PTX.
-        rt: What its closures share.
+    `widths`: ``id(instruction)`` -> bytes of a thread that its load or store moves.
     """
 
     def __init__(
@@ -378,12 +347,7 @@ class Context:
     def tell(self, instr: Instr, kind: Kind, what: str, hint: str, *, late: bool = False) -> None:
         """What a GPU survives is collected; where one mistake is enough, it is raised.
 
-        Args:
-            instr: What is wrong.
-            kind: In what way.
-            what: In words.
-            hint: What to do about it.
-            late: Raised at the end of the batch: something else may be the cause of it.
+        `late`: raised at the end of the batch, since something else may be the cause of it.
 
         Raises:
             Fault: it.

@@ -92,13 +92,10 @@ class Allocation:
 
 
 def element(name: str, offset: int, width: int, shape: Sequence[int] = (0,)) -> str:
-    """``tile[1][3]``: what lies so many bytes behind the beginning of an array.
+    """``tile[1][3]``: what lies so many bytes behind the beginning of an array, or before it.
 
-    Args:
-        name: Of the array.
-        offset: In bytes; may be outside of it.
-        width: Bytes of an element; 0: not known.
-        shape: Its extents, of which the first does not matter; none: it is one value.
+    `width`: bytes of an element; 0: not known. The first extent of `shape` does not matter; without
+    any it is one value.
     """
     if not width:
         return f"{name} {'+' if offset >= 0 else '-'} {abs(offset)} bytes"

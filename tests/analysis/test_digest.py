@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import beyond, choose, excerpt, explain, leading, telling
 from workbench.analysis.weight import Scale
 from workbench.analysis.wording import Chapter, Fact, LeftOut, Passage, Tie
-from workbench.store import Store
 
 
 def hunk(number: int, old: tuple[int, int], new: tuple[int, int]) -> Hunk:
@@ -97,23 +95,6 @@ def test_the_counters_to_read_are_the_strips_and_the_heaviest() -> None:
     assert {stop.counter for stop in story.strip} & set(moved) <= set(shown)
     assert "duration" in shown and len(shown) < len(moved)
     assert shown == [name for name in moved if name in shown], "not in the catalog's order"
-
-
-def test_a_stall_that_only_a_ratio_made_worse_is_not_among_the_counters_to_read() -> None:
-    store = Store(Path(__file__).parents[2] / "profiles")
-    old, new = (
-        store.get(study="scale_add", version=version, problem="n8192", device="h200")
-        for version in ("v1", "v2")
-    )
-    comparison = compare(old, new)
-    story = explain(old, new, comparison)
-    assert "long_scoreboard" in [stop.counter for stop in story.strip]
-    assert comparison["long_scoreboard"].verdict == "worse"
-    # 16 sectors a load where 16 bytes a lane are loaded: as good as 4 where 4 bytes were.
-    assert comparison["global_load_bytes_per_sector"].verdict == "same"
-    assert comparison["global_load_sectors_per_request"].verdict == "changed"
-    shown = [d.id for d in telling(comparison, story, Scale(old, comparison), 12)]
-    assert "long_scoreboard" not in shown and "global_load_requests" in shown
 
 
 @pytest.mark.parametrize(

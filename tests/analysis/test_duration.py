@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,7 +13,6 @@ from msgspec import structs
 from tests.factories import make_instructions, make_launch, make_metrics, make_profile
 from workbench.analysis.duration import TimeSplit, split_time, wilson
 from workbench.model import Profile, SourceFile
-from workbench.ncurep.read import read_report, select_kernels
 
 MIO = "smsp__pcsamp_warps_issue_stalled_mio_throttle"
 ISSUING = "smsp__pcsamp_warps_issue_stalled_selected"
@@ -198,15 +195,3 @@ def test_no_samples_and_no_duration_are_said() -> None:
     )
     found = split_time(timeless, good)
     assert isinstance(found, str) and "the old side's scale has no duration" in found
-
-
-def test_real_step_by_stall_reason(report: Callable[[str], Path]) -> None:
-    ladder = read_report(report("ladder_full"))
-    found = split(select_kernels(ladder, "sgemm_v2"), select_kernels(ladder, "sgemm_v3"))
-    assert found.samples_old == 53_402 and found.samples_new == 38_362
-    assert found.delta_s == pytest.approx(-121.952e-6)
-    assert sum(part.delta_s for part in found.parts) == pytest.approx(found.delta_s, abs=1e-12)
-    mio = [s.delta_s for p in found.parts for s in p.stalls if s.stall == "mio_throttle"]
-    assert sum(mio) == pytest.approx(-94.1e-6, abs=0.1e-6)
-    linked = next(part for part in found.parts if part.symbol == "As")
-    assert linked.certain and linked.stalls[0].stall == "mio_throttle"

@@ -71,11 +71,3 @@ def test_samples_are_told_as_time_and_only_where_their_sign_is_certain() -> None
     assert set(found) == {"duration", "mio_throttle"}
     (mover,) = found["mio_throttle"]
     assert (mover.hunks, mover.delta, mover.unit, mover.line) == ((1,), -8e-5, "s", None)
-
-
-def test_a_real_step_leads_from_its_wavefronts_to_the_padded_line() -> None:
-    old, new = padded_step()
-    found = movers(explain(old, new, compare(old, new, old_time=None, new_time=None)))
-    (mover,) = found["shared_wavefronts"]
-    assert mover.hunks == (1,) and mover.delta == 2048 - 33792
-    assert "shared_wavefronts_to_ideal" not in found and "registers" not in found

@@ -180,63 +180,6 @@ def test_too_few_classes_tell_nothing() -> None:
     assert step.story is None and "12 of 13 configurations" in step.silence
 
 
-def test_what_work_that_vanished_took_is_not_unknown() -> None:
-    step = only_step(*sides("sgemm_refactor"))
-    assert step.story is not None and step.story.sentence.startswith("Not the same work")
-    assert "the other work" in [tie.title.why for tie in step.story.rest.ties]
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("attention", "(−96.1%), and DRAM traffic fell 8.52 GB → 128 MB (−98.5%); the source"),
-        ("orthogonalize", ""),  # bytes fell by less than instructions
-        ("asian", ""),  # a few kilobytes rose
-        ("fractal", ""),
-    ],
-)
-def test_bytes_stand_beside_instructions_where_they_moved_by_more(name: str, said: str) -> None:
-    shelf = Shelf(DATA / "programs")
-    for step in compared(shelf, f"{name}-before", f"{name}-after")[1]:
-        assert step.story is not None
-        assert said in step.story.sentence
-        assert ("DRAM traffic" in step.story.sentence) == bool(said)
-
-
-@pytest.mark.parametrize("name", ["asian", "fractal"])
-def test_another_input_is_no_matter_of_the_compiler(name: str) -> None:
-    step = only_step(*sides(name))
-    assert step.story is not None
-    (tie,) = (tie for tie in step.story.rest.ties if tie.link == "elsewhere")
-    assert tie.title.why == "another input"
-
-
-def test_what_a_debug_build_did_is_not_unknown() -> None:
-    step = only_step(*sides("heat"))
-    assert step.story is not None and step.story.sentence.startswith("Built for debugging: @heat")
-    (tie,) = (tie for tie in step.story.rest.ties if tie.link == "elsewhere")
-    assert tie.title.why == "the debug build"
-
-
-def test_launches_that_went_the_other_way_have_their_own_reason() -> None:
-    """The tall matrix takes five times as long, the wide one a third less: more SMs have work."""
-    step = only_step(*sides("matvec"))
-    assert step.story is not None and "barrier stalls" in step.story.sentence
-    assert step.opposed is not None and step.opposed.story is not None
-    assert step.opposed.near.of is not None
-    assert step.opposed.near.of.words == "block 256, grid 32 → 256"
-    said = step.opposed_words
-    assert said.startswith("The other way went launches of block 256, grid 32 → 256. ")
-    assert "1.45× faster" in said and "32 to 256 blocks" in said
-    assert "SMs are active 96% of the time instead of 24%" in said
-
-
-@pytest.mark.parametrize("name", ["bias_residual", "softmax", "reduce"])
-def test_launches_that_went_one_way_have_one_story(name: str) -> None:
-    step = only_step(*sides(name))
-    assert step.story is not None and step.opposed is None and step.opposed_words == ""
-
-
 def test_launches_that_nobody_looked_at_are_given_no_reason() -> None:
     old, new = sides("matvec")
     assert new.detail is not None

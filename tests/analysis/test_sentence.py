@@ -46,14 +46,6 @@ def story(old: Profile, new: Profile, **times: Any) -> Story:
     return explain(old, new, comparison)
 
 
-#: Seconds in which the counts of `factories` are no small matter to an H200.
-SHORT = 1e-6
-
-
-def short(**metrics: float) -> dict[str, Metric]:
-    return make_metrics(**{"gpu__time_duration.sum": SHORT, **metrics})
-
-
 def step(**columns: dict[int, int]) -> Profile:
     return make_profile(launches=(make_launch(instructions=make_instructions(**columns)),))
 
@@ -175,20 +167,6 @@ def test_a_speed_up_that_rounds_to_one_is_told_in_percent() -> None:
     assert text.startswith("v3 is 0.300% faster than v2.")
 
 
-def test_a_real_step_is_told_by_its_counter_its_line_its_stall_and_its_limit(
-    report: Callable[[str], Path],
-) -> None:
-    ladder = read_report(report("ladder_full"))
-    old, new = (select_kernels(ladder, f"sgemm_{v}") for v in ("v2", "v3"))
-    assert story(old, new).sentence == (
-        "Under the profiler v3 is 1.39× faster than v2. Shared wavefronts fell 102 M → 69.2 M "
-        "(−32.0%), linked to hunk 1 (line 38). Warps spent an estimated 94.1 µs less in MIO "
-        "throttle stalls, 77% of the change. The limit is still the L1 data stage, 91%."
-    )
-    back = story(new, old).sentence
-    assert "v3 is 1.39× slower than v2" in back and "rose 69.2 M → 102 M" in back
-
-
 def at(seconds: float, instructions: float, table: InstructionTable, **metrics: float) -> Profile:
     """A side that issues in every cycle it can: its time follows its instructions."""
     known = {
@@ -295,12 +273,6 @@ def recorded(study: str, old: str, new: str, problem: str, device: str = "h200")
     return explain(before, after, compare(before, after))
 
 
-def test_cycles_are_not_told_of_blocks_that_end_more_evenly() -> None:
-    stops = [stop.text for stop in recorded("conv2d_half", "v18", "v19", "n32_c128").strip]
-    assert stops[0] == "the launch"
-    assert re.fullmatch(r"SMs active \d+% → \d+% of the time", stops[1])
-
-
 def test_a_stall_that_no_single_hunk_moved_has_a_strip_that_says_so() -> None:
     old, new = sides("conv2d_half", "v17", "v18", "n32_c128")
     comparison = compare(old, new)
@@ -350,33 +322,9 @@ def test_without_a_time_the_step_is_told_by_the_count_that_costs_most(
     assert "slower than v2. Shared wavefronts" not in told.sentence
 
 
-def test_what_took_no_room_is_no_reason_of_fewer_warps() -> None:
-    """192 bytes of shared memory came with the registers, and no block fewer fits for them."""
-    story = recorded("conv2d_direct", "v3", "v4", "n4096")
-    assert re.search(r"registers per thread \d+ → \d+", story.sentence)
-    assert "shared memory" not in story.sentence
-
-
 def test_no_kernel_changed_most_where_all_of_them_took_as_long() -> None:
     told = recorded("conv2d_half", "v10", "v11", "n32_c128", "h100-80gb-hbm3").sentence
     assert "equally fast" in told and "changed most" not in told
-
-
-def test_kernels_that_came_and_went_are_told_where_most_of_the_change_is_theirs() -> None:
-    store = Store(Path(__file__).parents[1] / "data" / "unseen" / "profiles")
-
-    def sentence(old: str, new: str) -> str:
-        study, *_ = old.split("/")
-        sides = [store.get(study=study, version=name) for name in (old.split("/")[1], new)]
-        return explain(sides[0], sides[1], compare(sides[0], sides[1])).sentence
-
-    told = "Most of it is in the set of kernels: reduce_rest (2.69 µs) went, clear (1.63 µs) came."
-    assert told in sentence("reduce/v2", "v3")
-    # Here the reduction itself gained, and what came beside it cost a part of that.
-    assert "set of kernels" not in sentence("reduce/v1", "v2")
-    assert "The set of kernels changed, 1 replaced by 2: spmv (8.61 µs) went, " in sentence(
-        "spmv/v1", "v2"
-    )
 
 
 def of_grid(time_s: float, blocks: int, waves: float, active: float, **counts: float) -> Profile:

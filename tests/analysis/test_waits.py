@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 from msgspec import structs
@@ -15,9 +14,7 @@ from workbench.analysis.cause.hypotheses import Behaviour, Hypothesis, rank
 from workbench.analysis.cause.places import Origin, ordered_in
 from workbench.analysis.compare import Comparison, Delta, compare
 from workbench.analysis.limits.limit import RESOURCES, UNKNOWN, Load, Resource, Running
-from workbench.analysis.story import explain
 from workbench.model import InstructionTable, Metric, Profile, SourceFile
-from workbench.store import Store
 
 TENSOR = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"
 ACTIVE, ELAPSED = "sm__cycles_active.avg", "sm__cycles_elapsed.max"
@@ -228,26 +225,3 @@ def test_a_mean_of_kernels_is_no_occupancy_gained() -> None:
         return "achieved_occupancy" in {one.counter for one in rank(comparison, *sides)}
 
     assert named(17.0) and not named(13.2) and not named(13.6)
-
-
-def test_recorded_waits_are_told_with_pipe_order_and_grid() -> None:
-    store = Store(Path(__file__).parents[2] / "profiles")
-
-    def sentence(old: str, new: str) -> str:
-        pick = {"study": "conv2d_half", "problem": "n32_c128", "device": "h200"}
-        before, after = (store.get(version=version, **pick) for version in (old, new))
-        return explain(before, after, compare(before, after)).sentence
-
-    assert (
-        "81% of it linked to hunk 6 (line 132). With the same work, the tensor pipe was busy "
-        "86.5% of the active time instead of 80.4%."
-    ) in sentence("v17", "v18")
-    assert (
-        "; blocks, which came in waves, now run all at once and step on in hunks 2 and 5 (lines 86 "
-        "and 108). With the same work, the tensor pipe was busy 82.5%"
-    ) in sentence("v14", "v15")
-    # The pipe was as full, whatever the warps waited for: what is faster outside is no wait's.
-    assert "v17 and v16 are equally fast within the noise. " in sentence("v16", "v17")
-    assert "With as many blocks, SMs are active 96% of the time instead of 93%." in sentence(
-        "v18", "v19"
-    )

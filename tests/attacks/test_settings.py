@@ -21,7 +21,6 @@ from tests.attacks import harness
 from tests.attacks.book import Portion, book, dealt
 from tests.engines.stand_ins import STUDY, THERE, VERSION
 from workbench.cli import COMMANDS, app
-from workbench.cluster.slurm import SlurmSettings
 from workbench.study.keys import TABLES
 
 pytestmark = [pytest.mark.attack, pytest.mark.timeout(1800)]
@@ -110,7 +109,10 @@ SETTINGS = (
     "check.baseline_runs", "check.require_expectations", "check.counters", "check.limits",
     "check.counters.registers", "check.limits.registers", "check.counters.no_such", "check.nothing",
     "capture", "capture.build", "cluster", "cluster.slurm", "cluster.other", "unknown",
-    *(f"cluster.slurm.{name}" for name in SlurmSettings.__struct_fields__),
+    "cluster.slurm.account", "cluster.slurm.array_parallelism", "cluster.slurm.constraint",
+    "cluster.slurm.cpus_per_task", "cluster.slurm.exclude", "cluster.slurm.exclusive",
+    "cluster.slurm.gres", "cluster.slurm.mem", "cluster.slurm.partition", "cluster.slurm.patience",
+    "cluster.slurm.per_job", "cluster.slurm.qos", "cluster.slurm.setup", "cluster.slurm.time",
 )  # fmt: skip
 #: What may stand in a ``pyproject.toml``, here or above.
 SHARED = (

@@ -29,6 +29,11 @@ def launch(symbol: str, start: int, end: int, device: int = 0) -> TracedLaunch:
     return TracedLaunch(symbol, 1, device, 7, False, start, end, (8, 1, 1), (32, 1, 1))
 
 
+def surveyed(launches: list[TracedLaunch]) -> tuple[Survey, Trace]:
+    trace = Trace(launches=tuple(launches), processes=1)
+    return survey_of([trace], [0.1]), trace
+
+
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=400))
 def test_quantiles_are_values_in_order_with_both_ends(values: list[int]) -> None:
     found = quantiles(values)
@@ -101,11 +106,11 @@ def test_every_configuration_that_takes_time_is_looked_at() -> None:
     """A program that tries block sizes one after the other, hundreds of launches of each."""
     blocks = [32] * 300 + [64] * 300 + [1024] * 300 + [96]
     every = [sized(block, 900 - block // 2, 1000 * n) for n, block in enumerate(blocks)]
-    survey = survey_of([Trace(launches=tuple(every), processes=1)], [0.1])
-    chosen = pick(survey, Trace(launches=tuple(every), processes=1), Wish()).invocations
+    survey, trace = surveyed(every)
+    chosen = pick(survey, trace, Wish()).invocations
     assert {blocks[number - 1] for number in chosen} == {32, 64, 1024}
     like = Seen("big", ((64, 1, 1), (96, 1, 1), 0))
-    chosen = pick(survey, Trace(launches=tuple(every), processes=1), Wish(like=(like,))).invocations
+    chosen = pick(survey, trace, Wish(like=(like,))).invocations
     assert {blocks[number - 1] for number in chosen} == {32, 64, 96, 1024}
     assert survey.works[0].shape_count == 4
 
@@ -119,8 +124,7 @@ def test_what_iterations_launch_is_looked_at_before_what_a_tuner_tried() -> None
         every.append(sized(block, 900, 2000 * len(every)))
         every.append(launch("clear", 2000 * len(every), 2000 * len(every) + 1500))
     every += [sized(64, 300, 2000 * (len(every) + n)) for n in range(50)]
-    trace = Trace(launches=tuple(every), processes=1)
-    survey = survey_of([trace], [0.1])
+    survey, trace = surveyed(every)
     assert survey.steady is not None and survey.works[0].name == "clear"
     found = pick(survey, trace, Wish())
     assert [survey.works[place].name for place in found.works] == ["big"]
@@ -133,23 +137,18 @@ def test_what_iterations_launch_is_looked_at_before_what_a_tuner_tried() -> None
 
 
 def test_what_another_capture_looked_at_is_looked_at() -> None:
-    launches = [launch("big", 0, 900), launch("mid", 900, 980), launch("low", 980, 1000)]
-    survey = survey_of([Trace(launches=tuple(launches), processes=1)], [0.1])
     like = Seen("low", ((1, 1, 1), (1, 1, 1), 0))
-    found = pick(survey, Trace(launches=tuple(launches), processes=1), Wish(like=(like,))).works
-    assert [survey.works[place].name for place in found] == ["big", "low"]
+    assert names(Wish(like=(like,))) == ["big", "low"]
+
+
+def names(wish: Wish) -> list[str]:
+    """The kernels that are looked at of a program with three."""
+    launches = [launch("big", 0, 900), launch("mid", 900, 980), launch("low", 980, 1000)]
+    survey, trace = surveyed(launches)
+    return [survey.works[place].name for place in pick(survey, trace, wish).works]
 
 
 def test_kernels_are_picked_by_their_time_or_by_name() -> None:
-    launches = [launch("big", 0, 900), launch("mid", 900, 980), launch("low", 980, 1000)]
-    survey = survey_of([Trace(launches=tuple(launches), processes=1)], [0.1])
-
-    def names(wish: Wish) -> list[str]:
-        return [
-            survey.works[place].name
-            for place in pick(survey, Trace(launches=tuple(launches), processes=1), wish).works
-        ]
-
     assert names(Wish()) == ["big"]  # 90% of the time
     assert names(Wish(top=2)) == ["big", "mid"]
     assert names(Wish(kernel="^lo")) == ["low"]
@@ -186,7 +185,7 @@ def test_a_large_program_is_kept_in_little_and_read_quickly(tmp_path: Path) -> N
         launches.append(TracedLaunch(symbol, 1, 0, 7, False, now, now + length, grid, (256, 1, 1)))
         now += length
     begin = time.monotonic()
-    survey = survey_of([Trace(launches=tuple(launches), processes=1)], [1.0])
+    survey, _ = surveyed(launches)
     capture = ProgramCapture(
         name="big", command=("x",), captured="2026-11-22T06:00:00Z", survey=survey, state=State()
     )
@@ -212,7 +211,7 @@ def test_the_tracer_builds_with_the_toolkit_that_is_here(
 
 
 def test_a_damaged_capture_is_an_error_with_a_way_out(tmp_path: Path) -> None:
-    survey = survey_of([Trace(launches=(launch("a", 0, 5),), processes=1)], [1.0])
+    survey, _ = surveyed([launch("a", 0, 5)])
     capture = ProgramCapture(
         name="one", command=("x",), captured="2026-11-22T06:00:00Z", survey=survey
     )
@@ -236,8 +235,7 @@ TEMPLATES = ("void gemm<float, (int)4>(float *)", "void gemm<double, (int)4>(dou
 
 def templates() -> tuple[Survey, Trace]:
     every = [launch(f"_Z4gemm{n}", 1000 * n, 1000 * n + 900 - n) for n in range(2)]
-    trace = Trace(launches=tuple(every), processes=1)
-    survey = survey_of([trace], [0.1])
+    survey, trace = surveyed(every)
     works = tuple(
         replace(work, name="gemm", signature=text)
         for work, text in zip(survey.works, TEMPLATES, strict=True)

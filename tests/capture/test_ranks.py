@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.capture.test_taking import PROGRAM, STARTER, kept, place
+from tests.capture.test_taking import PROGRAM, kept, place, started
 from tests.engines.stand_ins import Cli
 from tests.processes import runs, until
 from workbench.capture.detail import Wish, pick
@@ -197,18 +194,9 @@ def test_a_wrong_wish_does_not_lose_the_survey(place: Path, cli: Cli) -> None:
 
 
 def test_ctrl_c_under_ncu_does_not_lose_the_survey(place: Path, tmp_path: Path) -> None:
-    script = tmp_path / "run.py"
-    script.write_text(STARTER.format(tmp_path=tmp_path))
-    ours = subprocess.Popen(
-        [sys.executable, str(script), "capture", "before", "--", *PROGRAM],
-        env={**os.environ, "FAKE_NCU": "hang"},
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
-    pids = tmp_path / "ncu-pid"
-    until(lambda: pids.is_file() and pids.read_text() != "")
+    ours, ncu = started(tmp_path, "ncu-pid", FAKE_NCU="hang")
     ours.send_signal(signal.SIGINT)
     _, said = ours.communicate(timeout=60)
     assert ours.returncode == 130 and b"kept as @before" in said
     assert kept(place).survey.launches == 50
-    until(lambda: not runs(int(pids.read_text())))
+    until(lambda: not runs(ncu))

@@ -223,38 +223,28 @@ main(sys.argv[1:])
 """.replace("{str(tmp_path)!r}", "'{tmp_path}'")
 
 
-def test_ctrl_c_ends_the_program_and_keeps_nothing(place: Path, tmp_path: Path) -> None:
+def started(tmp_path: Path, pids: str, **env: str) -> tuple[subprocess.Popen[bytes], int]:
+    """A capture that hangs, and the process that it waits for, whose number is in that file."""
     script = tmp_path / "run.py"
     script.write_text(STARTER.format(tmp_path=tmp_path))
-    environment = {**os.environ, "FAKE_PROGRAM": "hang"}
+    words = [sys.executable, str(script), "capture", "before", "--", *PROGRAM]
     ours = subprocess.Popen(
-        [sys.executable, str(script), "capture", "before", "--", *PROGRAM],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        words, env={**os.environ, **env}, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
-    pids = tmp_path / "pids"
-    until(lambda: pids.is_file() and pids.read_text() != "")
-    ours.send_signal(signal.SIGINT)
+    until(lambda: (tmp_path / pids).is_file() and (tmp_path / pids).read_text() != "")
+    return ours, int((tmp_path / pids).read_text())
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_the_program_ends_with_us_and_nothing_is_kept(
+    place: Path, tmp_path: Path, sent: signal.Signals, code: int
+) -> None:
+    ours, program = started(tmp_path, "pids", FAKE_PROGRAM="hang")
+    ours.send_signal(sent)
     _, said = ours.communicate(timeout=60)
-    assert ours.returncode == 130, said
-    until(lambda: not runs(int(pids.read_text())))
+    assert ours.returncode == code, said
+    until(lambda: not runs(program))
     assert not (place / ".workbench").exists()
-
-
-def test_the_program_ends_where_we_are_killed(place: Path, tmp_path: Path) -> None:
-    script = tmp_path / "run.py"
-    script.write_text(STARTER.format(tmp_path=tmp_path))
-    ours = subprocess.Popen(
-        [sys.executable, str(script), "capture", "before", "--", *PROGRAM],
-        env={**os.environ, "FAKE_PROGRAM": "hang"},
-        stdin=subprocess.DEVNULL,
-    )
-    pids = tmp_path / "pids"
-    until(lambda: pids.is_file() and pids.read_text() != "")
-    ours.kill()
-    ours.wait(10)
-    until(lambda: not runs(int(pids.read_text())))
 
 
 def test_an_unwritable_folder_and_a_full_disk_are_told(
@@ -277,13 +267,13 @@ def test_an_unwritable_folder_and_a_full_disk_are_told(
     assert Shelf(place).load("before") == old
 
 
-def test_a_name_is_that_of_the_commit_and_of_the_change_on_top(place: Path, cli: Cli) -> None:
-    def git(*words: str) -> str:
-        who = ("-c", "user.name=A", "-c", "user.email=a@b")
-        return subprocess.run(
-            ["git", *who, *words], check=True, capture_output=True, text=True
-        ).stdout.strip()
+def git(*words: str) -> str:
+    who = ("-c", "user.name=A", "-c", "user.email=a@b")
+    done = subprocess.run(["git", *who, *words], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
 
+
+def test_a_name_is_that_of_the_commit_and_of_the_change_on_top(place: Path, cli: Cli) -> None:
     git("init", "-q")
     Path("a.cu").write_text("one\n")
     git("add", "a.cu")
@@ -301,12 +291,6 @@ def test_a_name_is_that_of_the_commit_and_of_the_change_on_top(place: Path, cli:
 
 
 def test_a_revision_is_captured_in_a_worktree_of_its_own(place: Path, cli: Cli) -> None:
-    def git(*words: str) -> str:
-        who = ("-c", "user.name=A", "-c", "user.email=a@b")
-        return subprocess.run(
-            ["git", *who, *words], check=True, capture_output=True, text=True
-        ).stdout.strip()
-
     git("init", "-q")
     Path("workbench.toml").write_text('[capture]\nbuild = "cp a.txt built.txt"\n')
     Path("a.txt").write_text("one")

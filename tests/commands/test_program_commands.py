@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.engines.stand_ins import Cli
-from workbench.capture.shelf import Shelf
 from workbench.serve.watch import look
 from workbench.session.api import CoreSession
 from workbench.store import codec
@@ -21,55 +19,6 @@ CAPTURES = Path(__file__).resolve().parent.parent / "data" / "captures"
 def _there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(CAPTURES)
     monkeypatch.setenv("COLUMNS", "120")
-
-
-def test_a_program_is_shown_kernel_by_kernel(cli: Cli) -> None:
-    code, out, _ = cli("show", "@graphs")
-    assert code == 0 and "44 launches" in out
-    # A template's instances are told apart, and a graph's nodes are counted one by one.
-    assert "add<1>" in out and "add<2>" in out
-    rows = {
-        row["kernel"]: row
-        for row in json.loads(cli("show", "@graphs", "--format", "json")[1])["kernels"]
-    }
-    assert rows["scale"]["launches"] == 22 and rows["scale"]["graph"]
-    assert sum(row["share"] for row in rows.values()) == pytest.approx(1)
-
-
-def test_ncu_gave_the_launches_that_were_picked() -> None:
-    shelf = Shelf(CAPTURES)
-    capture = shelf.load("graphs")
-    detail = shelf.detail(capture)
-    assert detail is not None
-    # Invocations 6, 10 and 14: what the program launches there, by its own text.
-    grids = [x.grid[0] for x in detail.launches if x.kernel == "scale"]
-    assert grids == [12288, 4096, 16384]
-
-
-def test_a_change_of_an_extension_is_told_down_to_its_line(cli: Cli) -> None:
-    code, out, _ = cli("diff", "@strided", "@coalesced")
-    assert code == 0
-    assert "1.53× faster" in out and "softmax_rows" in out
-    told = " ".join(out.split())
-    assert "hunk 1 (line 24)" in told and "Global store sectors fell 16.8 M → 2.10 M" in told
-    # The counters that take time, and no pipe of which 0.03% became 0%.
-    assert "Global store sectors  " in out and "Tensor pipe" not in out
-    document = json.loads(cli("diff", "@strided", "@coalesced", "--format", "json")[1])
-    change = document["change"]["seconds"]
-    assert sum(row["change_s"] for row in document["kernels"]) == pytest.approx(change, rel=1e-9)
-    (step,) = document["steps"]
-    assert step["kernel"] == "softmax_rows" and step["step"]["hunks"][0]["new"] == [24, 24]
-    markdown = cli("diff", "@strided", "@coalesced", "--format", "markdown")[1]
-    assert "### softmax\\_rows" in markdown or "### softmax_rows" in markdown
-    assert cli("diff", "@strided", "@coalesced", "--format", "csv")[1].startswith("kernel,")
-
-
-def test_a_model_says_what_came_and_went(cli: Cli) -> None:
-    code, out, _ = cli("diff", "@manual", "@fused", "--all")
-    assert code == 0 and "fmha_cutlassF_f32" in out and "softmax_warp_forward" in out
-    document = json.loads(cli("diff", "@manual", "@fused", "--format", "json")[1])
-    assert {row["fate"] for row in document["kernels"]} >= {"same", "came", "went"}
-    assert any("commands differ" in warning for warning in document["warnings"])
 
 
 def test_a_kernel_of_a_capture_stands_where_a_report_may(cli: Cli) -> None:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 import pytest
 
 from tests.engines.stand_ins import Cli
 from workbench.compile import compilers
-from workbench.engines import Subject
-from workbench.engines.emulated.emulation import Emulation
-from workbench.engines.emulated.engine import EmulatorEngine
 from workbench.project import Project
 from workbench.store import Store
 
@@ -43,22 +39,6 @@ def test_what_does_not_compile_is_said_once_and_not_once_a_problem(
     code, out, err = cli("verify", "v0", *EMULATED)
     assert code == 4 and out == ""
     assert err.count("does not compile for sm_90") == 1 and "kernels/double/v0_plain.cu:1" in err
-
-
-def test_a_version_that_does_not_compile_leaves_the_others_their_turn(
-    cli: Cli,
-    add_version: Callable[[str, str], None],
-    project_file: Callable[[str, str, str], None],
-) -> None:
-    add_version("v1", "fine")
-    break_code(project_file)
-    code, out, err = cli("verify", "--all", *EMULATED)
-    assert code == 4 and "1 of 2 failed: v0" in err
-    assert [line.split()[:3] for line in out.splitlines()[2:]] == [
-        ["v1", "n1000", "ok"],
-        ["v1", "n7", "ok"],
-    ]
-    assert "verify v1 on 2 problems" in err
 
 
 def test_versions_of_one_command_have_the_same_inputs_and_the_seed_is_told(
@@ -122,21 +102,6 @@ def test_a_library_needs_a_gpu_and_is_passed_over_with_all(cli: Cli, command: st
     code, out, err = cli(command, "--all", *EMULATED)
     assert code == 0 and "library: skipped, its library needs a GPU" in err
     assert "library" not in out
-
-
-def test_ctrl_c_shows_what_is_verified_already(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = EmulatorEngine.emulate
-
-    def until_n7(self: EmulatorEngine, subject: Subject, *more: Any, **how: Any) -> Emulation:
-        if subject.problem.name == "n7":
-            raise KeyboardInterrupt
-        return whole(self, subject, *more, **how)
-
-    monkeypatch.setattr(EmulatorEngine, "emulate", until_n7)
-    code, out, err = cli("verify", "v0", *EMULATED, "--format", "json")
-    assert code == 130 and "interrupted" in err
-    (row,) = json.loads(out)["results"]
-    assert (row["version"], row["problem"], row["ok"]) == ("v0", "n1000", True)
 
 
 def test_a_profile_of_the_emulator_is_kept(cli: Cli, project: Project) -> None:

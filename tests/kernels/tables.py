@@ -6,7 +6,6 @@ A problem is one of the study's, by its name, or one that is made: ``M=3 N=5 K=1
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 STUDIES = (
@@ -18,11 +17,6 @@ STUDIES = (
     "scale_add",
     "sgemm",
 )
-
-
-def some(least: int = 1, most: int = 1_000_000) -> range:
-    """So many times at least, and at the most."""
-    return range(least, most + 1)
 
 
 # --- what a ladder is ------------------------------------------------------------------
@@ -160,7 +154,7 @@ NOT_ON_8_0 = {
     "sgemm": ("v14",),  # clusters
 }
 
-#: The kernel that the next two tables are about, where a version has several.
+#: The kernel that the next table is about, where a version has several.
 KERNEL = {"conv2d": "conv2d", "sgemm": "sgemm"}
 #: The most registers of one of its threads.
 REGISTERS: dict[str, dict[str, int]] = {
@@ -180,213 +174,6 @@ REGISTERS: dict[str, dict[str, int]] = {
     # Eight blocks on an SM.
     "conv2d_int8": dict.fromkeys(("v3", "v4", "v5", "v6", "v7", "v8", "v9"), 32),
     "conv2d_direct": {"v7": 65536 // (7 * 128)},
-}
-
-_WINDOWS = 16
-#: Bytes of static shared memory of the kernel.
-SHARED: dict[str, dict[str, int]] = {
-    "scale_add": dict.fromkeys(("v0", "v1", "v2", "v3", "v4"), 0),
-    "sgemm": {
-        "v0": 0,
-        "v1": 4 * 2 * 32 * 32,
-        "v2": 4 * 2 * 32 * 32,
-        "v3": 4 * (32 * 33 + 32 * 32),
-        "v4": 4 * 2 * 8 * 128,
-        "v5": 4 * 8 * (132 + 128),
-        "v6": 4 * 2 * 8 * (132 + 128),
-        "v7": 4 * 2 * 8 * (132 + 128),
-        "v8": 4 * 3 * 8 * (132 + 128),
-        "v9": 4 * 3 * 8 * (132 + 256),
-        "v10": 0,  # all of it dynamic
-    },
-    "conv2d": {
-        "v1": 2 * 16 * 16 * 4,
-        "v4": 8 * (128 + 128) * 4,
-        "v6": 2 * 8 * (132 + 128) * 4 + 128 * _WINDOWS,
-        "v9": 3 * 8 * (128 + 128) * 4 + 128 * _WINDOWS,
-        "v10": 3 * 16 * (128 + 64) * 4 + 64 * _WINDOWS,
-        "v12": 3 * 16 * (128 + 68) * 4 + 64 * _WINDOWS,
-    },
-}
-
-_TF32 = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
-_WG_TF32 = "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32"
-_WG_HALF = "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16"
-_IM2COL = "cp.async.bulk.tensor.4d.shared::cluster.global.im2col"
-_MULTICAST = "complete_tx::bytes.multicast::cluster"
-_LOAD4, _STORE4 = "ld.global.nc.v4.f32", "st.global.v4.f32"
-
-#: How often versions have an instruction in their PTX.
-COUNTS: dict[str, list[tuple[str, str, int | range]]] = {
-    "scale_add": [
-        ("v1 v4", _LOAD4, 0),
-        ("v1 v4", _STORE4, 0),
-        ("v2", _LOAD4, 1),
-        ("v2", _STORE4, 1),
-        ("v3", _LOAD4, 4),
-        ("v3", _STORE4, 4),
-        # v4 says besides that nobody will ask again.
-        ("v4", "ld.global.nc.L1::no_allocate.v4.f32", 1),
-        ("v4", "st.global.cs.v4.f32", 1),
-    ],
-    "sgemm": [
-        # Four floats at a time.
-        ("v4", _LOAD4, 2),
-        ("v4", "st.shared.v4.f32", some()),
-        ("v4", _STORE4, 16),
-        # And two: eight k of four pairs of A and four of B; ptxas cannot join them, they are 32
-        # apart.
-        ("v5", "ld.global.nc.v2.f32", some(4)),
-        ("v5", "ld.shared.v2.f32", 8 * 8),
-        ("v5", "st.global.v2.f32", 32),
-        ("v5", ".v4.f32", 0),
-        # They copy past the registers.
-        ("v6 v7 v8 v9 v10", "ld.global", 0),
-        ("v6 v7 v8 v9 v10", "cp.async.ca.shared.global", some()),
-        ("v6 v7 v8 v9 v10", "cp.async.cg.shared.global", some()),
-        # Two ways of loading; 4 by 8 tiles of a warp, two steps of eight k, three products: on the
-        # matrix units alone.
-        ("v10", _TF32, 2 * 4 * 8 * 2 * 3),
-        ("v10", "ldmatrix.sync.aligned.m8n8.x4.shared.b16", some()),
-        ("v10", "\tfma.rn.f32", 0),
-        # Two halves of a tile, two steps of a stage, three products.
-        ("v11 v12", _WG_TF32, 12),
-        ("v11 v12", _WG_HALF, 0),
-        ("v11 v13", _MULTICAST, 0),
-        ("v12", _MULTICAST, some()),
-        ("v13", _WG_TF32, 0),
-        ("v13 v16", _WG_HALF, 12),
-        ("v14", "ld.shared::cluster.f32", some()),
-        ("v15", _TF32, some()),
-    ],
-    # A step is about its instruction: there is one, and before there was none.
-    "conv2d": [
-        ("v5", _STORE4, some()),
-        ("v5", _LOAD4, some()),
-        ("v4", _STORE4, 0),
-        ("v4", _LOAD4, 0),
-        ("v7", "cp.async.ca.shared.global", some()),
-        ("v6", "cp.async.ca.shared.global", 0),
-        ("v9", "cp.async.cg.shared.global", some()),
-        ("v8", "cp.async.cg.shared.global", 0),
-        ("v11 v12", _TF32, some()),
-        ("v10", _TF32, 0),
-        ("v13", _WG_TF32, some()),
-        ("v13", _IM2COL, some()),
-        ("v12", _WG_TF32, 0),
-        ("v12", _IM2COL, 0),
-        ("v14", _WG_HALF, some()),
-        ("v13", _WG_HALF, 0),
-    ],
-    "conv2d_direct": [
-        ("v0 v1 v2", _LOAD4, 0),
-        ("v0 v1 v2", "shfl.sync", 0),
-        ("v3 v4 v5", "shfl.sync.up", some()),
-        ("v3 v4 v5", "shfl.sync.down", some()),
-        ("v3 v4 v5", _STORE4, some()),
-        # Six rows of one vector at stride 1, and what two larger strides take.
-        ("v4", _LOAD4, 6),
-        ("v5", _LOAD4, 6 + 5 * 2 + 3 * 3),
-        # Nothing of the input passes a register on its way into the ring.
-        ("v6", _LOAD4, 0),
-        ("v6", "cp.async.ca.shared.global", some()),
-        # v7's stores, wide ones, are evicted first. v8 has one copy for each stride, and no loads.
-        ("v7", "st.global.cs.v4.f32", some()),
-        ("v7", _STORE4, 0),
-        (
-            "v8",
-            "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes",
-            3,
-        ),
-        ("v8", _LOAD4, 0),
-    ],
-    "conv2d_tile": [
-        ("v0", _LOAD4, 0),
-        ("v1 v2 v3 v4", _LOAD4, some()),
-        ("v1 v2 v3 v4", "st.shared.v4.f32", some()),
-        ("v1 v2 v3 v4", "cp.async", 0),
-        ("v5 v6 v7", "cp.async.cg.shared.global", some()),
-        # 4×2 outputs of six channels, 36 taps each, without a loop over the filter's rows.
-        ("v5 v6 v7", "fma.rn.f32", 48 * 36),
-        # 18 vectors of taps and, at the most, 21 of values for each 288 multiply-adds.
-        ("v5 v6 v7", "ld.shared.v4.f32", some(0, 6 * 9 + 7 * 3)),
-        # 4×3 outputs of two channels.
-        ("v8", "fma.rn.f32", 24 * 36),
-        # Rows of 16 pixels for eight rows of outputs: six rows of taps, three pairs of columns,
-        # three products; big and small terms are fetched once each.
-        ("v9", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 8 * 6 * 3 * 3),
-        ("v9", "ldmatrix.sync.aligned.m8n8.x4.shared.b16", 13 * 3 * 2),
-        # 12 products of a row of taps for four outputs in three rows of six channels, and
-        # transforms.
-        ("v10 v11", "fma.rn.f32", some(12 * 18 * 6 + 1, 12 * 18 * 6 + 249)),
-        ("v11", "cp.async.bulk.tensor.3d", some()),
-        ("v11", "cp.async.c", 0),
-    ],
-}
-
-#: What a ladder's steps are about, as it is in PTX.
-PATTERNS = {
-    "conv2d_half": {
-        "wmma": r"wmma\.mma\.sync",
-        "mma": r"mma\.sync\.aligned\.m16n8k16\.row\.col\.f32",
-        "ldmatrix": r"ldmatrix\.sync",
-        "async": r"cp\.async\.cg\.shared\.global",
-        "vectors": r"ld\.global\.(nc\.)?v4",
-        "tma": re.escape(_IM2COL),
-        "wgmma": r"wgmma\.mma_async\.sync\.aligned\.m64n128k16",
-        "wide": r"wgmma\.mma_async\.sync\.aligned\.m64n256k16",
-        "248": r"wgmma\.mma_async\.sync\.aligned\.m64n248k16",
-        "160": r"wgmma\.mma_async\.sync\.aligned\.m64n160k16",
-        "registers": r"setmaxnreg",
-    },
-    "conv2d_int8": {
-        "bytes": r"ld\.global\.nc\.[su]8",
-        "words": r"ld\.global\.nc\.[subf]32",
-        "vectors": r"ld\.global\.nc\.v4",
-        "group": r"cp\.async\.commit_group",
-        "async": r"cp\.async\.cg\.shared\.global",
-        "dp4a": r"dp4a\.s32\.s32",
-        "mma": r"mma\.sync\.aligned\.m16n8k32\.row\.col\.s32\.s8\.s8\.s32",
-        "ldmatrix": r"ldmatrix\.sync\.aligned\.m8n8\.x4",
-        "tma": re.escape(_IM2COL),
-        "wgmma": r"wgmma\.mma_async\.sync\.aligned\.m64n\d+k32\.s32\.s8\.s8 \{[^}]*\}, %rd",
-        "from_registers": r"wgmma\.mma_async\.sync\.aligned\.m64n128k32\.s32\.s8\.s8 \{[^}]*\}, \{",
-        "registers": r"setmaxnreg",
-        "bulk": r"cp\.async\.bulk\.global\.shared::cta",
-    },
-}
-#: Which of them a version has, and no other: what a step brings appears with it, and what it
-#: replaces is gone. ``?`` is the compiler's choice.
-STEPS = {
-    "conv2d_half": {
-        "v0": "",
-        "v1": "wmma",
-        "v2": "wmma vectors",
-        "v3 v4": "mma ldmatrix vectors",
-        "v5 v6 v7 v8 v9": "mma ldmatrix async",
-        "v10 v11 v12": "mma ldmatrix async vectors",  # filters, packed eight channels at a time
-        "v13": "tma wgmma",
-        "v14 v15 v16": "tma wgmma registers",
-        "v17 v18": "tma wide registers",
-        "v19": "tma wide 248 160 registers",
-        "v22": "tma 248 registers",
-    },
-    "conv2d_int8": {
-        # Before v6 some pack bytes for dp4a by themselves.
-        "v0 v1": "bytes dp4a?",
-        # A pipeline's commits, and not one asynchronous copy.
-        "v2 v3 v4 v5": "bytes group dp4a?",
-        "v6": "bytes group dp4a",
-        "v7": "bytes dp4a",
-        "v8 v9": "words dp4a",
-        "v10 v11": "vectors mma ldmatrix",
-        "v12 v13": "async group mma ldmatrix",
-        "v14 v15": "async mma ldmatrix",
-        "v16": "tma wgmma",
-        "v17 v18 v19 v20": "tma wgmma registers",
-        "v21": "words tma from_registers registers",  # filters come in words, once
-        "v22": "words tma from_registers registers bulk",
-    },
 }
 
 # --- what they refuse -----------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,9 @@ from tests.kernels import tables
 from tests.kernels.tables import JOBS, STUDIES, Mistake
 from workbench.model import Problem
 from workbench.specs import Version
-from workbench.study.folder import Study
+from workbench.store import Store
+from workbench.store.codec import decode_totals
+from workbench.study.folder import Study, source_hash
 
 shipped = functools.cache(ladders.shipped)
 
@@ -140,6 +141,15 @@ def test_what_is_next_to_it_is_done(name: str, versions: str, problem: str) -> N
         study.check_requirements(version, problem_of(study, problem))
 
 
+@pytest.mark.parametrize("name", STUDIES)
+def test_no_kernel_was_edited_since_it_was_recorded(name: str) -> None:
+    """So its instructions are still those that its step is about, and that the docs tell of."""
+    study, store = shipped(name), Store.of(ladders.PROJECT)
+    for entry in store.find(study=name, engine="ncu"):
+        now = source_hash(ladders.PROJECT, study.version(entry.version))
+        assert decode_totals(entry.path).source_hash == now, entry.path
+
+
 # --- what it is compiled to ------------------------------------------------------------------
 
 
@@ -174,42 +184,6 @@ def test_every_rung_compiles_clean(name: str, version: str, arch: str) -> None:
     assert {each.kernel for each in study.version(version).launches} == found.keys()
     kernel = found.get(tables.KERNEL.get(name, ""), next(iter(found.values())))
     assert kernel.registers <= tables.REGISTERS.get(name, {}).get(version, 255)
-    shared = tables.SHARED.get(name, {}).get(version, kernel.static_shared)
-    assert kernel.static_shared == shared
-
-
-def each_version(rows: list[tuple[Any, ...]]) -> list[Any]:
-    """Rows of (ladder, versions, …) as one of (ladder, version, …) each; quick is the sample."""
-    return [
-        pytest.param(name, version, *rest, marks=slow_unless(version in SAMPLE[name]))
-        for name, versions, *rest in rows
-        for version in versions.split()
-    ]
-
-
-@ladders.needs_compiler
-@pytest.mark.parametrize(
-    ("name", "version", "instruction", "count"),
-    each_version([(name, *row) for name, found in tables.COUNTS.items() for row in found]),
-)
-def test_instructions_are_there_as_often_as_the_step_means(
-    name: str, version: str, instruction: str, count: int | range
-) -> None:
-    found = ladders.built(shipped(name).version(version)).ptx.count(instruction)
-    assert found in ([count] if isinstance(count, int) else count)
-
-
-@ladders.needs_compiler
-@pytest.mark.parametrize(
-    ("name", "version", "has"),
-    each_version([(name, *row) for name, steps in tables.STEPS.items() for row in steps.items()]),
-)
-def test_each_step_is_in_the_instructions(name: str, version: str, has: str) -> None:
-    words = has.split()
-    choices = {word.rstrip("?") for word in words if word.endswith("?")}
-    ptx = ladders.built(shipped(name).version(version)).ptx
-    found = {each for each, text in tables.PATTERNS[name].items() if re.search(text, ptx)}
-    assert found - choices == {word for word in words if not word.endswith("?")}
 
 
 # --- mistakes, and how they are found ----------------------------------------------------------

@@ -10,11 +10,14 @@ from collections.abc import Callable
 import pytest
 
 from tests.engines.stand_ins import time_one
-from workbench.engines import ProfileOptions, Subject
+from workbench.engines import ProfileOptions, RunOptions, Subject
 from workbench.engines.host.job import TimeOptions
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import DataError, KernelError, MissingError, WorkbenchError
 from workbench.measure.experiment import Experiment, Silent
+from workbench.session import asked
+from workbench.session.api import CoreSession
+from workbench.session.targets import Named
 
 # The fixtures above are arguments below.
 
@@ -147,3 +150,20 @@ def test_a_python_version_says_that_its_kernels_are_a_librarys(experiment: Exper
     # The stand-in's report has source, so there is nothing to explain.
     assert [n for n in made.notices if n.code == "library-kernel"] == []
     assert made.build is None and made.source_hash
+
+
+def test_from_python_an_error_is_the_result_s_fault(
+    experiment: Experiment, stand_in: Manner, add_version: Callable[[str, str], None]
+) -> None:
+    add_version("v1", "does not compile")
+    session, run = CoreSession(experiment.project.root), RunOptions(launcher="env", arch="sm_90")
+    found = session.verify(Named(versions=("v0", "v1")), run=run)
+    assert [(piece.key, judged.error) for piece, judged in found.pairs] == [
+        (("v0", "n1000"), None),
+        (("v0", "n7"), None),
+    ]
+    assert isinstance(found.fault, KernelError) and found.fault.message == "1 of 2 failed: v1"
+    stand_in("wrong")
+    times = session.time("v0", run, manner=asked.Manner(QUICK, resume=False))
+    assert isinstance(times.fault, KernelError) and "wrong result" in times.fault.message
+    assert [gap.kind for each in times.found for gap in each.gaps.values()] == ["failed"]

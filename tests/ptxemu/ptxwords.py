@@ -69,3 +69,16 @@ def drawn(kind: str, shape: tuple[int, int]) -> tuple[Array, Array]:
     whole = RNG.standard_normal(shape).astype("f4").view("u4")
     numbers32 = (whole >> drop << drop).view("f4").astype("f8")
     return ((whole >> 16).astype("u2") if kind == "bf16" else whole), numbers32
+
+
+def registers(matrix: Array, word: int) -> Array:
+    """What lanes hold of (rows, bytes along K), by the manual's figures: (32, registers, bytes).
+
+    Lane 4 g + t has of rows g and g + 8 the t-th of every four words.
+    """
+    parts = (
+        np.ascontiguousarray(matrix)
+        .view("u1")
+        .reshape(-1, 8, matrix.nbytes // len(matrix) // (4 * word), 4, word)
+    )
+    return np.ascontiguousarray(parts.transpose(1, 3, 2, 0, 4)).reshape(32, -1, word)

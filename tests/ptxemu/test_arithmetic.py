@@ -54,6 +54,27 @@ def stopped(function: Callable[[int, int], int]) -> Callable[[int, int], int]:
     return lambda a, b: max(0, function(a, b))
 
 
+def s64(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+def dotted(a: int, b: int, c: int) -> int:
+    """The sum of the products of signed bytes, and a number."""
+    pairs = zip(struct.pack("<I", a), struct.pack("<I", b), strict=True)
+    return c + sum((x - 256 * (x > 127)) * (y - 256 * (y > 127)) for x, y in pairs)
+
+
+def permuted(a: int, b: int, control: int) -> int:
+    """Bytes of two words, or their signs, as the nibbles of a third choose."""
+    octets, want = struct.pack("<II", a, b), 0
+    for k in range(4):
+        pick = control >> (4 * k) & 15
+        octet = octets[pick & 7]
+        want |= ((255 if octet >> 7 else 0) if pick & 8 else octet) << (8 * k)
+    return want
+
+
+#: Opcode -> the type of its operands, how many there are, and a model in Python's integers.
 INTEGERS: dict[str, tuple[str, int, Callable[..., int]]] = {
     "add.s32": ("u4", 2, lambda a, b: a + b),
     "sub.u32": ("u4", 2, lambda a, b: a - b),
@@ -93,6 +114,11 @@ INTEGERS: dict[str, tuple[str, int, Callable[..., int]]] = {
     "min.s16x2.relu": ("u4", 2, halves(stopped(min), signed=True)),
     "min.relu.s32": ("u4", 2, lambda a, b: max(0, min(s32(a), s32(b)))),
     "max.s32.relu": ("u4", 2, lambda a, b: max(0, s32(a), s32(b))),
+    "mul.wide.s32": ("u4", 2, lambda a, b: s32(a) * s32(b)),
+    "mul.hi.s64": ("u8", 2, lambda a, b: s64(a) * s64(b) >> 64),
+    "div.u64": ("u8", 2, lambda a, b: a // b if b else -1),
+    "dp4a.s32.s32": ("u4", 3, dotted),
+    "prmt.b32": ("u4", 3, permuted),
 }
 
 
@@ -104,40 +130,11 @@ def test_integers(opcode: str) -> None:
         inputs[-1] = inputs[-1] % 70
         if opcode.startswith("bfe"):
             inputs[1] = inputs[1] % 70
-    got = elementwise(opcode, ["u32"] * arity, inputs, "u32")
-    want = [model(*(int(x[i]) for x in inputs)) & M32 for i in range(COUNT)]
-    assert got.tolist() == want
-
-
-def test_wide_products_and_64_bits() -> None:
-    a, b = words("u4"), words("u4")
-    got = elementwise("mul.wide.s32", ["u32", "u32"], [a, b], "u64")
-    assert got.tolist() == [
-        s32(int(x)) * s32(int(y)) % (1 << 64) for x, y in zip(a, b, strict=True)
-    ]
-    p, q = words("u8"), words("u8")
-    high = elementwise("mul.hi.s64", ["u64", "u64"], [p, q], "u64")
-    signed = [int(x) for x in p.view("i8")], [int(x) for x in q.view("i8")]
-    assert high.tolist() == [(x * y >> 64) % (1 << 64) for x, y in zip(*signed, strict=True)]
-    assert elementwise("div.u64", ["u64", "u64"], [p, q | np.uint64(1)], "u64").tolist() == [
-        int(x) // (int(y) | 1) for x, y in zip(p, q, strict=True)
-    ]
-
-
-def test_dot_products_and_permutations() -> None:
-    a, b, c = words("u4"), words("u4"), words("u4")
-    got = elementwise("dp4a.s32.s32", ["u32"] * 3, [a, b, c], "u32")
-    x, y = a.view("i1").reshape(-1, 4).astype(int), b.view("i1").reshape(-1, 4).astype(int)
-    assert got.tolist() == [(int(v) + int(w)) & M32 for v, w in zip((x * y).sum(1), c, strict=True)]
-    perm = elementwise("prmt.b32", ["u32"] * 3, [a, b, c], "u32")
-    for i in range(200):
-        octets = struct.pack("<II", int(a[i]), int(b[i]))
-        want = 0
-        for k in range(4):
-            pick = int(c[i]) >> (4 * k) & 15
-            octet = octets[pick & 7]
-            want |= ((255 if octet >> 7 else 0) if pick & 8 else octet) << (8 * k)
-        assert int(perm[i]) == want
+    kind = "u32" if dtype == "u4" else "u64"
+    out = "u64" if "wide" in opcode else kind
+    got = elementwise(opcode, [kind] * arity, inputs, out)
+    bits = int(out[1:])
+    assert got.tolist() == [model(*(int(x[i]) for x in inputs)) % (1 << bits) for i in range(COUNT)]
 
 
 @pytest.mark.parametrize("table", [0x80, 0xE8, 0x96, 0x1B, 0xFF])
@@ -151,18 +148,17 @@ def test_lop3_is_its_truth_table(table: int) -> None:
     assert np.array_equal(got, want)
 
 
-def floats(count: int = COUNT) -> np.ndarray:
-    values = words("u4", count).view("f4").copy()
-    values[20:1500] = RNG.standard_normal(1480).astype("f4")
+def floats(dtype: str = "f4") -> np.ndarray:
+    values = words(dtype.replace("f", "u")).view(dtype).copy()
+    values[20:1500] = RNG.standard_normal(1480).astype(dtype)
     return values
 
 
 def same(got: np.ndarray, want: np.ndarray) -> None:
     """Equal bit by bit; every NaN is the chip's one."""
-    nan = np.isnan(want)
-    bits = want.view("u4").copy()
-    bits[nan] = 0x7FFFFFFF
-    assert np.array_equal(got.view("u4"), bits)
+    bits = want.view(f"u{want.itemsize}").copy()
+    bits[np.isnan(want)] = 0x7FFFFFFF if want.itemsize == 4 else 0xFFF8 << 48
+    assert np.array_equal(got.view(bits.dtype), bits)
 
 
 FLOATS: dict[str, tuple[int, Callable[..., np.ndarray]]] = {
@@ -170,6 +166,9 @@ FLOATS: dict[str, tuple[int, Callable[..., np.ndarray]]] = {
     "sub.rn.f32": (2, np.subtract),
     "mul.rn.f32": (2, np.multiply),
     "div.rn.f32": (2, np.divide),
+    "add.rn.f64": (2, np.add),
+    "mul.rn.f64": (2, np.multiply),
+    "div.rn.f64": (2, np.divide),
     "sqrt.rn.f32": (1, np.sqrt),
     "rcp.rn.f32": (1, lambda a: np.float32(1) / a),
     "min.f32": (
@@ -180,12 +179,12 @@ FLOATS: dict[str, tuple[int, Callable[..., np.ndarray]]] = {
 
 
 @pytest.mark.parametrize("opcode", FLOATS)
-def test_float32(opcode: str) -> None:
-    arity, model = FLOATS[opcode]
-    inputs = [floats() for _ in range(arity)]
-    got = elementwise(opcode, ["f32"] * arity, inputs, "f32")
+def test_floats(opcode: str) -> None:
+    (arity, model), kind = FLOATS[opcode], opcode[-3:]
+    inputs = [floats("f4" if kind == "f32" else "f8") for _ in range(arity)]
+    got = elementwise(opcode, [kind] * arity, inputs, kind)
     with np.errstate(all="ignore"):
-        want = np.asarray(model(*inputs), np.float32)
+        want = np.asarray(model(*inputs), inputs[0].dtype)
     zero = (want == 0) if opcode.startswith("min") else np.zeros(COUNT, bool)
     same(got[~zero], want[~zero])
     assert (got[zero] == 0).all()
@@ -197,22 +196,6 @@ def test_extremes_of_magnitudes() -> None:
     same(got, np.copysign(np.minimum(np.abs(a), np.abs(b)), a * b))
     got = elementwise("max.abs.f32", ["f32"] * 3, [a, b, c], "f32")
     same(got, np.max(np.abs([a, b, c]), axis=0))
-
-
-def test_float64() -> None:
-    a, b = words("u8").view("f8"), RNG.standard_normal(COUNT)
-    for opcode, model in (
-        ("add.rn.f64", np.add),
-        ("mul.rn.f64", np.multiply),
-        ("div.rn.f64", np.divide),
-    ):
-        with np.errstate(all="ignore"):
-            want = model(a, b)
-        got = elementwise(opcode, ["f64", "f64"], [a, b], "f64")
-        nan = np.isnan(want)
-        assert (
-            np.array_equal(got[~nan].view("u8"), want[~nan].view("u8")) and np.isnan(got[nan]).all()
-        )
 
 
 @pytest.mark.parametrize(

@@ -535,6 +535,9 @@ def test_who_arrives_and_goes_on_is_ordered_only_as_far_as_it_had_come(hopper: C
     late = hopper(HERALDS.replace("LATE", "((volatile int*)box)[threadIdx.x] = 7;"))
     with pytest.raises(Fault, match=r"shared-memory race: .* box"):
         execute(late, "k", buffers, ["y"], block=128, check=True)
+    alone = hopper(HERALDS.replace("LATE", "").replace("bar.arrive", "// bar.arrive"))
+    with pytest.raises(Fault, match=r"k\.cu:\d+: barrier not reached .* needs 128 threads"):
+        execute(alone, "k", buffers, ["y"], block=128)
 
 
 def test_stores_that_report_to_an_mbarrier_are_refused(hopper: Compile) -> None:
@@ -612,8 +615,8 @@ def test_maps_that_a_kernel_changes_or_makes(hopper: Compile, fresh: bool) -> No
     want[:4, :12] = x[3:7, 32:44]
     tile = unswizzled(got["y"].view("u1"), 128).view("f4").reshape(8, 32)
     assert np.array_equal(tile, want, equal_nan=True)
-    if fresh:
+    for step in (0, 9) if fresh else ():
         with pytest.raises(Fault, match=r"k\.cu:\d+: .*element strides must be 1 to 8"):
-            execute(hopper(CHANGED), "changed", buffers, [*args, 44, 9])
+            execute(hopper(CHANGED), "changed", buffers, [*args, 44, step])
     with pytest.raises(Fault, match=r"k\.cu:\d+: out of bounds: a copy .* past the end of x"):
         execute(hopper(CHANGED), "changed", buffers | {"x": x[:6]}, [*args, 44, 1])

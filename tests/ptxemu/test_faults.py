@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -14,17 +15,21 @@ from tests.ptxemu.conftest import HEADER, Compile, execute
 pytestmark = pytest.mark.nvcc
 
 
-def fails(
-    cuda: Compile, body: str, words: str, *, block: int = 64, shared: int = 0, watch: bool = True
-) -> None:
-    """The kernel fails with these words; `body` starts at line 2 and has x, y and n."""
+def judged(cuda: Compile, body: str, *, shared: int = 0) -> None:
+    """Run a kernel whose body starts at line 2 and has x, y and n."""
     text = f'extern "C" __global__ void k(const float* x, float* y, int n) {{\n{body}\n}}'
     buffers = {"x": np.ones(100, "f4"), "y": np.zeros(100, "f4")}
-    with pytest.raises(Fault, match=words):
-        execute(
-            cuda(text), "k", buffers, ["x", "y", 100],
-            block=block, shared=shared, check=watch, unwritten=["y"] if watch else [], limit=5_000,
-        )  # fmt: skip
+    execute(
+        cuda(text), "k", buffers, ["x", "y", 100],
+        block=64, shared=shared, check=True, unwritten=["y"], limit=5_000,
+    )  # fmt: skip
+
+
+def fails(cuda: Compile, body: str, words: str, *, shared: int = 0) -> Fault:
+    """The fault of such a kernel, which has these words."""
+    with pytest.raises(Fault, match=words) as caught:
+        judged(cuda, body, shared=shared)
+    return caught.value
 
 
 def test_an_access_over_the_end_says_what_of_it_lies_outside(cuda: Compile) -> None:
@@ -39,146 +44,186 @@ def test_an_access_over_the_end_says_what_of_it_lies_outside(cuda: Compile) -> N
         execute(cuda(text), "k", buffers, ["x", "y"], block=32)
 
 
+class Wrong(NamedTuple):
+    """A body that fails with these words; what its hint says, and a body that follows it."""
+
+    body: str
+    words: str
+    hint: str = ""
+    right: str = ""
+
+
 FAULTS = {
-    "past the end": (
+    "past the end": Wrong(
         "y[threadIdx.x + 60] = 1;",
         r"k\.cu:2: out of bounds: thread \(40, 0, 0\) of block \(0, 0, 0\) writes y\[100\], past "
         r"the end of y \(100 elements\); 23 more",
+        "Guard the access",
+        "if (threadIdx.x + 60 < n) y[threadIdx.x + 60] = 1;",
     ),
-    "before the start": (
+    "before the start": Wrong(
         "y[0] = x[(int)threadIdx.x - 3];",
         r"k\.cu:2: out of bounds: thread \(0, 0, 0\) .* reads x\[-3\], before x",
     ),
-    "far away": (
+    "far away": Wrong(
         "y[threadIdx.x + (1ll << 40)] = 1;",
         r"k\.cu:2: out of bounds: .* writes 4 bytes at address 0x[0-9a-f]+, which lies in no array",
     ),
-    "null pointer": ("*(float*)(threadIdx.x * 4ull) = 1;", r"k\.cu:2: .*a null pointer\?"),
-    "misaligned vector": (
+    "null pointer": Wrong("*(float*)(threadIdx.x * 4ull) = 1;", r"k\.cu:2: .*a null pointer\?"),
+    "misaligned vector": Wrong(
         "float4 v = *(const float4*)(x + threadIdx.x); y[threadIdx.x] = v.x + v.w;",
         r"k\.cu:2: misaligned access: thread \(1, 0, 0\) .* reads 16 bytes at x\[1\], whose",
+        "only where the address is a multiple of",
+        "float4 v = {x[threadIdx.x]};\n"
+        "if (threadIdx.x % 4 == 0) v = *(const float4*)(x + threadIdx.x);\n"
+        "y[threadIdx.x] = v.x + v.w;",
     ),
-    "past shared memory": (
+    "past shared memory": Wrong(
         "__shared__ float tile[32];\ntile[threadIdx.x] = 1;\n__syncthreads();\ny[0] = tile[0];",
         r"k\.cu:3: out of bounds: thread \(32, 0, 0\) .* writes 4 bytes at tile "
         r"\+ 128 bytes of shared memory, past the end of tile \(128 bytes\),",
+        "where it is right, the array is too small",
+        "__shared__ float s[64];\ns[threadIdx.x] = 1;\n__syncthreads();\n"
+        "y[threadIdx.x] = s[threadIdx.x];",
     ),
-    "dynamic shared memory": (
+    "dynamic shared memory": Wrong(
         "extern __shared__ float d[];\nd[threadIdx.x] = x[0];\n__syncthreads();\ny[0] = d[63];",
         r"k\.cu:3: out of bounds: .* past the end of d \(128 bytes\), where the block has",
     ),
-    "uninitialized shared": (
+    "uninitialized shared": Wrong(
         "__shared__ float tile[64];\nif (threadIdx.x < 63) tile[threadIdx.x] = 1;\n"
         "__syncthreads();\ny[threadIdx.x] = tile[threadIdx.x];",
         r"k\.cu:5: uninitialized shared memory: thread \(63, 0, 0\) .* reads tile \+ 252",
+        "write it before it is read",
+        "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\n__syncthreads();\n"
+        "y[threadIdx.x] = tile[threadIdx.x];",
     ),
-    "uninitialized output": (
+    "uninitialized output": Wrong(
         "y[threadIdx.x] = y[threadIdx.x] + 1;",
         r"k\.cu:2: uninitialized memory: thread \(0, 0, 0\) .* reads y\[0\]",
+        "write them before they are read",
+        "y[threadIdx.x] = 0;\ny[threadIdx.x] = y[threadIdx.x] + 1;",
     ),
-    "read after write": (
+    "read after write": Wrong(
         "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\n"
         "y[threadIdx.x] = tile[63 - threadIdx.x];",
         r"k\.cu:4: shared-memory race: .* reads tile .* written by warp \d at k\.cu:3",
+        "Put a __syncthreads() between the two accesses",
+        "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\n__syncthreads();\n"
+        "y[threadIdx.x] = tile[63 - threadIdx.x];",
     ),
-    "write after read": (
+    "write after read": Wrong(
         "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\n__syncthreads();\n"
         "y[threadIdx.x] = tile[63 - threadIdx.x];\ntile[threadIdx.x] = x[threadIdx.x];\n"
         "__syncthreads();\ny[threadIdx.x] += tile[0];",
         r"k\.cu:6: shared-memory race: .* writes tile .* read by warp \d at k\.cu:5",
     ),
-    "write after write": (
+    "write after write": Wrong(
         "__shared__ float tile[64];\ntile[threadIdx.x % 32] = threadIdx.x;\n__syncthreads();\n"
         "y[threadIdx.x] = tile[threadIdx.x % 32];",
         r"k\.cu:3: shared-memory race: .* writes tile .* written by warp 1 at k\.cu:3",
     ),
-    "another value for a word": (
+    "another value for a word": Wrong(
         "__shared__ float t[96];\nt[threadIdx.x] = 0;\nt[threadIdx.x ^ 32] = threadIdx.x / 63;\n"
         "__syncthreads();\ny[threadIdx.x] = t[threadIdx.x];",
         r"k\.cu:4: shared-memory race: thread \(\d+, 0, 0\) .* writes t",
     ),
-    "a neighbour's store": (
+    "a neighbour's store": Wrong(
         "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\n"
         "y[threadIdx.x] = tile[threadIdx.x ^ 1];",
         r"k\.cu:4: shared-memory race in a warp: thread \(0, 0, 0\) .* reads tile \+ 4 bytes, "
         r"which was written by lane 1 of its warp at k\.cu:3 without a __syncwarp\(\)",
+        "put a __syncwarp()",
+        "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\n__syncwarp();\n"
+        "y[threadIdx.x] = tile[threadIdx.x ^ 1];",
     ),
-    "a neighbour's load": (
+    "a neighbour's load": Wrong(
         "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\n__syncwarp();\n"
         "float v = tile[threadIdx.x ^ 1];\ntile[threadIdx.x] = v + threadIdx.x;\n__syncwarp();\n"
         "y[threadIdx.x] = tile[threadIdx.x];",
         r"k\.cu:6: shared-memory race in a warp: .* writes tile .* read by lane 1 .* k\.cu:5",
     ),
-    "half a warp's store": (
+    "half a warp's store": Wrong(
         "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\n__syncthreads();\n"
         "if (threadIdx.x < 16) tile[threadIdx.x] += tile[threadIdx.x + 16];\n"
         "if (threadIdx.x < 8) tile[threadIdx.x] += tile[threadIdx.x + 8];\n"
         "__syncthreads();\ny[threadIdx.x] = tile[0];",
         r"k\.cu:6: shared-memory race in a warp: thread \(0, 0, 0\) .* written by lane 8 .*k\.cu:5",
     ),
-    "a product that overflows": (
+    "a product that overflows": Wrong(
         "int wide = n * 1000, row = threadIdx.x * 1000;\nif (row == 22000) y[row * wide] = 1;",
         r"k\.cu:3: integer overflow: the index [,\d]+ × [,\d]+ = 2,200,000,000 becomes "
         r"−2,094,967,296 in 32 bits \(k\.cu:3\); out of bounds: thread \(22, 0, 0\)",
     ),
-    "an overflow on the way": (
+    "an overflow on the way": Wrong(
         "int row = (threadIdx.x + 22) * n * 1000000;\ny[row - (int)threadIdx.y] = 1;",
         r"k\.cu:3: integer overflow: the index [,\d]+ × [,\d]+ = 2,200,000,000 becomes "
         r"−2,094,967,296 in 32 bits \(k\.cu:2\)",
     ),
-    "below zero": (
+    "below zero": Wrong(
         "y[threadIdx.x - 160] = x[threadIdx.x];",
         r"k\.cu:2: integer overflow: the index 0 − 160 = −160 becomes 4,294,967,136 in 32 bits",
     ),
-    "a hash": (
+    "a hash": Wrong(
         "y[(threadIdx.x * 2654435761u) >> 8] = 1;",
         r"k\.cu:2: out of bounds: thread \(1, 0, 0\) .* writes y",
     ),
-    "a constant that wraps round and fits": (
+    "a constant that wraps round and fits": Wrong(
         "unsigned first = n - 120u;\ny[first + 80u + threadIdx.x] = 1;",
         r"k\.cu:3: out of bounds: thread \(40, 0, 0\) .* writes y\[100\]",
     ),
-    "barrier in a branch": (
+    "barrier in a branch": Wrong(
         "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\nif (threadIdx.x % 2) {\n"
         "__syncthreads();\n}\ny[threadIdx.x] = tile[threadIdx.x];",
         r"k\.cu:5: barrier not reached by all threads: thread \(0, 0, 0\) .* has gone past it",
+        "move it out of the branch",
+        "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\nif (threadIdx.x % 2) { }\n"
+        "__syncthreads();\ny[threadIdx.x] = tile[threadIdx.x];",
     ),
-    "two barriers": (
+    "two barriers": Wrong(
         "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\nif (threadIdx.x % 2) {\n"
         "__syncthreads();\ny[0] = tile[3];\n} else {\n__syncthreads();\ny[1] = tile[4];\n}",
         r"barrier not reached by all threads: .* waits at another barrier",
     ),
-    "too few at a counted barrier": (
+    "too few at a counted barrier": Wrong(
         'if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;");\ny[threadIdx.x] = 1;',
         r"barrier not reached .* wait forever at barrier 1, which needs 64 threads",
+        "Check the barrier's number and count",
+        'if (threadIdx.x < 32) asm volatile("bar.sync 1, 32;");\ny[threadIdx.x] = 1;',
     ),
-    "endless loop": (
+    "endless loop": Wrong(
         "volatile float* p = y;\ny[threadIdx.x] = 0;\nwhile (p[threadIdx.x] != 3.5f) {\n"
         "p[threadIdx.x] = 1.0f - p[threadIdx.x];\n}\n",
         r"k\.cu:4: kernel k is still running after 5,000 instructions",
+        "Check the loop's end condition",
+        "volatile float* p = y;\ny[threadIdx.x] = 0;\n"
+        "while (p[threadIdx.x] < 0.5f) p[threadIdx.x] = 1.0f - p[threadIdx.x];",
     ),
-    "wait for who waits at a barrier": (
+    "wait for who waits at a barrier": Wrong(
         "volatile float* p = y;\ny[threadIdx.x] = 0;\n"
         "if (threadIdx.x > 31) while (p[0] == 0) {\n}\n"
         "__syncthreads();\np[0] = 1;",
         r"k\.cu:4: endless wait: thread \(32, 0, 0\) .* others of its block wait for it at the "
         r"barrier at k\.cu:6",
     ),
-    "wait past a barrier": (
+    "wait past a barrier": Wrong(
         "volatile float* p = y;\ny[threadIdx.x] = 0;\nif (threadIdx.x < 32) {\n__syncthreads();\n"
         "p[0] = 1;\n} else while (p[0] == 0) {\n}",
         r"k\.cu:7: endless wait: .* wait for it at the barrier at k\.cu:5",
     ),
-    "the barrier of another turn": (
+    "the barrier of another turn": Wrong(
         "__shared__ float t[64];\nt[threadIdx.x] = 0;\nif (threadIdx.x < 32)\n__syncthreads();\n"
         "t[threadIdx.x] = 1;\n__syncthreads();\ny[threadIdx.x] = t[63 - threadIdx.x];",
         r"k\.cu:8: shared-memory race: .* written by warp 0 at k\.cu:6",
     ),
-    "wait for nobody": (
+    "wait for nobody": Wrong(
         "volatile float* p = y;\ny[threadIdx.x] = 0;\nwhile (p[threadIdx.x] != 3.0f) {\n}\n",
         r"k\.cu:4: endless wait: thread \(0, 0, 0\) of block \(0, 0, 0\) and 63 more",
+        "that it writes before it waits",
+        "volatile float* p = y;\ny[threadIdx.x] = 0;\np[threadIdx.x] = 3.0f;\n"
+        "while (p[threadIdx.x] != 3.0f) { }",
     ),
-    "trap": (
+    "trap": Wrong(
         "if (threadIdx.x == 9) __trap();",
         r"k\.cu:2: the kernel trapped in thread \(9, 0, 0\)",
     ),
@@ -187,8 +232,11 @@ FAULTS = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_fault(cuda: Compile, name: str) -> None:
-    body, words = FAULTS[name]
-    fails(cuda, body, words, shared=128 if name.startswith("dynamic") else 0)
+    body, words, hint, right = FAULTS[name]
+    found = fails(cuda, body, words, shared=128 if name.startswith("dynamic") else 0)
+    assert hint in found.hint
+    if right:
+        judged(cuda, right)
 
 
 RIGHT = [

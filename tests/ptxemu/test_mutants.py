@@ -7,8 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from ptxemu.errors import Fault, PtxError, ResourceError, Unsupported
-from ptxemu.launch import KernelLaunch
+from ptxemu.errors import Fault, PtxError, Unsupported
 from ptxemu.ops import moves
 from ptxemu.ptx.parser import parse
 from ptxemu.state.context import Registers
@@ -102,15 +101,3 @@ def test_what_fails_inside_of_the_emulator_is_told_with_its_line(
     with pytest.raises(Unsupported, match=rf"k\.cu:8: kernel k: the emulator {words}") as raised:
         execute(parse(kernel("popc.b32 %r1, 7;")), "k", {"x": np.zeros(4, "u4")}, ["x"])
     assert "report it" in raised.value.hint
-
-
-def test_gathers_of_textures_are_named_as_what_is_not_supported() -> None:
-    body = "tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}];"
-    with pytest.raises(Unsupported, match=r"k\.cu:8: kernel k: the emulator does not support `tld"):
-        execute(parse(kernel(body)), "k", {"x": np.zeros(4, "u4")}, ["x"])
-
-
-@pytest.mark.parametrize("grid", [(2**31 - 1, 1, 1), (1 << 20, 65535, 1)])
-def test_a_grid_beyond_all_patience_is_refused(grid: tuple[int, int, int]) -> None:
-    with pytest.raises(ResourceError, match=r"kernel k: a grid of [\d,]+ blocks"):
-        KernelLaunch("k", grid, (32, 1, 1), [])

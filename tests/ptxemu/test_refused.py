@@ -135,11 +135,14 @@ def test_textures_and_surfaces_are_refused_by_instruction_and_line(
     assert "damaged" not in caught.value.message + caught.value.hint
 
 
-def test_a_grid_beyond_all_bounds_is_answered_before_it_takes_memory() -> None:
+@pytest.mark.parametrize("grid", [(2**31 - 1, 1, 1), (1 << 20, 65535, 1)])
+def test_a_grid_beyond_all_bounds_is_answered_before_it_takes_memory(
+    grid: tuple[int, int, int],
+) -> None:
     tracemalloc.start()
     try:
-        with pytest.raises(ResourceError, match="a grid of 2,147,483,647 blocks") as caught:
-            KernelLaunch("k", (2**31 - 1, 1, 1), (1, 1, 1), [])
+        with pytest.raises(ResourceError, match=r"kernel k: a grid of [\d,]+ blocks") as caught:
+            KernelLaunch("k", grid, (1, 1, 1), [])
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()

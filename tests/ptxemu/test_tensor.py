@@ -11,7 +11,7 @@ from ptxemu.errors import Unsupported
 from ptxemu.ptx.instructions import Ptx
 from ptxemu.ptx.parser import parse
 from tests.ptxemu.conftest import HEADER, Array, Compile, execute
-from tests.ptxemu.ptxwords import drawn
+from tests.ptxemu.ptxwords import drawn, registers
 
 pytestmark = pytest.mark.nvcc
 
@@ -93,19 +93,6 @@ PRODUCTS = [
     *((f"m16n8k{k}", *kinds, "f32") for k in (16, 32)
       for kinds in (("e4m3", "e4m3"), ("e5m2", "e4m3"), ("e4m3", "e5m2"))),
 ]  # fmt: skip
-
-
-def registers(matrix: Array, word: int) -> Array:
-    """What lanes hold of (rows, bytes along K), by the manual's figures: (32, registers, bytes).
-
-    Lane 4 g + t has of rows g and g + 8 the t-th of every four words.
-    """
-    parts = (
-        np.ascontiguousarray(matrix)
-        .view("u1")
-        .reshape(-1, 8, matrix.nbytes // len(matrix) // (4 * word), 4, word)
-    )
-    return np.ascontiguousarray(parts.transpose(1, 3, 2, 0, 4)).reshape(32, -1, word)
 
 
 def multiplied(opcode: str, held: dict[str, Array]) -> Ptx:

@@ -15,7 +15,7 @@ from ptxemu.errors import Fault
 from ptxemu.launch import TensorArgument
 from ptxemu.tensormap import TensorMap
 from tests.ptxemu.conftest import Array, Compile, execute, scalar
-from tests.ptxemu.ptxwords import PRELUDE, drawn
+from tests.ptxemu.ptxwords import PRELUDE, drawn, registers
 from tests.ptxemu.test_bulk import unswizzled
 
 pytestmark = pytest.mark.nvcc
@@ -98,27 +98,10 @@ extern "C" __global__ void product(const uint4* image, const unsigned* frag, con
     )
 
 
-def ordered(registers: Array, n: int) -> Array:
-    """(registers, 128 threads[, 2]) of the manual's fragment D as a 64×n matrix."""
-    out = np.zeros((64, n), registers.dtype)
-    for thread in range(128):
-        for element in range(n // 2):
-            row = 16 * (thread // 32) + thread % 32 // 4 + 8 * (element // 2 % 2)
-            column = 8 * (element // 4) + 2 * (thread % 4) + element % 2
-            one = registers.reshape(len(registers), 128, -1)
-            out[row, column] = one[element // one.shape[2], thread, element % one.shape[2]]
-    return out
-
-
-def fragments(bits: Array, steps: int) -> Array:
-    """A's registers: (steps, 128 threads, 4) words, by the manual's figure."""
-    words = np.ascontiguousarray(bits).view("u4").reshape(64, steps, 8)
-    out = np.zeros((steps, 128, 4), "u4")
-    for thread in range(128):
-        row, t = 16 * (thread // 32) + thread % 32 // 4, thread % 4
-        for number, (down, along) in enumerate(((0, 0), (8, 0), (0, 4), (8, 4))):
-            out[:, thread, number] = words[row + down, :, t + along]
-    return out
+def held(matrix: Array, word: int, each: int) -> Array:
+    """What the threads of a warpgroup hold of 64 rows: (registers, 128, `each` bytes)."""
+    threads = np.concatenate([registers(rows, word) for rows in np.split(matrix, 4)])
+    return np.ascontiguousarray(threads.reshape(128, -1, each).swapaxes(0, 1))
 
 
 class Case(NamedTuple):
@@ -152,7 +135,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case)))
 def test_product(hopper: Compile, case: Case) -> None:
-    n, kind, out, majors, swizzles, registers, signs, keep = case
+    n, kind, out, majors, swizzles, in_registers, signs, keep = case
     size = SIZES[kind]
     steps = min(s // 32 if s else 2 for s in swizzles) if majors == ("k", "k") else 1
     # With one major across K the other operand's rows are one step long as well.
@@ -177,20 +160,22 @@ def test_product(hopper: Compile, case: Case) -> None:
         more = f", {signs[0]}, {signs[1]}"
     if kind in ("f16", "bf16"):
         turned = [int(major == "mn") for major in majors]
-        more += f", {turned[1]}" if registers else f", {turned[0]}, {turned[1]}"
+        more += f", {turned[1]}" if in_registers else f", {turned[0]}, {turned[1]}"
     dtype = {"f32": "f4", "f16": "f2", "s32": "i4"}[out]
-    count = n // 4 if out == "f16" else n // 2
-    c = RNG.integers(-5, 6, (count, 128, 2 if out == "f16" else 1)).astype(dtype)
-    text = product(n, kind, out, registers=registers, more=more)
-    frag = fragments(stored_a, steps) if registers else np.zeros(4, "u4")
+    c = RNG.integers(-5, 6, (64, n)).astype(dtype)
+    sums = held(c, 2 * c.itemsize, 4)
+    text = product(n, kind, out, registers=in_registers, more=more)
+    # Four registers a step.
+    frag = held(stored_a, 4, 4).reshape(steps, 4, 128, 4).swapaxes(1, 2) if in_registers else sums
     got, _ = execute(
-        hopper(text), "product", {"image": image, "frag": frag, "c": c, "y": np.zeros_like(c)},
+        hopper(text), "product", {"image": image, "frag": frag, "c": sums, "y": sums * 0},
         ["image", "frag", "c", "y", *(scalar(each, "ulong") for each in descriptors),
          image_a.next >> 4, image_b.next >> 4, steps, len(image) // 16, keep],
         block=128, shared=len(image),
     )  # fmt: skip
-    want = signs[0] * signs[1] * (a @ b.T) + keep * ordered(c, n).astype("f8")
-    found = ordered(got["y"], n)
+    matrix = signs[0] * signs[1] * (a @ b.T) + keep * c.astype("f8")
+    want = held(matrix, 16, 8 * 4 // c.itemsize).view("f8").reshape(-1)
+    found = got["y"].reshape(-1).view(dtype).astype("f8")
     if out == "s32":
         assert np.array_equal(found, want)
     else:

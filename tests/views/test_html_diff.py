@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tests.factories import SOURCE, make_instructions, make_launch, make_profile, make_timing
 from workbench.analysis.story import Step
 from workbench.analysis.weight import most_moved
-from workbench.counters import catalog
 from workbench.model import Launch, Profile, SourceFile, Verification
 from workbench.specs import Expectation
 from workbench.views.html.code.lines import Span, marked, pieces, words_at
@@ -120,18 +119,6 @@ def test_a_sentence_is_split_at_back_quotes() -> None:
 # --- the page ---------------------------------------------------------------------------
 
 
-def test_a_hunk_carries_its_lines_and_those_it_is_linked_to() -> None:
-    (card,) = view().hunks.every
-    assert card.symbols == ("tile",)
-    numbers = [row.new.number for chunk in card.code for row in chunk.rows]
-    assert set(numbers) == {1, 2, 3, 4}  # the change, what is around it, the store it is linked to
-    changed = [row for chunk in card.code for row in chunk.rows if row.kind == "change"]
-    assert [(row.old.id, row.new.id) for row in changed] == [("old-L2", "L2")]
-    assert "<mark>33</mark>" in changed[0].new.code.replace('<span class="nr">', "").replace(
-        "</span>", ""
-    )
-
-
 def test_a_line_has_one_address_on_the_page() -> None:
     found = view()
     chunks = [c for card in found.hunks.every for c in card.code]
@@ -173,53 +160,6 @@ def test_a_change_that_no_card_shows_has_its_first_line_on_a_long_page(
     (quiet,) = found.quiet
     chunks = [c for file in found.whole for c in file.chunks]
     assert quiet.href in {f"#{row.new.id}" for c in chunks for row in c.rows if row.new.id}
-
-
-def test_gutters_of_both_sides_share_a_scale() -> None:
-    shared = view().embedded["shared"]
-    assert shared["old"]["0:3"] == ("32.8 k", 100.0, 96.9, "32.0× the ideal")
-    assert shared["new"]["0:3"] == ("1,024", 3.1, 0.0, "")
-
-
-def test_time_is_told_with_its_error_and_adds_up() -> None:
-    fall = view().waterfall
-    assert fall is not None
-    (bars,) = fall.figure.spec["data"]
-    assert sum(bars["x"][:-1]) == pytest.approx(bars["x"][-1])
-    assert bars["x"][0] == pytest.approx(312e-6)
-    assert max(bars["error_x"]["array"]) > 0
-    assert "MIO throttle" in str(fall.figure.spec["layout"]["yaxis"]["ticktext"])
-    assert any("±" in note["text"] for note in fall.figure.spec["layout"]["annotations"])
-
-
-def test_parts_of_a_counter_add_up() -> None:
-    found = {item.id: item for item in view().counters_by_part}
-    (bars,) = found["shared_wavefronts"].figure.spec["data"]
-    assert bars["x"][0] == 33792 and bars["x"][-1] == 2048
-    assert sum(bars["x"][:-1]) == 2048
-    assert found["shared_wavefronts"].rows == [("tile (hunk 1)", "−31.7 k", "100%", "3")]
-
-
-def test_links_say_what_and_where() -> None:
-    (card,) = view().hunks.every
-    (group,) = card.groups
-    assert (group.title.lead, group.title.names) == ("Linked by", ("tile",))
-    rows = {row.number.id: row for row in group.rows}
-    assert rows["shared_wavefronts"].number.amount == "−31.7 k"
-    assert rows["shared_wavefronts"].share == "all of it"
-    assert rows["shared_wavefronts"].where is not None
-    assert rows["shared_wavefronts"].where.href == "#L3"
-    assert rows["duration"].number.margin.startswith("±")
-
-
-def test_the_table_holds_every_counter_with_its_noise() -> None:
-    text = render_diff("a/b.html", view()).html
-    rows = {row.partition('"')[0]: row for row in text.split('<tr id="counter-')[1:]}
-    assert list(rows) == [counter.id for counter in catalog()]
-    assert 'class="moved"' in rows["duration"] and 'class="num good"' in rows["duration"]
-    assert ">±" in rows["duration"]
-    assert ">exact" in rows["shared_wavefronts"]
-    assert '>missing</span><br><small class="soft">' in rows["tensor_utilization"]
 
 
 def test_most_moved_names_each_group_once_and_no_duration() -> None:

@@ -219,3 +219,20 @@ def test_a_strip_that_holds_is_not_told_again(
     assert len(stories) == 1
     build_report(project.reports, project=project, force=True)
     assert len(stories) > 1 and files(project.reports) == anew(project, tmp_path / "fresh")
+
+
+def test_a_header_beside_the_studies_makes_their_pages_others(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    for name, text in (("shared.cuh", "// one\n"), ("demo/parts.inc", "// one\n")):
+        (project.kernels / name).write_text(text)
+    edited("v3_padded.cu", "--- */\n", '--- */\n#include "../shared.cuh"\n#include "parts.inc"\n')(
+        project
+    )
+    record(project, "v3")
+    for number, name in enumerate(("shared.cuh", "demo/parts.inc")):
+        for text in ("// one\n", "// another\n", "// one\n"):
+            (project.kernels / name).write_text(text)
+            build_report(project.reports, project=project)
+            build_report(project.reports, project=project)
+            page = (project.reports / _FOLDER / "v3.html").read_text("utf-8")
+            assert ("stale: the source has changed" in page) == (text != "// one\n"), number

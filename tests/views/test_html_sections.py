@@ -54,26 +54,6 @@ def timing(version: str, n: int, seconds: float) -> Timing:
     return msgspec.structs.replace(base, parameters={"M": n, "N": n, "K": n}, ratio=ratio)
 
 
-def test_the_sweep_draws_each_version_over_the_size() -> None:
-    timings = [timing(v, n, n * s) for v, s in (("v0", 2e-6), ("v1", 1e-6)) for n in (256, 1024)]
-    found = sweep(timings, ["v0", "v1"], set())
-    assert found is not None
-    assert [way for way, _ in found.ways] == ["rate", "time", "ratio"]
-    rate = found.charts[0].figure.spec
-    assert [trace["name"] for trace in rate["data"]] == ["v0", "v1"]
-    assert rate["data"][0]["x"] == [256.0, 1024.0]
-    assert rate["data"][0]["y"][0] == pytest.approx(2 * 256**3 / (256 * 2e-6))
-    assert rate["layout"]["xaxis"]["title"]["text"] == "M = N = K"
-    assert rate["data"][0]["error_y"]["array"][0] > 0
-    # The same as a table: v1 is the fastest, and v0 takes twice its time.
-    assert found.charts[0].problems == ["n256", "n1024"]
-    shares = [(name, [cell and cell.share for cell in row]) for name, row in found.charts[0].rows]
-    assert shares == [("v0", [50, 50]), ("v1", [100, 100])]
-    told = {chart.parts: chart.rows[0][1][0] for chart in found.charts}
-    assert told["time family0"] and told["time family0"].text == "512 µs"
-    assert told["ratio family0"] and told["ratio family0"].text == "0.500×"
-
-
 def test_of_many_versions_those_that_are_fastest_nowhere_are_grey() -> None:
     seconds = {"v0": (9.0, 9.0), "v1": (8.0, 8.0), "v2": (1.0, 7.0), "v3": (6.0, 2.0),
                "v4": (5.0, 5.0), "v5": (4.0, 4.0), "lib": (0.5, 0.5)}  # fmt: skip
@@ -114,21 +94,6 @@ def test_a_wide_sweep_is_thinned_evenly() -> None:
     problems = found.charts[0].problems
     assert (len(problems), problems[0], problems[-1]) == (32, "n100", "n139")
     assert found.note == "Of 40 problems 32 are drawn."
-
-
-def test_what_if_has_a_curve_for_each_resource() -> None:
-    found = what_if(make_launch(), chip_for(make_profile().device), "k0-whatif")
-    assert found is not None
-    assert [figure.id.rpartition("-")[2] for figure in found.figures] == [
-        "registers",
-        "shared",
-        "block",
-    ]
-    curve, here = found.figures[0].spec["data"]
-    # 1,024 threads: with 32 registers two blocks fit, with up to 64 one, with more none.
-    assert dict(zip(curve["x"], curve["y"], strict=True)) == {16: 100, 33: 50, 65: 0, 255: 0}
-    assert (here["x"], here["y"]) == ([29.0], [100.0])
-    assert ("registers per thread, from", "33", "50.0%", "1", "registers") in found.rows
 
 
 def test_what_if_needs_a_known_chip_and_resources() -> None:
@@ -185,14 +150,6 @@ def test_a_pair_that_is_not_recorded_names_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no profile of demo/v3 is recorded") as error:
         build_report(root / "reports", project=project, studies=("demo/v0..v3",))
     assert "v2" in error.value.hint or "v0" in error.value.hint
-
-
-def test_the_ladder_tells_each_step(tmp_path: Path) -> None:
-    root = site_data.plain(tmp_path)
-    build_report(root / "reports", project=find_project(root))
-    html = (root / "reports/studies/demo/h200/n1024/index.html").read_text(encoding="utf-8")
-    assert 'class="strip"' in html and ">Identical machine code</a>" in html
-    assert 'href="v0..v2.html"' in html
 
 
 def test_durations_of_the_profiler_are_called_so(tmp_path: Path) -> None:

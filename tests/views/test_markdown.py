@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -26,7 +25,6 @@ from workbench import __version__
 from workbench.analysis.compare import compare
 from workbench.analysis.story import explain
 from workbench.model import Profile, SourceFile, Timing
-from workbench.ncurep.read import read_report, select_kernels
 from workbench.specs import Expectation
 from workbench.views.text.escaping import code, fenced, inline, paragraph
 from workbench.views.text.markdown import LIMIT, step_markdown
@@ -121,15 +119,6 @@ def test_the_code_stands_with_what_it_is_linked_to() -> None:
     )
 
 
-def test_counters_that_moved_are_a_table() -> None:
-    old, new = padded()
-    times = (make_timing(310e-6), make_timing(206e-6, version="v3"))
-    kinds = [token.type for token in tokens(step(old, new, times=times))]
-    assert kinds.count("table_open") >= 1 and kinds.count("fence") == 1
-    same = step(old, old)
-    assert "No counter moved beyond its noise." in same and "```" not in same
-
-
 def test_no_time_is_said() -> None:
     text = step(*padded())
     assert "under the profiler; no time is recorded" in text
@@ -157,18 +146,6 @@ def test_warnings_are_quoted_before_the_numbers() -> None:
     text = step(old, elsewhere, force=True, notes=["v3: stale: edited"])
     assert "> not comparable, compared by force: " in text and "> v3: stale: edited" in text
     assert text.index("stale") < text.index("| counter |")
-
-
-def test_a_real_step(report: Callable[[str], Path]) -> None:
-    profile = read_report(report("ladder_full"))
-    old, new = (select_kernels(profile, f"sgemm_v{i}") for i in (2, 3))
-    text = step(old, new)
-    assert "−32.5 M, all of it, on line 44" in text and "±" in text
-    assert "<details><summary>" in text and "| MIO throttle |" in text
-    rewrite = step(new, select_kernels(profile, "sgemm_v4"))
-    assert len(rewrite) < LIMIT and rewrite.count("**Hunk") <= 12
-    html = [t.content for t in tokens(rewrite) if t.type.startswith("html")]
-    assert html and all(not OURS.sub("", h).strip() or "more" in h for h in html)
 
 
 # --- what could break out ----------------------------------------------------------------

@@ -14,10 +14,7 @@ from tests.factories import H200, make_launch, make_profile
 from workbench.analysis.programs.program import ProgramDifference, compare_programs
 from workbench.analysis.programs.words import (
     beside_words,
-    change_words,
-    fate_words,
     launch_words,
-    program_words,
     waiting_words,
 )
 from workbench.capture.records import ProgramCapture, TracedLaunch
@@ -27,7 +24,6 @@ from workbench.session.reports import ProgramDiff, Recalled, open_capture
 from workbench.views.sheets.program import (
     difference_sheet,
     fold,
-    group_words,
     headline,
     program_sheet,
 )
@@ -54,6 +50,13 @@ def program(**nanoseconds: int) -> ProgramCapture:
         survey=survey_of([Trace(launches=tuple(out), processes=1)], [0.1]),
         device=H200,
     )
+
+
+def of_truth(name: str) -> ProgramDiff:
+    """A pair of the programs that are kept, the lines broken nowhere."""
+    shelf = Shelf(DATA / "programs")
+    old, new = (open_capture(shelf, f"@{name}-{side}") for side in ("before", "after"))
+    return ProgramDiff(old, new)
 
 
 def between(old: dict[str, int], new: dict[str, int]) -> ProgramDifference:
@@ -113,13 +116,6 @@ def test_names_break_between_words_alone() -> None:
         words = [word for row in rows for word in row.rstrip("…").split("_") if word]
         assert len(rows) > 1
         assert [word for word in words[:-1] if word not in parts] == []
-
-
-def test_another_configuration_is_told_whole() -> None:
-    diff = of_truth("triton_matmul")
-    (step,) = diff.steps()
-    said = " ".join(render(kernel_step_view(step, diff.difference, width=80), 80).split())
-    assert "grid 8,192 → 1,024, dynamic shared memory 6.14 kB → 131 kB" in said
 
 
 @pytest.mark.parametrize("folder", ["programs", "captures"])
@@ -200,11 +196,7 @@ def test_identical_launches_of_a_report_are_one_row() -> None:
 
 def test_times_of_ranks_are_not_added_up_to_that_of_a_program() -> None:
     """What ranks do and wait at one time is no time that the program takes."""
-    old, new = (
-        open_capture(Shelf(DATA / "programs"), f"@ddp_straggler-{side}").capture
-        for side in ("before", "after")
-    )
-    found = compare_programs(old, new)
+    found = of_truth("ddp_straggler").difference
     assert found.together is not None and "whole program" not in beside_words(found)
     assert not [row.name for row in found.rows if "Broadcast" in row.name]
 
@@ -244,153 +236,6 @@ def test_calls_after_a_tuner_are_told_beside_the_whole_program() -> None:
         assert any("the whole program" in line and "30 iterations" in line for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("compiled_block", "9 kernels replaced by 2"),
-        ("layernorm_split", "1 kernel split into 3"),
-        ("layernorm_fused", "3 kernels fused into 1"),
-    ],
-)
-def test_how_many_kernels_became_how_many_is_said(name: str, said: str) -> None:
-    """A fill that belongs to a group is no kernel."""
-    shelf = Shelf(DATA / "programs")
-    sides = [open_capture(shelf, f"@{name}-{side}").capture for side in ("before", "after")]
-    assert fate_words(compare_programs(*sides)) == said
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        (
-            "compiled_block",
-            "elementwise_kernel (2) + vectorized_layer_norm_kernel + 6 more → "
-            "triton_red_fused_add_clamp_… + triton_red_fused_native_lay…",
-        ),
-        (
-            "layernorm_split",
-            "layernorm_forward1 → normalize_kernel + mean_kernel + rstd_kernel + [fill]",
-        ),
-        ("train_optimizer", "vectorized_elementwise_kernel (7) → multi_tensor_apply_kernel (2)"),
-    ],
-)
-def test_a_group_names_kernels_of_both_sides(name: str, said: str) -> None:
-    shelf = Shelf(DATA / "programs")
-    sides = [open_capture(shelf, f"@{name}-{side}").capture for side in ("before", "after")]
-    found = compare_programs(*sides)
-    row = next(row for row in found.rows if row.fate in ("split", "replaced"))
-    assert group_words(found, row) == said
-    assert said in [cells[1] for cells in difference_sheet(found).shown]
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        (
-            "train_optimizer",
-            "796 fewer launches an iteration (1,138 → 342); "
-            "under the tracer the GPU waits 17.8 ms less between them",
-        ),
-        ("compiled_block", "20 fewer launches an iteration (26 → 6)"),
-        ("layernorm_split", "372 more launches (186 → 558)"),
-        ("attention", "11 fewer launches an iteration (14 → 3)"),
-        ("quantiles", ""),
-        ("string_graph", ""),
-    ],
-)
-def test_launches_that_changed_by_a_factor_are_said(name: str, said: str) -> None:
-    """Each costs the host its time, which is no part of the GPU's."""
-    found = of_truth(name).difference
-    words = [line for line in headline(found) if re.search("(fewer|more) launches", line)]
-    assert "; ".join(words) == said
-
-
-def test_tuning_is_told_apart_from_the_iterations() -> None:
-    shelf = Shelf(DATA / "programs")
-    sides = [open_capture(shelf, f"@triton_matmul-{side}").capture for side in ("before", "after")]
-    said = "of the time before those of @triton_matmul-after 100% is tuning: 8 launch shapes of"
-    assert any(said in line for line in headline(compare_programs(*sides)))
-    title = " ".join(program_sheet(sides[1]).title)
-    assert "1.01 s before the first, of which 100% is tuning" in title
-
-
-def of_truth(name: str) -> ProgramDiff:
-    """A pair of the programs that are kept, the lines broken nowhere."""
-    shelf = Shelf(DATA / "programs")
-    old, new = (open_capture(shelf, f"@{name}-{side}") for side in ("before", "after"))
-    return ProgramDiff(old, new)
-
-
-def test_copies_on_the_gpu_count_with_its_kernels() -> None:
-    """What was copied between kernels that gave way to one took its time on the GPU as they did."""
-    found = of_truth("attention").difference
-    (fused,) = (row for row in found.rows if row.fate == "fused")
-    copied = [x for x in fused.old if found.old.survey.works[x].symbol == "[copy DtoD]"]
-    assert len(copied) == 1 and "[copy DtoD]" in group_words(found, fused)
-    assert "5.80 ms" in change_words(found) and "373 µs" in change_words(found)
-    assert ": 15.5× faster" in change_words(found)
-    assert found.of_copies is None and "[copy DtoD]" not in [row.name for row in found.rows]
-
-
-def test_kernels_as_fast_wait_less_for_their_launches() -> None:
-    found = of_truth("string_graph").difference
-    said = waiting_words(found)
-    assert said.startswith("the GPU waits for launches 69.7% → 7.92% of an iteration")
-    assert "14.8 µs → 4.55 µs under the tracer: 3.25× faster" in said
-    assert said.endswith("launched as nodes of a CUDA graph in @string_graph-after alone")
-    assert headline(found)[1] == said and headline(found)[2].startswith("kernels 4.49 µs")
-    words = beside_words(found)
-    assert "an iteration begins" not in words
-    assert "kernels and copies of the whole program together 26.9 ms → 25.4 ms on the GPU" in words
-    # Where the kernels are others, what they take comes first.
-    assert not waiting_words(of_truth("train_optimizer").difference)
-
-
-def test_copies_and_kernels_at_the_same_time_are_said_to_overlap() -> None:
-    found = of_truth("tonemap_streams").difference
-    words = beside_words(found)
-    assert words.endswith(
-        "copies and kernels overlap: 0 s → 61.1 ms of their sum, 136 ms → 140 ms, ran at the "
-        "same time as others"
-    )
-    # The change that is announced is not that of their sum, and no row has a share of it.
-    assert found.share(1e-3) is None
-    sheet = difference_sheet(found)
-    assert {row[5] for row in sheet.shown} == {"—"}
-    (step,) = of_truth("tonemap_streams").steps()
-    assert "of the change" not in render(kernel_step_view(step, found, width=100), 100)
-
-
-def test_fewer_blocks_that_do_as_much_are_other_tiles() -> None:
-    diff = of_truth("triton_matmul")
-    (step,) = diff.steps()
-    said = " ".join(render(kernel_step_view(step, diff.difference, width=100), 200).split())
-    assert (
-        "if a launch does the same work, a block does 8.00 × as much of it (a larger tile), "
-        "with 21.3 × the shared memory"
-    ) in said
-
-
-def test_copies_that_did_not_change_are_no_kernels() -> None:
-    sheet = difference_sheet(of_truth("matvec").difference)
-    assert "2 unchanged copies (--all)" in [row[1] for row in sheet.shown]
-    sheet = difference_sheet(of_truth("layernorm_split").difference)
-    assert not [row[1] for row in sheet.shown if "unchanged kernels" in row[1]]
-
-
-@pytest.mark.parametrize("name", ["attention", "compiled_block", "layernorm_fused"])
-def test_as_many_kernels_are_named_as_are_counted(name: str) -> None:
-    found = of_truth(name).difference
-    said = re.search(r"(\d+) kernels (?:fused|replaced)", fate_words(found))
-    row = next(row for row in found.rows if row.fate in ("fused", "replaced"))
-    old = group_words(found, row).partition(" → ")[0].split(" + ")
-    named = 0
-    for part in (part for part in old if not part.startswith("[")):
-        more = re.fullmatch(r"(\d+) more|.* \((\d+)\)", part)
-        named += int(more[1] or more[2]) if more else 1
-    assert said is not None and named == int(said[1])
-
-
 def test_both_names_of_what_was_replaced_are_there() -> None:
     found = of_truth("orthogonalize").difference
     shown = [row[1] for row in difference_sheet(found).shown if row[0] == "replaced"]
@@ -399,36 +244,6 @@ def test_both_names_of_what_was_replaced_are_there() -> None:
     found = between({alike[0]: 9_000_000}, {alike[1]: 3_000_000})
     (name,) = (row[1] for row in difference_sheet(found).shown if row[0] == "replaced")
     assert name.endswith("_b")
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("layernorm_fused", "100% of the kernels' change"),
-        ("matvec", "100% of the kernels' change"),
-        # The table beside it has shares of all, copies of the host's memory among it.
-        ("heat", "99.8% of the kernels' change, 97.7% of all of it"),
-        ("string_graph", "27.5% of the change"),
-    ],
-)
-def test_a_kernels_share_is_of_the_change_that_leads(name: str, said: str) -> None:
-    """Where the change is told of kernels alone, what copies changed is no part of it."""
-    diff = of_truth(name)
-    step = next(diff.steps())
-    assert f", {said}" in " ".join(
-        render(kernel_step_view(step, diff.difference, width=200), 200).split()
-    )
-
-
-def test_what_has_no_interval_is_named_and_launches_are_no_program() -> None:
-    """One side's iterations have an interval, the other's do not; few launches were looked at."""
-    (line, *_) = program_words(of_truth("triton_matmul").difference)
-    assert line.endswith("; of the iterations of @triton_matmul-before only the mean is known")
-    assert "one run" not in line
-    (step, *_) = of_truth("attention").steps()
-    assert step.story is not None
-    said = "these launches of @attention-after are 24.5× faster than those of @attention-before."
-    assert said in step.story.sentence
 
 
 @pytest.mark.parametrize(

@@ -114,12 +114,6 @@ def test_list(width: int, tmp_path: Path) -> None:
     assert "1.50×" in text and "48.5%" in text  # the step to v3, and its share of the baseline
 
 
-def test_the_bars_of_the_list_grow_with_speed(tmp_path: Path) -> None:
-    rows = render(list_view(listed(tmp_path), "demo", 80), 80).splitlines()
-    cells = {row.split()[0]: row.count("█") for row in rows if row[:3] in ("v2 ", "v3 ", "lib")}
-    assert cells == {"v2": 2, "v3": 3, "library": 8}
-
-
 def test_list_without_studies_says_how_to_start() -> None:
     assert "workbench new" in render(list_view([], "", 80))
 
@@ -174,13 +168,6 @@ def test_show_all_lists_every_counter_and_every_reason() -> None:
     text = render(shown(make_profile(), 140, everything=True), 140)
     assert "shared_wavefronts_excess" in text and "All counters" in text
     assert "not collected: this profile does not hold" in text
-
-
-def test_show_names_what_is_missing_without_all() -> None:
-    text = render(shown(make_profile(), 80), 80)
-    found = re.search(r"(\d+) counters without a value: (.*);", " ".join(text.split()))
-    assert found is not None and "not collected" in found[2]
-    assert sum(map(int, re.findall(r"\d+", found[2]))) == int(found[1])
 
 
 def test_show_of_next_to_nothing() -> None:

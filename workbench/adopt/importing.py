@@ -15,7 +15,7 @@ from workbench.disk.writing import remove_file
 from workbench.engines.ncu.report import scrub
 from workbench.errors import DataError, UsageError
 from workbench.language import _
-from workbench.model import Dim3, Problem, Profile, Record, SourceFile
+from workbench.model import Problem, Profile, Record, SourceFile
 from workbench.ncurep.adopt import adopt
 from workbench.ncurep.files import read_raw, split_target
 from workbench.ncurep.read import read_report, select_kernels
@@ -35,7 +35,7 @@ from workbench.study.folder import (
 )
 from workbench.study.frontmatter import code
 from workbench.study.mangling import own_name, written
-from workbench.study.recordings import PROBLEM
+from workbench.study.recordings import PROBLEM, trimmed
 from workbench.study.scaffold import (
     check_study_free,
     check_study_name,
@@ -262,12 +262,6 @@ def _one_launch(profile: Profile, report: str) -> tuple[Profile, str]:
     return replace(profile, launches=(chosen,)), which.format(n=len(launches))
 
 
-def _shape(size: Dim3) -> list[int]:
-    """Without the ones at its end."""
-    x, y, z = size
-    return [x, y, z] if z > 1 else [x, y] if y > 1 else [x]
-
-
 class _MadeStudy:
     """The files of a study that a report's launch becomes: what is known, and what is not.
 
@@ -356,8 +350,8 @@ class _MadeStudy:
             "",
             "[[launch]]",
             f"kernel = {_quoted(self._kernel())}",
-            f"grid   = {_shape(launch.grid)}",
-            f"block  = {_shape(launch.block)}",
+            f"grid   = {trimmed(launch.grid)}",
+            f"block  = {trimmed(launch.block)}",
         ]
         if launch.dynamic_shared:
             lines.append(f"dynamic_shared = {launch.dynamic_shared}")

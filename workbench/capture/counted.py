@@ -10,7 +10,6 @@ import os
 from collections import defaultdict
 from pathlib import Path
 
-import msgspec
 from msgspec.structs import replace
 
 from workbench import __version__
@@ -30,7 +29,6 @@ from workbench.capture.trace import Trace, survey_of
 from workbench.engines import now
 from workbench.errors import UsageError
 from workbench.model import (
-    Build,
     Capture,
     Config,
     Device,
@@ -83,8 +81,6 @@ class CountedRun(Record, frozen=True):
     device: Device
     wall_s: float = 0.0
     processes: int = 1
-    build: Build | None = None
-    tools: dict[str, str] = msgspec.field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
 
 
@@ -112,7 +108,7 @@ def counted_capture(
     survey = _survey(run)
     places = {work.symbol: place for place, work in enumerate(survey.works)}
     found = [(places[symbol], launch) for symbol, launch in run.details if symbol in places]
-    tools, captured = {"workbench": __version__, **run.tools}, now()
+    tools, captured = {"workbench": __version__}, now()
     profile = Profile(
         engine="emulator",
         device=run.device,
@@ -121,7 +117,6 @@ def counted_capture(
         tools=tools,
         capture=Capture(command=run.command, wall_s=run.wall_s),
         sources=run.sources,
-        build=run.build,
         notices=(_EMULATED, *run.notices),
     )
     capture = ProgramCapture(

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import repeat
 from pathlib import Path
-from typing import NamedTuple
 
 from workbench.capture.ranks import work_waits
 from workbench.capture.records import Shape, Survey, Work
@@ -38,20 +39,13 @@ from workbench.study.lifted import (
     write_lifted,
 )
 from workbench.study.mangling import demangled, in_parentheses
+from workbench.study.recordings import KernelParameter
 from workbench.units import listed, several
 
 #: Bytes of memory that are kept of a launch, unless more is asked for.
 LIMIT = 2 << 30
 _RAW = "raw"
 _PIECE = 4 * MIB
-#: Parameters of these types point to data that holds no address.
-_PLAIN = re.compile(
-    r"(?:(?:const|volatile|unsigned|signed)\s+)*"
-    r"(?:float|double|bool|char|short|int|long|long long|__half2?|__nv_bfloat16\d?|__nv_bfloat162"
-    r"|u?int\d+_t|(?:float|double|u?int|u?char|u?short|u?long)[1234]|c10::(?:Half|BFloat16)"
-    r"|size_t|__nv_fp8_e\dm\d)"
-    r"(?:\s+(?:const|volatile))*\s*\*(?:\s*(?:const|__restrict__|__restrict))*"
-)
 
 
 class Wanted(Record, frozen=True):
@@ -195,10 +189,8 @@ def _unseen(wanted: Wanted, raw: Path) -> UsageError | MissingError:
 # --- what the library wrote --------------------------------------------------------------------
 
 
-class _Line(NamedTuple):
-    word: str
-    rest: list[str]
-    text: str
+#: What the library says: word -> the rest of each line that begins with it.
+_Facts = Mapping[str, Sequence[str]]
 
 
 def described(raw: Path, wanted: Wanted) -> RecordedLaunch:
@@ -209,47 +201,40 @@ def described(raw: Path, wanted: Wanted) -> RecordedLaunch:
         DataError: it is not what the library writes.
     """
     text = read_regular(raw / "report", CAPTURE).decode("utf-8", "replace")
-    lines = [_Line(*_parted(line)) for line in text.splitlines()]
+    facts: defaultdict[str, list[str]] = defaultdict(list)
+    for line in text.splitlines():
+        word, _, rest = line.partition(" ")
+        facts[word].append(rest)
     try:
-        return _record(raw, wanted, lines)
+        return _record(raw, wanted, facts)
     except (ValueError, IndexError, KeyError, FileNotFoundError) as error:
         raise DataError(
             f"what was written of the launch cannot be read ({error!r})", "Report this."
         ) from error
 
 
-def _parted(line: str) -> tuple[str, list[str], str]:
-    word, _, text = line.partition(" ")
-    return word, text.split(" "), text
-
-
-def _record(raw: Path, wanted: Wanted, lines: Sequence[_Line]) -> RecordedLaunch:
-    one = {line.word: line for line in lines}
-    if "end" not in one:
+def _record(raw: Path, wanted: Wanted, facts: _Facts) -> RecordedLaunch:
+    if not facts["end"]:
         raise ValueError("it does not end")
     arguments = tuple(
-        LiftedArgument(
-            index=place,
-            offset=int(line.rest[0]),
-            size=int(line.rest[1]),
-            data=bytes.fromhex(line.rest[2]),
-        )
-        for place, line in enumerate(each for each in lines if each.word == "argument")
+        LiftedArgument(index=place, offset=int(at), size=int(size), data=bytes.fromhex(data))
+        for place, (at, size, data) in enumerate(each.split(" ") for each in facts["argument"])
     )
-    pointing = [line.rest for line in lines if line.word == "pointer"]
-    names = _names([line for line in lines if line.word == "buffer"], pointing)
+    pointing = [each.split(" ") for each in facts["pointer"]]
+    lying = [each.split(" ") for each in facts["buffer"]]
+    names = _names(lying, pointing)
     files: dict[str, Iterator[bytes]] = {}
     buffers = tuple(
-        _buffer(raw, place, names[place], line, files)
-        for place, line in enumerate(each for each in lines if each.word == "buffer")
+        _buffer(raw, place, names[place], words, files) for place, words in enumerate(lying)
     )
-    image = _image(raw, wanted.work.symbol, one["images"], arguments)
+    image = _image(raw, wanted.work.symbol, facts["images"][0], arguments)
     files["module.cubin.zst"] = iter([image])
     ptx = find_ptx(raw, wanted.work.symbol, image)
     if ptx:
         files["module.ptx.zst"] = iter([ptx])
-    shape = [int(word) for word in one["shape"].rest]
-    cluster = [int(word) for word in one["cluster"].rest] if "cluster" in one else None
+    shape = [int(word) for word in facts["shape"][0].split(" ")]
+    cluster = [int(word) for each in facts["cluster"] for word in each.split(" ")]
+    capability, _, device = facts["device"][0].partition(" ")
     grid, block = (shape[0], shape[1], shape[2]), (shape[3], shape[4], shape[5])
     launch = LiftedLaunch(
         kernel=wanted.work.symbol,
@@ -258,23 +243,23 @@ def _record(raw: Path, wanted: Wanted, lines: Sequence[_Line]) -> RecordedLaunch
         block=block,
         dynamic_shared=shape[6],
         cluster=(cluster[0], cluster[1], cluster[2]) if cluster else None,
-        cooperative="cooperative" in one,
+        cooperative=bool(facts["cooperative"]),
         arguments=arguments,
         pointers=tuple(_pointer(words, names) for words in pointing),
         buffers=buffers,
         image="module.cubin.zst",
         ptx="module.ptx.zst" if ptx else None,
-        capability=one["device"].rest[0],
-        device=one["device"].text.partition(" ")[2],
-        launch=int(one["launch"].rest[0]),
+        capability=capability,
+        device=device,
+        launch=int(facts["launch"][0]),
         duration_ns=_duration(wanted.work, (grid, block, shape[6])),
-        repeats_equal=bool(int(one["repeat"].rest[0])) if "repeat" in one else None,
-        notes=tuple(_notes(lines, names)),
+        repeats_equal=bool(int(facts["repeat"][0])) if facts["repeat"] else None,
+        notes=tuple(_notes(facts, names)),
     )
     return RecordedLaunch(launch, files)
 
 
-def _names(buffers: Sequence[_Line], pointing: Sequence[list[str]]) -> list[str]:
+def _names(buffers: Sequence[list[str]], pointing: Sequence[list[str]]) -> list[str]:
     """A name for each buffer: ``arg0`` of what an argument points to first, ``symbol1``."""
     first: dict[int, str] = {}
     for kind, index, _, target, _ in pointing:
@@ -282,8 +267,8 @@ def _names(buffers: Sequence[_Line], pointing: Sequence[list[str]]) -> list[str]
             first.setdefault(int(target), f"arg{index}")
     taken: set[str] = set()
     names = []
-    for place, line in enumerate(buffers):
-        kind = "symbol" if line.rest[0] == "symbol" else "memory"
+    for place, words in enumerate(buffers):
+        kind = "symbol" if words[0] == "symbol" else "memory"
         name = first.get(place, f"{kind}{place}") if kind == "memory" else f"symbol{place}"
         if name in taken:  # a struct that points to several
             name = f"{name}_{place}"
@@ -293,9 +278,9 @@ def _names(buffers: Sequence[_Line], pointing: Sequence[list[str]]) -> list[str]
 
 
 def _buffer(
-    raw: Path, place: int, name: str, line: _Line, files: dict[str, Iterator[bytes]]
+    raw: Path, place: int, name: str, words: list[str], files: dict[str, Iterator[bytes]]
 ) -> LiftedBuffer:
-    kind, address, size, symbol = line.rest[:4]
+    kind, address, size, symbol = words[:4]
     before, after = raw / f"before-{place}", raw / f"after-{place}"
     if kind not in ("device", "managed", "host", "symbol"):
         raise ValueError(kind)
@@ -323,9 +308,9 @@ def _pointer(words: list[str], names: Sequence[str]) -> LiftedPointer:
     )
 
 
-def _notes(lines: Sequence[_Line], names: Sequence[str]) -> Iterator[str]:
-    yield from dict.fromkeys(line.text for line in lines if line.word == "note")
-    large = [names[int(line.rest[0])] for line in lines if line.word == "scanned"]
+def _notes(facts: _Facts, names: Sequence[str]) -> Iterator[str]:
+    yield from dict.fromkeys(facts["note"])
+    large = [names[int(each.partition(" ")[0])] for each in facts["scanned"]]
     if large:
         yield f"addresses were looked for in the first MiB alone of {listed(large)}"
 
@@ -353,20 +338,20 @@ def plain_parameters(signature: str) -> list[int]:
 
     ``void f<int>(float const*, S, int*)`` -> ``[0, 2]``.
     """
-    types = in_parentheses(signature)
-    return [place for place, each in enumerate(types) if _PLAIN.fullmatch(each)]
+    types = map(KernelParameter, repeat(""), in_parentheses(signature))
+    return [at for at, each in enumerate(types) if each.type.count("*") == 1 and each.element]
 
 
 # --- images ------------------------------------------------------------------------------------
 
 
-def _image(raw: Path, symbol: str, line: _Line, arguments: Sequence[LiftedArgument]) -> bytes:
+def _image(raw: Path, symbol: str, found: str, arguments: Sequence[LiftedArgument]) -> bytes:
     """The image that the kernel was launched from, of those that hold one of its name.
 
     Raises:
         KernelError: none of them has its registers, or the size of its parameters.
     """
-    count, registers = int(line.rest[0]), int(line.rest[1])
+    count, registers = map(int, found.split(" "))
     size = max((each.offset + each.size for each in arguments), default=0)
     images = [read_regular(raw / f"image-{place}", CAPTURE) for place in range(count)]
     fits = []

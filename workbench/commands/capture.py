@@ -206,21 +206,15 @@ def _tell(taken: Taken, first: Path | None) -> None:
     """What was kept, and what to do with it."""
     capture = taken.capture
     survey = capture.survey
-    total = sum(survey.totals) / len(survey.runs) * 1e-9
     kernels = units.several(sum(work.kind == "kernel" for work in survey.works), "kernel")
     launches = units.several(survey.launches, "launch", "launches")
+    how = "counted by the emulator"
     if survey.timed:
-        _say(
-            f"{'replaced' if taken.replaced else 'kept'} @{capture.name}: "
-            f"{launches} of {kernels}, "
-            f"{units.quantity(total, 's')} on the GPU"
-            + (f", {len(capture.detail)} of them profiled" if capture.detail else "")
-        )
-    else:
-        _say(
-            f"{'replaced' if taken.replaced else 'kept'} @{capture.name}: "
-            f"{launches} of {kernels}, counted by the emulator"
-        )
+        total = sum(survey.totals) / len(survey.runs) * 1e-9
+        how = f"{units.quantity(total, 's')} on the GPU"
+        how += f", {len(capture.detail)} of them profiled" if capture.detail else ""
+    done = "replaced" if taken.replaced else "kept"
+    _say(f"{done} @{capture.name}: {launches} of {kernels}, {how}")
     for notice in capture.notices:
         _say(f"note: [{notice.code}] {notice.message}")
     if first is not None:

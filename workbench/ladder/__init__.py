@@ -73,20 +73,16 @@ class Rung:
         engine = next((engine for engine in ENGINES if engine in self.entries), None)
         return self.ladder.store.load(self.entries[engine].path) if engine else None
 
-    def captured(self, engine: str) -> str:
-        """The hash of the source that an engine's profile was recorded of."""
-        speaking = vars(self).get("profile")
-        if speaking is not None and speaking.engine == engine:
-            return str(speaking.source_hash)
-        return self.ladder.family.summaries.of(self.entries[engine].path).source_hash
-
     @property
     def is_stale(self) -> bool:
         """Whether the source has changed since what speaks for the version was recorded."""
-        engine = next((engine for engine in ENGINES if engine in self.entries), None)
-        if engine is not None:
-            return self.stale(self.captured(engine))
+        if self.entries:
+            return self.record is not None and self.record.stale
         return self.timing is not None and self.stale(self.timing.source_hash)
+
+    def outdated(self, engine: str) -> bool:
+        """Whether the source has changed since an engine profiled it."""
+        return any(each.stale for each in self.records if each.engine == engine)
 
     def load(self, engine: str) -> Profile:
         """The profile of an engine that has one."""
@@ -249,10 +245,8 @@ class Family:
 class Ladder:
     """The versions of a study on one device and problem, in ladder order.
 
-    Args:
-        family: The study on the device, by its slug.
-        problem: The problem's name.
-        damaged: Takes the errors of files that cannot be read; None: they are raised.
+    `device` is its slug. `damaged` takes the errors of files that cannot be read; None: they are
+    raised.
 
     Attributes:
         rungs: What is recorded, by version.
@@ -463,18 +457,11 @@ def find_ladders(
     info: Callable[[str], StudyInfo] | None = None,
     damaged: list[DataError] | None = None,
     without: Container[Path] = (),
-    summaries: Summaries | None = None,
 ) -> list[Ladder]:
     """The ladders that have anything recorded, in natural order; no studies: all.
 
-    Args:
-        store: Where profiles and times are.
-        project: Where the studies are.
-        studies: Only these studies' ladders.
-        info: Gives a study's words; None: they are read, where they are wanted.
-        damaged: Takes the errors of files that cannot be read; None: they are raised.
-        without: Files that are passed over, because they are known to be damaged.
-        summaries: Reads what a list says of a profile; None: none is kept for the next one.
+    `info` gives a study's words; None: they are read where they are wanted. `damaged` takes the
+    errors of files that cannot be read; None: they are raised. Files of `without` are passed over.
     """
     info = info or cache(partial(StudyInfo, project))
     families: dict[tuple[str, str], Family] = {}
@@ -486,8 +473,6 @@ def find_ladders(
             family = families.setdefault(key[:2], Family(store, name, device, info))
             if without:
                 family.damaged = []
-            if summaries:
-                family.summaries = summaries
             out[key] = Ladder(family, problem, damaged)
         return out[key]
 

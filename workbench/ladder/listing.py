@@ -74,12 +74,9 @@ def study_list(
 ) -> StudyList:
     """What is recorded of a study.
 
-    Args:
-        project: Where the study is.
-        study: It, as it is now.
-        problem: The problem to show; None: its first one with anything recorded.
-        device: The device to show; None: the project's, or that of the newest profile.
-        damaged: Takes the errors of files that cannot be read.
+    `problem` and `device` are those to show; None: the first problem with anything recorded, the
+    project's device or that of the newest profile. `damaged` takes the errors of files that cannot
+    be read.
 
     Raises:
         UsageError: no such problem, or nothing is recorded on the device.
@@ -93,7 +90,9 @@ def study_list(
         study.problem(problem)
     store = Store.of(project)
     summaries = Summaries(str(store.root), name)
-    ladders = find_ladders(store, project, (name,), info=info, damaged=damaged, summaries=summaries)
+    ladders = find_ladders(store, project, (name,), info=info, damaged=damaged)
+    for ladder in ladders:
+        ladder.family.summaries = summaries
     wish = device if device is not None else project.default_device
     meant = [ladder for ladder in ladders if means_device(wish, ladder.device)]
     # Where the device is known, what was recorded on others is not read to find the newest.

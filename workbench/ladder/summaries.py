@@ -6,8 +6,6 @@ is kept per user by the profile's content.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -29,7 +27,6 @@ COUNTED = {
 EDITION = 2
 #: Oldest entries are dropped beyond this many bytes; one of 10,000 profiles has three million.
 _LIMIT = 64 << 20
-_EDITIONS = f"{SCHEMA_VERSION}.{EDITION}"
 
 
 class Summary(Record, frozen=True):
@@ -111,37 +108,6 @@ class Summaries:
     def keep(self) -> None:
         """Keep what was asked for since, for the next list, if it was not all known."""
         self._kept.keep()
-
-
-class KeptSummaries(Summaries):
-    """Summaries that somebody keeps by the digests of the profiles' content.
-
-    Args:
-        content: The digest of what a file holds now.
-        known: What `kept` gave when profiles were read; what else is among it is passed over.
-    """
-
-    def __init__(self, content: Callable[[Path], str], known: Iterable[object]) -> None:
-        super().__init__()
-        self._content = content
-        self._found: dict[str, Summary] = {}
-        for each in known:
-            with suppress(msgspec.ValidationError):
-                edition, digest, summary = msgspec.convert(each, tuple[str, str, Summary])
-                if edition == _EDITIONS:
-                    self._found[digest] = summary
-
-    @staticmethod
-    def kept(digest: str, summary: Summary) -> list[object]:
-        """What is kept of a profile, as plain values."""
-        return [_EDITIONS, digest, msgspec.to_builtins(summary)]
-
-    def of(self, path: Path) -> Summary:
-        """What a list says of a profile; one whose content is known is not read."""
-        digest = self._content(path)
-        if digest not in self._found:
-            self._found[digest] = super().of(path)
-        return self._found[digest]
 
 
 class RecordedProfile(Summary, frozen=True, kw_only=True):

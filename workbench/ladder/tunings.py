@@ -400,6 +400,14 @@ def find(root: Path, study: str, version: str | None = None) -> list[Path]:
     return sorted(root.glob(f"*/{component(study, 'study')}/{TUNED}/{below}/*.jsonl"))
 
 
+def files(root: Path, study: str) -> list[Path]:
+    """The tunings of a study, and what is recorded of its choices."""
+    below = (folder.rglob("*") for folder in root.glob(f"*/{component(study, 'study')}/{TUNED}"))
+    return sorted(
+        path for found in below for path in found if path.name.endswith((".jsonl", ".json.zst"))
+    )
+
+
 def _encoded(line: _TuningLine) -> bytes:
     return msgspec.json.encode(line) + b"\n"
 

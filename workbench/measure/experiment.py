@@ -383,7 +383,7 @@ class Failures:
 
     Args:
         say: Says each error as it comes.
-        alone: There is one piece of work only: its error is raised as it is.
+        alone: There is one piece of work only: its error is not said, but is how it `ended`.
         every: Versions were not named (``--all``): what cannot run here is passed over.
         broken: What is wrong with versions that were meant, too, and never had a turn.
     """
@@ -412,8 +412,6 @@ class Failures:
         except WorkbenchError as error:
             if version is not None and self.pass_over(version, error):
                 self.passed(label)
-            elif self._alone:
-                raise
             else:
                 self.add(label, error)
         else:
@@ -452,21 +450,14 @@ class Failures:
             self._say(f"{version.id}: skipped: {error.message}")
         return over
 
-    def raise_alone(self) -> None:
-        """Raise the error of the one piece of work there is, as it is.
-
-        Raises:
-            WorkbenchError: it failed, and there was nothing else to do.
-        """
-        if self._alone and self._errors:
-            raise self._errors[0][1]
-
     def ended(self) -> WorkbenchError | None:
-        """A summary that names what failed, of the worst error's class (and exit code)."""
+        """The error of the one piece of work; of several a summary, of the worst error's class."""
         for label, error in self._broken.items():
             self.add(label, error)
         if not self._errors:
             return None
+        if self._alone:
+            return self._errors[0][1]
         worst = min((error for _, error in self._errors), key=_rank)
         labels = dict.fromkeys(label for label, _ in self._errors)
         return type(worst)(
@@ -478,21 +469,10 @@ class Failures:
         """Raise `ended`, if anything failed.
 
         Raises:
-            WorkbenchError: a summary that names what failed.
+            WorkbenchError: the only error, or a summary that names what failed.
         """
         if error := self.ended():
             raise error
-
-
-def runnable(engine: Engine, versions: Sequence[Version], every: bool, say: Say) -> list[Version]:
-    """The versions that an engine can run; others are passed over where all were asked for."""
-    chosen = []
-    for version in versions:
-        if every and (why := engine.refuses(version)):
-            say(f"{version.id}: skipped, {why}")
-        else:
-            chosen.append(version)
-    return chosen
 
 
 def _rank(error: WorkbenchError) -> int:

@@ -182,11 +182,8 @@ def parameters_of(
 ) -> list[KernelParameter]:
     """The kernel's parameters: types by its mangled name, names by its source.
 
-    Args:
-        kernel: Its own name.
-        demangled: With its types, or empty.
-        text: Its source, or empty.
-        count: How many there are; None: as many as either says.
+    Its `demangled` name and its `text` may be empty; `count`: how many there are; None: as many as
+    either says.
     """
     mangled = in_parentheses(demangled)
     plain = without_comments(text)
@@ -219,11 +216,7 @@ def buffer_uses(
 ) -> tuple[list[BufferUse], list[str]]:
     """What becomes of each buffer, and what is to be told of it.
 
-    Args:
-        content: Gives what a file of the record holds.
-        lifted: The record.
-        parameters: Of the kernel.
-        stored: Bytes that it stored at most; infinity: not known.
+    `content` gives what a file of the record holds, `stored` is how many bytes it stored at most.
 
     Raises:
         KernelError: a buffer cannot be given back as it was; or it has no right answer, because

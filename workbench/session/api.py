@@ -160,7 +160,6 @@ class CoreSession(Workspace):
 
         Raises:
             MissingError, UsageError: nothing can run here.
-            KernelError: the only version does not compile.
         """
         from workbench.session.measuring import verify
 
@@ -190,7 +189,7 @@ class CoreSession(Workspace):
             Those that were profiled, and as `fault` the error of those that failed.
 
         Raises:
-            KernelError, MissingError, UsageError, DataError: the only version cannot be profiled.
+            MissingError, UsageError: nothing can run here.
         """
         from workbench.session.measuring import profile
 
@@ -219,7 +218,6 @@ class CoreSession(Workspace):
 
         Raises:
             MissingError, UsageError: nothing can run here.
-            KernelError: the only version cannot be timed.
         """
         from workbench.session.times import time
 

@@ -6,14 +6,13 @@ the study's input and right answer; versions compile the user's own file.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from msgspec.structs import replace
+import msgspec
 
 from workbench.compile.build import DEFAULT_FLAGS
 from workbench.disk.writing import create_files, private_folder, replace_file
@@ -29,7 +28,7 @@ from workbench.session.adopting import (
     parameters_of,
     tolerance_of,
 )
-from workbench.session.calling import calling, check_program, has_main
+from workbench.session.calling import runnable
 from workbench.session.fitting import JobData, UnfitLaunchError, fitted, recorded_in
 from workbench.standin.running import Program, ProgramOutcome, run_program
 from workbench.study.flags import accepted
@@ -37,7 +36,7 @@ from workbench.study.folder import run_study
 from workbench.study.frontmatter import KERNEL
 from workbench.study.headers import OwnHeaders, own_headers
 from workbench.study.lifted import FOLDER, LiftedLaunch, RecordedLaunch, write_lifted
-from workbench.study.mangling import own_name, written
+from workbench.study.mangling import own_name
 from workbench.study.recordings import (
     BufferUse,
     KernelParameter,
@@ -46,6 +45,7 @@ from workbench.study.recordings import (
     front_matter,
     integers_of,
     plain_name,
+    readable,
     study_text,
     told_guesses,
 )
@@ -109,12 +109,16 @@ class MadeOfProgram(Record, frozen=True):
 
 @dataclass
 class _Kernel:
-    """A kernel of the program: how launches name it, and its launch in each run that has one."""
+    """A kernel of the program: how launches name it, and its launch in each run that has one.
+
+    `uses`: of its buffers, once it has a group.
+    """
 
     name: str
     parameters: Sequence[KernelParameter]
     runs: dict[int, RecordedLaunch]
     work: float
+    uses: Sequence[BufferUse] = ()
 
     @property
     def first(self) -> RecordedLaunch:
@@ -129,12 +133,9 @@ class _Kernel:
 
 @dataclass
 class _Group:
-    """Kernels with the same inputs and outputs, each with the use of its buffers; v0 first.
+    """Kernels with the same inputs and outputs; v0, which may be `faulty`, is the first."""
 
-    `faulty`: v0 does wrong in the program.
-    """
-
-    kernels: list[tuple[_Kernel, Sequence[BufferUse]]]
+    kernels: list[_Kernel]
     asked: Mapping[int, JobData]
     notes: Sequence[str]
     faulty: bool = False
@@ -144,7 +145,7 @@ class _Group:
     @property
     def work(self) -> float:
         """How much its kernels do in the program."""
-        return sum(kernel.work for kernel, _ in self.kernels)
+        return sum(kernel.work for kernel in self.kernels)
 
 
 @dataclass(frozen=True)
@@ -182,12 +183,12 @@ def start_from_program(project: Project, wish: FromProgram, say: Say) -> MadeOfP
     group = _chosen(_groups(wish, source, runs), wish.kernel)
     recordings = list(_recordings(wish, group))
     versions = dict(_versions(wish.file, study, source, group, recordings))
-    names = {f"v{at}": kernel.name for at, (kernel, _uses) in enumerate(group.kernels)}
+    names = {f"v{at}": kernel.name for at, kernel in enumerate(group.kernels)}
     notes = [*group.notes, *_told_of(runs)]
 
     def make(place: Path) -> dict[str, str]:
         for at, recording in zip(sorted(group.asked), recordings, strict=True):
-            write_lifted(place / recording.folder, group.kernels[0][0].runs[at])
+            write_lifted(place / recording.folder, group.kernels[0].runs[at])
         text = _study(wish, group, recordings, runs, notes)
         return {"study.py": text, **source.headers.files, **versions}
 
@@ -210,12 +211,12 @@ def add_from_program(
     recorded = recorded_in(loaded, project.kernels / study)
     source, runs = _ran(wish, say)
     left: dict[str, str] = {}
-    fits: list[tuple[_Kernel, dict[int, RecordedLaunch], Sequence[BufferUse]]] = []
+    fits: list[_Kernel] = []
     for kernel in _kernels(source, runs):
         if wish.kernel and own_name(wish.kernel) != own_name(kernel.name):
             continue
         try:
-            fits.append((kernel, *_fitted_anywhere(kernel, recorded)))
+            fits.append(_fitted_anywhere(kernel, recorded))
         except UnfitLaunchError as error:
             left[kernel.name] = str(error)
     if not fits:
@@ -224,15 +225,15 @@ def add_from_program(
             f"no kernel of {wish.file} has the inputs and outputs of {study}: {why}",
             "It must be run with the same numbers and sizes; else make a study of its own.",
         )
-    kernel, at, uses = max(fits, key=lambda fit: fit[0].work)
-    left |= {each.name: _("--kernel NAME takes one") for each, *_rest in fits if each is not kernel}
-    chosen = dataclasses.replace(kernel, runs=at)
+    kernel = max(fits, key=lambda each: each.work)
+    left |= {each.name: _("--kernel NAME takes one") for each in fits if each is not kernel}
     problems = {
         each.parameters.get("recording", 0): each.parameters
         for each in reversed(loaded.problems.values())
     }
-    sizes = ProblemSizes.of([problems[each] for each in range(len(recorded))], tuple(sorted(at)))
-    text = _version(wish.file, study, source, (chosen, uses), sizes, len(recorded))
+    every = [problems[each] for each in range(len(recorded))]
+    sizes = ProblemSizes.of(every, tuple(sorted(kernel.runs)))
+    text = _version(wish.file, study, source, kernel, sizes, len(recorded))
     headers = {
         f"kernels/{study}/{name}": text.encode()
         for name, text in source.headers.files.items()
@@ -252,10 +253,7 @@ def add_from_program(
 def _ran(wish: FromProgram, say: Say) -> tuple[_ProgramSource, list[ProgramOutcome]]:
     """The source, and what came of each of its runs."""
     text = read_source(wish.file)
-    if wish.call and has_main(text):
-        raise UsageError(f"{wish.file} has a main, which is run", "Leave out --call.")
-    if not wish.call:
-        check_program(text, str(wish.file))
+    run_text = runnable(text, str(wish.file), wish.call)
     folders = [Path(each) for each in include_folders(wish.flags)]
     headers = own_headers(wish.file, text, folders)
     file, flags, runs = wish.file, wish.flags, list[ProgramOutcome]()
@@ -263,7 +261,6 @@ def _ran(wish: FromProgram, say: Say) -> tuple[_ProgramSource, list[ProgramOutco
         # nvcc hands names to a shell.
         if wish.call or not _PLAIN.fullmatch(wish.file.name):
             file = Path(holder) / "program.cu"
-            run_text = calling(text, wish.call) if wish.call else text
             replace_file(file.parent, file.name, run_text.encode())
             flags = (*flags, f"-I{wish.file.parent.absolute()}")
         for arguments in wish.runs:
@@ -301,19 +298,15 @@ def _kernels(source: _ProgramSource, runs: Sequence[ProgramOutcome]) -> Iterator
     for run in runs:
         for launch in run.counted.launches:
             work[launch.symbol] += launch.counted.instructions * launch.times
-    names = Counter(_readable(symbol) for symbol in found)
+    names = Counter(readable(symbol) for symbol in found)
     for symbol, launches in found.items():
         lifted = next(iter(launches.values())).launch
-        name = _readable(symbol)
+        name = readable(symbol)
         parameters = parameters_of(
             own_name(name), lifted.demangled, source.whole, len(lifted.arguments)
         )
         name = name if names[name] == 1 and KERNEL.match(name) else symbol
         yield _Kernel(name, parameters, launches, work[symbol])
-
-
-def _readable(symbol: str) -> str:
-    return written(symbol).replace("(anonymous namespace)::", "")
 
 
 def _own(recorded: RecordedLaunch, text: str) -> RecordedLaunch:
@@ -330,7 +323,9 @@ def _own(recorded: RecordedLaunch, text: str) -> RecordedLaunch:
         for each in launch.pointers
         if each.target in names and (each.buffer is None or each.buffer in names)
     ]
-    launch = replace(launch, buffers=tuple(kept), pointers=tuple(leading), image=None, ptx=None)
+    launch = msgspec.structs.replace(
+        launch, buffers=tuple(kept), pointers=tuple(leading), image=None, ptx=None
+    )
     files = {name: recorded.files[name] for each in kept for name in each.files}
     return recorded._replace(launch=launch, files=files)
 
@@ -348,7 +343,7 @@ def _groups(
     """
     groups: list[_Group] = []
     kernels = list(_kernels(source, runs))
-    left = {_readable(name): why for run in runs for name, why in run.unrecorded.items()}
+    left = {readable(name): why for run in runs for name, why in run.unrecorded.items()}
     hint = (
         "Give it less to do: by arguments behind --, or smaller sizes in a copy of the file."
         if left
@@ -369,8 +364,8 @@ def _groups(
     wrong = {fault.kernel for run in runs for fault in run.faults}
     another = _("another job; --kernel NAME --study STUDY makes a study of one")
     for group in groups:
-        own = {kernel.name for kernel, _uses in group.kernels}
-        group.faulty = group.kernels[0][0].first.launch.kernel in wrong
+        own = {kernel.name for kernel in group.kernels}
+        group.faulty = group.kernels[0].first.launch.kernel in wrong
         others = {each.name: another for each in kernels}
         group.left = {name: why for name, why in (others | left).items() if name not in own}
     return groups
@@ -389,7 +384,7 @@ def _begun(kernel: _Kernel) -> _Group:
         if {buffer.name for buffer in each.launch.buffers} == names
     }
     asked = {at: JobData.of(uses, each) for at, each in runs.items()}
-    return _Group([(dataclasses.replace(kernel, runs=runs), uses)], asked, notes)
+    return _Group([replace(kernel, runs=runs, uses=uses)], asked, notes)
 
 
 def _joined(group: _Group, kernel: _Kernel) -> bool:
@@ -406,7 +401,7 @@ def _joined(group: _Group, kernel: _Kernel) -> bool:
     uses = found[0][0]
     if any(_named(each) != _named(uses) for each, _error in found):
         return False
-    group.kernels.append((dataclasses.replace(kernel, runs=runs), uses))
+    group.kernels.append(replace(kernel, runs=runs, uses=uses))
     group.error = max(group.error, *(error for _uses, error in found), 0.0)
     return True
 
@@ -415,10 +410,8 @@ def _named(uses: Sequence[BufferUse]) -> list[tuple[str, str, str]]:
     return [(use.buffer.name, use.name, use.role) for use in uses]
 
 
-def _fitted_anywhere(
-    kernel: _Kernel, asked: Sequence[JobData]
-) -> tuple[dict[int, RecordedLaunch], Sequence[BufferUse]]:
-    """The launches of a kernel by the number of the recording that each fits.
+def _fitted_anywhere(kernel: _Kernel, asked: Sequence[JobData]) -> _Kernel:
+    """A kernel with its launches by the number of the recording that each fits.
 
     Raises:
         UnfitLaunchError: none fits.
@@ -438,7 +431,7 @@ def _fitted_anywhere(
                 break
     if not found:
         raise UnfitLaunchError(why)
-    return found, uses
+    return replace(kernel, runs=found, uses=uses)
 
 
 def _chosen(groups: Sequence[_Group], kernel: str) -> _Group:
@@ -446,9 +439,9 @@ def _chosen(groups: Sequence[_Group], kernel: str) -> _Group:
     if not kernel:
         return max(groups, key=lambda group: (not group.faulty, group.work))
     for group in groups:
-        if own_name(kernel) in {own_name(each.name) for each, _uses in group.kernels}:
+        if own_name(kernel) in {own_name(each.name) for each in group.kernels}:
             return group
-    known = {own_name(each.name) for group in groups for each, _uses in group.kernels}
+    known = {own_name(each.name) for group in groups for each in group.kernels}
     why = groups[0].left.get(kernel, "")
     raise UsageError(
         f"no study can be made of a kernel `{kernel}` of the program{': ' * bool(why)}{why}",
@@ -461,8 +454,8 @@ def _chosen(groups: Sequence[_Group], kernel: str) -> _Group:
 
 def _recordings(wish: FromProgram, group: _Group) -> Iterator[Recording]:
     """The problems of the study: one for each run that its v0 was launched in."""
-    kernel = group.kernels[0][0]
-    names = {name for use in group.kernels[0][1] for name in (use.name, use.given)}
+    kernel = group.kernels[0]
+    names = {name for use in kernel.uses for name in (use.name, use.given)}
     integers = {
         name: values
         for name, values in integers_of(kernel.launches, kernel.parameters)
@@ -486,10 +479,10 @@ def _versions(
 ) -> Iterator[tuple[str, str]]:
     """The files of the study's versions."""
     runs = sorted(group.asked)
-    for number, (kernel, uses) in enumerate(group.kernels):
+    for number, kernel in enumerate(group.kernels):
         have = tuple(runs.index(at) for at in sorted(kernel.runs))
         sizes = ProblemSizes.of([each.parameters for each in recordings], have)
-        text = _version(file, study, source, (kernel, uses), sizes, len(runs))
+        text = _version(file, study, source, kernel, sizes, len(runs))
         yield f"v{number}_{_stem(kernel.name)}.cu", text
 
 
@@ -501,12 +494,11 @@ def _version(
     file: Path,
     study: str,
     source: _ProgramSource,
-    version: tuple[_Kernel, Sequence[BufferUse]],
+    kernel: _Kernel,
     sizes: ProblemSizes,
     count: int,
 ) -> str:
     """The text of a version: its launch, and the user's own file."""
-    kernel, uses = version
     first = kernel.launches[0]
     change = _("as {file} launches it").format(file=file.name)
     head = pair("title", plain_name(first), 6) + pair("change", change, 6)
@@ -516,7 +508,7 @@ def _version(
     if len(sizes.recordings) < count:
         head += pair("requires", " or ".join(f"recording == {at}" for at in sizes.recordings))
         head += pair("requires_why", _("the program did not launch it with that size"))
-    front = front_matter(head, kernel.launches, uses, kernel.parameters, sizes, kernel.name)
+    front = front_matter(head, kernel.launches, kernel.uses, kernel.parameters, sizes, kernel.name)
     end = f"\n{instantiation(first)}\n" if source.called and instantiation(first) else ""
     return f"/* ---\n{front}--- */\n{source.text}{end}"
 
@@ -529,8 +521,7 @@ def _study(
     notes: Sequence[str],
 ) -> str:
     """``study.py``."""
-    kernel, uses = group.kernels[0]
-    lifted = kernel.launches[0]
+    uses, lifted = group.kernels[0].uses, group.kernels[0].launches[0]
     head = _("{kernel}, as {file} launches it.").format(
         kernel=plain_name(lifted), file=wish.file.name
     )

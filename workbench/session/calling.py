@@ -34,11 +34,6 @@ int main() {
 """
 
 
-def has_main(text: str) -> bool:
-    """Whether a source is a program."""
-    return _MAIN.search(without_comments(text)) is not None
-
-
 def launching_functions(text: str) -> list[str]:
     """The functions of a source that launch a kernel, as far as a glance tells."""
     plain, found = without_comments(text), dict[str, str]()
@@ -104,14 +99,18 @@ def _arguments(call: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def check_program(text: str, shown: str) -> None:
-    """Refuse a source without ``main``.
+def runnable(text: str, shown: str, call: str) -> str:
+    """A program: a source with ``main``, or with one that makes the call.
 
     Raises:
-        UsageError: it has none; the hint lists what could be called.
+        UsageError: it has no ``main`` and no call, or both; the hint lists what could be called.
     """
-    if not has_main(text):
+    has_main = _MAIN.search(without_comments(text)) is not None
+    if has_main and call:
+        raise UsageError(f"{shown} has a main, which is run", "Leave out --call.")
+    if not has_main and not call:
         raise UsageError(f"{shown} has no main", _hint(text))
+    return calling(text, call) if call else text
 
 
 def _hint(text: str) -> str:

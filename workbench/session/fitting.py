@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -34,14 +34,6 @@ class UnfitLaunchError(Exception):
 
 
 @dataclass(frozen=True)
-class WantedOutput:
-    """An output: its buffer in the record, the type of its elements."""
-
-    buffer: LiftedBuffer
-    dtype: str
-
-
-@dataclass(frozen=True)
 class JobData:
     """What a study gives a launch in one recording, and what it must write.
 
@@ -52,7 +44,7 @@ class JobData:
     """
 
     inputs: Mapping[str, LiftedBuffer]
-    outputs: Mapping[str, WantedOutput]
+    outputs: Mapping[str, BufferUse]
     content: Callable[[str], bytes]
 
     @classmethod
@@ -61,7 +53,7 @@ class JobData:
         held = [(use, recorded.launch.buffer(use.buffer.name)) for use in uses]
         return cls(
             {use.given: has for use, has in held if use.role != "output" or use.restored},
-            {use.name: WantedOutput(has, use.dtype) for use, has in held if use.role == "output"},
+            {use.name: replace(use, buffer=has) for use, has in held if use.role == "output"},
             recorded.content,
         )
 
@@ -86,7 +78,10 @@ def recorded_in(study: Study, folder: Path) -> list[JobData]:
         found.append(
             JobData(
                 {given: launch.buffer(row[0]) for given, row in inputs.items()},
-                {out: WantedOutput(launch.buffer(row[0]), row[1]) for out, row in outputs.items()},
+                {
+                    out: BufferUse(launch.buffer(row[0]), out, row[1], "output")
+                    for out, row in outputs.items()
+                },
                 partial(lifted_bytes, folder / name),
             )
         )

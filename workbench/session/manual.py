@@ -58,8 +58,7 @@ def topics() -> list[Topic]:
 def page(topic: str) -> str:
     """The text of a page.
 
-    Args:
-        topic: ``how-to/ci``, ``ci``, or as a hint names it: ``docs/how-to/ci.md``.
+    `topic` is ``how-to/ci``, ``ci``, or as a hint names it: ``docs/how-to/ci.md``.
 
     Raises:
         UsageError: there is no such page, or several.

@@ -46,11 +46,6 @@ class Recalled(Record, frozen=True):
 class ProgramDiff:
     """Two captured programs: the rows of their difference, and the kernels' steps.
 
-    Args:
-        old: The capture before.
-        new: The capture after.
-        force: Compare what is not comparable as well.
-
     Raises:
         InconclusiveError: they are not comparable, and `force` is not set.
     """
@@ -88,10 +83,7 @@ def is_large(path: Path) -> bool:
 def load_report(place: Workspace, text: str, selection: Selection) -> tuple[Profile, str]:
     """The profile of a report, or of a captured program's kernels; of a large one what is meant.
 
-    Args:
-        place: Where captures lie, and who is told how far reading is.
-        text: ``x.ncu-rep::kernel``, ``@before::kernel``.
-        selection: Its launch, where one is meant.
+    `text` is ``x.ncu-rep::kernel`` or ``@before::kernel``.
 
     Returns:
         The profile, and ``#2`` where it holds that launch alone because it was asked for.

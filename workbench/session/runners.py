@@ -16,7 +16,7 @@ from workbench.engines.choice import choose
 from workbench.engines.host.crew import Crew
 from workbench.errors import WorkbenchError
 from workbench.features import PLACES
-from workbench.measure.experiment import Display, Experiment, Failures, runnable
+from workbench.measure.experiment import Display, Experiment, Failures
 from workbench.measure.plan import Combination, Use, chosen
 from workbench.model import Record, Timing
 from workbench.project import Project
@@ -142,7 +142,7 @@ class VersionRuns:
         picked: The project, the study and the versions that these are.
         options: Where and how they run.
         display: Receives how far it is.
-        alone: One version is one piece of work, whose error is raised as it is.
+        alone: One version is one piece of work, whose error is how it ends.
         workers: They have been started already (`workbench.engines.host.crew.early_workers`).
 
     Attributes:
@@ -189,10 +189,11 @@ class VersionRuns:
         return [Here(self.project, self.study, each, self.display) for each in engines]
 
     def _only_under(self, engine: Engine) -> None:
-        versions = runnable(engine, self.versions, self.named.every, self.display.say)
-        if versions != self.versions:
-            self.versions = versions
-            self.failures = self._new_failures()
+        for version in list(self.versions) if self.named.every else ():
+            if why := engine.refuses(version):
+                self.display.say(f"{version.id}: skipped, {why}")
+                self.versions.remove(version)
+                self.failures = self._new_failures()
 
     def combinations(self, use: Use, most: int | None = None) -> list[Combination]:
         """Each version on its problems of a use; the error of one that has none is kept."""
@@ -221,7 +222,6 @@ class VersionRuns:
 
         Raises:
             MissingError: nothing can run there.
-            WorkbenchError: the error of the only piece of work.
         """
 
         def one(piece: Combination, found: R | WorkbenchError) -> None:
@@ -236,7 +236,6 @@ class VersionRuns:
 
         if pieces:
             runner.run(task, pieces, one)
-        self.failures.raise_alone()
 
     def say_timing(self, timing: Timing, place: int, total: int) -> None:
         """Say a time that was measured, where there are several."""

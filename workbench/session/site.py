@@ -51,13 +51,9 @@ _USAGE = (
 class SitePlan:
     """Which site to write where.
 
-    Args:
-        place: Where we are.
-        targets: Studies, steps (``v1..v4``), report files and captures; none: all that the
-            project has recorded.
-        out: The folder; None: the project's ``reports/``.
-        lasting: It is built again and again: what did not change is not read again.
-        languages: Of the pages, see `build_in`.
+    `targets` are studies, steps (``v1..v4``), report files and captures; none: all that the project
+    has recorded. `out`: None: the project's ``reports/``. A `lasting` one is built again and again:
+    what did not change is not read again. `languages`: see `build_in`.
 
     Raises:
         UsageError: there is no project, and a study (or everything) was asked for.
@@ -207,12 +203,9 @@ def write_page(
 ) -> Path:
     """Write the page that `targets` mean as one self-contained file.
 
-    Args:
-        place: Where we are.
-        targets: A version, a step, a study, one or two reports or programs, or a page's file.
-        selection: Which of the recorded profiles.
-        out: The file, or a folder for it; None: the current one.
-        force: Overwrite what is no page of a report.
+    `targets` are a version, a step, a study, one or two reports or programs, or a page's file;
+    `out` is the file, or a folder for it; None: the current one. `force`: overwrite what is no page
+    of a report.
 
     Returns:
         The file.

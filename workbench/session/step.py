@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 class Diff(Step):
     """What moved from one target to another, by how much, and the code that moved it.
 
-    Args:
-        before: The old side.
-        after: The new side.
-        force: Compare what is not comparable as well; `comparison.reasons` then says why not.
-
     Attributes:
         sides: Both targets.
         title: The new version's title; "" of what is no version.

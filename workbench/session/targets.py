@@ -163,11 +163,7 @@ def resolve(
 ) -> list[Target]:
     """The profiles that `texts` mean, all on one device and problem where that is possible.
 
-    Args:
-        place: Where we are.
-        texts: As they were typed.
-        selection: Which of the recorded profiles are meant.
-        places: Where the sources are that reports name and do not hold.
+    `places` are where the sources are that reports name and do not hold.
 
     Raises:
         UsageError: unknown study, version, problem, kernel or file; or nothing is

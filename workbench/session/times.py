@@ -146,12 +146,8 @@ def measure(
 ) -> list[Timed]:
     """Time combinations, or take them from the store; an entry for each model of GPU.
 
-    Args:
-        runs: Whose they are.
-        combinations: In the order of measuring.
-        manner: How they are timed.
-        go_on: Gives the words behind "go on with" for an interruption, from the time at which
-            this began.
+    `combinations` are in the order of measuring. `go_on` gives the words behind "go on with" for an
+    interruption, from the time at which this began.
 
     Raises:
         MissingError: there is no GPU to run on.
@@ -164,20 +160,8 @@ def measure(
         times = _stored(runs, runner, combinations, manner) if manner.resume else {}
         known = {key for each in times.values() for key in each}
         todo = [each for each in combinations if each.key not in known]
-        gaps: dict[Key, Gap] = {}
-        counts = itertools.count(1)
-
-        def tell(piece: Combination, timing: Timing) -> None:
-            times.setdefault(timing.device.slug, {})[piece.key] = timing  # noqa: B023
-            runs.say_timing(timing, next(counts), len(todo))  # noqa: B023
-
-        def failed(piece: Combination, error: WorkbenchError, over: bool) -> None:
-            next(counts)  # noqa: B023
-            kind: Literal["unavailable", "failed"] = "unavailable" if over else "failed"
-            gaps[piece.key] = Gap(kind=kind, why=error.message.splitlines()[0])  # noqa: B023
-
         try:
-            runs.carry_out(runner, task, todo, tell, failed)
+            gaps = _timed(runs, runner, task, todo, times)
         except (KeyboardInterrupt, SystemExit):
             if manner.workers is not None:
                 manner.workers.end()  # and so keep what they have, before that is counted
@@ -190,6 +174,30 @@ def measure(
             raise
         out += [Timed(each, gaps) for each in times.values() if each] or [Timed({}, gaps)]
     return out
+
+
+def _timed(
+    runs: VersionRuns,
+    runner: Runner,
+    task: TimeTask,
+    todo: Sequence[Combination],
+    times: dict[str, dict[Key, Timing]],
+) -> dict[Key, Gap]:
+    """Add the times of combinations, by device; why others are missing."""
+    gaps: dict[Key, Gap] = {}
+    counts = itertools.count(1)
+
+    def tell(piece: Combination, timing: Timing) -> None:
+        times.setdefault(timing.device.slug, {})[piece.key] = timing
+        runs.say_timing(timing, next(counts), len(todo))
+
+    def failed(piece: Combination, error: WorkbenchError, over: bool) -> None:
+        next(counts)
+        kind: Literal["unavailable", "failed"] = "unavailable" if over else "failed"
+        gaps[piece.key] = Gap(kind=kind, why=error.message.splitlines()[0])
+
+    runs.carry_out(runner, task, todo, tell, failed)
+    return gaps
 
 
 def _stored(

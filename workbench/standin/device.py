@@ -245,8 +245,9 @@ class EmulatedDevice:
                 l2_promotion=(0, 64, 128, 256)[promotion],
             ).encoded(address)  # fmt: skip
         except (ptxemu.DescriptorError, IndexError) as error:
-            self.state.note("tensor map", f"cuTensorMapEncodeTiled was refused: {error}")
-            return Refusal(INVALID_VALUE, str(error))
+            why = getattr(error, "message", f"not of this chip: {numbers}")
+            self.state.note("tensor map", f"cuTensorMapEncodeTiled was refused: {why}")
+            return Refusal(INVALID_VALUE, why)
 
     # --- launches
 

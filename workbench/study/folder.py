@@ -596,52 +596,28 @@ def _kept(project: Project, name: str) -> bytes:
 # What is recorded outlives its study, and a report of it needs the study's words at most.
 
 
-class StudyWords(Record, frozen=True):
-    """What a study's folder says, but for the text of its files, to be kept elsewhere.
-
-    `hashes` are of the versions' sources.
-    """
-
-    title: str
-    work: str
-    problems: tuple[str, ...]
-    versions: dict[str, Version]
-    hashes: dict[str, str]
-
-
 class StudyInfo:
     """A study's words, or the reason why there are none; what is recorded needs neither.
 
     Attributes:
         name: The study's name, as the profiles know it.
-        study: The study; None where it is gone or broken, or only its words were kept.
+        study: The study; None where it is gone or broken.
         error: Why the study could not be loaded; None where it was, or is not there.
         work: What a job's work is counted in: ``flop``, or ``op`` where results are integers.
         default: Whether a command that names no study means this one.
         device: The project's default device; "" where it has none.
     """
 
-    def __init__(
-        self,
-        project: Project | None,
-        name: str,
-        study: Study | None = None,
-        kept: StudyWords | None = None,
-    ) -> None:
+    def __init__(self, project: Project | None, name: str, study: Study | None = None) -> None:
         self.name = name
         self.study = study
         self.error: WorkbenchError | None = None
-        self.work = kept.work if kept else "flop"
+        self.work = "flop"
         self.default = project is not None and project.default_study == name
         self.device = project.default_device if project is not None else ""
-        self._project, self._kept = project, kept
-        self._hashes: dict[str, str] = dict(kept.hashes) if kept else {}
-        if (
-            study is not None
-            or kept is not None
-            or project is None
-            or not (project.kernels / name / "study.py").exists()
-        ):
+        self._project = project
+        self._hashes: dict[str, str] = {}
+        if project is None or study or not (project.kernels / name / "study.py").exists():
             return
         try:
             study = view_study(project, name)
@@ -660,34 +636,34 @@ class StudyInfo:
     @property
     def title(self) -> str:
         """The study's title; its name where it has none."""
-        return self.study.title if self.study else self._kept.title if self._kept else self.name
+        return self.study.title if self.study else self.name
 
     @property
     def versions(self) -> dict[str, Version]:
         """Its versions by id, in ladder order."""
-        return self.study.versions if self.study else self._kept.versions if self._kept else {}
+        return self.study.versions if self.study else {}
 
     @property
     def problems(self) -> tuple[str, ...]:
         """Names of its problems, those that are meant for profiling first."""
         if self.study is None:
-            return self._kept.problems if self._kept else ()
+            return ()
         first = [problem.name for problem in self.study.problems_for("profile")]
         return tuple(dict.fromkeys([*first, *self.study.problems]))
 
     @property
-    def words(self) -> StudyWords:
-        """What may be kept of it."""
-        return StudyWords(
-            title=self.title,
-            work=self.work,
-            problems=self.problems,
-            versions={
-                version: msgspec.structs.replace(declared, text="")
-                for version, declared in self.versions.items()
-            },
-            hashes={version: self.source_hash(version) for version in self.versions},
-        )
+    def places(self) -> tuple[str, ...]:
+        """The paths, from the project's root, that its sources depend on beside its own files.
+
+        Includes were looked for there. Not all are there: a file may come.
+        """
+        found: set[str] = set()
+        for version in self.versions.values() if self._project is not None else ():
+            assert self._project is not None
+            looked: dict[str, bool] = {}
+            local_sources(self._project, version, looked)
+            found |= {path for path, there in looked.items() if there or not self._project.closed}
+        return tuple(sorted(found))
 
     def source_hash(self, version: str) -> str:
         """The hash of a version's source as it is now; "" where there is none."""

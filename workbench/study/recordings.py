@@ -9,7 +9,7 @@ import json
 import keyword
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -19,24 +19,14 @@ from workbench.errors import KernelError
 from workbench.language import _, told
 from workbench.study.expressions import FUNCTIONS, LIMIT
 from workbench.study.lifted import FOLDER, POINTER, LiftedBuffer, LiftedLaunch
+from workbench.study.mangling import written
 from workbench.study.scaffold import docstring, filled, first_text, pair, table
+from workbench.study.signatures import KNOWN
 
 #: The study's one problem.
 PROBLEM = "captured"
-#: C++ types of elements, as demanglers and sources write them -> NumPy's names.
-_ELEMENTS = {
-    "float": "float32", "double": "float64", "__half": "float16", "half": "float16",
-    "c10::Half": "float16", "at::Half": "float16", "__nv_bfloat16": "bfloat16",
-    "c10::BFloat16": "bfloat16", "at::BFloat16": "bfloat16", "nv_bfloat16": "bfloat16",
-    "int": "int32", "unsigned int": "uint32", "unsigned": "uint32", "long": "int64",
-    "long long": "int64", "unsigned long": "uint64", "unsigned long long": "uint64",
-    "short": "int16", "unsigned short": "uint16", "signed char": "int8", "char": "int8",
-    "unsigned char": "uint8", "bool": "uint8", "int32_t": "int32", "uint32_t": "uint32",
-    "int64_t": "int64", "uint64_t": "uint64", "int8_t": "int8", "uint8_t": "uint8",
-    "float2": "float32", "float3": "float32", "float4": "float32", "int2": "int32",
-    "int4": "int32", "uint4": "uint32", "double2": "float64", "__half2": "float16",
-    "half2": "float16", "__nv_bfloat162": "bfloat16",
-}  # fmt: skip
+#: The bits of a vector type, ``float4`` or ``__nv_bfloat162``: the type of each element.
+_VECTOR = re.compile(r"((?:float|double|u?int|u?char|u?short|u?long|half|bfloat16))[1-4]\Z")
 #: NumPy's name of a number passed by value -> its bytes, `struct`'s letter and front matter's cast.
 _NUMBERS = {
     "float32": (4, "f", "float"), "float64": (8, "d", "double"), "int32": (4, "i", "int"),
@@ -132,7 +122,7 @@ class KernelParameter:
     @property
     def element(self) -> str:
         """NumPy's name of what it points to, or of what it is; empty where it is not known."""
-        return _ELEMENTS.get(" ".join(_QUALIFIERS.sub(" ", self.type).split()), "")
+        return KNOWN.get(_VECTOR.sub(r"\1", " ".join(_QUALIFIERS.sub(" ", self.type).split())), "")
 
     @property
     def writable(self) -> bool:
@@ -140,16 +130,16 @@ class KernelParameter:
         return "*" in self.type and not re.search(r"\bconst\b[^*]*\*\s*(?:\w+\s*)?\Z", self.type)
 
 
+def readable(symbol: str) -> str:
+    """A kernel's name as a person writes it: without parameters, return type, unnamed spaces."""
+    return written(symbol.replace("(anonymous namespace)::", "")).replace(
+        "(anonymous namespace)::", ""
+    )
+
+
 def plain_name(lifted: LiftedLaunch) -> str:
-    """The kernel's name as a person writes it: without parameters, return type, namespaces."""
-    head = re.sub(r"\(anonymous namespace\)::", "", lifted.demangled or lifted.kernel)
-    head = head.partition("(")[0]
-    depth, cut = 0, 0
-    for at, letter in enumerate(head):
-        depth += (letter == "<") - (letter == ">")
-        if letter == " " and not depth:
-            cut = at + 1
-    return head[cut:] or lifted.kernel
+    """The readable name of a launch's kernel."""
+    return readable(lifted.demangled or lifted.kernel) or lifted.kernel
 
 
 def told_guesses(uses: Sequence[BufferUse], notes: Sequence[str]) -> list[str]:
@@ -282,7 +272,7 @@ def front_matter(
     grids = list(zip(*(each.grid for each in launches), strict=True))
     text += "\n[[launch]]\n" + pair("kernel", kernel or first.kernel)
     grid = [sizes.text(each, block=block) for each, block in zip(grids, blocks, strict=True)]
-    text += pair("grid", _short(grid)) + pair("block", _short([*map(sizes.text, blocks)]))
+    text += pair("grid", trimmed(grid)) + pair("block", trimmed(map(sizes.text, blocks)))
     given = [_argument(launches, at, of, names, sizes) for at, of in enumerate(parameters)]
     text += "args = [\n" + "".join(f"    {json.dumps(each)},\n" for each in given) + "]\n"
     if any(each.dynamic_shared for each in launches):
@@ -294,11 +284,12 @@ def front_matter(
     return text
 
 
-def _short(axes: list[int | str]) -> list[int | str]:
-    """Without the ones at its end."""
-    while len(axes) > 1 and axes[-1] == 1:
-        axes.pop()
-    return axes
+def trimmed(axes: Iterable[int | str]) -> list[int | str]:
+    """Extents without the ones at their end."""
+    found = list(axes)
+    while len(found) > 1 and found[-1] == 1:
+        found.pop()
+    return found
 
 
 def _argument(
@@ -338,9 +329,7 @@ def _argument(
 
     def number(dtype: str, begin: int, size: int, name: str = "") -> str:
         values = [each.arguments[at].data[begin : begin + size] for each in launches]
-        if sizes.named:
-            return _integer(dtype, values, name, sizes)
-        return _number(dtype, values[0])
+        return _number(dtype, values, name, sizes)
 
     if argument.size == POINTER and 0 in inside:
         return address(0)
@@ -380,30 +369,23 @@ def integers_of(
             yield of.name, values
 
 
-def _integer(dtype: str, values: Sequence[bytes], name: str, sizes: ProblemSizes) -> str:
-    """A number that may be another one in each recording."""
+def _number(dtype: str, values: Sequence[bytes], name: str, sizes: ProblemSizes) -> str:
+    """A number passed by value, of the type that the signature says, or as plain bits.
+
+    It may be another one in each recording, as a floating one only by its bits.
+    """
     size, letter, cast = _NUMBERS.get(dtype, (0, "", ""))
     same = len(set(values)) == 1
-    if (letter in ("f", "d", "") or size != len(values[0])) and same:
-        return _number(dtype, values[0])
-    if size != len(values[0]) or letter in "fd":  # its bits
-        size, letter, cast = _NUMBERS[_WORDS[len(values[0])].removeprefix("u")]
-    text = sizes.text([struct.unpack(f"<{letter}", each)[0] for each in values], name)
-    return str(text) if cast == "int" else f"{cast}({text})"
-
-
-def _number(dtype: str, data: bytes) -> str:
-    """A number passed by value, of the type that the signature says, or as plain bits."""
-    size, letter, cast = _NUMBERS.get(dtype, (0, "", ""))
-    if size != len(data):
-        size, letter, cast = _NUMBERS[_WORDS[len(data)]]
-    (value,) = struct.unpack(f"<{letter}", data)
-    if letter not in "fd":
-        return str(value) if cast == "int" else f"{cast}({value})"
-    text = _shortest(value, letter)
-    if struct.pack(f"<{letter}", float(text)) != data:  # a NaN with bits of its own
-        return _number("", data)
-    return text if cast == "float" else f"{cast}({text})"
+    if size != len(values[0]) or (letter in "fd" and not same):
+        bits = _WORDS[len(values[0])]
+        size, letter, cast = _NUMBERS[bits if same else bits.removeprefix("u")]
+    found = [struct.unpack(f"<{letter}", each)[0] for each in values]
+    text = str(sizes.text(found, name))
+    if letter in "fd":
+        text = _shortest(found[0], letter)
+        if struct.pack(f"<{letter}", float(text)) != values[0]:  # a NaN with bits of its own
+            return _number("", values, name, sizes)
+    return text if cast in ("int", "float") else f"{cast}({text})"
 
 
 def _shortest(value: float, letter: str) -> str:

@@ -39,11 +39,12 @@ from workbench.study.mangling import entries, own_name
 from workbench.study.sources import without_comments
 
 _TABLES = tomli.loads((Path(__file__).parents[1] / "data/ctypes.toml").read_text(encoding="utf-8"))
-#: NumPy's name of what a pointer of that type points to; and of further types.
-ELEMENTS, FURTHER = (
+#: NumPy's name of what a pointer of that type points to; and the same with further types.
+ELEMENTS, _FURTHER = (
     {name: dtype for dtype, names in _TABLES[table].items() for name in names}
     for table in ("elements", "further")
 )
+KNOWN: dict[str, str] = ELEMENTS | _FURTHER
 #: What NumPy makes where nothing else is said.
 _DEFAULTS = ("float64", "int64")
 _TENSOR_MAP_BYTES, _TEXTURE_BYTES, _WIDEST = 128, 8, 8

@@ -100,13 +100,16 @@ def include_folders(flags: tuple[str, ...]) -> list[str]:
     return folders
 
 
-def local_sources(project: Project, version: Version) -> tuple[SourceFile, ...]:
+def local_sources(
+    project: Project, version: Version, looked: dict[str, bool] | None = None
+) -> tuple[SourceFile, ...]:
     """The version's file, then every project file that it includes, in order of use.
 
     A quoted include is looked for beside the file that names it, then (as one in
     angle brackets) in the ``-I`` folders of the version, which are relative to the
     project's root. What is not found there is the toolkit's, and the compiler's to
-    report; so is what lies outside where the project is closed.
+    report; so is what lies outside where the project is closed. `looked` takes the paths that
+    were looked for, and whether they are there.
 
     Raises:
         UsageError: an included file lies outside the project or is not UTF-8; or the project
@@ -115,7 +118,7 @@ def local_sources(project: Project, version: Version) -> tuple[SourceFile, ...]:
     found = {version.path: source_file(version.path, version.text)}
     queue = [(version.path, include_directives(version.text))]
     folders = include_folders(version.flags)
-    looked: dict[str, bool] = {}
+    looked = {} if looked is None else looked
 
     def there(path: str) -> bool:
         if path not in looked:

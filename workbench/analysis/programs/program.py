@@ -561,19 +561,16 @@ def closer(
 ) -> Closer:
     """What was profiled of a row's kernels, of one class of launches where there are several."""
     captures = difference.old, difference.new
-    old, new = (
-        launches_of(capture, detail, places)
-        for capture, detail, places in zip(captures, details, (row.old, row.new), strict=True)
-    )
+    old, new = _looked_at(row, difference, details)
     if old is None or new is None:
-        lacking = [
-            f"@{capture.name}"
-            for capture, side in zip(captures, (old, new), strict=True)
+        without = [
+            (capture, places)
+            for capture, side, places in zip(captures, (old, new), (row.old, row.new), strict=True)
             if side is None
         ]
+        lacking = [f"@{capture.name}" for capture, __ in without]
         tried = difference.steady and any(
-            side is None and set(capture.detail) & set(places)
-            for capture, side, places in zip(captures, (old, new), (row.old, row.new), strict=True)
+            set(each.detail) & set(places) for each, places in without
         )
         how = _(" as an iteration launches it") if tried else ""
         why = _("no launch of it{how} was looked at closely in {names}").format(
@@ -594,6 +591,16 @@ def closer(
             silence=_("{why}: `capture --like` looks at the same").format(why=why),
         )
     return _of_class(of, row, difference, (old, new))
+
+
+def _looked_at(
+    row: WorkChange, difference: ProgramDifference, details: tuple[Profile | None, Profile | None]
+) -> tuple[Profile | None, Profile | None]:
+    """The profiled launches of a row's kernels on both sides."""
+    return (
+        launches_of(difference.old, details[0], row.old),
+        launches_of(difference.new, details[1], row.new),
+    )
 
 
 def _of_class(
@@ -716,12 +723,7 @@ def _step(
     step = _told_step(row, near, difference, force)
     if step.story is None or near.of is None:
         return step
-    old, new = (
-        launches_of(capture, detail, places)
-        for capture, detail, places in zip(
-            (difference.old, difference.new), details, (row.old, row.new), strict=True
-        )
-    )
+    old, new = _looked_at(row, difference, details)
     assert old is not None and new is not None  # a class of them was told
     for other in _classes_seen(row, old, new):
         if _opposed(difference, row, near.of, other):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.attacks import test_settings as attacks
 from tests.engines.stand_ins import Cli
 from workbench.cluster import dispatch as files
 from workbench.cluster.dispatch import Dispatch, JobOrder, PieceOutcome
@@ -329,6 +330,11 @@ def test_wrong_settings_name_file_and_line(tmp_path: Path, line: str, what: str,
     (tmp_path / "workbench.toml").unlink()
     with pytest.raises(UsageError, match=r"^pyproject\.toml:4: "):
         read_settings(project(tmp_path, text, "pyproject.toml"))
+
+
+def test_all_settings_are_attacked() -> None:
+    names = SlurmSettings.__struct_fields__
+    assert {f"cluster.slurm.{name}" for name in names} <= set(attacks.SETTINGS)
 
 
 def test_another_cluster_is_unknown(tmp_path: Path) -> None:

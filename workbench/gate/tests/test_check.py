@@ -204,20 +204,6 @@ def test_profiles_that_cannot_be_compared_end_with_6(project: Path) -> None:
     assert forced.exit_code == 6 and "compared by force" in forced.output
 
 
-def test_json(project: Path) -> None:
-    document = json.loads(run("v3", "--format", "json").output)
-    assert document["status"] == "pass"
-    assert list(document["gates"][0]) == [
-        "version",
-        "kind",
-        "name",
-        "status",
-        "message",
-        "file",
-        "line",
-    ]
-
-
 def test_junit_is_well_formed(project: Path) -> None:
     settings(project, '[check]\nlimits = { registers = "<= 8" }\n')
     root = ET.fromstring(run("v3", "--format", "junit").output)
@@ -248,12 +234,6 @@ def test_hostile_text_stays_text() -> None:
     assert lines[0].startswith('::error file=a%2Cb.cu,line=7,title=v<"3">%3A a%2Cb%3Ac::50%25')
     assert "%0A::error::x" in lines[0]
     assert lines[1].startswith("::warning ")
-
-
-def test_github_annotates_the_expectation(project: Path) -> None:
-    settings(project, "[check]\nrequire_expectations = true\n")
-    output = run("v3", "--format", "github").output
-    assert "passed" in output or "::error" in output
 
 
 def test_a_report_is_checked_against_another_one(

@@ -9,10 +9,11 @@ the key of the code, the assets, the index and the glossary.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import permutations
 from pathlib import Path
 from types import ModuleType
@@ -24,14 +25,13 @@ from msgspec.structs import replace
 from workbench.disk.limits import SOURCE, SOURCES, read_regular
 from workbench.errors import DataError, UsageError, WorkbenchError, did_you_mean, together
 from workbench.ladder import Ladder, Rung, damaged_files, find_ladders
-from workbench.ladder.summaries import KeptSummaries
+from workbench.ladder.tunings import files as tuning_files
 from workbench.language import _, current, ngettext
 from workbench.model import Record
 from workbench.project import Project, studies_in
-from workbench.store import Store, means_device
+from workbench.store import Store, means_device, natural_key
 from workbench.study.folder import SeenStudy, StudyInfo, view_study
 from workbench.views.html.ladders import (
-    LadderKeys,
     ladder_pages,
     render_devices,
     times_of,
@@ -53,7 +53,7 @@ from workbench.views.html.page import (
 )
 from workbench.views.html.page import CapturedProgram as CapturedProgram
 from workbench.views.html.page import ReportFile as ReportFile
-from workbench.views.html.site import Site, code_stamp, copy_assets
+from workbench.views.html.site import KeptStudy, Site, code_stamp, copy_assets
 
 # --- what all pages share -------------------------------------------------------------
 
@@ -142,7 +142,6 @@ def glossary_page(stamp: str) -> Page:
     return Page(path="glossary.html", key=digest(stamp), owner=SHARED, render=render_glossary)
 
 
-_CODE_SUFFIXES = {".py", ".cu", ".cuh", ".h", ".hpp", ".inl"}
 _PAIR = re.compile(r"(?:(?P<study>[^/]+)/)?(?P<old>[^/]+?)\.\.(?P<new>[^/]+)")
 
 
@@ -210,28 +209,26 @@ def build_report(
     """
     stamp = f"{code_stamp()} {current()}"
     damaged: dict[Path, DataError] = {}
-    broken: list[WorkbenchError] = []
-    notes: list[str] = []
+    ladders = _Ladders()
     with Site(out, force=force, first=first) as site:
         copy_assets(site)
         done = PageCount()
-        asked: tuple[str, ...] = ()
         if project is not None and (studies or not (reports or programs)):
             damaged = damaged_files(site.suspects())
-            info = cache(partial(_study, site, project, stamp))
             store = store or Store.of(project)
+            write = partial(_write_ladders, site, project, store, studies, stamp, damaged)
             try:
-                done, asked = _write_ladders(site, project, store, studies, stamp, damaged, info)
+                ladders = write()
             except DataError:
                 # Only now: whoever's files are whole does not pay for reading them twice.
-                ladders = find_ladders(store, project, _named(project, studies))
-                found = damaged_files(path for each in ladders for path in each.files.values())
+                there = find_ladders(store, project, _named(project, studies))
+                found = damaged_files(path for each in there for path in each.files.values())
                 if found.keys() <= damaged.keys():
                     raise
                 damaged |= found
-                done, asked = _write_ladders(site, project, store, studies, stamp, damaged, info)
+                ladders = write()
             site.leave_out(damaged)
-            broken, notes = _look_at_studies(project, studies, info)
+            done = ladders.pages
         if reports:
             from workbench.views.html.captured import write_reports
 
@@ -245,10 +242,10 @@ def build_report(
     return BuiltReport(
         index=out / "index.html",
         pages=done,
-        asked=tuple(out / each for each in asked),
+        asked=tuple(out / each for each in ladders.asked),
         damaged=tuple(damaged.values()),
-        broken=tuple(broken),
-        notes=tuple(notes),
+        broken=tuple(ladders.broken),
+        notes=tuple(ladders.notes),
     )
 
 
@@ -286,7 +283,7 @@ def build_page(
     """
     path = f"{ladder_folder(ladder)}/{name}"
     with Site(out) as site:
-        pages = ladder_pages(site, ladder, list(pairs), LadderKeys(site, ladder, "", ()))
+        pages = ladder_pages(site, ladder, "", pairs=pairs)
         return _write_alone(site, (page for page in pages if page.path == path), out / path)
 
 
@@ -314,6 +311,84 @@ def _write_alone(site: Site, pages: Iterable[Page], path: Path) -> Path:
 # --- ladders and versions -------------------------------------------------------------
 
 
+_CODE_SUFFIXES = {".py", ".cu", ".cuh", ".h", ".hpp", ".inl"}
+
+
+class _StudyPages:
+    """A study and its pages in one run: nothing of it is opened where they hold.
+
+    They hold while its key is that of the run that wrote them. `files` are profiles and times of
+    it, `stamp` is the key of the code that renders.
+    """
+
+    def __init__(
+        self, site: Site, project: Project, name: str, files: list[Path], stamp: str
+    ) -> None:
+        self._site, self._project, self.name = site, project, name
+        self.owner, self._folder = f"{LADDERS}:{name}", project.kernels / name
+        self._places = site.study(self.owner).places
+        paths = (*files, *tuning_files(project.profiles, name))
+        recorded = [(str(path), site.content(path)) for path in paths]
+        words = stamp, project.default_device, project.default_study == name
+        self._key = digest(msgspec.json.encode([*words, recorded, self._sources()]))
+
+    def _sources(self) -> list[str]:
+        """Names and digests of what its words and the hashes of its sources are read from."""
+        own = sorted(path for path in self._folder.rglob("*") if path.suffix in _CODE_SUFFIXES)
+        paths = [*own, self._project.facts(self.name)]
+        paths += [self._project.root / place for place in self._places]
+        parts: list[str] = []
+        known: dict[tuple[int, int], str] = {}  # one file may have many names
+        for path in paths:
+            parts.append(str(path))
+            with suppress(OSError, DataError):  # not there, or too large, which its readers tell
+                status = path.stat()
+                one = (status.st_dev, status.st_ino)
+                if one not in known:
+                    SOURCES.take(path, status.st_size)
+                    known[one] = digest(read_regular(path, SOURCE))
+                parts.append(known[one])
+        return parts
+
+    @property
+    def hold(self) -> bool:
+        """Whether all of its pages are as an earlier run wrote them from the same."""
+        return self._site.study(self.owner).key == self._key and self._site.whole(self.owner)
+
+    @cached_property
+    def info(self) -> StudyInfo:
+        """The study's words."""
+        return StudyInfo(self._project, self.name)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is not known of a study that was not run."""
+        study = self.info.study
+        return study.remarks if isinstance(study, SeenStudy) else ()
+
+    def keep(self) -> None:
+        """Note that its pages are written; every run says what is to be remarked of a study."""
+        if self.info.error is None and not self.notes:
+            folder = f"{os.path.relpath(self._folder, self._project.root)}/"
+            places = tuple(
+                place
+                for place in self.info.places
+                if not (place.startswith(folder) and Path(place).suffix in _CODE_SUFFIXES)
+            )
+            # Read from elsewhere than it was looked at, it is opened once more.
+            key = self._key if places == self._places else ""
+            self._site.keep_study(self.owner, KeptStudy(key, places))
+
+
+class _Ladders(NamedTuple):
+    """What was done to ladders' pages, and the pages of pairs; see `BuiltReport`."""
+
+    pages: PageCount = PageCount()
+    asked: Iterable[str] = ()
+    broken: Iterable[WorkbenchError] = ()
+    notes: Iterable[str] = ()
+
+
 def _write_ladders(
     site: Site,
     project: Project,
@@ -321,121 +396,101 @@ def _write_ladders(
     asked: tuple[str, ...],
     stamp: str,
     damaged: Mapping[Path, DataError],
-    info: Callable[[str], StudyInfo],
-) -> tuple[PageCount, tuple[str, ...]]:
-    """Bring the ladders' pages up to date, without the files that are known to be damaged.
-
-    Returns:
-        How many, and the paths of those of which a pair was asked for.
-    """
+) -> _Ladders:
+    """Bring the ladders' pages up to date, without the files that are known to be damaged."""
     pairs = [_pair(text, project) for text in asked if _PAIR.fullmatch(text)]
-    studies = _named(project, asked)
-    studies += _outdated(site, store, studies)
-    kept = (site.summary(path).get("profile") for path in site.pages(LADDERS))
-    summaries = KeptSummaries(site.content, kept)
-    find = partial(find_ladders, without=damaged, info=info, summaries=summaries)
-    ladders = find(store, project, studies)
-    recorded = {ladder.name for ladder in ladders}
-    for name in studies:
-        if name not in recorded:
-            if damaged:
-                raise together(list(damaged.values()))
-            known = [ladder.name for ladder in find_ladders(store, project)]
-            raise UsageError(
-                f"nothing is recorded of study `{name}` below {project.profiles}",
-                did_you_mean(name, known, "recorded studies")
-                if known
-                else f"Record a profile first: `workbench profile --study {name}`.",
-            )
+    named = _named(project, asked)
+    outdated = _outdated(site, store, named)
+    files: dict[str, list[Path]] = {}
+    for found in store.files():
+        if found.path not in damaged:
+            files.setdefault(found.study, []).append(found.path)
+    for name in named:
+        if name not in files:
+            raise together(list(damaged.values())) if damaged else _unrecorded(project, name, files)
+    names = (*named, *outdated) if named else sorted({*files, *studies_in(project.kernels)})
+    studies = [_StudyPages(site, project, name, files.get(name, []), stamp) for name in names]
+    touched = {*outdated, *(pair[0] for pair in pairs)}
+    held = {each.owner for each in studies if each.name not in touched and each.hold}
+    opened = {each.name: each for each in studies if each.owner not in held}
+    info = lambda name: opened[name].info  # noqa: E731
+    find = partial(find_ladders, store, project, without=damaged, info=info)
+    ladders = find(tuple(opened)) if opened else []
     for pair in pairs:
         try:
             _check_pair(pair, [ladder for ladder in ladders if ladder.name == pair[0]])
         except UsageError as error:
             raise (together(list(damaged.values())) if damaged else error) from error
-    owned = {f"{LADDERS}:{name}" for name in recorded}
-    if not studies:
-        owned |= {kept.owner for kept in site.pages(LADDERS).values()}
+    owned = {each.owner for each in opened.values()}
+    if not named:
+        owned |= {page.owner for page in site.pages(LADDERS).values()} - held
+    done = PageCount(unchanged=sum(len(site.pages(owner)) for owner in held))
+    for owner in owned:
+        site.keep_study(owner, KeptStudy())  # its pages may be written: its key is void
+    pages = _pages(site, ladders, pairs, stamp, lambda name: find((name,)))
+    done = done.plus(site.write(pages, owners=owned))
+    for each in opened.values():
+        each.keep()
+    told = [each for each in opened.values() if each.name not in outdated]
+    return _Ladders(
+        done,
+        dict.fromkeys(_asked_pages(site, pairs)),
+        [*filter(None, (each.info.error for each in told)), *_gone(project, named)],
+        [note for each in told for note in each.notes],
+    )
+
+
+def _unrecorded(project: Project, name: str, known: Collection[str]) -> UsageError:
+    return UsageError(
+        f"nothing is recorded of study `{name}` below {project.profiles}",
+        did_you_mean(name, sorted(known, key=natural_key), "recorded studies")
+        if known
+        else f"Record a profile first: `workbench profile --study {name}`.",
+    )
+
+
+def _gone(project: Project, asked: Iterable[str]) -> Iterator[WorkbenchError]:
+    """Why studies that were asked for cannot be read: they are not there."""
+    for name in asked:
+        if not (project.kernels / name / "study.py").exists():
+            try:
+                view_study(project, name)
+            except WorkbenchError as error:
+                yield error.kept()
+
+
+def _pages(
+    site: Site,
+    ladders: list[Ladder],
+    pairs: list[Pair],
+    stamp: str,
+    again: Callable[[str], list[Ladder]],
+) -> Iterator[Page]:
+    """The pages of ladders, which are taken from the list; `again` finds those of a study."""
     # A ladder's page shows its study's times on all problems.
     times: dict[tuple[str, str], list[str]] = {}
     for ladder in ladders:
         found = [f"{ladder.problem} {time}" for time in times_of(site, ladder)]
         times.setdefault((ladder.name, ladder.device), []).extend(found)
-
     # What compares two devices holds no ladder either.
-    again = cache(lambda name: find(store, project, (name,)))
+    again = cache(again)
     devices: list[Page] = []
     links: dict[str, list[Link]] = {}
     for each in _across(site, ladders, pairs):
         devices.append(each.page(site, stamp, again))
         links.setdefault(each.folder, []).append(each.link)
-
-    def pages() -> Iterator[Page]:
-        while ladders:
-            # Popped: nothing but its pages may hold a ladder, for its profiles to be let go.
-            ladder = ladders.pop(0)
-            wanted = _pairs_of(site, ladder, pairs)
-            swept = tuple(times[ladder.name, ladder.device])
-            own = LadderKeys(site, ladder, stamp, swept)
-            beside = links.get(ladder_folder(ladder), ())
-            yield from ladder_pages(site, ladder, wanted, own, beside)
-        yield from devices
-
-    done = site.write(pages(), owners=owned)
-    return done, tuple(dict.fromkeys(_asked_pages(site, pairs)))
-
-
-def _look_at_studies(
-    project: Project, asked: tuple[str, ...], info: Callable[[str], StudyInfo]
-) -> tuple[list[WorkbenchError], list[str]]:
-    """Why studies that were asked for (none: all) cannot be read; what is not known of others."""
-    broken: list[WorkbenchError] = []
-    notes: list[str] = []
-    for name in _named(project, asked) or studies_in(project.kernels):
-        seen = info(name)
-        if seen.error is not None:
-            broken.append(seen.error)
-        elif isinstance(seen.study, SeenStudy):
-            notes.extend(seen.study.remarks)
-        elif not (project.kernels / name / "study.py").exists():
-            try:
-                view_study(project, name)
-            except WorkbenchError as error:
-                broken.append(error.kept())
-    return broken, notes
-
-
-def _study(site: Site, project: Project, stamp: str, name: str) -> StudyInfo:
-    """A study's words; of a folder that is as it was when it was last read, those that were kept.
-
-    Reading the front matter of a hundred versions takes longer than all else of a run that
-    writes nothing. What is to be remarked of a study is remarked by every run: it is not kept.
-    """
-    key = digest(stamp, _study_key(project, name))
-    kept = site.words(name, key)
-    if kept is not None:
-        return StudyInfo(project, name, kept=kept)
-    info = StudyInfo(project, name)
-    sound = isinstance(info.study, SeenStudy) and not info.study.remarks
-    site.keep_words(name, key, info.words if sound else None)
-    return info
-
-
-def _study_key(project: Project, name: str) -> str:
-    """Digest of a study's folder, and of its record."""
-    folder = project.kernels / name
-    files = sorted(p for p in folder.rglob("*") if p.suffix in _CODE_SUFFIXES and p.is_file())
-    parts: list[str] = []
-    known: dict[tuple[int, int], str] = {}  # one file may have many names
-    for path in files:
-        status = path.stat()
-        one = (status.st_dev, status.st_ino)
-        with suppress(DataError):  # too large for sources, which is told where they are read
-            if one not in known:
-                SOURCES.take(path, status.st_size)
-                known[one] = digest(read_regular(path, SOURCE))
-            parts += [str(path.relative_to(folder)), known[one]]
-    record = project.facts(name)
-    return digest(*parts, record.read_bytes() if record.is_file() else b"")
+    while ladders:
+        # Popped: nothing but its pages may hold a ladder, for its profiles to be let go.
+        ladder = ladders.pop(0)
+        yield from ladder_pages(
+            site,
+            ladder,
+            stamp,
+            times[ladder.name, ladder.device],
+            _pairs_of(site, ladder, pairs),
+            links.get(ladder_folder(ladder), ()),
+        )
+    yield from devices
 
 
 def _outdated(site: Site, store: Store, studies: tuple[str, ...]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ makes its study's folder another one, makes few pages others. Heads are both sho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -17,10 +17,8 @@ from msgspec.structs import replace
 from workbench.errors import DataError
 from workbench.features import FEATURES
 from workbench.ladder import Ladder, Rung
-from workbench.ladder.summaries import KeptSummaries, Summary
 from workbench.ladder.tunings import Tuning
 from workbench.language import _
-from workbench.model import Profile
 from workbench.views.html.page import (
     LADDERS,
     Badge,
@@ -113,7 +111,7 @@ def version_head(rung: Rung, engine: str) -> Head:
         crumbs=(*_crumbs(ladder), Link(rung.id)),
         steps=neighbours(links, order.index(rung), "version"),
         pages=tuned_links(ladder, rung.id),
-        chips=(mark,) if rung.stale(rung.captured(engine)) else (),
+        chips=(mark,) if rung.outdated(engine) else (),
         notices=_unread(ladder),
     )
 
@@ -182,7 +180,7 @@ def _stale_chips(rungs: dict[str, Rung], engine: str) -> tuple[Badge, ...]:
             tone="warn",
         )
         for name, rung in rungs.items()
-        if rung.stale(rung.captured(engine))
+        if rung.outdated(engine)
     )
 
 
@@ -191,97 +189,72 @@ def _unread(ladder: Ladder) -> tuple[str, ...]:
     return (_("The study could not be read: {why}").format(why=problem),) if problem else ()
 
 
-class LadderKeys:
-    """The content keys of a ladder's pages.
+class _PageKeys:
+    """What decides whether a ladder's pages are written again.
 
-    Files are looked at once, before anything is rendered: a key never speaks of what came later.
-    `code` is the key of the code that renders, `times` are digests of all times of the study on
-    the device, which a ladder's page shows.
+    Files are looked at before anything is rendered: a key never speaks of what came later.
+    `code` is the key of the code that renders.
     """
 
-    def __init__(self, site: Site, ladder: Ladder, code: str, times: tuple[str, ...]) -> None:
-        self._ladder, self._times = ladder, times
-        self._common = [code, ladder.name, ladder.device, ladder.problem]
+    def __init__(self, site: Site, ladder: Ladder, code: str) -> None:
+        self._site, self._ladder = site, ladder
+        self._common = [code, ladder.name, ladder.device, ladder.problem, ladder.study.work]
         self._files = {name: site.content(path) for name, path in sorted(ladder.files.items())}
-        self._elsewhere = [
-            (device, version, kind, site.content(path))
-            for device, files in sorted(ladder.elsewhere.items())
-            for (version, kind), path in sorted(files.items())
-            if kind in ("ncu", "time")
+
+    def of(self, versions: Collection[str], timed: Collection[str], *more: object) -> str:
+        """A page's key: all that is recorded of `versions`, the times of `timed`, and `more`."""
+        recorded = [
+            (version, kind, content)
+            for (version, kind), content in self._files.items()
+            if version in versions or (kind == "time" and version in timed)
         ]
-        self._tuned = {
-            path: [
-                site.content(each)
-                for each in (path, *(at for _, at in tuning.sides(ladder.store, ladder.problem)))
-                if each.is_file()
-            ]
-            for path, tuning in ladder.tunings.items()
-        }
+        told = [
+            (each.id, each.parent, each.expectations)
+            for each in self._ladder.study.versions.values()
+            if each.id in versions
+        ]
+        return digest(msgspec.json.encode([*self._common, recorded, told, *more]))
 
-    def _key(self, *parts: object) -> str:
-        return digest(msgspec.json.encode([*self._common, *parts]))
-
-    def recorded(self, rung: Rung, profile: Profile) -> dict[str, object]:
-        """What is remembered of a profile beside its page: a run that writes none reads none."""
-        content = self._files[rung.id, profile.engine]
-        return {"profile": KeptSummaries.kept(content, Summary.of(profile))}
-
-    def _contents(self, version: str, *kinds: str) -> list[str]:
-        """Digests of what is recorded of a version; "" for what is not."""
-        return [self._files.get((version, kind), "") for kind in kinds]
-
-    def _compared(self, step: StepName) -> list[object]:
-        """What `Ladder.step` is made from."""
-        old, new, engine = step
-        sides = [self._contents(side, engine, "time") for side in (old, new)]
-        return [step, sides, self._ladder.expected(old, new)]
-
-    def of_ladder(self, pairs: Sequence[Link]) -> str:
-        """Over all files of the ladder, and all that the study says; `pairs`: as its page has."""
+    def of_ladder(self, times: Sequence[str], links: Sequence[Link]) -> str:
+        """Over all of it, and all that the study says; `times` and `links`: see `ladder_pages`."""
         ladder, study = self._ladder, self._ladder.study
         said = [
             (v.id, v.title, v.parent, v.change, v.baseline, v.expectations)
             for v in study.versions.values()
         ]
         stale = [rung.is_stale for rung in ladder.order]
-        words = [study.title, study.problem, study.problems, study.work, study.default]
-        whole = [*words, study.device, said, stale]
+        words = [study.title, study.problem, study.problems, study.default, study.device]
         tuned = tuned_links(ladder), _untold(ladder)
-        return self._key(whole, list(self._files.items()), self._times, pairs, tuned)
-
-    def of_tuned(self, path: Path) -> str:
-        """Over the head, the tuning, and what was profiled of it."""
-        ladder = self._ladder
-        return self._key(tuned_head(ladder, ladder.tunings[path]), self._tuned[path])
-
-    def of_strip(self, step: StepName) -> str:
-        """Over what a step's story is told from, whatever its page shows besides."""
-        return self._key(self._compared(step))
+        return self.of(ladder.rungs, (), words, said, stale, times, links, tuned)
 
     def of_step(self, step: StepName) -> str:
-        """Over what is compared, and the page's head."""
-        return self._key(step_head(self._ladder, step), self._compared(step))
+        """Over both sides, and the page's head."""
+        return self.of(step[:2], (), step_head(self._ladder, step))
+
+    def of_tuned(self, path: Path) -> str:
+        """Over the tuning, what was profiled of it, and the page's head."""
+        ladder, tuning = self._ladder, self._ladder.tunings[path]
+        files = (path, *(at for _, at in tuning.sides(ladder.store, ladder.problem)))
+        contents = [self._site.content(each) for each in files if each.is_file()]
+        return self.of((), (), tuned_head(ladder, tuning), contents)
 
     def of_version(self, rung: Rung, engine: str) -> str:
-        """Over its head, its profile and time here and elsewhere, the steps to it and from it.
+        """Over its neighbours as well, what other devices recorded of it, and the page's head.
 
         Its share of the baseline's speed takes that one's time: of several, which it is, all
         times say.
         """
-        ladder, version = self._ladder, rung.id
+        ladder = self._ladder
         libraries = [each.id for each in ladder.order if each.is_baseline]
         timed = libraries if len(libraries) < 2 else sorted(ladder.rungs)
-        steps = [each for each in ladder.steps if each[2] == engine]
-        return self._key(
-            version_head(rung, engine),
-            ladder.study.work,
-            rung.declared.expectations if rung.declared else (),
-            self._contents(version, engine, "time"),
-            [(each, *self._contents(each, "time")) for each in timed],
-            [self._compared(step) for step in steps if step[1] == version],
-            [self._contents(step[1], engine, "time") for step in steps if step[0] == version],
-            [each for each in self._elsewhere if each[1] == version],
-        )
+        beside = {each for step in ladder.steps if rung.id in step for each in step[:2]}
+        elsewhere = [
+            (device, kind, self._site.content(path))
+            for device, files in sorted(ladder.elsewhere.items())
+            for (version, kind), path in sorted(files.items())
+            if version == rung.id and kind in ("ncu", "time")
+        ]
+        return self.of({rung.id, *beside}, timed, version_head(rung, engine), elsewhere)
 
 
 def times_of(site: Site, ladder: Ladder) -> list[str]:
@@ -293,40 +266,40 @@ def times_of(site: Site, ladder: Ladder) -> list[str]:
 def ladder_pages(
     site: Site,
     ladder: Ladder,
-    pairs: list[StepName],
-    keys: LadderKeys,
+    code: str,
+    times: Sequence[str] = (),
+    pairs: Sequence[StepName] = (),
     devices: Sequence[Link] = (),
 ) -> Iterator[Page]:
     """The ladder's own page, one a step and pair that was asked for, one a version and engine.
 
-    `devices` are pages beside these that compare two devices.
+    `code` is the key of the code that renders, `times` are digests of all times of the study on the
+    device, which the ladder's page shows. `pairs` are comparisons besides the steps, `devices`
+    pages beside these that compare two devices.
     """
-    owner, folder = f"{LADDERS}:{ladder.name}", ladder_folder(ladder)
+    folder, key = ladder_folder(ladder), _PageKeys(site, ladder, code)
 
-    def page(name: str, key: Callable[[], str], render: Callable[[str], Rendered]) -> Page:
-        path = f"{folder}/{name}"
+    def page(name: str, key: str, render: Callable[[str], Rendered]) -> Page:
+        path, owner = f"{folder}/{name}", f"{LADDERS}:{ladder.name}"
         return Page(path=path, key=key, owner=owner, group=folder, render=partial(render, path))
 
-    strips = cache(partial(_kept_strips, site, ladder, keys))
-    linked = [*(Link(f"{old} → {new}", step_page(old, new, e)) for old, new, e in pairs), *devices]
-    whole = partial(keys.of_ladder, linked)
-    yield page("index.html", whole, partial(_render_ladder, ladder, linked, strips))
-    for step in dict.fromkeys([*ladder.steps, *pairs]):
-        render = partial(_render_step, ladder, step, keys)
-        yield page(step_page(*step), partial(keys.of_step, step), render)
+    steps = [
+        page(step_page(*step), key.of_step(step), partial(_render_step, ladder, step))
+        for step in dict.fromkeys([*ladder.steps, *pairs])
+    ]
+    strips = cache(partial(_kept_strips, site, ladder, steps))
+    links = [*(Link(f"{old} → {new}", step_page(old, new, e)) for old, new, e in pairs), *devices]
+    render = partial(_render_ladder, ladder, links, strips)
+    yield page("index.html", key.of_ladder(times, links), render)
+    yield from steps
     for file, tuning in _tunings(ladder).items():
-        yield page(
-            tuned_page(tuning.version, tuning.engine),
-            partial(keys.of_tuned, file),
-            partial(_render_tuned, ladder, tuning),
-        )
+        name = tuned_page(tuning.version, tuning.engine)
+        yield page(name, key.of_tuned(file), partial(_render_tuned, ladder, tuning))
     for rung in ladder.rungs.values():
         for engine in rung.entries:
-            yield page(
-                version_page(rung.id, engine),
-                partial(keys.of_version, rung, engine),
-                partial(_render_version, rung, engine, strips, keys),
-            )
+            name = version_page(rung.id, engine)
+            shown = partial(_render_version, rung, engine, strips)
+            yield page(name, key.of_version(rung, engine), shown)
 
 
 def _untold(ladder: Ladder) -> tuple[str, ...]:
@@ -335,22 +308,18 @@ def _untold(ladder: Ladder) -> tuple[str, ...]:
     return tuple(each.message for each in found if isinstance(each, DataError))
 
 
-def _kept_strips(site: Site, ladder: Ladder, keys: LadderKeys) -> dict[StepName, Strip]:
-    """The strips of steps of which the same would be told again.
-
-    A step's page may be out of date, because it shows another title, and its strip hold.
-    """
+def _kept_strips(site: Site, ladder: Ladder, pages: Sequence[Page]) -> dict[StepName, Strip]:
+    """The strips of steps that have a page which holds."""
     from workbench.views.html.parts import Phrase
 
-    kept: dict[StepName, Strip] = {}
-    for step in ladder.steps:
-        said = site.summary(f"{ladder_folder(ladder)}/{step_page(*step)}")
-        if said.get("strip_key") == keys.of_strip(step):
-            kept[step] = msgspec.convert(said["strip"], tuple[Phrase, ...])
-    return kept
+    return {
+        step: msgspec.convert(kept.summary["strip"], tuple[Phrase, ...])
+        for step, page in zip(ladder.steps, pages, strict=False)
+        if (kept := site.current(page)) is not None
+    }
 
 
-def _render_step(ladder: Ladder, step: StepName, keys: LadderKeys, path: str) -> Rendered:
+def _render_step(ladder: Ladder, step: StepName, path: str) -> Rendered:
     from workbench.views.html.pages.diff import diff_view, render_diff
     from workbench.views.html.parts import strip_links
 
@@ -358,7 +327,7 @@ def _render_step(ladder: Ladder, step: StepName, keys: LadderKeys, path: str) ->
     page = render_diff(path, diff_view(compared, step_head(ladder, step)))
     strip = msgspec.to_builtins(strip_links(compared.story.strip, step_page(*step)))
     pair = {} if step in ladder.steps else {"pair": list(step[:2])}
-    return replace(page, summary={**pair, "strip": strip, "strip_key": keys.of_strip(step)})
+    return replace(page, summary={**pair, "strip": strip})
 
 
 def render_devices(
@@ -396,14 +365,10 @@ def _render_tuned(ladder: Ladder, tuning: Tuning, path: str) -> Rendered:
 
 
 def _render_version(
-    rung: Rung,
-    engine: str,
-    strips: Callable[[], Mapping[StepName, Strip]],
-    keys: LadderKeys,
-    path: str,
+    rung: Rung, engine: str, strips: Callable[[], Mapping[StepName, Strip]], path: str
 ) -> Rendered:
     from workbench.views.html.pages.version import render_version, version_view
 
     profile = rung.load(engine)
     view = version_view(rung, profile, version_head(rung, engine), strips())
-    return replace(render_version(path, view), summary=keys.recorded(rung, profile))
+    return render_version(path, view)

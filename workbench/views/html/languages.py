@@ -29,11 +29,8 @@ def build_in(
 ) -> BuiltReport:
     """Write a report in the languages that are asked for.
 
-    Args:
-        out: The folder of the first language.
-        languages: One or two; none: those that the report has, or the one that is spoken.
-        first_pages: Pages that are written before the others, by their paths below `out`.
-        write: Writes the pages of one language.
+    `languages` are one or two; none: those that the report has, or the one that is spoken. `write`
+    writes the pages of one language, `first_pages` (paths below `out`) before the others.
 
     Returns:
         What was done in all; paths and remarks are those of the first language.

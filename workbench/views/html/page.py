@@ -140,20 +140,14 @@ class Page(Record, frozen=True):
     `owner` groups the pages that come and go together; neighbours of one `group` are
     rendered together, because they are made of the same profiles. `key` is a digest of all that
     the page is made of: the code with its templates, the contents of files, and what a
-    study says of versions. One that costs something is asked for where a page is kept, and
-    when it has been written.
+    study says of versions.
     """
 
     path: str  # relative to the site, forward slashes
-    key: str | Callable[[], str]
+    key: str
     owner: str
     render: Callable[[], Rendered]
     group: str = ""
-
-    @property
-    def content_key(self) -> str:
-        """The key."""
-        return self.key if isinstance(self.key, str) else self.key()
 
 
 class KeptPage(Record, frozen=True):

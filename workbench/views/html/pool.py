@@ -158,7 +158,7 @@ def _write(out: Path, group: list[Page]) -> _Done:
         replace_file(out, page.path, html)
         beside = {name: len(data) for name, data in result.beside.items()}
         kept = KeptPage(
-            key=page.content_key,
+            key=page.key,
             owner=page.owner,
             size=len(html),
             beside=beside,

@@ -259,11 +259,9 @@ def environment() -> jinja2.Environment:
 def render(template: str, path: str, **context: object) -> str:
     """Render one page.
 
-    Args:
-        template: File name in ``templates/``.
-        path: Where the page will lie, relative to the site, with forward slashes;
-            links to the site's root are made relative to it.
-        context: The view model; no character of it hides or reorders others on the page.
+    `path` is where the page will lie, relative to the site, with forward slashes: links to the
+    site's root are made relative to it. No character of `context` hides or reorders others on the
+    page.
     """
     html = environment().get_template(template).render(root=to_root(path), **context)
     return block(without_ends(said_once(html)))

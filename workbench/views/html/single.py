@@ -45,9 +45,7 @@ _LOADS = re.compile(r"@import|url\(\s*['\"]?(?!data:|#)", re.IGNORECASE)
 def pack(page: Path, root: Path) -> str:
     """The page with all that it needs.
 
-    Args:
-        page: A page that `build_report` wrote.
-        root: Folder of the site that it lies in.
+    `root` is the folder of the site.
 
     Returns:
         HTML that opens from a disk, with no network and no other file.

@@ -2,7 +2,8 @@
 
 Every page has a content key over all that it is made of. The keys of the pages on
 disk are kept in a manifest, so an unchanged page is not rendered again, and a page
-whose input is gone is removed. A folder that holds other people's files is refused.
+whose input is gone is removed. A study has a key over all that its pages may be made of, so
+nothing of an unchanged study is opened. A folder that holds other people's files is refused.
 
 The manifest is read under the lock, and names a page before the page is written: a run that
 is killed leaves no page that the next one does not know, and that one goes on where it ended.
@@ -30,7 +31,6 @@ from workbench.disk.writing import is_temporary, remove_file, replace_file, tidy
 from workbench.errors import DataError, UsageError
 from workbench.language import _, current
 from workbench.model import Record
-from workbench.study.folder import StudyWords
 from workbench.views.html.page import KeptPage, Page, PageCount, digest
 
 MANIFEST = ".manifest.json"
@@ -50,10 +50,10 @@ FileStamp = tuple[int, int, str]
 
 
 class KeptStudy(Record, frozen=True):
-    """What a study's folder says, by the digest of what it was read from."""
+    """The key of a study whose pages are all written, and the places that its includes are at."""
 
-    key: str
-    words: StudyWords
+    key: str = ""
+    places: tuple[str, ...] = ()
 
 
 class _Manifest(Record, frozen=True):
@@ -151,11 +151,6 @@ class Site:
                     self._owned.setdefault(name, {})[path] = kept
         return self._owned.get(owner, {})
 
-    def summary(self, path: str) -> dict[str, object]:
-        """What was worth saying of a page when it was written, whether or not it still holds."""
-        kept = self._pages.get(path)
-        return {} if kept is None or self._force else kept.summary
-
     def suspects(self) -> list[Path]:
         """Files that an earlier run left out (`leave_out`)."""
         names = [name for name, stamp in self._files.items() if stamp[2] == _LEFT_OUT]
@@ -166,16 +161,13 @@ class Site:
         for path in paths:
             self._seen_files[self._name(path)] = (0, 0, _LEFT_OUT)
 
-    def words(self, study: str, key: str) -> StudyWords | None:
-        """What a study said when it was read with this key; None where it was not."""
-        kept = self._studies.get(study)
-        return kept.words if kept and kept.key == key and not self._force else None
+    def study(self, owner: str) -> KeptStudy:
+        """What an earlier run kept of the study that owns pages."""
+        return self._studies.get(owner, KeptStudy())
 
-    def keep_words(self, study: str, key: str, words: StudyWords | None) -> None:
-        """Remember what a study says; None: that it is to be read again."""
-        self._studies.pop(study, None)
-        if words is not None:
-            self._studies[study] = KeptStudy(key, words)
+    def keep_study(self, owner: str, kept: KeptStudy) -> None:
+        """Remember the study that owns pages."""
+        self._studies[owner] = kept
 
     def _name(self, path: Path) -> str:
         folder = self._relative.get(path.parent)
@@ -245,6 +237,7 @@ class Site:
             kept = before.get(page.path) or KeptPage(key="", owner=page.owner)
             self._pages[page.path] = msgspec.structs.replace(kept, key="")
         if self._pages != before:
+            self._owned = None
             self._save(ended=False)
 
     def current(self, page: Page) -> KeptPage | None:
@@ -255,7 +248,7 @@ class Site:
         kept = self._pages.get(page.path)
         if self._force or kept is None or not kept.key or not self._whole(page.path):
             return None
-        return kept if kept.key == page.content_key else None
+        return kept if kept.key == page.key else None
 
     def _whole(self, path: str) -> bool:
         """Whether a page, and what lies beside it, is on the disk as it was written."""
@@ -278,10 +271,14 @@ class Site:
 
     def fresh(self, owner: str, key: str) -> int:
         """How many pages `owner` has, if all of them are there with this key; else 0."""
-        own = {path: kept for path, kept in self._pages.items() if kept.owner == owner}
-        if self._force or any(kept.key != key for kept in own.values()):
-            return 0
-        return len(own) if all(map(self._whole, own)) else 0
+        own = self.pages(owner)
+        same = all(kept.key == key for kept in own.values())
+        return len(own) if same and self.whole(owner) else 0
+
+    def whole(self, owner: str) -> bool:
+        """Whether every page of `owner` is there as a run that ended wrote it."""
+        own = self.pages(owner).items()
+        return not self._force and all(kept.key and self._whole(path) for path, kept in own)
 
     def asset(self, name: str, key: str, read: Callable[[], bytes]) -> None:
         """Put one shared asset under ``assets/`` unless that content is there already."""
@@ -302,6 +299,7 @@ class Site:
     def _remove(self, path: str) -> None:
         for name in (*_beside(path, self._pages[path]), path):
             remove_file(self.out, name)
+        self._studies.pop(self._pages[path].owner, None)
         del self._pages[path]
 
 

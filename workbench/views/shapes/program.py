@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from workbench.capture.records import ProgramFault
+from workbench.capture.records import Counted, ProgramFault
 from workbench.model import Number
 from workbench.views.shapes import Document
 from workbench.views.shapes.measured import NoticeFacts
@@ -74,14 +74,8 @@ class RangeRow(Document, frozen=True):
     seconds: float
 
 
-class CountedFacts(Document, frozen=True):
+class CountedFacts(Document, Counted, frozen=True):
     """What the emulator counted of launches together: of warps, and of 32-byte sectors."""
-
-    instructions: int
-    sectors: int
-    sectors_ideal: int
-    wavefronts: int
-    wavefronts_ideal: int
 
 
 class CountedLine(Document, frozen=True):

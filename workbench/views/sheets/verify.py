@@ -31,13 +31,8 @@ def verify_sheet(
 ) -> Sheet:
     """The table of ``workbench verify``.
 
-    Args:
-        study: Its name.
-        seed: Seed of the inputs.
-        rows: One a version and problem.
-        findings: (version, finding) of compute-sanitizer.
-        sanitized: The tools that ran; empty without ``--sanitize``.
-        texts: Path -> text of the versions' sources, for the findings' lines.
+    `findings` are (version, finding) of compute-sanitizer, `sanitized` the tools that ran. `texts`
+    are the versions' sources by path, for the lines of findings.
     """
     # The message of a single check is the error that the command ends with.
     notes = _once(rows) if len(rows) > 1 else []

@@ -108,9 +108,7 @@ def width() -> int:
 def print_view(view: RenderableType, *, whole: bool = False) -> None:
     """Print on standard output, in the terminal's width (80 where there is none).
 
-    Args:
-        view: What to print.
-        whole: In all of the width, not in `MOST` columns: a table has its own.
+    `whole`: in all of the width, not in `MOST` columns: a table has its own.
 
     The text is made first and written in one go: rich would turn a reader that has
     left (``| head``) into exit code 1, and a terminal that cannot show a ``→`` into a

@@ -99,16 +99,10 @@ def diff_view(
 ) -> RenderableType:
     """Two profiles: what was edited, what that did and where on one screen, then counters.
 
-    Args:
-        comparison: The result of `analysis.compare.compare`.
-        title: The new version's title.
-        change: What its author says was changed.
-        notes: Warnings beside those of the comparison (a stale source).
-        step: The step that it is of; without it there are no hunks, and no screen to be kept to:
-            all counters that moved are shown, by group.
-        codes: What the compiler made of the hunks, where that was asked for: all hunks are shown.
-        everything: All hunks, and all counters, those that did not move and the missing ones too.
-        width: Columns of the terminal.
+    `change` is what its author says was changed, `notes` are warnings beside those of the
+    comparison. Without a `step` there are no hunks, and no screen to be kept to: all counters that
+    moved are shown, by group. With `codes`, what the compiler made of the hunks, all hunks are
+    shown. `everything`: counters that did not move and the missing ones too.
     """
     brief = step is not None and codes is None and not everything
     old, new = comparison.old, comparison.new

@@ -100,15 +100,8 @@ def show_view(
 ) -> RenderableType:
     """One profile: header, overview of its launches, details of the longest one.
 
-    Args:
-        profile: What to show.
-        label: ``sgemm/v3``, or the report's name.
-        title: The version's title.
-        timing: Its time outside of a profiler, if recorded.
-        baseline: The baseline's time, for comparison.
-        notes: Warnings that stand beside the numbers (a stale source).
-        everything: Every counter and every rule instead of the telling ones.
-        width: Columns of the terminal.
+    `label` is ``sgemm/v3``, or the report's name. `notes` are warnings that stand beside the
+    numbers. `everything`: every counter and every rule instead of the telling ones.
     """
     head = Text(label, style=HEAD)
     if title:

@@ -77,11 +77,9 @@ def quoted(text: str) -> str:
 def say(text: str, *, err: bool = False, head: str = "", color: bool | None = None) -> None:
     """Print what happened, a line for people.
 
-    Args:
-        text: Of any origin; a sentence of ours is told in the language that is spoken.
-        err: On standard error.
-        head: Words of ours before it, with a style where it has one.
-        color: Whether styles are printed; None: where there is a terminal.
+    A sentence of ours is told in the language that is spoken. `head` are words of ours before it,
+    with a style where it has one. `color`: whether styles are printed; None: where there is a
+    terminal.
     """
     click.echo(inert(head + quoted(told(text))), err=err, color=color)
 
@@ -99,10 +97,8 @@ def complain(error: WorkbenchError) -> None:
 def write(text: str, *, err: bool = False, commands: bool = False) -> None:
     """Print a document that a printer has made.
 
-    Args:
-        text: The whole, its last line ended.
-        err: On standard error.
-        commands: It holds commands to a runner of GitHub, which are ours.
+    `text` is whole, its last line ended. `commands`: it holds commands to a runner of GitHub, which
+    are ours.
     """
     shown = block(text)
     click.echo(shown if commands else inert(shown), nl=False, err=err)

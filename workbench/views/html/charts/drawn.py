@@ -52,11 +52,8 @@ class _Stretch(NamedTuple):
 class Drawing:
     """The chart of one profile or of two.
 
-    Args:
-        sides: One, or the old and the new one.
-        anchor: Where a line stands on the page.
-        prefix: Of the ids of the table's rows.
-        counters: What stands before a counter's id in its address.
+    Of one side, or the old and the new one. `anchor` says where a line stands on the page; `prefix`
+    is of the ids of the table's rows, `counters` stands before a counter's id in its address.
     """
 
     def __init__(
@@ -343,12 +340,7 @@ def memory_view(
 ) -> View:
     """The memory chart of one profile or of two, and the same as a table.
 
-    Args:
-        sides: One, or the old and the new one.
-        labels: What to call them.
-        anchor: Where a line stands on the page.
-        prefix: Of the ids of rows.
-        counters: What stands before a counter's id in its address.
+    The arguments are those of `Drawing`.
     """
     drawing = Drawing(sides, anchor, prefix, counters)
     rows = []
@@ -391,12 +383,7 @@ LaneRow = tuple[View | None, ...]
 
 
 def timeline_view(sides: Sequence[Course], labels: Sequence[str]) -> View:
-    """One run, or the old and the new one on one scale of time.
-
-    Args:
-        sides: The runs.
-        labels: What to call them.
-    """
+    """One run, or the old and the new one on one scale of time."""
     throughputs = dict.fromkeys(lane.title for side in sides for lane in side.throughputs)
     runs = [
         f"{label + ' ' if label else ''}{units.quantity(side.seconds, 's')}"

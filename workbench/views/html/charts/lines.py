@@ -108,13 +108,7 @@ def _labels(axis: Axis) -> Json:
 
 
 def _ends(series: Sequence[Series], scale: Json, height: float) -> list[str]:
-    """Names to write at the lines' right ends: those that stand clear of the ones above them.
-
-    Args:
-        series: The lines.
-        scale: The vertical axis.
-        height: Of the plot, in pixels.
-    """
+    """Names to write at the lines' right ends: those that stand clear of the ones above them."""
     logarithmic = scale.get("type") == "log"
     low, high = map(float, scale["range"])
 
@@ -151,15 +145,9 @@ def lines(
 ) -> Figure:
     """Lines with markers, told apart by colour, symbol and dash.
 
-    Args:
-        identity: Id of the figure on its page.
-        label: Spoken name.
-        series: What to draw; intervals where points have them.
-        x: The horizontal axis.
-        y: The vertical axis.
-        here: The one point that is marked, for "this is where we are"; values then hold until
-            the next point, and no other markers are drawn.
-        height: Of the figure, in CSS pixels.
+    `identity` is its id on the page, `label` its spoken name. `here` is the one point that is
+    marked, for "this is where we are"; values then hold until the next point, and no other markers
+    are drawn. `height` is in CSS pixels.
     """
     xs = [point.x for line in series for point in line.points] + ([here.x] if here else [])
     ys = [point.y + point.above for line in series for point in line.points]

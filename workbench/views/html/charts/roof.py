@@ -351,13 +351,10 @@ def roofline(
 ) -> Figure:
     """Points under a roof, both axes logarithmic.
 
-    Args:
-        identity: Id of the figure on its page.
-        label: Spoken name.
-        series: Name and points; each series has a colour and a symbol of its own.
-        roofs: The ceilings, one for each unit in use; they share one memory bandwidth.
-        path: Join the points of a series by a line, for a ladder.
-        unit: Of the rates: ``flop/s``, or ``op/s`` where integers are among the work.
+    `identity` is its id on the page, `label` its spoken name. Each series has a colour and a symbol
+    of its own; `roofs` are the ceilings, one for each unit in use, which share one memory
+    bandwidth. `path` joins the points of a series by a line, for a ladder. `unit` is ``flop/s``, or
+    ``op/s`` where integers are among the work.
     """
     dots = [dot for __, points in series for dot in points]
     known = [roof for roof in roofs if roof.flops and roof.bandwidth]

@@ -162,11 +162,8 @@ Anchor = Callable[[int, str, int | None], str]
 class Machine:
     """The machine code of a step, hunk by hunk.
 
-    Args:
-        codes: What the compiler made of the hunks, those that matter most first.
-        sides: The two profiles, for the paths of lines.
-        pages: Pages of the two versions, "" where instructions have no address on them.
-        anchor: Address of a line on this page.
+    Of `codes` those come first that matter most. `pages` are of the two versions, "" where
+    instructions have no address on them; `anchor` gives the address of a line on this page.
     """
 
     def __init__(

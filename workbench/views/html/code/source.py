@@ -44,10 +44,8 @@ Columns = dict[str, object]
 def sass_view(launch: Launch, anchor: Callable[[LineKey], str], launches: int = 1) -> View:
     """The instructions of a launch: the hottest as rows, all of them as columns.
 
-    Args:
-        launch: Holds the instruction table.
-        anchor: Line key -> address of that line on the page, or "".
-        launches: How many share the page, and the rows that it has room for.
+    `anchor` gives the address of a line on the page, or "". `launches`: how many share the page,
+    and the rows that it has room for.
     """
     count = len(launch.instructions.address)
     samples = _by_row(launch, line_metric(launch, catalog()[SAMPLES]))
@@ -356,13 +354,9 @@ def _file_lines(
 def code_view(profile: Profile, launch: Launch, position: int, near: int | None = None) -> View:
     """Source files, gutters, hot lines and SASS of one launch.
 
-    Args:
-        profile: Holds the source files.
-        launch: The launch whose counters stand in the gutter.
-        position: Of the launch on its page; the first one's main file has the plain
-            line addresses ``#L39``, others carry a prefix.
-        near: How many lines around those with counters are shown; None: files from end to end,
-            as far as they are short.
+    `position` is that of the launch on its page; the first one's main file has the plain line
+    addresses ``#L39``, others carry a prefix. `near`: how many lines around those with counters are
+    shown; None: files from end to end, as far as they are short.
     """
     tally = _instructions(profile, launch)
     # A library's kernel has counters but no lines: a gutter for it would be an empty column.
