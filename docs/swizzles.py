@@ -140,15 +140,14 @@ _HEAD = """\
 
 <!-- Written by `python docs/swizzles.py > docs/ladders/swizzles.md`. -->
 
-Shared memory has 32 banks of four bytes, and gives each of them to one word at a time: 128 bytes
-in one wavefront, if all lie in different banks. A tile is written along its rows and read down a
-column (or the other way round), by `ldmatrix`, `wgmma` or plain loads: 16 bytes of each of eight
-rows. In rows of a power of two all of these lie in the same banks. To exchange chunks of 16 bytes
-by the row's number (a *swizzle*) puts them into different ones, for reading and writing alike,
-and costs an XOR.
+For readers who want to see why the ladders swizzle their tiles. Shared memory has 32 banks of
+four bytes; a wavefront gives 128 bytes if all of them are in different banks. A tile is written
+along its rows and read down a column, 16 bytes of each of eight rows. In rows of a power of two
+these are in the same banks. To exchange chunks of 16 bytes by the row's number (a *swizzle*) puts
+them into different ones, for reading and writing alike, and costs an XOR.
 
-Each line is a row of the tile, each character one of the 32 banks; a number marks where the words
-lie that one access wants, of the row of that number.
+Each line is a row of the tile, each character one of the 32 banks; a number marks the words that
+one access wants, of the row of that number.
 """
 
 

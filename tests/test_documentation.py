@@ -287,6 +287,11 @@ def test_the_readmes_numbers_are_those_of_their_pages() -> None:
     assert [each for each in told if each not in pages] == []
 
 
+def test_a_ladders_page_is_a_story_and_no_lab_book() -> None:
+    for page in (REPO / "docs" / "ladders").glob("*.md"):
+        assert len(page.read_text(encoding="utf-8").split()) <= 900, page.name
+
+
 # --- examples --------------------------------------------------------------------------------
 
 

@@ -118,10 +118,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 def did_you_mean(name: str, names: Iterable[str], kind: str = "known") -> str:
     """A hint sentence: the nearest name, or else all of them.
 
-    Args:
-        name: What was written.
-        names: What could have been written.
-        kind: What the names are, for the list: ``parameters``, ``versions``.
+    `kind` is what the names are, for the list: ``parameters``, ``versions``.
     """
     candidates = list(dict.fromkeys(names))
     close = nearest(name, candidates)

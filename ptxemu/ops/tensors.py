@@ -10,7 +10,7 @@ import numpy as np
 
 from ptxemu.errors import DescriptorError
 from ptxemu.ops import copies
-from ptxemu.ops.access import Access
+from ptxemu.ops.access import Access, items_of
 from ptxemu.ops.cluster import Spots, check_spots, lanes_of, shared_operand
 from ptxemu.ops.copies import Global, Landing, Outgoing, Shared, pick
 from ptxemu.ops.mbarrier import barrier_operand, check_barriers
@@ -78,12 +78,8 @@ def _load(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     site.space, site.store = "shared", True
     goal = shared_operand(instr, ctx, instr.operands[0])
     barrier = barrier_operand(instr, ctx, 2)
-    more = 3
-    offsets = None
-    if any(part.startswith("im2col") for part in instr.parts):
-        offsets, more = instr.operands[3], 4
-    ask = _asked(instr, ctx, instr.operands[1], offsets, stores=False)
-    spread = copies.multicast(instr, ctx, more)
+    ask = _asked(instr, ctx, instr.operands[1], stores=False)
+    spread = copies.multicast(instr, ctx, 3 + _is_im2col(instr))
 
     def run(R: Registers, M: Mask) -> None:
         ends, barriers = goal(R, M), barrier(R, M)
@@ -110,7 +106,7 @@ def _fill(data: Array, request: _Request) -> None:
 def _store(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     site.space = "shared"
     source = shared_operand(instr, ctx, instr.operands[1])
-    ask = _asked(instr, ctx, instr.operands[0], None, stores=True)
+    ask = _asked(instr, ctx, instr.operands[0], stores=True)
     op = next((part for part in instr.parts if part in copies.REDUCTIONS), "")
 
     def run(R: Registers, M: Mask) -> None:
@@ -137,19 +133,19 @@ def _aligned(instr: Instr, ctx: Context, spots: Spots, request: _Request) -> Spo
     return mine
 
 
-def _asked(
-    instr: Instr, ctx: Context, operand: Operand, offsets: Operand | None, *, stores: bool
-) -> Ask:
+def _is_im2col(instr: Instr) -> bool:
+    return any(part.startswith("im2col") for part in instr.parts)
+
+
+def _asked(instr: Instr, ctx: Context, operand: Operand, *, stores: bool) -> Ask:
     """What finds the maps that active lanes name, and the tiles at their coordinates."""
     if not isinstance(operand, Vec) or not isinstance(operand.items[1], Vec):
         raise ctx.unsupported(instr)
     slot, offset, _ = ctx.address(operand.items[0])
     places = [ctx.slot(item, 4) for item in operand.items[1].items]
-    shifts = []
-    if offsets is not None:
-        assert isinstance(offsets, Vec)
-        shifts = [ctx.slot(item, 2) for item in offsets.items]
-    im2col = any(part.startswith("im2col") for part in instr.parts)
+    im2col = _is_im2col(instr)
+    offsets = items_of(instr.operands[3]) if im2col and not stores else ()
+    shifts = [ctx.slot(item, 2) for item in offsets]
     known: dict[bytes, tuple[TensorMap, int]] = {}
 
     def ask(R: Registers, M: Mask) -> list[_Request]:

@@ -369,7 +369,13 @@ def ladder(study: str) -> list[tuple[str, Profile]]:
 
 @pytest.mark.parametrize(
     "study",
-    ["conv2d", "conv2d_direct", "conv2d_half", "conv2d_int8", "conv2d_tile", "scale_add", "sgemm"],
+    [
+        *("conv2d_direct", "scale_add"),
+        *(
+            pytest.param(study, marks=pytest.mark.slow)
+            for study in ("conv2d", "conv2d_half", "conv2d_int8", "conv2d_tile", "sgemm")
+        ),
+    ],
 )
 def test_no_step_of_the_ladders_is_called_other_work(study: str) -> None:
     versions = ladder(study)

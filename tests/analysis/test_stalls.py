@@ -2,44 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.factories import make_instructions, make_launch, make_metrics, make_profile
-from workbench.analysis.limits.limit import breakdown, heaviest_states, sampled_lines, state_seconds
+from tests.factories import make_instructions, make_launch
+from workbench.analysis.limits.limit import breakdown, heaviest_states, sampled_lines
 from workbench.counters import catalog
 from workbench.model import InstructionTable
 
 STATES = [counter.line for counter in catalog().group("stalls") if counter.line]
-
-
-def test_shares_come_from_samples_and_add_up() -> None:
-    found = breakdown(make_launch())
-    assert found.source == "samples" and found.samples == 1000
-    assert sum(share.share for share in found.shares) == pytest.approx(1.0)
-    first = found.shares[0]
-    assert (first.state.id, first.share, first.samples, first.cycles) == (
-        "mio_throttle",
-        0.68,
-        680,
-        33.0,
-    )
-    assert found.top is first
-
-
-def test_issuing_is_no_stall() -> None:
-    table = make_instructions(
-        smsp__pcsamp_warps_issue_stalled_selected={0: 90},
-        smsp__pcsamp_warps_issue_stalled_wait={0: 10},
-    )
-    found = breakdown(make_launch(instructions=table))
-    assert [share.state.id for share in found.shares] == ["selected", "wait_stall"]
-    assert found.top is not None and found.top.state.id == "wait_stall"
 
 
 def test_without_samples_the_ratios_are_used() -> None:
@@ -64,18 +37,6 @@ def test_two_samples_are_no_evidence() -> None:
 def test_without_either_there_is_nothing_to_show() -> None:
     found = breakdown(make_launch(metrics={}, instructions=InstructionTable()))
     assert (found.source, found.shares, found.top) == ("", (), None)
-
-
-def test_lines_are_ordered_by_samples_with_their_largest_stall_first() -> None:
-    lines = sampled_lines(make_launch())
-    assert [(line.key, line.samples, line.share) for line in lines] == [
-        ((0, 3), 800, 0.8),
-        ((0, 4), 120, 0.12),
-        ((0, 5), 80, 0.08),
-    ]
-    state, share = lines[0].stalls[0]
-    assert state.id == "mio_throttle" and share == pytest.approx(650 / 800)
-    assert all(state.id != "selected" for line in lines for state, _ in line.stalls)
 
 
 def test_the_reports_own_total_counts_where_there_is_one() -> None:
@@ -127,28 +88,6 @@ def test_shares_add_up_to_one_or_there_are_none(columns: dict[str, dict[int, int
     total = sum(sum(cells.values()) for cells in columns.values())
     assert sum(share.share for share in found.shares) == pytest.approx(1.0 if total else 0.0)
     assert sum(line.samples for line in lines) == total
-
-
-def test_samples_of_a_real_report_agree_with_its_own_total(report: Callable[[str], Path]) -> None:
-    from workbench.ncurep.read import read_report
-
-    for launch in read_report(report("ladder_full")).launches:
-        found = breakdown(launch)
-        assert found.samples == launch.metrics["smsp__pcsamp_sample_count"].value
-        bare = msgspec.structs.replace(launch, metrics=make_metrics())
-        assert [line.key for line in sampled_lines(bare)] == [
-            line.key for line in sampled_lines(launch)
-        ]
-    v2 = breakdown(read_report(report("ladder_full")).launches[2])
-    assert v2.top is not None and v2.top.state.id == "mio_throttle"
-
-
-def test_the_states_of_a_profile_share_out_all_its_launches_time() -> None:
-    seconds = state_seconds(make_profile(launches=(make_launch(), make_launch(index=1))))
-    assert seconds is not None
-    assert sum(seconds.values()) == pytest.approx(2 * 312e-6)
-    assert {"selected", "barrier_stall"} <= seconds.keys()
-    assert state_seconds(make_profile(launches=(make_launch(metrics={}),))) is None
 
 
 def test_states_are_weighed_by_their_shares_and_not_by_the_slow_version() -> None:

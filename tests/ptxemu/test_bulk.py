@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptxemu.errors import Fault, LaunchError, Unsupported
+from ptxemu.errors import DescriptorError, Fault, LaunchError, Unsupported
 from ptxemu.launch import TensorArgument
-from ptxemu.tensormap import Im2col, TensorMap
+from ptxemu.tensormap import Im2col, TensorMap, decode
 from tests.ptxemu.conftest import Array, Compile, execute, scalar
 from tests.ptxemu.ptxwords import PRELUDE
 
@@ -357,6 +357,22 @@ def test_a_map_that_the_driver_would_refuse(values: dict[str, Any], words: str) 
         TensorMap(**(plain | values))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "code"),
+    [("uint8", 0), ("float16", 6), ("float32_ftz", 8), ("float64", 9), ("bfloat16", 10)],
+)
+def test_a_map_is_read_as_it_was_written(dtype: str, code: int) -> None:
+    """Types by the numbers of ``tensormap.replace``; the address first, as in the driver's own."""
+    box, steps = (16, 8, 1), (1, 2, 1)
+    m = TensorMap(dtype, (64, 9, 1 << 32), (512, 4608), box, steps, fill_nan=code > 5)
+    data = m.encoded(1 << 20)
+    assert (data[:8], data[83]) == ((1 << 20).to_bytes(8, "little"), code)
+    assert decode(data) == (m, 1 << 20)
+    for wrong in (bytes(128), data[:8] + bytes(120), data[:83] + b"\r" + data[84:], b"\1" + data):
+        with pytest.raises(DescriptorError):
+            decode(wrong[:128])
+
+
 def test_an_argument_that_is_no_map(hopper: Compile) -> None:
     module = hopper(TILES)
     m = TensorMap("float32", (64, 64, 4), (256, 16384), (16, 8, 1))
@@ -607,7 +623,7 @@ def test_maps_that_a_kernel_changes_or_makes(hopper: Compile, fresh: bool) -> No
     x = RNG.standard_normal((8, 64)).astype("f4")
     m = TensorMap("float32", (8, 1), (256,), (32, 8), (1, 1), 128, fill_nan=True)
     buffers = {"x": x, "y": np.zeros(256, "f4"), "kept": np.zeros(32, "u4")}
-    args = [TensorArgument("x", m), "x", "y", "kept", int(fresh)]
+    args: list[Any] = [TensorArgument("x", m), "x", "y", "kept", int(fresh)]
     got, _ = execute(
         hopper(CHANGED), "changed", buffers, [*args, 44, 1], check=True, unwritten=["y", "kept"]
     )

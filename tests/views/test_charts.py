@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -94,20 +93,6 @@ def test_no_colour_stands_for_two_lines_of_a_chart() -> None:
     assert len({trace["line"]["color"] for trace in traces(figure)}) == 16
 
 
-def test_each_level_with_points_has_its_roof() -> None:
-    dot = charts_roof.Dot(label="v1", intensity=1.0, rate=1e12, hover="")
-    roof = Roof(flops=60e12, bandwidth=4e12, l1=30e12, l2=8e12)
-    series = [("L1", [dot]), ("DRAM", [dot])]
-    figure = charts_roof.roofline("x", "label", series, [roof], path=False)
-    slopes = [trace for trace in traces(figure) if trace["mode"] == "lines"]
-    assert [trace["line"]["dash"] for trace in slopes] == ["dot", "solid"]
-    text = figure.spec["layout"]["annotations"][-1]["text"]
-    assert text == "30.0 TB/s L1 and shared memory (dotted)<br>4.00 TB/s device memory"
-    for trace, bandwidth in zip(slopes, (30e12, 4e12), strict=True):
-        assert trace["y"][0] == pytest.approx(trace["x"][0] * bandwidth)
-        assert max(trace["y"]) == 60e12
-
-
 @given(
     st.lists(st.tuples(st.floats(0.1, 1e3), st.floats(0.3, 1.0)), min_size=1, max_size=2),
     st.booleans(),
@@ -159,29 +144,6 @@ def test_a_warp_state_has_one_colour_whatever_is_beside_it() -> None:
     assert len({*colors[0].values(), *colors[1].values()}) == 3
 
 
-def test_stacked_series_differ_by_pattern_as_well() -> None:
-    segments = [Layer(name=f"s{i}", marks=(Mark(1.0, "1"),)) for i in range(8)]
-    figure = charts.stacked("x", "label", ["v0"], segments, "s", "time")
-    markers = [trace["marker"] for trace in traces(figure)]
-    assert len({marker["color"] for marker in markers}) == 8
-    assert len({marker["pattern"]["shape"] for marker in markers}) == 8
-
-
-def test_a_reference_bar_differs_by_pattern_as_well() -> None:
-    rows = [
-        IntervalBar(name="v0", mark=Mark(1.0, "1")),
-        IntervalBar("lib", Mark(2.0, "2"), reference=True),
-    ]
-    (trace,) = traces(charts.intervals("x", "label", rows, "flop/s", "rate", None))
-    assert trace["marker"]["pattern"]["shape"] == ["", "/"]
-
-
-def test_intervals_become_error_bars() -> None:
-    rows = [IntervalBar(name="v0", mark=Mark(10.0, "10"), below=1.0, above=2.0)]
-    (trace,) = traces(charts.intervals("x", "label", rows, "s", "time", None))
-    assert (trace["error_x"]["arrayminus"], trace["error_x"]["array"]) == ([1.0], [2.0])
-
-
 @pytest.mark.parametrize(("peak", "drawn"), [(13.0, True), (15.0, False), (100.0, False)])
 def test_a_peak_far_above_everything_is_not_drawn(peak: float, drawn: bool) -> None:
     rows = [IntervalBar(name="v0", mark=Mark(10.0, "10"))]
@@ -209,17 +171,6 @@ def test_names_cannot_carry_markup_into_a_chart() -> None:
     for figure in figures:
         assert "<a" not in str(figure.spec)
         assert "&lt;a" in str(figure.spec)
-
-
-def test_the_roof_bends_at_the_ridge() -> None:
-    roof = Roof(flops=60e12, bandwidth=4e12)
-    dot = charts_roof.Dot("DRAM", 100.0, 5e12, "hover")
-    figure = charts_roof.roofline("x", "label", [("DRAM", [dot])], [roof], path=False)
-    line, point = traces(figure)
-    assert line["x"][1] == pytest.approx(15.0)
-    assert line["y"][1:] == pytest.approx([60e12, 60e12])
-    assert line["y"][0] == pytest.approx(line["x"][0] * 4e12)
-    assert (point["x"], point["y"]) == ([100.0], [5e12])
 
 
 def test_every_unit_in_use_has_its_own_ceiling() -> None:
@@ -281,14 +232,6 @@ def test_no_label_covers_a_point_or_another_label(spots: list[Spot]) -> None:
         )
 
 
-def test_a_point_alone_is_named_above_it() -> None:
-    assert placed([Spot(100, 100, "v0")], 400, 200) == [
-        charts_labels.PointLabel("v0", "top center")
-    ]
-    (label,) = placed([Spot(399, 10, "v0")], 400, 200)
-    assert label.side == "middle left"
-
-
 def test_a_library_is_on_no_path() -> None:
     roof = Roof(67e12, 4.8e12)
     names = ("v0", "v1", "lib", "lib_nhwc")
@@ -325,16 +268,3 @@ def test_a_long_name_of_a_step_is_cut_before_its_warp_state() -> None:
     assert all(text.startswith("for i, for tile") and len(text) <= 34 for text in names)
     whole = waterfall("x", "label", total("v" * 40, 1.0, ""), [], total("w", 1.0, ""), "s", "")
     assert whole.spec["layout"]["yaxis"]["ticktext"][0] == "v" * 33 + "…"
-
-
-def test_a_waterfall_says_once_what_its_numbers_share() -> None:
-    falls = [Fall(f"Hunk {n}", -1.0, "-1", "hover", "good") for n in range(30)]
-    old, new = total("v0", 50.0, "t"), total("v1", 20.0, "t")
-    figure = waterfall("x", "label", old, falls, new, "s", "time")
-    assert len(json.dumps(figure.spec["layout"]["annotations"])) < 80 * 32
-    assert "annotations" not in figure.spec["narrow"]
-    sizes = [
-        layout["template"]["layout"]["annotationdefaults"]["font"]["size"]
-        for layout in (figure.spec["layout"], figure.spec["narrow"])
-    ]
-    assert sizes == [12, 11]

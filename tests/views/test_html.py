@@ -30,11 +30,9 @@ from workbench.project import find_project
 from workbench.store import Store, codec
 from workbench.store.codec import read_record
 from workbench.views.html.build import BuiltReport, ReportFile, build_report
-from workbench.views.html.page import page_part, to_root
+from workbench.views.html.page import page_part
 from workbench.views.html.render import (
     environment,
-    said_once,
-    term,
     without_ends,
 )
 
@@ -198,15 +196,6 @@ def test_figures_are_valid_for_plotly(site: Path) -> None:
     assert seen >= 5
 
 
-def test_a_meaning_is_written_once_on_a_page() -> None:
-    """A page of several launches names each counter several times; its script does the rest."""
-    row = '<a href="../glossary.html#cycles" title="Cycles of an SM.">SM cycles</a>'
-    other = '<a href="../glossary.html#cycles" title="An estimate.">Time</a>'
-    html = said_once(f"<p>{row}</p>{other}<td>{row}</td>")
-    bare = '<a href="../glossary.html#cycles">SM cycles</a>'
-    assert html == f"<p>{row}</p>{other}<td>{bare}</td>"
-
-
 def test_ends_that_html_lets_out_are_left_out() -> None:
     table = (
         "<table><thead><tr><th>a</th>\n<th>b</th></tr></thead>\n<tbody><tr><td>1</td><td>2</td>\n"
@@ -265,16 +254,6 @@ def test_a_profile_without_a_measured_launch_says_so(tmp_path: Path) -> None:
     Store(tmp_path / "profiles").save(make_profile(launches=(launch,)))
     build(tmp_path)
     assert "No launch of this profile was measured." in Page(ladder(tmp_path) / "v2.html").text
-
-
-def test_several_launches_have_their_own_sections(tmp_path: Path) -> None:
-    site_data.study(tmp_path)
-    launches = (make_launch(), make_launch(kernel="second", index=1))
-    Store(tmp_path / "profiles").save(make_profile(launches=launches))
-    build(tmp_path)
-    page = Page(ladder(tmp_path) / "v2.html")
-    assert len(page.ids) == len(set(page.ids))
-    assert {"L3", "k1f0-L3", "k0", "k1", "k1-source"} <= set(page.ids)
 
 
 def test_a_source_that_the_report_only_names_is_listed(tmp_path: Path) -> None:
@@ -799,11 +778,6 @@ def test_templates_hold_no_arithmetic(repo: Path) -> None:
             assert not re.search(r"\|\s*(round|sum|int|float|safe)\b", code), code
 
 
-def test_pages_are_relative_to_their_depth() -> None:
-    assert to_root("index.html") == ""
-    assert to_root("studies/a/b/c/v1.html") == "../../../../"
-
-
 def test_a_summary_of_an_earlier_program_is_written_anew(tmp_path: Path) -> None:
     root = site_data.plain(tmp_path)
     store = Store(root / "profiles")
@@ -836,12 +810,3 @@ def test_a_summary_that_nobody_can_write_anew_is_left_out(tmp_path: Path) -> Non
     build_report(root / "reports", project=find_project(root), studies=("demo",))
     index = (root / "reports/index.html").read_text(encoding="utf-8")
     assert "studies/demo/" in index and "studies/other/" not in index
-
-
-def test_a_term_leads_to_the_glossary_and_says_its_meaning_escaped() -> None:
-    said = term("dram_bytes", "DRAM <bytes>", 'read & "written"', "../")
-    assert said == (
-        '<a href="../glossary.html#dram_bytes" title="read &amp; &#34;written&#34;">'
-        "DRAM &lt;bytes&gt;</a>"
-    )
-    assert term("cycles", "Cycles", "", "") == '<a href="glossary.html#cycles">Cycles</a>'

@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 
 from tests.factories import SOURCE, make_instructions, make_launch, make_profile, make_timing
 from workbench.analysis.story import Step
-from workbench.analysis.weight import most_moved
 from workbench.model import Launch, Profile, SourceFile, Verification
 from workbench.specs import Expectation
 from workbench.views.html.code.lines import Span, marked, pieces, words_at
 from workbench.views.html.page import Head, View
 from workbench.views.html.pages.diff import diff_view, render_diff
-from workbench.views.html.parts import sentence
 
 PADDED = SOURCE.replace("tile[32][32];", "tile[32][33];")
 FAST: dict[str, dict[int, Any]] = {
@@ -111,11 +109,6 @@ def test_marking_neither_loses_nor_interprets_text(text: str) -> None:
         assert characters(marked(line)) == [(c, False, False) for c in text]
 
 
-def test_a_sentence_is_split_at_back_quotes() -> None:
-    parts = [(word.text, word.code) for word in sentence("the change of `As` is")]
-    assert parts == [("the change of ", False), ("As", True), (" is", False)]
-
-
 # --- the page ---------------------------------------------------------------------------
 
 
@@ -160,13 +153,6 @@ def test_a_change_that_no_card_shows_has_its_first_line_on_a_long_page(
     (quiet,) = found.quiet
     chunks = [c for file in found.whole for c in file.chunks]
     assert quiet.href in {f"#{row.new.id}" for c in chunks for row in c.rows if row.new.id}
-
-
-def test_most_moved_names_each_group_once_and_no_duration() -> None:
-    step = Step(before(), after(), ("v2", "v3"))
-    found = most_moved(step.comparison, step.scale, 3)
-    assert found and "duration" not in {delta.id for delta in found}
-    assert all(delta.moved for delta in found)
 
 
 def test_expectations_are_judged_and_an_unreadable_one_is_said() -> None:

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
-from tests.factories import emulate_demo, make_launch, make_metrics, make_project, make_timing
+from tests.factories import emulate_demo, make_project
 from workbench.ladder import find_ladders
-from workbench.model import InstructionTable
 from workbench.store import Store
 from workbench.views.html.build import index_pages
-from workbench.views.html.charts.several import key_counters
-from workbench.views.html.page import Link, Page, PageCount, Rendered
+from workbench.views.html.page import Page, PageCount, Rendered
 from workbench.views.html.pages.index import (
     LadderSummary,
     RungSummary,
@@ -23,7 +22,6 @@ from workbench.views.html.pages.index import (
     study_views,
     summarize,
 )
-from workbench.views.html.parts import interval, plus_minus, range_of
 from workbench.views.html.render import render
 from workbench.views.html.site import Site
 
@@ -143,49 +141,6 @@ def test_a_version_without_a_time_has_none_and_not_zero(tmp_path: Path) -> None:
     assert "0.00 s" not in render("study.html", path, view=view)
 
 
-def test_a_sparkline_goes_over_the_problems_in_the_order_of_their_work() -> None:
-    """In a box of 120 by 26 with 3 left free: twice the library's speed is its top."""
-    found = [
-        ladder("sgemm", "b", work=4.0, fastest_speed=2.0, baseline="cublas"),
-        ladder("sgemm", "a", work=1.0, fastest_speed=0.5, baseline="cublas"),
-        ladder("sgemm", "c", work=9.0),
-    ]
-    (line,) = index_view(found, ()).studies
-    assert line.spark is not None
-    assert line.spark.path == "M3.0 18.0 L117.0 3.0"
-    assert (line.spark.par, line.spark.last) == ("13.0", ("117.0", "3.0"))
-    assert line.spark.words == "0.500× to 2.00× cublas over 2 problems"
-    (line,) = index_view(found[2:], ()).studies
-    assert line.spark is None
-
-
-def test_narrow_intervals_are_told_by_their_width() -> None:
-    assert interval(make_timing(310e-6, width=0.0004)) == "±0.0400% (95%)"
-    assert range_of(1.381, 1.382, 1.383) == "±0.0724%"
-    assert range_of(1.37, 1.38, 1.39) == "1.37 – 1.39"
-    assert plus_minus(1.0, 0.0) == "±0%"
-
-
-def test_key_counters_grow_downwards() -> None:
-    fewer = make_metrics(launch__registers_per_thread=None)
-    named = [
-        (Link("v0", "v0.html"), make_launch()),
-        (Link("v1", "v1.html"), make_launch(metrics=fewer)),
-    ]
-    table = key_counters(named)
-    assert table is not None
-    assert [link.text for link, _ in table.rows] == ["v0", "v1"]
-    ids = [column.id for column, _ in table.columns]
-    assert "tensor_utilization" not in ids and ids[0] == "duration"
-    registers = [cells[ids.index("registers")] for _, cells in table.rows]
-    assert (registers[0].value, registers[0].missing) == ("29", "")
-    assert registers[1].value == "—" and "not collected" in registers[1].missing
-    units = {column.id: unit for column, unit in table.columns}
-    assert units["instructions"] == "" and units["shared_wavefronts"] == ""
-    bare = make_launch(metrics={}, instructions=InstructionTable())
-    assert key_counters([(Link("v0"), bare)]) is None
-
-
 def test_a_long_index_has_pages_and_every_study_is_on_one_of_them() -> None:
     found = [
         ladder(f"study{number}", problem, place=place)
@@ -215,6 +170,7 @@ def test_a_study_of_more_problems_than_a_page_holds_has_several() -> None:
     assert (second.leaves[1].first, second.leaves[1].last) == ("n40", "n79")
 
 
+@pytest.mark.slow
 def test_no_page_of_a_long_index_is_over_its_size_and_none_is_left_over(tmp_path: Path) -> None:
     """Ten thousand profiles of a thousand ladders, then ten: pages that nobody needs are gone."""
     words = {

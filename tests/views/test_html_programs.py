@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from workbench.analysis.programs.program import compare_programs
 from workbench.capture.shelf import Shelf
 from workbench.views.html.build import CapturedProgram, build_report
 from workbench.views.html.captured import program_folder
@@ -77,43 +76,6 @@ def rows(text: str) -> dict[str, list[str]]:
     parser.feed(text)
     cells = [[re.sub(r"\s+", " ", text).strip() for text in row] for row in parser.rows]
     return {row[0]: row[1:] for row in cells if row}
-
-
-def test_a_comparison_says_what_became_of_every_kernel(surveyed: Path) -> None:
-    text = surveyed.read_text(encoding="utf-8")
-    found = rows(text)
-    assert "kernels 97.0 ms → 93.3 ms: 1.04× faster, −3.67 ms; one run has no interval" in text
-    assert "copies 4.62 ms → 4.24 ms, together 102 ms → 97.6 ms on the GPU." in text
-    assert "4 kernels came, 6 kernels went and 1 kernel replaced by 1." in text
-    assert found["came fmha_cutlassF_f32_aligned_64x64_rf_sm80"][1:4] == [
-        "—",
-        "3.47 ms 3.55%",
-        "+3.47 ms",
-    ]
-    assert found["went softmax_warp_forward"][1:3] == ["690 µs 0.679%", "—"]
-    assert found["replaced CatArrayBatchedCopy → CatArrayBatchedCopy_vectorized"][5] == "40"
-    # What did not change is one line, and the last is what all of them come to.
-    assert found["24 unchanged kernels and copies (below)"][1].startswith("64.2 ms")
-    assert found["all of them"][3:] == ["−4.04 ms −4.0%", "100%", "6,325 → 5,845"]
-    assert "no launch of it was looked at closely in @manual and @fused" in text.lower()
-
-
-def test_every_row_is_there_and_together_they_are_the_change(surveyed: Path) -> None:
-    shelf = Shelf(CAPTURES)
-    difference = compare_programs(shelf.load("manual"), shelf.load("fused"))
-    table = surveyed.read_text(encoding="utf-8").partition('id="kernels"')[2]
-    bodies = table.count('<tr><th scope="row">')
-    assert bodies == len(difference.rows) + 2  # the line of the folded ones, and the sum
-    changes = [difference.seconds(row) for row in difference.rows]
-    total = sum(new - old for old, new in changes)
-    assert total == pytest.approx(difference.change_s.value, rel=1e-9)
-
-
-def test_noise_has_no_colour(surveyed: Path) -> None:
-    lines = surveyed.read_text(encoding="utf-8").splitlines()
-    coloured = [line for line in lines if re.search(r'class="num (good|bad)"', line)]
-    assert any("fmha_cutlassB" in line for line in coloured)
-    assert not any("lerp_scalar" in line or "+21.3 µs" in line for line in coloured)
 
 
 def test_the_kernel_that_matters_has_its_strip_its_limit_and_its_page(

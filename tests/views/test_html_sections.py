@@ -168,17 +168,6 @@ def test_durations_of_the_profiler_are_called_so(tmp_path: Path) -> None:
     assert "which have no interval" in ladder and "95% intervals" not in ladder
 
 
-def test_a_version_of_several_launches_says_what_its_tiles_are_of(tmp_path: Path) -> None:
-    site_data.study(tmp_path)
-    launches = (make_launch(), make_launch(index=1))
-    Store(tmp_path / "profiles").save(make_profile(launches=launches))
-    build_report(tmp_path / "reports", project=find_project(tmp_path))
-    (page,) = (tmp_path / "reports").rglob("v2.html")
-    html = page.read_text(encoding="utf-8")
-    assert "under the profiler, 2 launches" in html
-    assert "of peak; longest launch" in html
-
-
 def test_names_are_broken_at_their_joints_and_escaped() -> None:
     name = environment().from_string('{% import "macros.html" as m %}{{ m.name(id) }}')
     assert name.render(id="cudnn_tf32<b>") == "cudnn_<wbr>tf32&lt;<wbr>b&gt;"
@@ -311,7 +300,7 @@ def test_the_small_states_add_up_to_the_same_number_in_every_run() -> None:
             text=True,
             check=True,
         ).stdout
-        for seed in ("0", "1", "2", "3", "4", "5")
+        for seed in ("0", "1", "2")
     }
     assert len(said) == 1 and said.pop().startswith("All others")
 

@@ -141,18 +141,6 @@ def test_golden_in_chinese(name: str) -> None:
     assert sheet_text(sheet, "csv").isascii() or "版本" not in sheet_text(sheet, "csv")
 
 
-@pytest.mark.parametrize("width", [80, 120])
-def test_no_row_of_numbers_is_broken(width: int) -> None:
-    lines = to_text(sheet_view(time_sheet(timings())), width).splitlines()
-    table = [line for line in lines if line.startswith(("version", "v3 ", "v4 ", "cublas "))]
-    assert len([line for line in table if not line.startswith("v4 n1024:")]) >= 4
-    head = next(line for line in table if line.startswith("version"))
-    assert "speed to cublas" in head and "first launch" in head
-    assert ("samples" in head) == (width == 120)
-    row = next(line for line in table if line.startswith("v3 "))
-    assert "0.200× ±0.500%" in row and "6.77 TFLOP/s" in row and "±0.0900%" in row
-
-
 def test_columns_go_one_by_one_where_the_terminal_is_narrow() -> None:
     methods = [*timings()[:2], make_timing(study="sgemm", method="graph", cache="warm")]
     heads = {
@@ -171,13 +159,6 @@ def test_columns_go_one_by_one_where_the_terminal_is_narrow() -> None:
         94: ["how", "first", "launch"],
         110: ["how", "samples", "first", "launch"],
     }
-
-
-def test_the_first_launch_stands_apart_and_is_said_to() -> None:
-    text = to_text(sheet_view(time_sheet(timings())), 80)
-    assert "707 µs" in text and "first launch: loading the code and running it once" in text
-    unknown = time_sheet([make_timing()])
-    assert unknown.shown[0][-1] == "—" and "first launch:" not in " ".join(unknown.notes)
 
 
 def test_integer_work_is_counted_in_operations() -> None:

@@ -6,18 +6,15 @@ import html
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from rich.console import Group
 
 from tests.factories import make_launch, make_metrics, make_profile
 from workbench.analysis.compare import compare
 from workbench.analysis.story import Step
 from workbench.analysis.weight import TELLING
-from workbench.cli import app
 from workbench.counters import catalog
 from workbench.model import Column, InstructionTable, Profile, SourceFile
 from workbench.units import listed, signed
@@ -31,7 +28,6 @@ from workbench.views.text.documents import step_of
 from workbench.views.text.escaping import inline
 from workbench.views.text.markdown import step_markdown
 
-ROOT = Path(__file__).resolve().parents[2]
 SYMBOLS = 14
 HUNKS = 15
 #: Line counter -> how often an instruction counts in it, relative to the first one.
@@ -281,38 +277,6 @@ def test_a_comment_that_is_too_long_gives_up_code_before_numbers(
     text = step_markdown(step.old, step.new, comparison, step.story)
     assert len(text) <= limit and text.count("```diff") < whole.count("```diff")
     assert in_markdown(text) == in_markdown(whole)
-
-
-def test_the_heaviest_symbols_of_a_recorded_step_are_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """`d` and two others lead; by alphabet `first_filter` and `m` would come before one of them."""
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def run(*options: str) -> str:
-        result = CliRunner().invoke(
-            app, ["diff", "conv2d_int8/v19", "conv2d_int8/v20", *options], catch_exceptions=False
-        )
-        assert result.exit_code == 0
-        return result.output
-
-    document: dict[str, Any] = json.loads(run("--format", "json"))
-    shared = next(t for t in document["story"]["rest"]["links"] if t["hunks"] == [7, 12])
-    names = ["d", "store_columns", "first_filter"]
-    assert shared["symbols"][:3] == names != sorted(shared["symbols"])[:3]
-    counts = {each["counter"]: each["delta"] for each in shared["counters"]}
-    amount = signed(counts["shared_wavefronts"])
-    for text, read, told in (
-        (run("--all"), in_terminal, "d, store_columns, first_filter and 3 more"),
-        (
-            run("--format", "markdown"),
-            in_markdown,
-            "`d`, `store_columns`, `first_filter` and 3 more",
-        ),
-    ):
-        assert read(text)[None, "symbol", "hunks 7 and 12", "Shared wavefronts"] == amount
-        assert f"linked by {told}" in text
 
 
 def test_every_output_says_how_launches_were_compared() -> None:

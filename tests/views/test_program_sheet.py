@@ -14,7 +14,6 @@ from tests.factories import H200, make_launch, make_profile
 from workbench.analysis.programs.program import ProgramDifference, compare_programs
 from workbench.analysis.programs.words import (
     beside_words,
-    launch_words,
     waiting_words,
 )
 from workbench.capture.records import ProgramCapture, TracedLaunch
@@ -63,20 +62,6 @@ def between(old: dict[str, int], new: dict[str, int]) -> ProgramDifference:
     return compare_programs(program(**old), program(**new))
 
 
-def test_rows_that_did_not_change_are_one() -> None:
-    still = {f"library_{n}": 1_000_000 + n for n in range(30)}
-    found = between({"edited": 9_000_000, **still}, {"edited": 3_000_000, **still})
-    shown = [row[1] for row in difference_sheet(found).shown]
-    assert shown == ["edited", "30 unchanged kernels (--all)", "all of them"]
-    assert len(difference_sheet(found, everything=True).shown) == 32
-    assert len(difference_sheet(found).raw) == 31
-
-
-def test_one_row_that_did_not_change_stays_itself() -> None:
-    found = between({"a": 9_000_000, "b": 5_000_000}, {"a": 3_000_000, "b": 5_000_001})
-    assert [row[1] for row in difference_sheet(found).shown] == ["a", "b", "all of them"]
-
-
 @pytest.mark.parametrize(
     ("old", "new", "folded"),
     [
@@ -92,11 +77,6 @@ def test_a_short_kernel_may_differ_by_the_clocks_step(old: int, new: int, folded
     names = [found.rows[n].name for n in kept]
     assert ("k" not in names) == folded
     assert {row.name for row in left["unchanged"]} == {*still, *("k" * folded)}
-
-
-def test_one_launch_is_not_several() -> None:
-    found = between({"a": 5_000, "b": 5}, {"a": 4_000, "b": 5})
-    assert launch_words(found, found.rows[0]) == "1 launch"
 
 
 def test_the_pace_of_iterations_is_said_to_be_the_tracers() -> None:
@@ -127,20 +107,6 @@ def test_no_two_rows_look_equal(folder: str) -> None:
         shown = Counter(row[0] for row in sheet.shown)
         assert [each for each, often in shown.items() if often > 1] == [], name
         assert max(map(len, shown)) <= 60
-
-
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("train_images", ["dgrad", "fprop", "wgrad_indexed"]),
-        ("train_optimizer", ["…on", "…off"]),
-    ],
-)
-def test_no_two_rows_of_a_difference_look_equal(name: str, says: list[str]) -> None:
-    found = of_truth(name).difference
-    shown = [row[1] for row in difference_sheet(found, everything=True).shown]
-    assert [each for each, often in Counter(shown).items() if often > 1] == []
-    assert [word for word in says if not any(word in each for each in shown)] == []
 
 
 def test_kernels_of_one_name_have_headings_of_their_own() -> None:

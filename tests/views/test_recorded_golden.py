@@ -30,7 +30,7 @@ SHIPPED = {
     "conv2d": ("c64_h128_k256", {"v1", "v11"}),
     "conv2d_direct": ("n4096", {"v1", "v4"}),
     "conv2d_half": ("n32_c128", {"v9", "v15", "v17", "v18", "v19"}),
-    "conv2d_int8": ("n32_c128", {"v2"}),
+    "conv2d_int8": ("n32_c128", {"v2", "v20"}),
     "conv2d_tile": ("c6", {"v1"}),
     "scale_add": ("n8192", {"v1", "v2"}),
 }

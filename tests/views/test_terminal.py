@@ -363,12 +363,6 @@ def test_a_small_change_of_an_exact_counter_is_said_in_full() -> None:
     assert "+1,000" in line and "±0%" not in line
 
 
-def test_the_busiest_pipe_opens_its_line_with_a_capital() -> None:
-    metric = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"
-    profile = make_profile(launches=(make_launch(metrics=make_metrics(**{metric: 90.0})),))
-    assert "Tensor pipe busy" in render(shown(profile, 80), 80)
-
-
 def test_diff_shows_what_only_one_side_knows() -> None:
     new = with_metrics(make_profile(version="v3"), **{"lts__t_sector_hit_rate.pct": None})
     text = render(diff_view(compare(make_profile(), new)))

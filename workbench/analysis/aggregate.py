@@ -133,10 +133,8 @@ def weights_of(launches: Sequence[Launch]) -> tuple[list[float], str]:
 def combine(profile: Profile, speaker: int | None = None) -> Mapping[str, Combined | Missing]:
     """Every catalog counter over all profiled launches, by id. Shared: nobody changes it.
 
-    Args:
-        profile: Its launches are parts of one run.
-        speaker: Position of the launch that speaks for what has neither sum nor mean
-            (default: the one that weighs most).
+    `speaker` is the position of the launch that speaks for what has neither sum nor mean; None: the
+    one that weighs most.
     """
     # One launch speaks for itself, whoever is asked for.
     several = sum(launch.profiled for launch in profile.launches) > 1
@@ -199,35 +197,20 @@ class _Weighted:
             first = readings[0]
             return first if isinstance(first, Missing) else Missing(_("no launch holds it"))
         ncu, derived = known[0][0].ncu, any(reading.derived for reading, __ in known)
+        several = _("{known} launches").format(known=len(known))
+        whole = sum(weight for __, weight in known)
+        total = sum(reading.value for reading, __ in known)
         if len(known) == 1:
             at = next(n for n, reading in enumerate(readings) if isinstance(reading, Reading))
-            one, kernel = known[0][0].value, self._launches[at].kernel
-            return Combined(
-                one, counter.unit, ncu, _("of {kernel}").format(kernel=kernel), derived=derived
-            )
-        several = _("{known} launches").format(known=len(known))
-        if counter.over_launches == "sum":
-            total = sum(reading.value for reading, __ in known)
-            return Combined(
-                total,
-                counter.unit,
-                ncu,
-                _("sum of {several}").format(several=several),
-                derived=derived,
-            )
-        whole = sum(weight for __, weight in known)
-        if not self._word or not whole:
-            mean = sum(reading.value for reading, __ in known) / len(known)
-            return Combined(
-                mean,
-                counter.unit,
-                ncu,
-                _("plain mean of {several}").format(several=several),
-                derived=derived,
-            )
-        mean = sum(reading.value * weight for reading, weight in known) / whole
-        words = _("mean of {several}, by {word}").format(several=several, word=self._word)
-        return Combined(mean, counter.unit, ncu, words, derived=derived)
+            value, rule = total, _("of {kernel}").format(kernel=self._launches[at].kernel)
+        elif counter.over_launches == "sum":
+            value, rule = total, _("sum of {several}").format(several=several)
+        elif not self._word or not whole:
+            value, rule = total / len(known), _("plain mean of {several}").format(several=several)
+        else:
+            value = sum(reading.value * weight for reading, weight in known) / whole
+            rule = _("mean of {several}, by {word}").format(several=several, word=self._word)
+        return Combined(value, counter.unit, ncu, rule, derived=derived)
 
 
 def _value(reading: Reading | Missing) -> float | None:

@@ -195,10 +195,7 @@ def spellings(name: str) -> tuple[str, ...]:
 class Placing:
     """Says for an amount on a line of a launch which part it goes to.
 
-    Args:
-        old: The old profile.
-        new: The new profile.
-        launches: Their launches paired, if that was done already.
+    `launches` are their launches paired, if that was done already.
     """
 
     def __init__(
@@ -281,10 +278,8 @@ class Placing:
     def sums(self, name: str, side: int, only: frozenset[str] = frozenset()) -> dict[int, Exact]:
         """One line counter of one side, added up over the entries of `placed`.
 
-        Args:
-            name: The counter.
-            side: 0 (old) or 1.
-            only: Opcodes of the instructions that count; all do where there are none.
+        `side` is 0 (old) or 1; `only` are opcodes of the instructions that count; all do where
+        there are none.
         """
         out: dict[int, Exact] = defaultdict(int)
         names = spellings(name)
@@ -564,10 +559,7 @@ _opcodes: Recent[Launch, list[str]] = Recent(
 def attribute(old: Profile, new: Profile, placing: Placing | None = None) -> Attribution:
     """Split the change of every line counter over the changes of the source.
 
-    Args:
-        old: The old profile.
-        new: The new profile.
-        placing: Their lines placed, if that was done already.
+    `placing` is their lines placed, if that was done already.
     """
     placing = placing or Placing(old, new)
     diff = placing.diff

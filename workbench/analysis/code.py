@@ -61,10 +61,8 @@ def base_address(
 ) -> int | None:
     """The address of the first instruction, from the targets of the branches.
 
-    Args:
-        operations: By row.
-        addresses: By row, in bytes from the first instruction.
-        executed: Row -> how often it was issued; blocks begin where that changes.
+    Operations and addresses (in bytes from the first instruction) are by row; `executed` is row ->
+    how often it was issued: blocks begin where that changes.
 
     Returns:
         None where no branch names a target, or no base puts any of them on an instruction.
@@ -288,10 +286,8 @@ _UNTOUCHED: tuple[list[int], list[int]] = ([], [])
 class Slices:
     """Answers for one kernel.
 
-    Args:
-        operations: By row.
-        flow: Their blocks.
-        issued: Rows that ran, where that is known: nobody waits for the others.
+    `flow` are the blocks; `issued` are rows that ran, where that is known: nobody waits for the
+    others.
     """
 
     def __init__(
@@ -327,10 +323,7 @@ class Slices:
     def writers(self, row: int, registers: Iterable[int], within: int = FAR) -> list[Producer]:
         """Instructions whose result may still be on its way when `row` is reached.
 
-        Args:
-            row: Where the ways start.
-            registers: What it depends on.
-            within: Instructions after which a way is given up.
+        The ways start at `row` and are given up after instructions of `within`.
         """
         out = []
         for register in registers:
@@ -387,10 +380,7 @@ class Slices:
     def nearest(self, row: int, opcodes: frozenset[str], most: int = 1) -> list[Producer]:
         """The nearest instructions of these opcodes on the ways back, `row` itself not among them.
 
-        Args:
-            row: Where the ways start.
-            opcodes: What is looked for.
-            most: How many of them are enough.
+        `most`: how many of them are enough.
         """
         key = row, opcodes, most
         found = self._nearest.get(key)

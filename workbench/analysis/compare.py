@@ -242,14 +242,10 @@ def compare(
 ) -> Comparison:
     """Compare two profiles counter by counter.
 
-    Args:
-        old: The version before.
-        new: The version after.
-        old_time: Its timing outside of a profiler, if there is one.
-        new_time: The same for `new`.
-        force: Compare what is not comparable; `Comparison.reasons` says why it is not.
-        labels: What to call the two sides (default: version, else kernel).
-        across: Two devices are meant to be compared: that they differ is no reason against it.
+    Times are those outside of a profiler. `force`: compare what is not comparable;
+    `Comparison.reasons` says why it is not. `labels` are what to call the two sides (default:
+    version, else kernel). `across`: two devices are meant to be compared: that they differ is no
+    reason against it.
 
     Raises:
         InconclusiveError: the two are not comparable and `force` is not set.
@@ -349,10 +345,7 @@ def _remedy(old: Profile, new: Profile) -> str:
 def incomparable(old: Profile, new: Profile, *, across: bool = False) -> list[str]:
     """Why the difference of two profiles would not be the code's; empty where it would.
 
-    Args:
-        old: The version before.
-        new: The version after.
-        across: Two devices were asked for.
+    `across`: two devices were asked for.
     """
     reasons = []
 
@@ -544,10 +537,8 @@ def _side(profile: Profile, label: str) -> Side:
 def doubt(delta: Delta, decide: Callable[[Delta], object], targets: Iterable[float] = ()) -> str:
     """Why a verdict on a counter does not stand, naming the lines; empty where it does.
 
-    Args:
-        delta: The counter on both sides.
-        decide: The verdict on it, and on it with other values.
-        targets: Values of the new side at which the verdict may be another one.
+    `decide` gives the verdict on it, and on it with other values; `targets` are values of the new
+    side at which the verdict may be another one.
     """
     said = decide(delta)
     if delta.chances is None or all(decide(one) == said for one in possible(delta, targets)):
@@ -628,10 +619,8 @@ def disagreement(
     Either may be right: ncu empties the caches, counts in several passes and may hold the
     clock; but it is the recorded time that a user waits for.
 
-    Args:
-        recorded: Old over new of the recorded times: lowest, median, highest.
-        profiled: Old over new of the durations.
-        clocks: The SM clock in Hz on both sides under the profiler, where it moved.
+    `recorded` is old over new of the recorded times (lowest, median, highest), `profiled` that of
+    the durations; `clocks` are the SM clocks in Hz under the profiler, where they moved.
     """
     low, middle, high = recorded
     if low * (1 - _DISAGREE) <= profiled <= high * (1 + _DISAGREE):

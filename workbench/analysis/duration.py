@@ -236,10 +236,7 @@ class _Spent:
 def split_time(old: Profile, new: Profile, placing: Placing | None = None) -> TimeSplit | str:
     """Split the change in duration over the parts of attribution and the warp states.
 
-    Args:
-        old: The old profile.
-        new: The new profile.
-        placing: Their lines placed, if that was done already.
+    `placing` is their lines placed, if that was done already.
 
     Returns:
         The split, or a sentence that says what is missing for it.

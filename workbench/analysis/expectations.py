@@ -81,11 +81,8 @@ def judge(
 ) -> tuple[Judgement, ...]:
     """Judge what the new version's author predicted against its parent.
 
-    Args:
-        expectations: As the author wrote them.
-        comparison: What moved.
-        unchanged: Source and launch are the parent's: nothing was done of which anything
-            could be predicted, so nothing is scored.
+    `unchanged`: source and launch are the parent's: nothing was done of which anything could be
+    predicted, so nothing is scored.
 
     Raises:
         UsageError: a ``change`` is none of the forms.
@@ -369,10 +366,7 @@ def _promises(profile: Profile) -> Iterator[tuple[str, Rule, str, float | None]]
 def score(old: Profile, new: Profile, speedup: float) -> tuple[Score, ...]:
     """Score ncu's promises on the old version by what the step gained.
 
-    Args:
-        old: The version on which the rules spoke.
-        new: The version after it.
-        speedup: Old time over new time, measured outside of the profiler if possible.
+    `speedup` is old time over new time, measured outside of the profiler if possible.
     """
     gained = 1.0 - 1.0 / speedup
     later = {(rule.id, title): promised for __, rule, title, promised in _promises(new)}

@@ -529,12 +529,7 @@ def total_seconds(changes: Sequence[KernelChange]) -> tuple[float, float] | None
 
 
 def launch_words(changes: Sequence[KernelChange], labels: tuple[str, str]) -> tuple[str, ...]:
-    """Sentences about how launches were compared; none for one launch against one.
-
-    Args:
-        changes: All kernels of both sides.
-        labels: What the two sides are called.
-    """
+    """Sentences about how launches were compared; none for one launch against one."""
     return (*_sampled(changes), *_on_one_side(changes, labels))
 
 
@@ -661,9 +656,7 @@ KERNELS_HEAD = (
 def tells(kernels: Sequence[KernelChange], *, times_alone: bool = False) -> bool:
     """Whether rows of kernels say something: not of one and one, nor where nothing is known of any.
 
-    Args:
-        kernels: What became of each.
-        times_alone: The rows have no values of the kernels' own.
+    `times_alone`: the rows have no values of the kernels' own.
     """
     return len(kernels) > 1 and any(
         not each.matched

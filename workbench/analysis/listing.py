@@ -178,11 +178,7 @@ def compare_code(
 ) -> CodeDiff:
     """What stands on some rows of one launch, and on some of another.
 
-    Args:
-        old: The launch before.
-        new: The launch after.
-        rows_old: Rows of the old instruction table, ascending.
-        rows_new: Rows of the new one.
+    Rows are those of the instruction tables, ascending.
     """
     few = max(len(rows_old), len(rows_new)) <= _ALIGNED
     pairs, replaced = (
@@ -306,10 +302,7 @@ def _by_role(
 def hunk_codes(old: Profile, new: Profile, placing: Placing | None = None) -> tuple[HunkCode, ...]:
     """The machine code of every hunk that has any, kernel by kernel.
 
-    Args:
-        old: The old profile.
-        new: The new profile.
-        placing: Their lines placed, if that was done already.
+    `placing` is their lines placed, if that was done already.
     """
     placing = placing or Placing(old, new)
     out: list[HunkCode] = []

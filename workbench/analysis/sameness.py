@@ -147,10 +147,7 @@ def doubts(
 ) -> tuple[Doubt, ...]:
     """Why `old` and `new` do not do the same work; empty where nothing says so.
 
-    Args:
-        old: The profile before.
-        new: The profile after.
-        labels: What to call them; None: the old and the new side.
+    `labels`: what to call them; None: the old and the new side.
     """
     sides = (old, new)
     labels = labels or (_("the old side"), _("the new side"))

@@ -132,12 +132,8 @@ def explain(
 ) -> Story:
     """Attribute, judge and tell one step.
 
-    Args:
-        old: The parent's profile.
-        new: The version's profile.
-        comparison: `compare` of the two.
-        expectations: What the version's author predicted.
-        placing: Their lines placed, if that was done already.
+    `comparison` is `compare` of the two, `expectations` what the version's author predicted,
+    `placing` their lines placed, if that was done already.
 
     Raises:
         UsageError: an expectation cannot be read.
@@ -531,15 +527,10 @@ def _mover_line(amount: Number, lines: Iterable[LineShare]) -> LineShare | None:
 class Step:
     """Two profiles that are compared.
 
-    Args:
-        old: The profile before.
-        new: The profile after.
-        labels: What to call them.
-        times: Their recorded times, where there are any.
-        expected: What the new version's author predicted of this very step.
-        across: Two devices are meant to be compared: that they differ is no reason against it.
-        force: Pages never refuse: what is not comparable is compared all the same, and the
-            reasons stand above the numbers (`Comparison.reasons`).
+    `expected` is what the new version's author predicted of this very step. `across`: two devices
+    are meant to be compared: that they differ is no reason against it. Pages never refuse
+    (`force`): what is not comparable is compared all the same, and the reasons stand above the
+    numbers (`Comparison.reasons`).
     """
 
     def __init__(

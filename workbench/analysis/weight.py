@@ -45,9 +45,8 @@ _DULL = {"launch", "resources", "samples", "flops", "issue"}
 class Scale:
     """Seconds at the device's peak, for the counters of one comparison.
 
-    Args:
-        old: The profile before, whose device stands for both.
-        comparison: Of the two; the SM clock is the one seen under the profiler.
+    The device of the `old` profile stands for both; the SM clock is the one seen under the
+    profiler.
     """
 
     def __init__(self, old: Profile, comparison: Comparison) -> None:

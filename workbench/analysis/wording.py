@@ -139,9 +139,7 @@ class Title(NamedTuple):
     def sentence(self, named: Callable[[str], str] = str, most: int = 4) -> str:
         """``shared by hunks 4 and 5, linked by As``, ``the launch of k, added``.
 
-        Args:
-            named: What an output makes of a name.
-            most: Names that are listed.
+        `named` is what an output makes of a name, `most` how many names are listed.
         """
         text = self.head.removeprefix(_("linked to "))
         if self.names:
@@ -378,11 +376,8 @@ def tell(
 ) -> str:
     """The sentences for a step.
 
-    Args:
-        comparison: Whole-kernel counters.
-        attribution: The split of the line counters, for the places of hunks.
-        cause: What made the step.
-        time: The split of the duration, if there is one.
+    `attribution` is the split of the line counters, for the places of hunks; `cause` what made the
+    step.
     """
     precise = precision_words(cause.doubts)
     if head := headline(cause.doubts):

@@ -178,7 +178,8 @@ class JobWork:
         os.chdir(self.root)
         dispatch = Dispatch(Path(self.root), self.name)
         left = [number for number in self.numbers if dispatch.outcome(number) is None]
-        for numbers in [[each] for each in left] if self.task.alone else [left]:
+        size = 1 if self.task.alone else max(1, len(left))
+        for numbers in (left[at : at + size] for at in range(0, len(left), size)):
             _JobPieces(dispatch, self.task, numbers).do()
 
     def checkpoint(self) -> Any:

@@ -31,9 +31,7 @@ def digest_of(*words: str) -> str:
 def entry_name(digest: str, *editions: int) -> str:
     """The name of an entry, as JSON.
 
-    Args:
-        digest: A hash of what it is made from.
-        *editions: What else decides on its content: of its records, and of what makes it.
+    `digest` is a hash of what it is made from, `editions` what else decides on its content.
     """
     return f"{digest[:40]}-{'.'.join(map(str, editions))}.json"
 
@@ -57,9 +55,7 @@ class Cache(NamedTuple):
     def save(self, name: str, data: bytes) -> None:
         """Keep an entry, in place of an earlier one; quietly does nothing where that fails.
 
-        Args:
-            name: As `entry_name` gives it.
-            data: JSON, which `load` checks when it reads it.
+        `data` is JSON, which `load` checks when it reads it.
         """
         with contextlib.suppress(OSError, WorkbenchError):
             replace_file(self.root, name, data)
@@ -82,10 +78,8 @@ class KeptByContent(Generic[T]):
     which a checkout, a copy or a clock can make wrong. So every file is still read, and one that
     was replaced, restored or damaged meanwhile is another file.
 
-    Args:
-        cache: Where the entry is kept.
-        name: As `entry_name` gives it; empty: nothing is kept.
-        kind: Of which type what is kept of a file must be.
+    `name` is as `entry_name` gives it; empty: nothing is kept. `kind` is the type that what is kept
+    of a file must be of.
     """
 
     def __init__(self, cache: Cache, name: str, kind: type[T]) -> None:

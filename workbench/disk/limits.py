@@ -128,13 +128,7 @@ class ByteLimit(NamedTuple):
         return self.default if lifted is None else max(self.default, math.ceil(lifted * MIB))
 
     def too_large(self, name: str, shape: Sequence[int], size: int) -> tuple[str, str]:
-        """What to say, and a hint, where an array is over the limit; two empty texts if not.
-
-        Args:
-            name: The array's.
-            shape: Its elements along each axis.
-            size: Bytes of an element.
-        """
+        """What to say, and a hint, where an array is over the limit; two empty texts if not."""
         total = math.prod(shape) * size
         if total <= self.bytes:
             return "", ""
@@ -193,8 +187,7 @@ def memory() -> int:
 def too_much_memory(who: str) -> tuple[str, str]:
     """What is said of work that needs more than `memory`, and the hint.
 
-    Args:
-        who: May take so much: ``a compiler``.
+    `who` may take so much: ``a compiler``.
     """
     return (
         f"needs more memory than the {_mib(memory())} that {who} may take",
@@ -224,11 +217,8 @@ def inflate(
 ) -> Iterator[bytes]:
     """The content of one zstd frame, piece by piece, refused as soon as it is too much.
 
-    Args:
-        data: The frame.
-        path: Its name for messages.
-        limit: The most that it may hold.
-        joined: Other frames may follow, whose content follows as well.
+    `path` is its name for messages. `joined`: other frames may follow, whose content follows as
+    well.
 
     Raises:
         DataError: it announces or holds more than `limit`, or more than 500 times its size; or
@@ -319,9 +309,7 @@ def read_toml(text: str) -> dict[str, Any]:
 def read_regular(path: Path, limit: ByteLimit) -> bytes:
     """The content of a file, told at once where it is none or holds too much.
 
-    Args:
-        path: A link is followed: what is only read may lie elsewhere.
-        limit: The most that it may hold.
+    A link is followed: what is only read may lie elsewhere.
 
     Raises:
         DataError: a pipe, a socket, a device, a folder, or a file that is too large.
@@ -346,9 +334,6 @@ def read_regular(path: Path, limit: ByteLimit) -> bytes:
 @contextlib.contextmanager
 def mapped_regular(path: Path) -> Iterator[bytes | mmap.mmap]:
     """The content of a file of any size, of which only what is looked at takes memory.
-
-    Args:
-        path: As for `read_regular`.
 
     Raises:
         DataError: a pipe, a socket, a device or a folder.

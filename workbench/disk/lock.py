@@ -40,11 +40,8 @@ def locked(root: Path, timeout_s: float, name: str = "", *, keep: bool = False) 
     The lock file itself is removed at the end, unless it is to be kept; a waiter that then
     holds the lock of a removed file notices by its inode and tries again.
 
-    Args:
-        root: The folder; made where it is missing.
-        timeout_s: How long to wait for another writer, in seconds.
-        name: A folder below `root`, to lock that one alone.
-        keep: Leave the lock file there, in a folder that nobody reads.
+    `root` is made where it is missing. `name` is a folder below it, to lock that one alone. `keep`:
+    leave the lock file there, in a folder that nobody reads.
 
     Raises:
         BusyError: another writer kept the lock for `timeout_s` seconds.

@@ -38,12 +38,9 @@ def is_temporary(name: str) -> bool:
 def replace_file(root: Path, name: str, data: bytes, *, durable: bool = False) -> None:
     """Replace one file: whole or not at all.
 
-    Args:
-        root: The folder that `name` is relative to; made where it is missing.
-        name: With forward slashes.
-        data: The new content.
-        durable: It is on the disk before the old one goes. Without, a crash of the machine may
-            leave it empty: for files that can be made again, and whose sizes are kept.
+    `name`, with forward slashes, is relative to `root`, which is made where it is missing.
+    `durable`: it is on the disk before the old one goes. Without, a crash of the machine may leave
+    it empty: for files that can be made again, and whose sizes are kept.
 
     Raises:
         MissingError: no space, or no permission; the old file is still there.
@@ -65,10 +62,7 @@ def append_file(root: Path, name: str, data: bytes) -> None:
     A line that a killed writer left unfinished is removed before; where there is no room, what
     was there before stays as it was.
 
-    Args:
-        root: The folder that `name` is relative to; made where it is missing.
-        name: With forward slashes; made where it is missing.
-        data: Lines, each with its end.
+    `root` and `name` as of `replace_file`; `data` are lines, each with its end.
 
     Raises:
         MissingError, DataError: as `replace_file`.
@@ -134,9 +128,7 @@ def new_folder(root: Path, name: str) -> Iterator[Path]:
 
     What a killed writer left of one is removed by the next one who writes beside it.
 
-    Args:
-        root: The folder that `name` is relative to; made where it is missing.
-        name: With forward slashes; nothing may be there.
+    `root` and `name` as of `replace_file`; nothing may be there.
 
     Raises:
         UsageError: something is.
@@ -278,10 +270,7 @@ def _prune(root: Path, parts: list[str]) -> None:
 def clear_folder(root: Path, name: str, *, keep: str = "") -> None:
     """Make the folder `name` below `root`, and remove all that is in it.
 
-    Args:
-        root: The folder that `name` is relative to.
-        name: With forward slashes.
-        keep: An entry that stays.
+    `root` and `name` as of `replace_file`; an entry `keep` stays.
 
     Raises:
         DataError: a link on the way; links inside are removed, and not followed.

@@ -100,14 +100,7 @@ SILENT = Silent()
 
 
 class Experiment:
-    """Runs versions of one study under one engine.
-
-    Args:
-        project: Where the study lies.
-        study: The study.
-        engine: What runs them.
-        display: Receives progress.
-    """
+    """Runs versions of one study under one engine."""
 
     def __init__(
         self,
@@ -163,10 +156,8 @@ class Experiment:
     ) -> list[Subject]:
         """Compile versions side by side, and settle each on its problems.
 
-        Args:
-            pieces: Versions on problems.
-            tell: Called with the error of each that cannot run; a version that does not compile
-                has one error for all of its problems.
+        `tell` is called with the error of each that cannot run; a version that does not compile has
+        one error for all of its problems.
         """
         versions = {each.version.id: each.version for each in pieces}
         broken = self.build_all(list(versions.values()))
@@ -214,9 +205,7 @@ class Experiment:
     ) -> list[Verdict]:
         """Check versions on problems.
 
-        Args:
-            subjects: What to check, in this order.
-            tell: Called with place and verdict as each comes; perhaps from another thread.
+        `tell` is called with place and verdict as each comes; perhaps from another thread.
 
         Returns:
             A verdict a subject, in their order. No failure keeps the others from being
@@ -293,11 +282,8 @@ class Experiment:
         Pieces on the same problem should stand together: they share inputs and reference. There
         are as few worker processes as faults allow.
 
-        Args:
-            pieces: In the order of measuring.
-            options: How long, and in what state of the caches.
-            tell: Called once for each, as its timing (which is kept by then) or error comes;
-                perhaps from another thread.
+        Pieces are in the order of measuring. `tell` is called once for each, as its timing (which
+        is kept by then) or error comes; perhaps from another thread.
 
         Raises:
             MissingError: no worker can run here.
@@ -361,10 +347,7 @@ class Experiment:
     ) -> tuple[Profile, Path]:
         """Verify and profile one version, and keep the profile.
 
-        Args:
-            subject: The version, on a problem.
-            options: What is asked of the engine.
-            notices: What is known of the circumstances, to be kept with the profile.
+        `notices` are what is known of the circumstances, to be kept with the profile.
 
         Returns:
             The profile and the path it is kept at.
@@ -422,9 +405,10 @@ class Failures:
         self._begun.add(label)
 
     def add(self, label: str, error: WorkbenchError) -> None:
-        """Keep an error that was caught already, and say it; one that has come before is not."""
-        if any(error is each for _, each in self._errors):
-            return
+        """Keep an error that was caught already, and say it, unless it has come before."""
+        for known, each in self._errors:
+            if error is each or (known == label and error.message == each.message):
+                return
         self._begun.add(label)
         self._errors.append((label, error))
         if self._alone:

@@ -170,9 +170,7 @@ def _base(kernel: str) -> str:
 def describe(finding: Finding, texts: Mapping[str, str]) -> list[str]:
     """A finding in lines: what, how often, where, and the source text.
 
-    Args:
-        finding: What was found.
-        texts: Path -> text of the version's source files.
+    `texts` is path -> text of the version's source files.
     """
     times = f" ({finding.count:,} times)" if finding.count > 1 else ""
     lines = [f"{finding.tool}: {finding.message}{times}"]

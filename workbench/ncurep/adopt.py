@@ -33,14 +33,8 @@ def adopt(
 ) -> Profile:
     """The report's profile, filed under `version` and `problem`.
 
-    Args:
-        profile: As `workbench.ncurep.read.read_report` gave it.
-        version: The version that it is said to be of.
-        problem: The problem's name.
-        parameters: The problem's parameters.
-        sources: The version's file and what it includes, as they are now.
-        source_hash: Of the version as it is now.
-        expected: The version's launches on that problem; empty where they are unknown.
+    `version` is the version that it is said to be of; sources and their hash are those of it as it
+    is now. `expected` are its launches on that problem; empty where they are unknown.
 
     Returns:
         The profile with study, version, problem, source paths of the project where the

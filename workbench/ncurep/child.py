@@ -182,12 +182,8 @@ def extract(
 ) -> None:
     """Run `workbench.ncurep.extract` over a report.
 
-    Args:
-        report: The uncompressed file.
-        shown: Its name for messages.
-        output: Where the child writes the profile's JSON.
-        timeout_s: Time limit in seconds.
-        standby: A child that waits for its report.
+    `shown` is its name for messages; the child writes the profile's JSON to `output`. `standby` is
+    a child that waits for its report.
 
     Raises:
         DataError: the reader crashed, did not end, or failed on the file.

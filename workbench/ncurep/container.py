@@ -176,9 +176,7 @@ def _damaged(path: Path, why: str) -> DataError:
 def read_container(path: Path, *, shown: Path | None = None) -> Container:
     """Check that `path` is a whole report and read what its frame says.
 
-    Args:
-        path: The file, not compressed.
-        shown: The name to use in messages, where `path` is a temporary copy.
+    `shown` is the name to use in messages, where `path` is a temporary copy.
 
     Raises:
         DataError: no report, or one that was cut short or damaged; the message names

@@ -215,11 +215,8 @@ def read_table(
     A kernel that calls device functions has their instructions in the table too;
     such a function may lie before the kernel's own first instruction.
 
-    Args:
-        action: ``ncu_report.IAction``.
-        source: Gives the index in ``Profile.sources`` of a file named by line information,
-            -1 for no name.
-        known: The code of functions that were read before, which this one's is added to.
+    `source` gives the index in ``Profile.sources`` of a file named by line information, -1 for no
+    name. `known` is the code of functions that were read before, which this one's is added to.
     """
     columns = _columns(action)
     seen = frozenset(chain.from_iterable(counts for counts, _ in columns.values()))

@@ -43,11 +43,8 @@ def read_parts(
 ) -> Profile:
     """The profile of a report, put together from those of its parts.
 
-    Args:
-        plain: The report, not compressed.
-        read: Reads an excerpt; called from several threads.
-        progress: Told after every part.
-        choose: Which results are wanted; None: all of them. `Launch.index` counts all.
+    `read` reads an excerpt and is called from several threads; `progress` is told after every part.
+    `choose`: which results are wanted; None: all of them. `Launch.index` counts all.
 
     Raises:
         DataError: as `read` does; a part that fails fails the whole.
@@ -194,9 +191,7 @@ def _moved(launch: Launch, moves: Sequence[int], known: dict[Any, Any]) -> Launc
 def decoded(data: bytes, known: dict[Any, Any]) -> Profile:
     """A profile from the JSON of one, launch by launch, so that they are small from the start.
 
-    Args:
-        data: As the child process writes it.
-        known: What launches had in common so far; added to.
+    `known` is what launches had in common so far; added to.
 
     Raises:
         ValueError, KeyError: no profile.

@@ -96,10 +96,7 @@ def _only(profile: Profile, launches: tuple[Launch, ...]) -> Profile:
 def select_launch(profile: Profile, number: int, *, of: str = "") -> Profile:
     """The profile with its `number`-th launch alone, counted from 1.
 
-    Args:
-        profile: The launches among which it is counted.
-        number: As a user wrote it.
-        of: What a user wrote to choose them, for the error.
+    `number` is as a user wrote it, `of` what was written to choose the launches, for the error.
 
     Raises:
         UsageError: there is no such launch; names those that are there.

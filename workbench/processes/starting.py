@@ -53,8 +53,7 @@ class Start(NamedTuple):
 def environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
     """Variables of a child in which no folder is meant that depends on where it stands.
 
-    Args:
-        base: What to start from; None: our own.
+    `base` is what to start from; None: our own.
     """
     env = dict(os.environ if base is None else base)
     for name in _DROPPED:
@@ -113,8 +112,7 @@ def worker(name: str, *arguments: str) -> tuple[str, ...]:
 def worker_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
     """Variables of a `worker`, which has the caller's modules: what a study imports is wanted.
 
-    Args:
-        base: What to start from; None: our own.
+    `base` as of `environment`.
     """
     base = os.environ if base is None else base
     # As Python has read it: a relative entry is below the folder that we were started in.
@@ -142,11 +140,7 @@ def limited(argv: Sequence[str], limit_bytes: int) -> list[str]:
 
 
 def program(name: str) -> str | None:
-    """The path of a program that PATH leads to, whatever the folder that we stand in holds.
-
-    Args:
-        name: A name, or a path as somebody wrote it.
-    """
+    """The path of a program that PATH leads to, whatever the folder that we stand in holds."""
     found = shutil.which(name, path=environment().get("PATH", os.defpath))
     return os.path.abspath(found) if found else None  # noqa: PTH100
 

@@ -172,10 +172,8 @@ class _Handler(SimpleHTTPRequestHandler):
 def with_script(page: bytes, news: str, state: str) -> bytes:
     """A page with the script that asks for news at its end.
 
-    Args:
-        page: The page as it lies on the disk.
-        news: Address that gives the page's news.
-        state: Key of the page; where the news have another, the page reloads.
+    `news` is the address that gives the page's news, `state` the key of the page; where the news
+    have another, the page reloads.
     """
     # As JSON, with `<` as an escape: whatever an address holds, it stays a string.
     code = files("workbench").joinpath("data", "live.js").read_text(encoding="utf-8")

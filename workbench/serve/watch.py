@@ -94,10 +94,8 @@ def changes(
     works is found by the next look. The first look is taken when the iterator is made,
     so that nothing is lost between making it and asking it.
 
-    Args:
-        roots: Folders and files; they need not exist yet.
-        interval_s: Seconds between two looks.
-        pause: What waits; a test gives its own.
+    Roots need not exist yet. `interval_s` is seconds between two looks, `pause` what waits; a test
+    gives its own.
     """
     watched = tuple(roots)
     return _changes(watched, look(watched), interval_s, pause)

@@ -78,9 +78,10 @@ class Verifying(Task[Judged], frozen=True, kw_only=True):
         subjects = here.subjects(pieces, tell)
 
         def one(place: int, verdict: Verdict) -> None:
-            subject = subjects[place]
-            piece = Combination(subject.version, subject.problem)
-            tell(piece, Judged(verdict.check, verdict.error))
+            piece = Combination(subjects[place].version, subjects[place].problem)
+            # That something is not installed is no verdict.
+            missing = verdict.error if isinstance(verdict.error, MissingError) else None
+            tell(piece, missing or Judged(verdict.check, verdict.error))
 
         here.verify(subjects, one)
 
@@ -114,25 +115,12 @@ def verify(
         runs.carry_out(runner, task, pieces, lambda one, judged: found.update({one.key: judged}))
     except KeyboardInterrupt as stop:
         fault = stop
-    pairs = _judged([(x, found[x.key]) for x in pieces if x.key in found], runs.failures)
+    pairs = [(each, found[each.key]) for each in pieces if each.key in found]
     verified = Verified(runs.study, runner.seed, pairs, fault=fault)
     if sanitize and fault is None:
         assert isinstance(runner, Here)
         verified = _sanitized(verified, runner, path, runs.failures)
     return verified._replace(fault=fault or _worst(verified, runs.failures))
-
-
-def _judged(
-    pairs: Sequence[tuple[Combination, Judged]], failures: Failures
-) -> list[tuple[Combination, Judged]]:
-    """Verdicts, without those of versions that are passed over for their first one."""
-    over: dict[str, bool] = {}
-    for piece, judged in pairs:
-        if piece.version.id not in over:
-            error = judged.error
-            passed_over = error is not None and failures.pass_over(piece.version, error)
-            over[piece.version.id] = passed_over
-    return [(piece, judged) for piece, judged in pairs if not over[piece.version.id]]
 
 
 def _sanitized(verified: Verified, runner: Experiment, path: str, failures: Failures) -> Verified:

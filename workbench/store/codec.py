@@ -134,10 +134,7 @@ def read_record(path: Path) -> bytes:
 def decode(path: Path, type_: type[T], data: bytes | None = None) -> T:
     """Read one record.
 
-    Args:
-        path: Its file.
-        type_: What it is.
-        data: What `read_record` gave for the file; None: it is read.
+    `data` is what `read_record` gave for the file; None: it is read.
 
     Raises:
         MissingError: there is no such file, or it may not be read.
@@ -190,10 +187,8 @@ def decode_totals(
 
     Damage of what is passed over is found where it breaks the file's checksum or its JSON.
 
-    Args:
-        path: Its file.
-        data: What `read_record` gave for the file; None: it is read.
-        metrics: The only metrics that are wanted, by ncu's names; a third of the time again.
+    `data` as of `decode`. `metrics` are the only ones that are wanted, by ncu's names; a third of
+    the time again.
 
     Raises:
         MissingError, DataError: as `decode`.

@@ -210,10 +210,8 @@ def names_in(expression: str) -> tuple[str, ...]:
 def evaluate(expression: str, names: Mapping[str, int], *, where: str = "") -> int:
     """The value of an integer expression. A comparison gives 0 or 1.
 
-    Args:
-        expression: For example ``cdiv(M, 128)``.
-        names: Parameter name -> value.
-        where: Place for the message, ``kernels/sgemm/v3_padded.cu:7: grid``.
+    `expression` is, for example, ``cdiv(M, 128)``; `where` is the place for the message,
+    ``kernels/sgemm/v3_padded.cu:7: grid``.
 
     Raises:
         UsageError: not integer arithmetic, an unknown name (the nearest one is

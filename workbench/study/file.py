@@ -87,9 +87,7 @@ def _words(error: BaseException) -> str:
 class StudyFile:
     """The names that a ``study.py`` defines, behind checks.
 
-    Args:
-        path: The file.
-        shown: How messages name it, ``kernels/sgemm/study.py``.
+    `shown` is how messages name it, ``kernels/sgemm/study.py``.
     """
 
     def __init__(self, path: Path, shown: str) -> None:
@@ -347,9 +345,7 @@ class StudyFile:
     ) -> tuple[Pointer, ...]:
         """What ``pointers`` gives: (input, byte, buffer that it leads to, byte in that).
 
-        Args:
-            parameters: Of the problem.
-            sizes: Bytes of every buffer that the study has; None: not known here.
+        `sizes` are bytes of every buffer that the study has; None: not known here.
         """
         if not self.has("pointers"):
             return ()

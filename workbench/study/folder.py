@@ -341,10 +341,7 @@ def load_study(project: Project, name: str) -> Study:
 def parse_target(text: str, project: Project, study: str | None = None) -> tuple[str, str]:
     """``v3``, ``sgemm/v3`` or ``kernels/sgemm/v3_padded.cu`` -> (study, version).
 
-    Args:
-        text: As it was typed.
-        project: Whose default study is meant where none is named.
-        study: The one that is meant instead of the default.
+    The project's default study is meant where none is named, or else `study`.
 
     Raises:
         UsageError: malformed, or no study is named and the project has no default.
@@ -554,10 +551,7 @@ class SeenStudy(Study):
 def view_study(project: Project, name: str, known: Sequence[ProblemFacts] = ()) -> SeenStudy:
     """A study without running anything of it.
 
-    Args:
-        project: Where it lies.
-        name: The study's name.
-        known: Problems that profiles or times tell of, for a study without a record.
+    `known` are problems that profiles or times tell of, for a study without a record.
 
     Raises:
         UsageError: no such study, a study.py that is no Python, or wrong front matter.

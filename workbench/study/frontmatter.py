@@ -315,13 +315,9 @@ def read_tune(
 ) -> TuneSpec | None:
     """``[tune]``: the values that parameters may have.
 
-    Args:
-        keys: Of the file.
-        table: As it is written.
-        defines: Those of ``[defines]``; a parameter that is none of them is one from now on,
-            with the first of its values.
-        launches: The version's; ``block``, ``num_warps`` and ``num_stages`` are keys of the one.
-        code: The file without its front matter, which uses the parameters.
+    `table` is as it is written, `defines` those of ``[defines]``; a parameter that is none of them
+    is one from now on, with the first of its values. ``block``, ``num_warps`` and ``num_stages``
+    are keys of the launch. `code` is the file without its front matter, which uses the parameters.
     """
     requires = table.get("requires", "")
     if not isinstance(requires, str):
@@ -593,10 +589,7 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
 
     What was read is remembered by the text: whoever watches a study edits one of its versions.
 
-    Args:
-        text: The whole file.
-        path: Name of the file in messages.
-        kind: ``cuda`` for a ``.cu``, else a ``.py``.
+    `path` is the name of the file in messages; `kind` is ``cuda`` for a ``.cu``, else a ``.py``.
 
     Raises:
         UsageError: no front matter, TOML that does not parse, an unknown key, a

@@ -312,10 +312,8 @@ def split_cast(text: str) -> tuple[str, str]:
 def check_names(version: Version, buffers: set[str], names: dict[str, int]) -> None:
     """Refuse names in a version's expressions that its study does not have.
 
-    Args:
-        version: The version to check.
-        buffers: Inputs, outputs and the version's scratch buffers.
-        names: Parameters and integer defines.
+    `buffers` are inputs, outputs and the version's scratch buffers, `names` parameters and integer
+    defines.
 
     Raises:
         UsageError: at file and line, with the nearest right name.
@@ -512,8 +510,7 @@ def format_of(kinds: Sequence[str]) -> str:
 
     As C lays it out: it begins and ends at a multiple of its widest member's size.
 
-    Args:
-        kinds: Keys of `CTYPES`, or ``pointer``.
+    `kinds` are keys of `CTYPES`, or ``pointer``.
     """
     letters = "".join(_LETTERS[kind] for kind in kinds)
     widest = max(letters, key=struct.calcsize)

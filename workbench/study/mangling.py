@@ -81,8 +81,7 @@ def own_name(kernel: str) -> str:
 def spelled(name: str) -> str:
     """A name without what may be written in two ways: blanks, casts, suffixes, names of types.
 
-    Args:
-        name: As a demangler, ncu or a source has it.
+    `name` is as a demangler, ncu or a source has it.
     """
     name = _ALIAS.sub(lambda word: _ALIASES.get(word[0], "unsigned int"), name)
     return re.sub(r"\s+", "", _SUFFIX.sub(r"\1", _CAST.sub("", name)))
@@ -91,9 +90,7 @@ def spelled(name: str) -> str:
 def entries(kernel: str, names: Collection[str]) -> list[str]:
     """Which compiled kernels a name may mean: itself, an instantiation, or one of any namespace.
 
-    Args:
-        kernel: ``k``, ``k<float>`` or a mangled name.
-        names: Of what was compiled.
+    `kernel` is ``k``, ``k<float>`` or a mangled name.
     """
     if kernel in names:
         return [kernel]

@@ -65,10 +65,8 @@ def filled(text: str) -> str:
 def start_project(root: Path, study: str = "", *, pyproject: bool = False) -> list[str]:
     """Make a folder a project; what lies in it stays as it is.
 
-    Args:
-        root: The folder.
-        study: Name of a first study, which becomes the default one; empty for none.
-        pyproject: Put the settings into ``pyproject.toml`` instead of a file of their own.
+    `study` is the name of a first study, which becomes the default one; empty for none.
+    `pyproject`: put the settings into ``pyproject.toml`` instead of a file of their own.
 
     Returns:
         The paths that were written, relative to `root`.
@@ -545,15 +543,10 @@ def start_version(
 ) -> str:
     """Write the file of a new version; the path, relative to the project.
 
-    Args:
-        study: Where it belongs.
-        project: Where that is.
-        name: ``v5``, or ``v5_register_tile``, which becomes the file's name.
-        parent: The version to copy.
-        title: Its title; empty: to be filled in.
-        change: What is another than in its parent.
-        text: The whole file, or its code alone, which gets the parent's launches; "": a copy.
-        defines: Of a lifted kernel in Triton, what its constants were.
+    `name` is ``v5``, or ``v5_register_tile``, which becomes the file's name. `title`: empty: to be
+    filled in. `change` is what is another than in its parent. `text` is the whole file, or its code
+    alone, which gets the parent's launches; "": a copy. `defines`: of a lifted kernel in Triton,
+    what its constants were.
 
     Raises:
         UsageError: the name is no version's name, or the number is taken, or the study cannot

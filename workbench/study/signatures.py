@@ -59,10 +59,7 @@ _TEXTURES = ("cudaTextureObject_t", "CUtexObject")
 def check_arguments(version: Version, ptx: str, launches: Iterable[ResolvedLaunch]) -> None:
     """Hold arguments against the parameters that kernels were compiled with.
 
-    Args:
-        version: Whose launches they are.
-        ptx: What its code was compiled to; of kernels that it lacks nothing is said.
-        launches: On a problem.
+    `ptx` is what its code was compiled to; of kernels that it lacks nothing is said.
 
     Raises:
         UsageError: there are more or fewer arguments than parameters, or one is of another size;
@@ -244,10 +241,7 @@ def misread(
 ) -> tuple[Misread, ...]:
     """The arguments whose elements the kernels take for another type.
 
-    Args:
-        code: The version's CUDA source.
-        launches: Its launches on a problem.
-        dtypes: NumPy's name of the type of every buffer.
+    `dtypes` is NumPy's name of the type of every buffer.
     """
     said: dict[str, Misread] = {}
     for launch in launches:
@@ -289,9 +283,7 @@ def shared_arrays(code: str, defined: Mapping[str, int]) -> dict[str, tuple[int,
     Only of plain types and of extents that are numbers once constants are put in; of a name that
     is declared in two ways nothing is said. An extent that is left out is 0.
 
-    Args:
-        code: The version's CUDA source.
-        defined: What the compiler is told beside it.
+    `defined` is what the compiler is told beside it.
     """
     plain, values = without_comments(code), dict(defined)
     for match in _DEFINE.finditer(plain):

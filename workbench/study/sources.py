@@ -229,9 +229,7 @@ def climbs(path: str) -> bool:
 def open_to_programs(path: str, folders: Iterable[str]) -> bool:
     """Whether a program may have a file or folder of the project read.
 
-    Args:
-        path: Normalized, relative to the project's root.
-        folders: Those that are open beside ``kernels``.
+    `path` is normalized, relative to the project's root; `folders` are open beside ``kernels``.
     """
     if climbs(path) or any(part.startswith(".") for part in path.split("/")):
         return False  # .git and .env lie in open folders too

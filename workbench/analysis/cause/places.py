@@ -117,15 +117,10 @@ def place_of(
 ) -> Origin:
     """Where a hypothesis' counter moved.
 
-    Args:
-        counter: The hypothesis' counter.
-        way: What it speaks of.
-        attribution: The split of the line counters.
-        time: The split of the duration, if there is one.
-        occupancy: The causes of theoretical occupancy, kernel by kernel.
-        known: Whether both sources' text is known.
-        by_size: Whether occupancy moved with the size of a block alone.
-        change: What the counter moved by: lines that moved the other way do not stand for it.
+    `way` is what the hypothesis speaks of, `attribution` the split of the line counters, `time`
+    that of the duration, `occupancy` has its causes, kernel by kernel. `known`: both sources' text
+    is known. `by_size`: occupancy moved with the size of a block alone. `change` is what the
+    counter moved by: lines that moved the other way do not stand for it.
     """
     if not known:
         return Origin(link="source unknown")

@@ -310,9 +310,8 @@ class Examined:
     def went(self, resources: dict[str, Maybe], states: tuple[str, ...]) -> _Part | None:
         """The time (0-1) that went to something, with its words; None where nothing says.
 
-        Args:
-            resources: Units by id, each with the part (0-1) of its load that is meant.
-            states: What its users wait in.
+        `resources` are units by id, each with the part (0-1) of its load that is meant; `states`
+        what its users wait in.
         """
         waited = self.waited(states)
         loads_of = {name: times(self.busy(name), share) for name, share in resources.items()}
@@ -338,11 +337,8 @@ class Examined:
 def bound(seen: Examined, part: _Part, went: _Part | None, stays: frozenset[str]) -> _Part | None:
     """The bound and its arithmetic; None where too little can be saved, or nothing is known.
 
-    Args:
-        seen: The launch.
-        part: What part of what `went` somewhere is needless, with its words.
-        went: The time that went there, with its words.
-        stays: The units that do as much as before.
+    `part` is what part of what `went` somewhere is needless, `went` the time that went there, each
+    with its words; `stays` are the units that do as much as before.
     """
     if went is None:
         return None
@@ -373,10 +369,8 @@ def _counted(seen: Examined, part: _Part, counter: str) -> _Part | None:
     Nothing is known of its time. What is in excess saves no more than what the other units need:
     issue slots, arithmetic (flops), device memory (bytes that must move).
 
-    Args:
-        seen: The launch.
-        part: What part of the counter is needless, with its words.
-        counter: Global sectors or shared wavefronts, which pass the L1's data stage.
+    `part` is what part of the counter is needless, with its words; `counter` is global sectors or
+    shared wavefronts, which pass the L1's data stage.
     """
     chip, launch = seen.chip, seen.launch
     passes = seen.side.value("shared_wavefronts")
@@ -866,10 +860,8 @@ def _goes_on(line: str) -> bool:
 def score_ways(old: Panel | None, new: Panel | None, speedup: float) -> tuple[Score, ...]:
     """Score the old side's ways by what the step gained, as ncu's rules are.
 
-    Args:
-        old: The panel of the version before.
-        new: The panel after it; a way that it still has, as large as before, was not tried.
-        speedup: Old time over new time, measured outside of the profiler if possible.
+    A way that `new` still has, as large as before, was not tried. `speedup` is old time over new
+    time, measured outside of the profiler if possible.
     """
     if old is None:
         return ()

@@ -258,9 +258,7 @@ def heaviest_states(profiles: Sequence[dict[str, float]], most: int) -> list[tup
     Shares decide, so that a slow first version does not hide what the others do. Lists and
     no sets: seconds are added up in this order, and the last digit of a sum depends on it.
 
-    Args:
-        profiles: From `state_seconds`, none of them empty.
-        most: States with a name of their own.
+    `most`: states with a name of their own.
     """
     weight: dict[str, float] = {}
     named: set[str] = set()

@@ -88,9 +88,7 @@ class SourceState(Record, frozen=True):
 def knowledge(profile: SourceSide, unknown: frozenset[int]) -> Knowledge:
     """What is known of the files that a profile's instructions lie in (or else of all).
 
-    Args:
-        profile: One side.
-        unknown: Its unknown files: see `unknown_files`.
+    `unknown`: see `unknown_files`.
     """
     used = _used(profile)
     if -1 in unknown or (used and unknown.issuperset(used)):
@@ -111,10 +109,7 @@ def unknown_files(
     A hash says so, and the compiler of a header of its own. -1 stands for a side that holds
     no text at all: nothing can be said of any of its lines.
 
-    Args:
-        old: The old side.
-        new: The new side.
-        files: Which old file is paired with which new one.
+    `files`: which old file is paired with which new one.
     """
     toolkit = bool(old.compiler) and old.compiler == new.compiler
     same = {
@@ -287,11 +282,8 @@ class SourceDiff:
 def compare_sources(old: Profile, new: Profile, launches: Sequence[LaunchPair]) -> SourceDiff:
     """Compare the sources of two profiles.
 
-    Args:
-        old: The old profile.
-        new: The new profile.
-        launches: Their matched launches: where two kernels of one file are compared,
-            their bodies are aligned, and of the rest what they use.
+    Where two kernels of one file are compared by `launches`, their bodies are aligned, and of the
+    rest what they use.
 
     What was found is shared by all profiles of the same code, and must not be changed.
     """

@@ -121,14 +121,9 @@ def diff_file(
 ) -> FileDiff:
     """Difference of two texts.
 
-    Args:
-        old: The old source.
-        new: The new source.
-        names: Old name -> new name, taken as equal.
-        old_lines: 1-based lines that take part, ascending (default: all).
-        new_lines: As `old_lines`.
-        silent: Of `names`, those whose renaming is not worth a hunk.
-        statements: Which lines of either side are one statement (default: each is its own).
+    `names` are old name -> new name, taken as equal, and `silent` those whose renaming is not worth
+    a hunk. Lines that take part are 1-based and ascending (default: all). `statements`: which lines
+    of either side are one statement (default: each is its own).
     """
     out = FileDiff(old, new)
     front_old, front_new = front_matter(old), front_matter(new)
@@ -446,12 +441,9 @@ def face(
 ) -> list[Facing]:
     """All lines of both sides, in order.
 
-    Args:
-        old: The old lines.
-        new: The new lines.
-        twin: Old line -> its unchanged new one (1-based).
-        changed: Old lines that a hunk changed: equal text does not make them unchanged.
-        hunks: Which hunk the lines of either side are in.
+    `twin` is old line -> its unchanged new one (1-based). `changed` are old lines that a hunk
+    changed: equal text does not make them unchanged. `hunks`: which hunk the lines of either side
+    are in.
     """
     back = {b: a for a, b in twin.items()}
     rows: list[Facing] = []

@@ -344,11 +344,8 @@ def align(
 ) -> list[Pair]:
     """Match equal elements of two sequences, in order.
 
-    Args:
-        old: Keys of the old lines; equal keys are equal lines.
-        new: Keys of the new lines.
-        weights: Information of a key (see `information`); 0 for lines that
-            say nothing. Keys without an entry weigh 1.
+    Equal keys are equal lines. `weights` is the information of a key (see `information`): 0 for
+    lines that say nothing, 1 without an entry.
 
     Returns:
         Index pairs, strictly increasing on both sides, coincidences removed.
@@ -400,11 +397,7 @@ def slide(
     only in which of the equal lines is "new"; the one whose block starts at the
     least indentation, and among these the latest, reads best.
 
-    Args:
-        pairs: From `align`.
-        old: Keys of the old lines.
-        new: Keys of the new lines.
-        indent: Indentation of the new lines, in columns.
+    `indent` is the indentation of the new lines, in columns.
     """
     match = dict(pairs)
     back = {j: i for i, j in pairs}
@@ -499,11 +492,8 @@ def pair_statements(
 ) -> tuple[list[Pair], list[tuple[Range, Range]]]:
     """Make an alignment of lines one of statements.
 
-    Args:
-        pairs: Unchanged lines (old, new), 1-based, increasing on both sides.
-        old: The lines of the old side.
-        new: The lines of the new side.
-        statements: Which lines are one statement.
+    `pairs` are unchanged lines (old, new), 1-based, increasing on both sides; `statements`: which
+    lines are one statement.
 
     Returns:
         Pairs without the lines of edited statements, and with those of whole statements

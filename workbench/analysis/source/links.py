@@ -80,12 +80,8 @@ def link(
 ) -> tuple[dict[Line, LineLink], dict[Line, LineLink]]:
     """Links of the lines of both sides.
 
-    Args:
-        old: The old sources, read.
-        new: The new sources, read.
-        old_hunks: Ids of the code hunks that have lines in a place of the old side.
-        new_hunks: The same of the new side.
-        names: Old name -> new name, for what was only renamed.
+    Hunks are ids of the code hunks that have lines in a place of a side; `names` are old name ->
+    new name, for what was only renamed.
     """
     local = _parameter_names(old, new, names)
     tables = _on_hunks(old, old_hunks, names, local), _on_hunks(new, new_hunks, {}, {})

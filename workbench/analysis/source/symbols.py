@@ -148,10 +148,6 @@ class Recorder:
     """Writes what one file says into the map; a reader of each language is one.
 
     `declare_globals` comes first, for all files, then `read_bodies`: headers come in any order.
-
-    Args:
-        found: The map of the whole version.
-        file: Index of the file that is read.
     """
 
     def __init__(self, found: SourceMap, file: int) -> None:
@@ -177,9 +173,7 @@ class Recorder:
     ) -> None:
         """Second pass: everything inside of functions.
 
-        Args:
-            names: Symbols of file scope, of all files, by name.
-            by_name: Functions with a body, of all files, by name.
+        `names` are symbols of file scope, `by_name` functions with a body, of all files.
         """
         raise NotImplementedError
 

@@ -67,12 +67,8 @@ def left_noise(
 ) -> bool:
     """Whether a change is larger than its noise.
 
-    Args:
-        counter: What is counted.
-        old: Its value before.
-        new: Its value after.
-        spreads: Of repeated captures of either side, where there are any.
-        derived: As for `noise_of`.
+    `spreads` are of repeated captures of either side, where there are any; `derived` as for
+    `noise_of`.
     """
     noise, delta = noise_of(counter, old, new, derived), abs(new - old)
     before, after = spreads
@@ -179,10 +175,7 @@ def chances(
 ) -> dict[str, Chance]:
     """The range of every counter that marked instructions are counted in, by its id.
 
-    Args:
-        profile: Its launches are parts of one run.
-        values: What `combine` gives for it.
-        speaker: As for `combine`.
+    `values` is what `combine` gives for it; `speaker` as for `combine`.
     """
     if not _marked(profile):
         return {}
@@ -291,10 +284,7 @@ def lines_by_timing(
 ) -> tuple[str, int]:
     """Marked lines in words, and how many: ``lines 63, 66 and 67 of kernels/scan/v3.cu``.
 
-    Args:
-        launches: Of one profile.
-        sources: The profile's files.
-        ncu: Only lines that count to this metric, where instructions have it.
+    `ncu`: only lines that count to this metric, where instructions have it.
     """
     lines: dict[int, set[int]] = defaultdict(set)
     for launch in launches:

@@ -51,10 +51,8 @@ def limits(allowed: float, resolution: float) -> tuple[float, float]:
 def verdict(slowdown: Estimate, allowed: float, resolution: float = RESOLUTION) -> Status:
     """Judge a slow-down.
 
-    Args:
-        slowdown: New time over old, with its interval.
-        allowed: Percent that the new side may be slower.
-        resolution: Percent beyond it that a pass must exclude.
+    `allowed` is percent that the new side may be slower, `resolution` percent beyond it that a pass
+    must exclude.
     """
     floor, ceiling = limits(allowed, resolution)
     if slowdown.low > 1 + floor / 100:
@@ -103,9 +101,7 @@ LEAST_PAIRS = minimum_samples(CONFIDENCE)
 def slowdown(old: Sequence[float], new: Sequence[float]) -> Estimate:
     """New over old, with its 99% interval.
 
-    Args:
-        old: Seconds of the earlier state, in the order in which they were taken.
-        new: Seconds of the later state, each measured next to its partner in `old`.
+    Seconds are in the order in which they were taken, each of `new` next to its partner in `old`.
 
     Returns:
         The median ratio of all pairs, and the interval of the median of blocks; `n` pairs.
@@ -207,8 +203,7 @@ class RunVerdict(Record, frozen=True):
 def pooled(runs: Sequence[Estimate]) -> Pool:
     """The runs that a new one is compared with.
 
-    Args:
-        runs: Medians with their intervals, in the order in which they were taken.
+    In the order in which they were taken.
     """
     logs = [math.log(run.value) for run in runs]
     start = _level(logs)
@@ -232,11 +227,8 @@ def judge_run(
 ) -> RunVerdict:
     """What a new run says beside the runs of a baseline.
 
-    Args:
-        new: The run's median with its interval, in seconds.
-        runs: The baseline's, in the order in which they were taken.
-        allowed: Percent that the new run may be slower.
-        resolution: Percent beyond that which a pass must exclude.
+    `new` is the run's median with its interval, in seconds, `runs` the baseline's in the order in
+    which they were taken. `allowed` and `resolution` as for `verdict`.
     """
     pool = pooled(runs)
     if len(pool.logs) < 2:

@@ -58,9 +58,7 @@ def minimum_samples(confidence: float = CONFIDENCE) -> int:
 def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """The median with its distribution-free confidence interval.
 
-    Args:
-        samples: Times in seconds, in any order.
-        confidence: Wanted coverage; the true one is at least this.
+    `confidence` is the wanted coverage; the true one is at least this.
 
     Raises:
         ValueError: fewer samples than `minimum_samples(confidence)`.
@@ -177,10 +175,7 @@ def time_change(
 ) -> TimeChange | None:
     """The change in time; None where a side has no timing, or they are of unlike things.
 
-    Args:
-        old: The time before.
-        new: The time after.
-        across: Two devices were asked for.
+    `across`: two devices were asked for.
     """
     if old is None or new is None or (old.problem, old.cache) != (new.problem, new.cache):
         return None

@@ -89,7 +89,7 @@ def test_sixty_combinations_through_all_that_may_happen(desk: Desk, collected: C
     after = {job: each for job, each in desk.allocated().items() if each[0] > int(drained)}
     assert after and {node for _, node in after.values()} == {"node1"}
     begun = [each for each in collected()["begun"] if each["job"] in after]
-    later = [each for each in begun if each["at"] > after[each["job"]][0]]
+    later = [each for each in begun if each["begun"] > after[each["job"]][0]]
     assert later and {each["node"] for each in later} == {"node1"}
     _isolated(done)
     assert not list(desk.root.glob("profiles/**/.workbench-*")), "half written files are left"
