@@ -193,14 +193,9 @@ def check_step(
     version: str,
     file: str,
 ) -> tuple[Gate, ...]:
-    """All gates of one step from a version's parent to the version.
+    """All gates of one step from a version's parent to the version (``sgemm/v3``).
 
-    Args:
-        comparison: Parent against version.
-        judgements: The version's expectations, judged.
-        rules: What is allowed.
-        version: For the report: ``sgemm/v3``.
-        file: The version's file; expectations point to their line in it.
+    `judgements` are of its expectations, which point to their line in `file`.
     """
     gates: list[Gate] = []
 
@@ -367,12 +362,9 @@ def inconclusive(version: str, file: str, reason: str) -> Gate:
 def check_programs(
     difference: ProgramDifference, steps: Iterable[KernelStep], rules: Rules
 ) -> tuple[Gate, ...]:
-    """All gates of the step from one capture to another.
+    """All gates of the step from one capture to another; captures have no expectations.
 
-    Args:
-        difference: Of the two.
-        steps: The kernels that matter; they are told only where the rules ask for counters.
-        rules: What is allowed; expectations are of versions, and not asked for here.
+    `steps` are of the kernels that matter, and used where the rules ask for counters.
     """
     label = f"@{difference.new.name}"
     gates = [

@@ -146,15 +146,10 @@ class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
     """A version's tuning: all runs of the same sources and space, taken together.
 
     Attributes:
-        study: Of the version.
-        version: What was tuned.
         source_hash: Of the version as it was.
-        problems: On which it was tuned.
         gpu: Slug of the device; of the emulator, that of the chip that bounds are of.
         engine: What ran the trials.
-        parameters: Name -> values, in the order of the front matter.
         default: The values that the version has without tuning.
-        requires: What a choice of values must meet.
         strategy: How choices were made: ``all``, in the order of the estimate, or a search's name.
         seed: Of the inputs and of the search.
         budget_s: What the last run was given, in seconds.
@@ -493,12 +488,8 @@ def tuned_lines(
 ) -> tuple[str, ...]:
     """A line for each winner of a study's tunings, or of those of one version.
 
-    Args:
-        store: Where they are kept.
-        study: The study's name.
-        hash_of: Gives the hash of a version's sources as they are now.
-        damaged: Takes the errors of files that cannot be read.
-        version: The version; None: all.
+    `hash_of` gives the hash of a version's sources as they are now; `damaged` takes the errors of
+    files that cannot be read.
     """
     found: list[str] = []
     for path in find(store.root, study, version):

@@ -14,9 +14,8 @@ from workbench.commands.options import (
 )
 from workbench.session.targets import Named
 from workbench.tune.running import TuneManner
-from workbench.tune.sheet import tune_sheet
+from workbench.tune.shown import told_sheets, tune_sheet
 from workbench.tune.tasks import tune
-from workbench.tune.told import told_sheets
 from workbench.views.terminal.progress import Progress
 from workbench.views.terminal.tables import print_sheet
 from workbench.views.text.door import say

@@ -11,8 +11,7 @@ from workbench.ladder import Ladder
 from workbench.ladder.tunings import FATES, Tuning, Value, score
 from workbench.language import _
 from workbench.tune.effects import Effects, effects
-from workbench.tune.steps import tuned_steps
-from workbench.tune.told import (
+from workbench.tune.shown import (
     best_sheet,
     cliffs_sheet,
     effects_sheet,
@@ -20,6 +19,7 @@ from workbench.tune.told import (
     sizes_sheet,
     step_sheet,
 )
+from workbench.tune.steps import tuned_steps
 from workbench.views.html.charts.figure import IntervalBar, Mark, Plot, intervals
 from workbench.views.html.page import Head, Rendered, View
 from workbench.views.html.pages.ladder import HeatCell

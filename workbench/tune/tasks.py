@@ -76,15 +76,8 @@ def tune(
 ) -> None:
     """Tune versions one after another, and keep every trial as it ends.
 
-    Args:
-        named: Which versions.
-        problems: Names of problems; none: the first profiled one of each version.
-        engine: ``auto``, ``gpu`` or ``emulator``.
-        run: Where and how.
-        display: Who is told how far it is.
-        manner: How long, and on what of earlier runs.
-        show: Called with the study's name and what was found: tunings, and the steps of each from
-            runner-up to winner.
+    Without `problems` it is the first profiled one of each version. `show` is called with the
+    study's name, the tunings, and the steps of each from runner-up to winner.
 
     Raises:
         UsageError: a version without ``[tune]``, an unknown problem.

@@ -13,8 +13,8 @@ from tests.views.site_data import study
 from tests.views.test_html import Page, build
 from workbench.ladder.tunings import Trial, Tuning, TuningBegun, path_of, writing
 from workbench.store import Store
+from workbench.tune.shown import best_sheet, cliffs_sheet, effects_sheet, told_sheets
 from workbench.tune.tests.test_tuned import ALIKE
-from workbench.tune.told import best_sheet, cliffs_sheet, effects_sheet, told_sheets
 from workbench.views.terminal.console import render
 from workbench.views.terminal.tables import sheet_view
 
