@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-__version__ = "0.11.0"
+__version__ = "0.12.0"
 
 #: Name -> (module, its name there); for type checkers they stand in `__init__.pyi`.
 _FACE = {

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from tests import ran_programs
 from tests.ladders import needs_compiler
@@ -121,6 +122,41 @@ def test_a_program_that_writes_no_array_is_told_so(
     said = invoke("new", "--from-cu", "scaling.cu")
     assert "scaling.cu: hello: no right answer was recorded: the launch wrote nothing" in said
     assert "`workbench run FILE.cu`" in said and "--timeout" not in said
+
+
+@pytest.mark.parametrize(
+    ("filled", "stored", "outputs"),
+    [
+        ((None, False), 16, ["d_y"]),  # zeros into new memory
+        ((None, None), 32, ["d_x", "d_y"]),  # the same values again, of which all are asked
+        ((None, None), 16, []),  # one of the two, but which one is not known
+    ],
+)
+def test_an_answer_that_lay_there_before_is_one_where_it_was_written(
+    runs: Runs,
+    monkeypatch: pytest.MonkeyPatch,
+    filled: tuple[bool | None, ...],
+    stored: int,
+    outputs: list[str],
+) -> None:
+    lift = ran_programs.Lift("_Z4zeroPfS_", "zero(float*, float*)", b"")
+    for name in ("d_x", "d_y"):
+        lift.buffer(name, np.zeros(4, "f4"))
+        lift.point(name)
+    found = lift.record((1,), (4,))
+    buffers = zip(found.launch.buffers, filled, strict=True)
+    launch = replace(found.launch, buffers=tuple(replace(x, filled=y) for x, y in buffers))
+    recorded = [found._replace(launch=launch, stored=stored)]
+    ran_programs.fake(runs.project.root, monkeypatch, recorded)
+    if not outputs:
+        with pytest.raises(KernelError, match="a version that writes nothing would pass"):
+            start(runs)
+        return
+    start(runs)
+    study = load_study(runs.project, "scaling")
+    assert list(study.outputs(study.problem("recorded"))) == outputs
+    given = study.inputs(study.problem("recorded"), np.random.default_rng(1))
+    assert list(given) == [name for name in ("d_x", "d_y") if name not in outputs]
 
 
 def test_a_kernel_that_does_wrong_is_told_and_another_one_taken(

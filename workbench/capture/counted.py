@@ -94,8 +94,7 @@ def keep_counted(
         MissingError: no space, no permission.
     """
     capture, profile = counted_capture(run, name, source)
-    folder, replaced = shelf.save(capture, profile if capture.detail else None)
-    return Taken(capture=capture, folder=folder, replaced=replaced)
+    return Taken(capture, *shelf.save(capture, profile if capture.detail else None))
 
 
 def counted_capture(

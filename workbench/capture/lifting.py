@@ -72,21 +72,18 @@ def choose(survey: Survey, kernel: str, number: int | None, limit: int = LIMIT) 
     """
     kernels = [work for work in survey.works if work.kind == "kernel"]
     own = [work for work in kernels if kernel in (work.name, work.symbol)]
+    hint = did_you_mean(kernel, [work.name for work in kernels], "kernels")
     if not own:
         try:
             pattern = re.compile(kernel)
         except re.error as error:
             raise UsageError(
-                f"{kernel!r} is no kernel's name, and no regular expression: {error}",
-                did_you_mean(kernel, [work.name for work in kernels], "kernels"),
+                f"{kernel!r} is no kernel's name, and no regular expression: {error}", hint
             ) from error
         own = [work for work in kernels if pattern.search(work.name)]
         own = own or [work for work in kernels if pattern.search(work.signature)]
     if not own:
-        raise UsageError(
-            f"the capture has no kernel called {kernel!r}",
-            did_you_mean(kernel, [work.name for work in kernels], "kernels"),
-        )
+        raise UsageError(f"the capture has no kernel called {kernel!r}", hint)
     work = max(own, key=lambda each: sum(each.total_ns))
     if whom := work_waits(work):
         raise UsageError(

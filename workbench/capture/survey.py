@@ -18,13 +18,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from workbench.capture.records import Survey, TracedLaunch
-from workbench.capture.trace import (
-    Trace,
-    WantedRange,
-    read_traces,
-    survey_of,
-    unknown_range,
-)
+from workbench.capture.trace import Trace, WantedRange, read_traces, survey_of, unknown_range
 from workbench.capture.tracer import INJECTION, NVTX_INJECTION, OUTPUT, tracer
 from workbench.disk.writing import private_folder
 from workbench.engines import Say

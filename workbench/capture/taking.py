@@ -197,7 +197,7 @@ def take(order: Order, shelf: Shelf, say: Say) -> Taken:
 
     def kept(
         survey: Survey, profile: Profile | None, works: tuple[int, ...], notices: Sequence[Notice]
-    ) -> tuple[ProgramCapture, Path, bool]:
+    ) -> Taken:
         capture = ProgramCapture(
             name=name,
             command=neutral.words(order.invocation.command),
@@ -210,7 +210,7 @@ def take(order: Order, shelf: Shelf, say: Say) -> Taken:
             detail=works if profile is not None else (),
             notices=tuple(replace(x, message=neutral(x.message)) for x in notices),
         )
-        return capture, *shelf.save(capture, profile)
+        return Taken(capture, *shelf.save(capture, profile))
 
     with Input() as given:
         survey, trace = take_survey(order.invocation, given, order.survey, say, within)
@@ -231,13 +231,8 @@ def take(order: Order, shelf: Shelf, say: Say) -> Taken:
             say(f"the survey is kept as @{name}")
             raise
     notices += [*picked.notices, *([detail.notice] if detail.notice else [])]
-    capture, path, replaced = kept(survey, profile, detail.works, notices)
-    return Taken(
-        capture=capture,
-        folder=path,
-        replaced=replaced,
-        broken=detail.notice.message if detail.broken and detail.notice else "",
-    )
+    broken = detail.notice.message if detail.broken and detail.notice else ""
+    return replace(kept(survey, profile, detail.works, notices), broken=broken)
 
 
 def default_name(state: State) -> str:

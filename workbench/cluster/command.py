@@ -31,7 +31,7 @@ def command(name: str, cancel: bool, format_: str) -> None:
             print_sheet(jobs_sheet(()), format_)  # what is read by others is a document, always
         say("no jobs have been sent from this project", err=True)
         return
-    queue = SlurmQueue(read_settings(project), project.root)
+    queue = SlurmQueue(read_settings(project))
     found = [fleet.standing(dispatch, queue) for dispatch in chosen]
     if cancel:
         for dispatch, each in zip(chosen, found, strict=True):

@@ -351,7 +351,7 @@ class Fleet:
         self._project = project
         self._study = study
         self._display = display
-        self._queue: SlurmQueue = SlurmQueue(self.settings, project.root)
+        self._queue = SlurmQueue(self.settings)
 
     @property
     def _where(self) -> str:

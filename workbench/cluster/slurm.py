@@ -336,20 +336,19 @@ class SlurmQueue:
 
     Args:
         settings: How jobs are asked for.
-        root: The project's root, which jobs find at the same path.
 
     Raises:
         MissingError: no Slurm, or no submitit.
     """
 
-    def __init__(self, settings: SlurmSettings, root: Path) -> None:
+    def __init__(self, settings: SlurmSettings) -> None:
         if program("sbatch") is None:
             raise MissingError(
                 "sbatch is not on PATH: jobs cannot be sent from this machine",
                 "Run this on the cluster's login node.",
             )
         try:
-            import submitit  # noqa: F401 - a long import, and here it is only looked for
+            import submitit  # a long import
         except ImportError as error:
             raise MissingError(
                 "submitit, which sends the jobs, is not installed",
@@ -357,7 +356,7 @@ class SlurmQueue:
                 "pip install submitit.",
             ) from error
         self._settings = settings
-        self._root = root
+        self._submitit = submitit
 
     def submit(
         self,
@@ -385,10 +384,8 @@ class SlurmQueue:
         Raises:
             MissingError: Slurm refuses it; its words are quoted.
         """
-        import submitit
-        from submitit.core.utils import FailedJobError, FailedSubmissionError
-
-        settings = self._settings
+        settings, submitit = self._settings, self._submitit
+        refusals = submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError
         executor = submitit.SlurmExecutor(
             folder=folder / LOG, max_num_timeout=_TIMEOUTS, python=shlex.join(interpreter())
         )
@@ -416,7 +413,7 @@ class SlurmQueue:
         )
         try:
             jobs = executor.submit_array(works)
-        except (FailedJobError, FailedSubmissionError, OSError) as error:
+        except (*refusals, OSError) as error:
             errors = [line for line in str(error).splitlines() if "error" in line.lower()]
             raise MissingError(
                 f"Slurm refused the jobs: {(errors or [str(error).strip()])[-1].strip()}",

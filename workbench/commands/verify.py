@@ -19,6 +19,7 @@ from workbench.session.api import CoreSession
 from workbench.views.shapes.measured import VerifiedProblem
 from workbench.views.sheets.verify import verify_sheet
 from workbench.views.terminal.progress import Progress
+from workbench.views.terminal.tables import print_sheet
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
@@ -60,8 +61,6 @@ def command(
     found = CoreSession().verify(named, engine, run, progress, sanitize=sanitize)
     progress.clear()
     if found.pairs:
-        from workbench.views.terminal.tables import print_sheet
-
         rows = [_row(found.study, *pair) for pair in found.pairs]
         tools = () if found.findings is None else TOOLS
         findings = found.findings or ()

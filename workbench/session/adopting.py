@@ -11,7 +11,7 @@ import math
 import posixpath
 import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -235,6 +235,8 @@ def buffer_uses(
                 (pointer.target_offset, of if whole else KernelParameter())
             )
     changed = [each for each in lifted.buffers if each.after is not None]
+    known = changed or [each for each in lifted.buffers if each.filled is False]
+    guessed = [] if known else _rewritten(lifted, leading, stored)
     uses = []
     for buffer in lifted.buffers:
         by = sorted(leading.get(buffer.name, ()), key=lambda each: each[0])
@@ -246,14 +248,15 @@ def buffer_uses(
                 notes.append(f"The variable {buffer.symbol} is changed; that is not compared.")
         elif buffer.after is not None:
             use.role, use.restored = "output", buffer.filled is not False
-        elif not changed and stored >= buffer.size and _whole(buffer, by):
-            # The same bytes again. A version must write them, so they are not given to it.
+        elif buffer.filled is False:
+            # All of it was written, and zeros lay there. A version must write them as well.
             use.role, use.restored = "output", False
-            if buffer.filled is not False:
-                notes.append(
-                    f"{use.name}: the launch left it as it was, so the program had computed the "
-                    "same before. It begins without a value, on the guess that all is written."
-                )
+        elif buffer.name in guessed:
+            use.role, use.restored = "output", False
+            notes.append(
+                f"{use.name}: the launch left it as it was, so the program had computed the same "
+                "before. It begins without a value, on the guess that all is written."
+            )
         if use.role == "output" and buffer.name in holding:
             if buffer.name in aimed:
                 raise KernelError(
@@ -279,10 +282,21 @@ def buffer_uses(
     return uses, notes
 
 
-def _whole(buffer: LiftedBuffer, by: Sequence[tuple[int, KernelParameter]]) -> bool:
-    """Whether a buffer is one array that may be written, and is as a whole, as far as is seen."""
+def _rewritten(
+    lifted: LiftedLaunch,
+    leading: Mapping[str, Sequence[tuple[int, KernelParameter]]],
+    stored: float,
+) -> list[str]:
+    """The buffers that were all written as they were before, as far as can be seen."""
     pool = 2 << 20  # PyTorch's allocator takes memory in such pieces, for many arrays
-    return bool(by) and all(of.writable and not at for at, of in by) and buffer.size % pool != 0
+    found = [
+        each
+        for each in lifted.buffers
+        if (by := leading.get(each.name)) and all(of.writable and not at for at, of in by)
+    ]
+    if stored < math.inf:
+        return [each.name for each in found if sum(one.size for one in found) <= stored]
+    return [each.name for each in found if each.size % pool]
 
 
 def free_name(name: str, taken: set[str]) -> str:

@@ -15,12 +15,7 @@ from workbench.engines.host.buffers import compare
 from workbench.errors import UsageError
 from workbench.session.adopting import free_name
 from workbench.study.folder import Study
-from workbench.study.lifted import (
-    LiftedBuffer,
-    RecordedLaunch,
-    lifted_bytes,
-    read_lifted,
-)
+from workbench.study.lifted import LiftedBuffer, RecordedLaunch, lifted_bytes, read_lifted
 from workbench.study.recordings import BufferUse, KernelParameter
 from workbench.study.scaffold import recorded_tables
 from workbench.study.sources import read_source

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 import ptxemu
+from workbench.capture.counted import CountedLaunch
 from workbench.engines.emulated.chips import ShownChip
 from workbench.standin.callsites import Chain
 from workbench.standin.faults import ARRAY, ILLEGAL_INSTRUCTION, FaultLog, code_of
@@ -129,7 +130,7 @@ class EmulatedDevice:
         self.written = np.frombuffer(_mapped(self.mask_fd), np.uint8) if state.check else None
         self.base = 0
         self.arena: ptxemu.Arena
-        self.memo: Memo[tuple[int, str]]
+        self.memo: Memo[tuple[CountedLaunch, str]]
         self.modules: dict[int, LoadedModule] = {}
         self.memories: dict[int, ptxemu.GlobalMemory] = {}
         self.textures: dict[int, tuple[ptxemu.Texture, int]] = {}
@@ -275,12 +276,12 @@ class EmulatedDevice:
         with state.record(self, asked, module):
             outcome = self._run(asked, module)
         if isinstance(outcome, Refusal):
-            self.memo.ran(asked.key, None, 0.0, (0, ""))
+            self.memo.ran(asked.key, None, 0.0)
             return outcome
         self.memo.ran(asked.key, key, time.monotonic() - begin, outcome)
         return outcome[1]
 
-    def _run(self, asked: LaunchAsked, module: LoadedModule) -> tuple[int, str] | Refusal:
+    def _run(self, asked: LaunchAsked, module: LoadedModule) -> tuple[CountedLaunch, str] | Refusal:
         state, printed = self.state, list[str]()
         limits = ptxemu.Limits(1 << 62, max(state.deadline - time.monotonic(), 0), state.deadline)
         try:
@@ -330,7 +331,7 @@ class EmulatedDevice:
 
     def _told(
         self, asked: LaunchAsked, module: LoadedModule, result: ptxemu.Result, printed: str
-    ) -> tuple[int, str] | Refusal:
+    ) -> tuple[CountedLaunch, str] | Refusal:
         state = self.state
         for fault in result.faults:
             state.found.add(fault, asked.kernel, asked.number)
@@ -345,8 +346,7 @@ class EmulatedDevice:
             state.stopped = "the budget of thread instructions is used up"
         for warning in counts.warnings:
             state.note(warning, warning)
-        place = state.launches.add(counts, module, self.process, asked.stream)
-        return place, printed
+        return state.launches.add(counts, module, self.process, asked.stream), printed
 
     def _host(self) -> Callable[[], bool] | None:
         """Waits for the host, where it shares memory that a kernel may poll."""

@@ -47,39 +47,34 @@ class Launches:
     repeated: int = 0
     failed: int = 0
     thread_instructions: int = 0
-    _kinds: list[CountedLaunch] = field(default_factory=list)
-    _threads: list[int] = field(default_factory=list)
-    _places: dict[CountedLaunch, int] = field(default_factory=dict)
+    _threads: dict[CountedLaunch, int] = field(default_factory=dict)
     _order: list[CountedLaunch] = field(default_factory=list)
     _details: dict[str, list[tuple[int, Launch]]] = field(default_factory=dict)
     _files: dict[str, int] = field(default_factory=dict)
 
     def add(
         self, counts: ptxemu.Counts, module: LoadedModule, process: int = 0, stream: int = 0
-    ) -> int:
-        """A launch that ran; the number of its kind, for `repeat`."""
+    ) -> CountedLaunch:
+        """A launch that ran; its kind, for `repeat`."""
         launch = counts.launch
         kind = CountedLaunch(
             launch.kernel, launch.grid, launch.block, launch.dynamic_shared, counted(counts)
         )
-        place = self._places.get(kind)
-        if place is None:
-            place = self._places[kind] = len(self._kinds)
-            self._kinds.append(kind)
-            self._threads.append(counts.thread_instructions)
+        if kind not in self._threads:
+            self._threads[kind] = counts.thread_instructions
             self._keep(kind.counted.weight, counts, module)
-        self._append(place, process, stream)
-        return place
+        self._append(kind, process, stream)
+        return kind
 
-    def repeat(self, place: int, process: int = 0, stream: int = 0) -> None:
+    def repeat(self, kind: CountedLaunch, process: int = 0, stream: int = 0) -> None:
         """One that was known already."""
         self.repeated += 1
-        self._append(place, process, stream)
+        self._append(kind, process, stream)
 
-    def _append(self, place: int, process: int, stream: int) -> None:
+    def _append(self, kind: CountedLaunch, process: int, stream: int) -> None:
         self.count += 1
-        self.thread_instructions += self._threads[place]
-        one = replace(self._kinds[place], stream=stream, process=process)
+        self.thread_instructions += self._threads[kind]
+        one = replace(kind, stream=stream, process=process)
         last = self._order[-1] if self._order else None
         if last is not None and replace(last, times=1) == one:
             self._order[-1] = replace(last, times=last.times + 1)

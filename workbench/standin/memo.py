@@ -125,13 +125,15 @@ class Memo(Generic[Told]):
                 self.written[place] |= change.marks
         return found.told
 
-    def ran(self, launch: Hashable, key: Hashable | None, seconds: float, told: Told) -> None:
+    def ran(
+        self, launch: Hashable, key: Hashable | None, seconds: float, told: Told | None = None
+    ) -> None:
         """A launch ran, and changed memory. `key`: what `key` said before it."""
         before = {each.start: each.digest for each in self.regions.values()}
         for region in self.regions.values():
             region.digest = None
         self._costs[launch], self._last = seconds, key
-        if key is None:
+        if key is None or told is None:
             return
         changes = []
         for region in self.regions.values():

@@ -59,12 +59,12 @@ class _Reached(NamedTuple):
 
 @dataclass(slots=True)
 class LaunchRecorder:
-    """Keeps the first launch of each kernel that is not too large.
+    """Keeps the first launch of each kernel that is not too large, where launches are `wanted`.
 
-    Args:
-        left: Kernels without a launch that is kept, and why.
+    `left`: kernels without a launch that is kept, and why.
     """
 
+    wanted: bool
     kept: dict[str, RecordedLaunch] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)
 
@@ -73,7 +73,7 @@ class LaunchRecorder:
         self, device: EmulatedDevice, asked: LaunchAsked, module: LoadedModule
     ) -> Iterator[None]:
         """Look at memory before a launch and after it."""
-        if asked.kernel in self.kept:
+        if not self.wanted or asked.kernel in self.kept:
             yield
             return
         reached = list(_reached(device, asked, module))
@@ -124,10 +124,12 @@ def _written(device: EmulatedDevice, each: _Reached) -> NDArray[np.uint8] | None
 
 def _stored(row: ptxemu.Executed) -> float:
     """Bytes that the threads of an instruction stored, at most."""
-    site = row.site
-    if row.copied or (site.store and row.instr.op not in ("st", "atom", "red")):
-        return math.inf if row.warps else 0
-    return row.on * site.width if site.store and site.space not in ("shared", "local") else 0
+    site, op = row.site, row.instr.op
+    if row.copied and op != "tex":  # a bulk copy, of either direction
+        return math.inf
+    if not (site.store and row.warps) or site.space in ("shared", "local"):
+        return 0
+    return row.on * site.width if op in ("st", "atom", "red") else math.inf
 
 
 def _handles(device: EmulatedDevice, data: bytes) -> list[int]:

@@ -135,7 +135,7 @@ def run_program(program: Program, say: Say, *, record: bool = False) -> ProgramO
         KeyboardInterrupt: Ctrl-C.
     """
     shown = _chip(program.chip)
-    recorder = LaunchRecorder() if record else None
+    recorder = LaunchRecorder(record)
     with private_folder() as holder, Input() as given:
         libraries = library.libraries()
         command, flags = program.command, tuple[str, ...]()
@@ -230,7 +230,7 @@ def _environment(server: StandinServer, libraries: Path, shown: ShownChip) -> di
     return env
 
 
-def _watch(program: Program, shown: ShownChip, recorder: LaunchRecorder | None) -> RunState:
+def _watch(program: Program, shown: ShownChip, recorder: LaunchRecorder) -> RunState:
     state = RunState(
         chip=shown,
         check=program.check,
@@ -238,7 +238,7 @@ def _watch(program: Program, shown: ShownChip, recorder: LaunchRecorder | None) 
         budget=program.budget or 1e30,
         found=FaultLog(lambda index: array_name(state, index), program.folder.resolve()),
         launches=Launches(shown),
-        record=recorder or (lambda *_: contextlib.nullcontext()),
+        record=recorder,
     )
     return state
 
@@ -287,7 +287,7 @@ def _outcome(
     state: RunState,
     server: StandinServer,
     ended: Ended,
-    recorder: LaunchRecorder | None,
+    recorder: LaunchRecorder,
     flags: tuple[str, ...],
     output: str,
 ) -> ProgramOutcome:
@@ -319,7 +319,7 @@ def _outcome(
         thread_instructions=launches.thread_instructions,
         stopped=stopped,
         output=output,
-        recorded=tuple(recorder.kept.values()) if recorder is not None else (),
-        unrecorded=recorder.left if recorder is not None else {},
+        recorded=tuple(recorder.kept.values()),
+        unrecorded=recorder.left,
         flags=flags,
     )

@@ -35,13 +35,7 @@ from workbench.analysis.programs.iterations import alike, steadied
 from workbench.analysis.programs.skew import together_s
 from workbench.analysis.story import Step, Story
 from workbench.analysis.times.noise import mean_change, mean_interval
-from workbench.capture.records import (
-    Counted,
-    ProgramCapture,
-    Survey,
-    Work,
-    summed,
-)
+from workbench.capture.records import Counted, ProgramCapture, Survey, Work, summed
 from workbench.counters import catalog
 from workbench.errors import InconclusiveError
 from workbench.language import _

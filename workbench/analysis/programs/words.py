@@ -330,19 +330,12 @@ def beside_words(difference: ProgramDifference) -> str:
         )
     if difference.whole is not None and not together:
         sides = [side.survey for side in difference.whole]
-        numbers = [
-            several(round(fmean(side.steady.iterations)), "iteration")
-            for side in sides
-            if side.steady is not None
-        ]
+        states = [side.steady for side in sides if side.steady is not None]
+        numbers = [several(round(fmean(each.iterations)), "iteration") for each in states]
+        warm = [quantity(1e-9 * fmean(each.warm_ns), "s") for each in states]
         times = [quantity(total(side).value, "s") for side in sides]
         copied = any(work.kind == "copy" for side in sides for work in side.works)
         what = _("kernels and copies") if copied else "kernels"
-        warm = [
-            quantity(1e-9 * fmean(side.steady.warm_ns), "s")
-            for side in sides
-            if side.steady is not None
-        ]
         parts.append(
             _(
                 "{what} of the whole program together {times_0} → {times_1} on the GPU, "

@@ -33,7 +33,7 @@ class HereQueue(SlurmQueue):
 
     asked: ClassVar[list[tuple[Sequence[tuple[int, ...]], bool, int | None]]] = []
 
-    def __init__(self, _settings: object, _root: Path) -> None:
+    def __init__(self, _settings: object) -> None:
         self._ended: dict[Slot, Element] = {}
 
     def submit(

@@ -558,6 +558,9 @@ API cuTensorMapEncodeTiled(CUtensorMap* out, CUtensorMapDataType type, cuuint32_
     return CUDA_SUCCESS;
 }
 
+FN(cuTensorMapReplaceAddress, (CUtensorMap * map, void* start), CUdeviceptr at = canonical(start);
+   VALID(map && at % 16 == 0); memcpy(map, &at, sizeof at))
+
 // ---- Streams ----
 
 API cuStreamCreateWithPriority(CUstream* out, unsigned flags, int priority) {

@@ -45,6 +45,7 @@ from workbench.views.html.page import (
     Page,
     PageCount,
     Rendered,
+    View,
     digest,
     ladder_folder,
     short_device,
@@ -58,55 +59,39 @@ from workbench.views.html.site import KeptStudy, Site, code_stamp, copy_assets
 # --- what all pages share -------------------------------------------------------------
 
 
-def index_pages(site: Site, stamp: str) -> list[Page]:
-    """The index and the studies' pages, from the summaries of all pages that the site has."""
+def index_pages(site: Site, stamp: str) -> Iterator[Page]:
+    """The index, the studies' pages and the glossary, from the summaries of all other pages."""
     ladders = [kept.summary for kept in site.pages(LADDERS).values() if "study" in kept.summary]
     reports, programs = (
         [kept.summary for kept in site.pages(kind).values() if kept.summary]
         for kind in (REPORTS, PROGRAMS)
     )
 
-    def planned(
-        key: str,
-        here: str,
-        template: str,
-        views: Callable[[], Views],
-        beside: Callable[[], dict[str, bytes]] = dict,
-    ) -> Iterator[Page]:
+    def planned(template: str, here: str, *summaries: list[dict[str, object]]) -> Iterator[Page]:
+        key = digest(stamp, msgspec.json.encode(summaries))
         # How many pages there are is known without a look at the rows where nothing changed.
         known = {
             path: kept.key
             for path, kept in site.pages(SHARED).items()
-            if path.startswith(f"{here}index")
+            if path.startswith(here.removesuffix(".html"))
         }
-        views = cache(views)
-        render = partial(_render_view, template, views, beside)
+        views = cache(lambda: _index().views(*summaries))
         for path in known if set(known.values()) == {key} else views():
-            yield Page(
-                path=path, key=key, owner=SHARED, render=partial(render, path), group=template
-            )
+            yield Page(path, key, SHARED, partial(_render_view, template, views, path), template)
 
-    def index_views() -> Views:
-        made = _index()
-        return dict(made.paged(made.index_view(ladders, reports, programs)))
-
-    def of_study(own: list[dict[str, object]]) -> Views:
-        return dict(_index().study_views(own))
-
-    def beside() -> dict[str, bytes]:
-        named = [(str(each["name"]), str(each["href"])) for each in (*reports, *programs)]
-        return {"site.js": _index().site_script(ladders, named)}
-
-    key = digest(stamp, msgspec.json.encode([ladders, reports, programs]))
-    pages = list(planned(key, "", "index.html", index_views, beside))
+    yield from planned("index.html", "index.html", ladders, reports, programs)
     studies: dict[str, list[dict[str, object]]] = {}
     for summary in ladders:
         studies.setdefault(str(summary["study"]), []).append(summary)
     for name, own in studies.items():
-        here = study_page(name).removesuffix("index.html")
-        key = digest(stamp, msgspec.json.encode(own))
-        pages += planned(key, here, "study.html", partial(of_study, own))
-    return pages
+        yield from planned("study.html", study_page(name), own)
+
+    def glossary() -> Rendered:
+        from workbench.views.html.pages.glossary import render_glossary
+
+        return render_glossary()
+
+    yield Page("glossary.html", digest(stamp), SHARED, glossary)
 
 
 def _index() -> ModuleType:
@@ -115,31 +100,11 @@ def _index() -> ModuleType:
     return index
 
 
-#: Views of pages by their paths.
-Views = Mapping[str, object]
-
-
-def _render_view(
-    template: str,
-    views: Callable[[], Views],
-    beside: Callable[[], dict[str, bytes]],
-    path: str,
-) -> Rendered:
+def _render_view(template: str, views: Callable[[], Mapping[str, View]], path: str) -> Rendered:
     from workbench.views.html.render import render
 
-    html = render(template, path, view=views()[path])
-    return Rendered(html=html, beside=beside() if path == "index.html" else {})
-
-
-def glossary_page(stamp: str) -> Page:
-    """What the counters mean, with limits and units."""
-
-    def render_glossary() -> Rendered:
-        from workbench.views.html.pages.glossary import render_glossary
-
-        return render_glossary()
-
-    return Page(path="glossary.html", key=digest(stamp), owner=SHARED, render=render_glossary)
+    view = views()[path]
+    return Rendered(render(template, path, view=view), beside=getattr(view, "beside", {}))
 
 
 _PAIR = re.compile(r"(?:(?P<study>[^/]+)/)?(?P<old>[^/]+?)\.\.(?P<new>[^/]+)")
@@ -237,8 +202,7 @@ def build_report(
             from workbench.views.html.captured import write_programs
 
             done = done.plus(write_programs(site, programs, stamp))
-        shared = [glossary_page(stamp), *index_pages(site, stamp)]
-        done = done.plus(site.write(shared, owners=(SHARED,)))
+        done = done.plus(site.write(index_pages(site, stamp), owners=(SHARED,)))
     return BuiltReport(
         index=out / "index.html",
         pages=done,
@@ -283,7 +247,7 @@ def build_page(
     """
     path = f"{ladder_folder(ladder)}/{name}"
     with Site(out) as site:
-        pages = ladder_pages(site, ladder, "", pairs=pairs)
+        pages = ladder_pages(site, ladder, "", pairs=pairs, only=name)
         return _write_alone(site, (page for page in pages if page.path == path), out / path)
 
 

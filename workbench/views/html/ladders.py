@@ -270,36 +270,37 @@ def ladder_pages(
     times: Sequence[str] = (),
     pairs: Sequence[StepName] = (),
     devices: Sequence[Link] = (),
+    only: str = "",
 ) -> Iterator[Page]:
     """The ladder's own page, one a step and pair that was asked for, one a version and engine.
 
     `code` is the key of the code that renders, `times` are digests of all times of the study on the
     device, which the ladder's page shows. `pairs` are comparisons besides the steps, `devices`
-    pages beside these that compare two devices.
+    pages beside these that compare two devices. With `only`, that page alone gets a key.
     """
     folder, key = ladder_folder(ladder), _PageKeys(site, ladder, code)
 
-    def page(name: str, key: str, render: Callable[[str], Rendered]) -> Page:
-        path, owner = f"{folder}/{name}", f"{LADDERS}:{ladder.name}"
-        return Page(path=path, key=key, owner=owner, group=folder, render=partial(render, path))
+    def page(name: str, key: Callable[[], str], render: Callable[[str], Rendered]) -> Page:
+        path, own = f"{folder}/{name}", key() if only in ("", name) else ""
+        return Page(path, own, f"{LADDERS}:{ladder.name}", partial(render, path), folder)
 
     steps = [
-        page(step_page(*step), key.of_step(step), partial(_render_step, ladder, step))
+        page(step_page(*step), partial(key.of_step, step), partial(_render_step, ladder, step))
         for step in dict.fromkeys([*ladder.steps, *pairs])
     ]
     strips = cache(partial(_kept_strips, site, ladder, steps))
     links = [*(Link(f"{old} → {new}", step_page(old, new, e)) for old, new, e in pairs), *devices]
     render = partial(_render_ladder, ladder, links, strips)
-    yield page("index.html", key.of_ladder(times, links), render)
+    yield page("index.html", partial(key.of_ladder, times, links), render)
     yield from steps
     for file, tuning in _tunings(ladder).items():
         name = tuned_page(tuning.version, tuning.engine)
-        yield page(name, key.of_tuned(file), partial(_render_tuned, ladder, tuning))
+        yield page(name, partial(key.of_tuned, file), partial(_render_tuned, ladder, tuning))
     for rung in ladder.rungs.values():
         for engine in rung.entries:
             name = version_page(rung.id, engine)
             shown = partial(_render_version, rung, engine, strips)
-            yield page(name, key.of_version(rung, engine), shown)
+            yield page(name, partial(key.of_version, rung, engine), shown)
 
 
 def _untold(ladder: Ladder) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from workbench.analysis.code import code_of
 from workbench.analysis.duration import CodeLine, TimePart, TimeSplit, WaitPath
 from workbench.analysis.limits.limit import stall_words
 from workbench.analysis.listing import CodeDiff, HunkCode
-from workbench.analysis.story import Step, Story, excerpt, leading
+from workbench.analysis.story import Step, Story, excerpt, leading, source_lines
 from workbench.analysis.weight import TELLING
 from workbench.analysis.wording import Chapter, Fact, Passage, Row, Tie
 from workbench.counters import catalog
@@ -342,9 +342,7 @@ def _name(step: Step, chapter: Chapter) -> str:
     """The text of the line that moved most, or of the first one that says anything."""
     hunk, core = chapter.hunk, excerpt(chapter, 2)
     for side, path, span in ((1, hunk.new_file, hunk.new), (0, hunk.old_file, hunk.old)):
-        sources = (step.old, step.new)[side].sources
-        text = next((source.text for source in sources if source.path == path), None) or ""
-        lines = text.splitlines()
+        lines = source_lines((step.old, step.new)[side], path)
         first = core[side][0]
         for number in (first, *range(span[0], span[1] + 1)):
             said = lines[number - 1].strip() if 0 < number <= len(lines) else ""

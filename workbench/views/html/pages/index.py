@@ -240,6 +240,18 @@ def is_readable(raw: dict[str, object]) -> bool:
     return True
 
 
+def views(ladders: list[dict[str, object]], *others: list[dict[str, object]]) -> dict[str, View]:
+    """The pages of a study, or of the index, which has reports and programs as well, by path."""
+    if not others:
+        return dict(study_views(ladders))
+    pages = dict(paged(index_view(ladders, *others)))
+    names = [(str(each["name"]), str(each["href"])) for found in others for each in found]
+    pages["index.html"] = pages["index.html"].but(
+        beside={"site.js": site_script(ladders, names)}  # of all pages
+    )
+    return pages
+
+
 def index_view(
     ladders: Iterable[dict[str, object]],
     reports: Iterable[dict[str, object]],
