@@ -35,15 +35,25 @@ def test_no_ceiling_is_far_above_its_room() -> None:
 
 
 def test_no_ceiling_has_risen() -> None:
+    """A room into which files moved may be larger, as long as all rooms together are not."""
+
     def git(*words: str) -> str:
         asked = subprocess.run(["git", *words], cwd=REPO, capture_output=True, text=True)
         return asked.stdout
 
-    earlier = git("log", "--format=%H", "--", "tests/house.toml").split()
-    for commit in earlier:
-        before = tomllib.loads(git("show", f"{commit}:tests/house.toml"))["ceilings"]
-        risen = {n: c for n, c in book()[1].items() if before.get(n) and c > before[n]}
-        assert not risen, f"higher than in {commit[:8]}: {risen}"
+    rooms, now = book()
+    for commit in git("log", "--format=%H", "--", "tests/house.toml").split():
+        earlier = tomllib.loads(git("show", f"{commit}:tests/house.toml"))
+        before = earlier["ceilings"]
+        risen = {n: c for n, c in now.items() if before.get(n) and c > before[n]}
+        if earlier["rooms"] != rooms and not risen.keys() & {"tests", "words"}:
+            assert of_packages(now) <= of_packages(before), f"more in all than in {commit[:8]}"
+        else:
+            assert not risen, f"higher than in {commit[:8]}: {risen}"
+
+
+def of_packages(ceilings: dict[str, int]) -> int:
+    return sum(lines for name, lines in ceilings.items() if name not in ("tests", "words"))
 
 
 def test_every_pattern_of_a_room_finds_files() -> None:

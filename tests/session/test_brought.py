@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tests import ran_programs
 from tests.ladders import needs_compiler
-from tests.lifted_maker import needs_nvcc
+from tests.lifted_maker import Lift, needs_nvcc
 from tests.ran_programs import HEADER, SOURCE
 from workbench.cli import app
 from workbench.errors import KernelError, UsageError, WorkbenchError
@@ -139,7 +139,7 @@ def test_an_answer_that_lay_there_before_is_one_where_it_was_written(
     stored: int,
     outputs: list[str],
 ) -> None:
-    lift = ran_programs.Lift("_Z4zeroPfS_", "zero(float*, float*)", b"")
+    lift = Lift("_Z4zeroPfS_", "zero(float*, float*)", b"")
     for name in ("d_x", "d_y"):
         lift.buffer(name, np.zeros(4, "f4"))
         lift.point(name)

@@ -48,7 +48,7 @@ class Diff(Step):
         self.title = new.title if new else ""
         self.change = new.change if new and from_parent else ""
         self.stale = before.stale, after.stale
-        _ = self.comparison
+        _comparable = self.comparison  # raises where the two are not
 
     @property
     def notes(self) -> list[str]:
