@@ -8,6 +8,18 @@ from hypothesis import strategies as st
 from workbench.analysis.source.hunks import Characters, differences, face
 
 
+def test_unchanged_lines_face_their_twins_and_changed_ones_what_is_alike() -> None:
+    old = ["int a = f(1);", "same", "gone"]
+    new = ["new", "int a = f(2);", "same"]
+    rows = [(r.kind, r.old, r.new) for r in face(old, new, {2: 3}, {1, 3})]
+    assert rows == [
+        ("new", None, 1),
+        ("change", 1, 2),
+        ("same", 2, 3),
+        ("old", 3, None),
+    ]
+
+
 def test_lines_of_one_hunk_face_no_lines_of_another() -> None:
     old, new = ["words", "code(1);"], ["words two", "words three", "code(2);"]
     rows = face(old, new, {}, {1, 2}, ({1: 1, 2: 2}, {1: 1, 2: 1, 3: 2}))
