@@ -127,7 +127,7 @@ screenshots: $(VENV)/.dev ## Pictures of the report in a real browser, into docs
 	$(BIN)/python docs/screenshots.py
 
 goldens: $(VENV)/.dev ## Rewrite the golden files; read the diff before you commit it
-	WORKBENCH_UPDATE_GOLDENS=1 $(BIN)/python -m pytest -q $$(grep -rl --include="test_*.py" goldens tests)
+	WORKBENCH_UPDATE_GOLDENS=1 $(BIN)/python -m pytest -q $$(grep -rl --include="test_*.py" goldens tests workbench)
 
 agreement: $(VENV)/.demo ## The emulator's counters against every recorded profile, as a table
 	$(BIN)/python -m benchmarks.agreement --jobs $(or $(JOBS),1)

@@ -19,7 +19,7 @@ _HEAD = """\
 For readers who meet a number and want its meaning, unit and source. Commands, JSON,
 frames and `[[expect]]` blocks use the id of a counter. The catalog is
 `workbench/data/counters.toml`. A counter that a report lacks is *missing*, with the
-reason; it is never zero.
+reason; it is never zero. The first item of an entry is its unit.
 
 **Better** is the direction that is good by itself; without one, neither is.
 
@@ -28,7 +28,8 @@ the larger value or in the counter's own unit. `diff` calls a counter moved when
 change leaves both. With `--repeat` on both sides the intervals of the repetitions are
 used instead. The defaults are the largest differences between two captures of five
 kernels on one H200. Counts of warp samples must also leave two standard deviations of
-the difference of two Poisson counts.
+the difference of two Poisson counts. An entry without noise repeats
+exactly.
 
 **ncu** has the metrics, best first; **else** the formula or opcodes where a report lacks
 them. **Lines** has the per-instruction metric. A Σ says that its sum over all lines is
@@ -75,15 +76,16 @@ def _noise(counter: Counter) -> str:
         unit = "points" if counter.unit == "%" else counter.unit
         amount = tick(counter.floor, "byte" if unit == "byte" else "")
         parts.append(amount if unit == "byte" else f"{amount} {unit}")
-    return " and ".join(parts) or "none"
+    return " and ".join(parts)
 
 
 def _entry(counter: Counter) -> str:
     lines = [f"### `{counter.id}`", "", f"**{counter.title}.** {counter.meaning}", ""]
-    facts = [f"unit `{counter.unit}`"]
+    facts = [f"`{counter.unit}`"]
     if counter.better:
         facts.append(f"better {counter.better}")
-    facts.append(f"noise {_noise(counter)}")
+    if counter.noise or counter.floor:
+        facts.append(f"noise {_noise(counter)}")
     lines.append(f"- {', '.join(facts)}")
     if counter.touching:
         names = ", ".join(f"`{name}`" for name in counter.touching)

@@ -26,6 +26,7 @@ from jinja2.ext import babel_extract
 from tests.told import Known, Nodes, is_said, name_of, nodes_of, sentences, strings
 from workbench import cli
 from workbench.engines.emulated.emulation import in_our_words
+from workbench.features import FEATURES
 from workbench.language import LOCALE, TOLD
 from workbench.units import beside, plural
 from workbench.views.html.site import script_texts
@@ -240,8 +241,9 @@ def _of_helpers(nodes: Iterable[ast.AST]) -> Iterator[Marked]:
 
 
 def _of_templates() -> Iterator[tuple[Marked, Place]]:
-    for path in sorted((PACKAGE / "views" / "html" / "templates").rglob("*")):
-        if path.is_file():
+    own = (each.folder / "templates" for each in FEATURES)
+    for folder in (PACKAGE / "views" / "html" / "templates", *own):
+        for path in sorted(each for each in folder.rglob("*") if each.is_file()):
             texts = babel_extract(
                 io.BytesIO(path.read_bytes()), ("_", "gettext", "ngettext", "titles"), [], {}
             )

@@ -6,12 +6,21 @@ what a test is about and leave the rest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from workbench.ladder.tunings import (
+    Trial,
+    Tuning,
+    TuningBegun,
+    TuningEnded,
+    load,
+    path_of,
+    writing,
+)
 from workbench.model import (
     Build,
     Capture,
@@ -374,3 +383,12 @@ def emulate_demo(root: Path) -> None:
         store.save(emulated)
     for path in (root / "profiles").rglob("*.time.json.zst"):
         path.unlink()
+
+
+def keep_tuning(root: Path, begun: TuningBegun, kept: Iterable[Trial]) -> Tuning:
+    """Record a tuning that tried all of its space."""
+    with writing(root, begun) as (log, _):
+        for each in kept:
+            log.trial(each)
+        log.ended(TuningEnded(ended="space", stopped="2026-11-26T09:05:00Z", gpu_s=2.0))
+    return load(path_of(root, begun.gpu, begun.study, begun.version, begun.engine))

@@ -57,8 +57,8 @@ def test_every_pattern_of_a_room_finds_files() -> None:
     ("path", "room"),
     [
         ("workbench/tune/running.py", "tune"),
-        ("workbench/views/html/pages/tuned.py", "tune"),
-        ("workbench/analysis/programs/gates.py", "gate"),
+        ("workbench/tune/page.py", "tune"),
+        ("workbench/gate/rules.py", "gate"),
         ("workbench/cli.py", "core"),
         ("ptxemu/ops/moves.py", "ptxemu"),
         ("docs/tables.py", None),

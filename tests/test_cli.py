@@ -66,7 +66,10 @@ def test_no_command_is_answered_with_the_help_once() -> None:
 
 
 def test_a_shell_completes_commands_and_options() -> None:
-    for words, one in (("workbench tu", "plain,tune"), ("workbench tune --bu", "plain,--budget")):
+    for words, one in (
+        ("workbench ve", "plain,verify"),
+        ("workbench report --si", "plain,--single-file"),
+    ):
         done = run(
             _WORKBENCH_COMPLETE="bash_complete",
             COMP_WORDS=words,

@@ -1,8 +1,8 @@
 """A copy of the checkout without one feature: ``python -m tests.without FEATURE FOLDER``.
 
-Deleted are the feature's folder, its row in `workbench.features`, its import and its base in
-`workbench.face`, its extra in pyproject.toml, and the lines of Markdown that name the folder or
-one of its commands. Nothing else is touched.
+Deleted are the feature's folder and its benchmarks, its row in `workbench.features`, its import and
+its base in `workbench.face`, its extra in pyproject.toml, and the lines of Markdown that name the
+folder or one of its commands (of prose the whole paragraph). Nothing else is touched.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def copy_without(features: Iterable[Feature], to: Path) -> None:
 def delete(feature: Feature, to: Path) -> None:
     """Delete one feature in a copy of the checkout."""
     shutil.rmtree(to / "workbench" / feature.name)
+    shutil.rmtree(to / "benchmarks" / feature.name, ignore_errors=True)
     row = rf'    Feature\(\n        "{feature.name}",\n(        .*\n)*    \),'
     _drop(to / "workbench" / "features.py", row)
     face = rf"from workbench\.{feature.name} import session as .*|    {feature.name}\.\w+,"
@@ -53,7 +54,15 @@ def delete(feature: Feature, to: Path) -> None:
     commands = (*feature.commands, *(rf".* --on {place}" for place in feature.runners))
     names = "|".join((folder, *(rf"(`|^|\$ )workbench {name}\b" for name in commands)))
     for page in (x for x in to.rglob("*.md") if "change" not in x.relative_to(to).parts[0].lower()):
-        _drop(page, rf".*({names}).*")
+        text = page.read_text(encoding="utf-8")
+        page.write_text(re.sub(r"(?:.+\n)+", lambda block: _said(block[0], names), text))
+
+
+def _said(block: str, names: str) -> str:
+    """A block of a page without what names one: of code or a table the lines, else the block."""
+    if re.match(r"```|\||\$|\s", block) or "```" in block:
+        return re.sub(rf".*({names}).*\n", "", block, flags=re.MULTILINE)
+    return "" if re.search(names, block, re.MULTILINE) else block
 
 
 def _drop(path: Path, lines: str) -> None:

@@ -25,6 +25,8 @@ class Feature(NamedTuple):
         extra: The extra of pyproject.toml that it needs alone.
         documents: Module of the folder with the records of its JSON documents, as
             `workbench.views.shapes.schema.Documents`.
+        tunings: Module of the folder that makes the page of a tuned version, as
+            `workbench.views.html.ladders.TunedPages`.
         runners: A word for ``--on`` -> its module in the folder, whose `runner` makes a
             `workbench.session.runners.Runner` of project, study and display.
     """
@@ -33,6 +35,7 @@ class Feature(NamedTuple):
     commands: Mapping[str, tuple[str, str]]
     extra: str = ""
     documents: str = ""
+    tunings: str = ""
     runners: Mapping[str, str] = MappingProxyType({})
 
     @property
@@ -65,6 +68,18 @@ FEATURES: tuple[Feature, ...] = (
             ),
         },
         documents="documents",
+    ),
+    Feature(
+        "tune",
+        {"tune": ("command", "Find the values of a version's parameters that make it fastest.")},
+        extra="tune",
+        documents="documents",
+        tunings="page",
+    ),
+    Feature(
+        "exchange",
+        {"export": ("command", "What is recorded, as CSV or Parquet, for other programs.")},
+        extra="parquet",
     ),
     Feature(
         "pictures",

@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.factories import make_profile
-from tests.views.test_tuned_page import keep
+from tests.factories import keep_tuning, make_profile
 from workbench.cli import app
 from workbench.commands.new import command
 from workbench.errors import MissingError, UsageError, WorkbenchError
+from workbench.ladder.tunings import Trial, TuningBegun, Value, Values
 from workbench.project import find_project
 from workbench.store import Store
 from workbench.study.folder import Study, load_study, source_hash
 from workbench.study.scaffold import start_project
-from workbench.tune.record import Trial, TuningBegun, Value, Values
 
 FRONT = """
 [defines]
@@ -53,7 +52,7 @@ def tune(root: Path, *trials: tuple[str, Values, float], engine: str = "gpu") ->
     project, version = find_project(root), study(root).version("v0")
     assert project is not None and version.tune is not None
     timed = engine == "gpu"
-    keep(
+    keep_tuning(
         project.profiles,
         TuningBegun(
             study="vadd",

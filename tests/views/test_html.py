@@ -29,6 +29,7 @@ from workbench.model import InstructionTable, Profile, SourceFile
 from workbench.project import find_project
 from workbench.store import Store, codec
 from workbench.store.codec import read_record
+from workbench.views.html import build as build_module
 from workbench.views.html.build import BuiltReport, ReportFile, build_report
 from workbench.views.html.page import page_part
 from workbench.views.html.render import (
@@ -549,6 +550,45 @@ def test_a_study_that_is_gone_takes_its_folder_along(tmp_path: Path) -> None:
     build(root)
     assert not (root / "reports/studies/other").exists()
     assert ladder(root).is_dir()
+
+
+def test_a_study_that_comes_back_has_its_pages_again(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    Store(root / "profiles").save(make_profile(study="other"))
+    build(root)
+    before, away = set((root / "reports").rglob("*.html")), tmp_path / "away"
+    (root / "profiles/h200/other").rename(away)
+    assert build(root).pages.removed == 3
+    away.rename(root / "profiles/h200/other")
+    build(root)
+    assert set((root / "reports").rglob("*.html")) == before
+
+
+def test_what_a_killed_run_wrote_does_not_stay_where_its_input_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run ends after it wrote pages; the next one meets the files that were there before."""
+    root = site_data.plain(tmp_path)
+    build(root)
+    file = root / "profiles/h200/demo/v2/n1024.ncu.json.zst"
+    page, old = ladder(root) / "v2.html", file.read_bytes()
+    text, time = page.read_bytes(), file.stat().st_mtime_ns
+    metrics = make_metrics(**{"sm__throughput.avg.pct_of_peak_sustained_elapsed": 11.0})
+    Store(root / "profiles").save(
+        make_profile(version="v2", launches=(make_launch(metrics=metrics),))
+    )
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(build_module._StudyPages, "keep", interrupt)
+        build(root)
+    assert page.read_bytes() != text
+    file.write_bytes(old)
+    os.utime(file, ns=(time, time))
+    build(root)
+    assert page.read_bytes() == text
+
+
+def interrupt(_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_one_study_leaves_the_others_alone(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ process that initializes CUDA.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
 import re
@@ -15,7 +14,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from workbench.compile.compilers import HOMES, find_nvcc
+from workbench.compile.compilers import HOMES, find_nvcc, wheels
 from workbench.compile.host import built
 from workbench.disk.writing import replace_file
 from workbench.errors import MissingError
@@ -66,10 +65,9 @@ def _roots() -> Iterator[Path]:
         if os.environ.get(name):
             yield Path(os.environ[name])
     yield Path("/usr/local/cuda")
-    spec = importlib.util.find_spec("nvidia")  # the wheels that PyTorch brings
-    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
-        yield from sorted(Path(folder).glob("cu[0-9]*"))
-        yield Path(folder) / "cuda_cupti"
+    for folder in wheels():  # as PyTorch brings them
+        yield from sorted(folder.glob("cu[0-9]*"))
+        yield folder / "cuda_cupti"
 
 
 def _library(root: Path) -> Path | None:

@@ -45,10 +45,8 @@ def format_chosen(_ctx: click.Context, _parameter: click.Parameter, value: str) 
 def folded(name: str, make: Callable[..., object], *options: Decorator) -> Decorator:
     """Options whose values reach the command as one record.
 
-    Args:
-        name: The command's parameter.
-        make: Makes the record from the values, when the command runs.
-        options: As `click.option` gives them, in the order of the help.
+    `make` makes the record from the values, when the command runs. `options` are as `click.option`
+    gives them, in the order of the help.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:

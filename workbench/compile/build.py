@@ -273,12 +273,9 @@ def build(
 ) -> BuildResult:
     """Compile a version for one architecture, or find it compiled.
 
-    Args:
-        project: Root of the paths that end up in line tables.
-        version: A version in CUDA C++ or Triton.
-        arch: ``sm_90``; the suffixes ``a`` and ``f`` are passed on.
-        compiler: Of CUDA C++: ``auto`` takes nvcc where it is, else NVRTC.
-        limit: When the compiler is ended.
+    `project` is the root of the paths that end up in line tables. `arch` is ``sm_90``; the suffixes
+    ``a`` and ``f`` are passed on. Of CUDA C++ the `compiler` ``auto`` takes nvcc where it is, else
+    NVRTC. `limit`: when it is ended.
 
     Raises:
         KernelError: it does not compile; the compiler's message at the file's line. Or that takes

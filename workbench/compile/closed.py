@@ -97,9 +97,8 @@ def required() -> None:
 def restrict(reading: Iterable[str], writing: str) -> None:
     """From here on this thread, and all that it starts, opens nothing else; for good.
 
-    Args:
-        reading: Folders and files that may be read, and run.
-        writing: The folder that may be written as well.
+    `reading` are folders and files that may be read, and run, `writing` the folder that may be
+    written as well.
 
     Raises:
         OSError: the system cannot do so.

@@ -90,14 +90,16 @@ def find_nvcc() -> Path | None:
     return None
 
 
+def wheels() -> list[Path]:
+    """The folders that NVIDIA's wheels are installed in: ``nvidia`` of site-packages."""
+    spec = importlib.util.find_spec("nvidia")
+    return [Path(root) for root in (spec.submodule_search_locations if spec else None) or ()]
+
+
 def wheel_nvcc() -> Path | None:
     """Nvcc of the extra `emulator` (``nvidia/cu13/bin`` in site-packages)."""
-    spec = importlib.util.find_spec("nvidia")
-    for root in (spec.submodule_search_locations if spec else None) or []:
-        candidate = Path(root, "cu13", "bin", "nvcc")
-        if os.access(candidate, os.X_OK):
-            return candidate
-    return None
+    found = (root / "cu13" / "bin" / "nvcc" for root in wheels())
+    return next((each for each in found if os.access(each, os.X_OK)), None)
 
 
 @functools.lru_cache(maxsize=4)
@@ -197,10 +199,8 @@ def _run(
 def neutral_path(path: str, folder: Path, toolkit: Path | None) -> str:
     """A path as line tables may hold it: no part of it says which machine it was.
 
-    Args:
-        path: As the compiler wrote it.
-        folder: The folder it ran in; what lies in it becomes relative.
-        toolkit: Root of the CUDA toolkit; its headers become ``cuda/…``.
+    `path` is as the compiler wrote it; what lies in `folder`, where it ran, becomes relative, and
+    headers of the `toolkit` become ``cuda/…``.
     """
     plain = posixpath.normpath(path)
     for root in dict.fromkeys((str(folder), os.path.realpath(folder))):
@@ -242,9 +242,7 @@ def neutral_cubin(cubin: bytes, folder: Path) -> bytes:
 class Nvcc:
     """nvcc of an installed CUDA toolkit.
 
-    Args:
-        path: The program.
-        closed_to: The project that it is to read copies of alone (`workbench.compile.closed`).
+    `closed_to` is the project that it is to read copies of alone (`workbench.compile.closed`).
     """
 
     name = "nvcc"
@@ -328,10 +326,9 @@ def nvrtc_version() -> str:
 
 def wheel_headers() -> Path | None:
     """The CUDA headers that came as wheels: ``nvidia/cu13/include`` in site-packages."""
-    spec = importlib.util.find_spec("nvidia")
-    for root in (spec.submodule_search_locations if spec else None) or []:
+    for root in wheels():
         for folder in ("cu13", "cu12", "cuda_runtime"):
-            candidate = Path(root, folder, "include")
+            candidate = root / folder / "include"
             if (candidate / "cuda.h").is_file() or (candidate / "cuda_runtime.h").is_file():
                 return candidate
     return None
@@ -343,9 +340,7 @@ class Nvrtc:
     The child has its own working folder, and a fault of the native library ends the
     child alone.
 
-    Args:
-        version: That of the wheel.
-        closed_to: The project that it is to read copies of alone (`workbench.compile.closed`).
+    `version` is that of the wheel; `closed_to` as of `Nvcc`.
     """
 
     name = "nvrtc"
@@ -432,12 +427,7 @@ def ask(
 ) -> dict[str, object]:
     """What a compiler's child process answers; ``missing`` says why there is none.
 
-    Args:
-        module: The child.
-        folder: Its working folder.
-        request: What is sent to it as JSON.
-        env: Its variables.
-        limit: When it is ended.
+    `request` is sent to it as JSON; `limit`: when it is ended.
 
     Raises:
         StoppedError: it took more time or memory than it may.
@@ -480,9 +470,7 @@ def _found(closed_to: Path | None = None) -> Iterator[Nvcc | Nvrtc]:
 def choose(name: str = "auto", closed_to: Path | None = None) -> Nvcc | Nvrtc:
     """The compiler to use: nvcc where it is, else NVRTC; or the one that is named.
 
-    Args:
-        name: ``nvcc``, ``nvrtc`` or ``auto``.
-        closed_to: The project that it is to read copies of alone; None: it reads what it likes.
+    `name` is ``nvcc``, ``nvrtc`` or ``auto``; `closed_to` as of `Nvcc`.
 
     Raises:
         MissingError: not here; says how to get one and what works without. Or this system

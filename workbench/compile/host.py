@@ -18,11 +18,8 @@ def built(
 ) -> bytes:
     """A shared library made of one file.
 
-    Args:
-        compiler: The program.
-        source: The file.
-        options: What follows on what makes a library.
-        failed: What to raise where the file does not compile, and what to do then.
+    `options` follow on what makes a library. `failed` is what to raise where the file does not
+    compile, and what to do then.
 
     Raises:
         MissingError: the compiler does not run, or does not end.

@@ -22,12 +22,8 @@ def choose(
 ) -> Engine:
     """The engine to take: the GPU's where it can run, else the emulator.
 
-    Args:
-        wanted: ``auto``, ``emulator``, or any other word for the GPU's.
-        project: Where versions run.
-        options: How they run; a launcher leads to a GPU that is not asked from here.
-        say: Called with one line of progress at a time.
-        profiling: ncu is needed as well.
+    `wanted` is ``auto``, ``emulator``, or any other word for the GPU's. A launcher leads to a GPU
+    that is not asked from here. `profiling`: ncu is needed as well.
 
     Raises:
         MissingError: the GPU's was asked for and cannot run here; or neither it nor a
@@ -55,12 +51,8 @@ def on_gpu(
 ) -> GpuEngine:
     """The engine of the GPU here, or behind a launcher.
 
-    Args:
-        project: Where versions run.
-        options: How they run.
-        say: Called with one line of progress at a time.
-        profiling: ncu is needed as well.
-        known: Nothing will be run (``--dry-run``): the architecture is enough.
+    `profiling`: ncu is needed as well. `known`: nothing will be run (``--dry-run``): the
+    architecture is enough.
 
     Raises:
         MissingError: no GPU, no PyCUDA, no ncu, and something is to be run here.

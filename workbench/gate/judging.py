@@ -27,14 +27,12 @@ from workbench.gate.earlier import Before, BothCounted, Edited, Outcome, changes
 from workbench.gate.rules import (
     Gate,
     Rules,
-    broken,
     check_programs,
     check_step,
     inconclusive,
     read_rules,
     run_gate,
     turns_gate,
-    unchanged,
 )
 from workbench.model import Record, Timing
 from workbench.project import Project, find_project
@@ -315,13 +313,13 @@ def _quiet(change: Edited, before: Before) -> Gate:
         word = f"new since {before.label}; `workbench check` compares it with its parent"
     else:
         word = f"the same sources as at {before.label}"
-    return unchanged(label, version.path, word)
+    return Gate(label, "comparable", "comparable", "pass", word, version.path)
 
 
 def _judged(version: Version, outcome: Outcome, rules: Rules) -> list[Gate]:
     label, file = f"{version.study}/{version.id}", version.path
     if isinstance(outcome, KernelError):
-        return [broken(label, file, outcome.message)]
+        return [Gate(label, "comparable", "comparable", "fail", outcome.message, file)]
     if isinstance(outcome, WorkbenchError):
         return [inconclusive(label, file, outcome.message)]
     if not isinstance(outcome, BothCounted):

@@ -107,14 +107,6 @@ class Gate(Record, frozen=True):
     line: int = 0
 
 
-def _gate(
-    version: str, kind: Kind, name: str, status: Status, message: str, file: str, line: int = 0
-) -> Gate:
-    return Gate(
-        version=version, kind=kind, name=name, status=status, message=message, file=file, line=line
-    )
-
-
 def read_rules(settings: Mapping[str, object]) -> Rules:
     """Rules from the project's settings (the ``[tool.workbench]`` table).
 
@@ -201,19 +193,14 @@ def check_step(
     version: str,
     file: str,
 ) -> tuple[Gate, ...]:
-    """All gates of one step from a version's parent to the version.
+    """All gates of one step from a version's parent to the version (``sgemm/v3``).
 
-    Args:
-        comparison: Parent against version.
-        judgements: The version's expectations, judged.
-        rules: What is allowed.
-        version: For the report: ``sgemm/v3``.
-        file: The version's file; expectations point to their line in it.
+    `judgements` are of its expectations, which point to their line in `file`.
     """
     gates: list[Gate] = []
 
     def add(kind: Kind, name: str, status: Status, message: str, line: int = 0) -> None:
-        gates.append(_gate(version, kind, name, status, message, file, line))
+        gates.append(Gate(version, kind, name, status, message, file, line))
 
     for reason in comparison.reasons:
         gates.append(
@@ -347,14 +334,8 @@ def turns_gate(turns: Turns, rules: Rules, *, label: str, file: str) -> Gate:
     text = _("{problem} on {device}: {before} → {after}, {words}").format(
         problem=turns.problem, device=turns.device, before=before, after=after, words=words
     )
-    return _gate(
-        label,
-        "regression",
-        _("time on {problem}").format(problem=turns.problem),
-        status,
-        text,
-        file,
-    )
+    name = _("time on {problem}").format(problem=turns.problem)
+    return Gate(label, "regression", name, status, text, file)
 
 
 def run_gate(
@@ -366,29 +347,13 @@ def run_gate(
     text = _("{problem} on {name}: {said}").format(
         problem=timing.problem, name=timing.device.name, said=said
     )
-    return _gate(
-        label,
-        "regression",
-        _("baseline of {problem}").format(problem=timing.problem),
-        judged.status,
-        text,
-        file,
-    )
+    name = _("baseline of {problem}").format(problem=timing.problem)
+    return Gate(label, "regression", name, judged.status, text, file)
 
 
 def inconclusive(version: str, file: str, reason: str) -> Gate:
     """A step that could not be judged at all."""
-    return _gate(version, "comparable", "comparable", "inconclusive", reason, file)
-
-
-def unchanged(version: str, file: str, reason: str) -> Gate:
-    """A version that cannot have become slower, since nothing of it is another."""
-    return _gate(version, "comparable", "comparable", "pass", reason, file)
-
-
-def broken(version: str, file: str, reason: str) -> Gate:
-    """A version that does not run any more."""
-    return _gate(version, "comparable", "comparable", "fail", reason, file)
+    return Gate(version, "comparable", "comparable", "inconclusive", reason, file)
 
 
 # --- a program ---------------------------------------------------------------------------
@@ -397,12 +362,9 @@ def broken(version: str, file: str, reason: str) -> Gate:
 def check_programs(
     difference: ProgramDifference, steps: Iterable[KernelStep], rules: Rules
 ) -> tuple[Gate, ...]:
-    """All gates of the step from one capture to another.
+    """All gates of the step from one capture to another; captures have no expectations.
 
-    Args:
-        difference: Of the two.
-        steps: The kernels that matter; they are told only where the rules ask for counters.
-        rules: What is allowed; expectations are of versions, and not asked for here.
+    `steps` are of the kernels that matter, and used where the rules ask for counters.
     """
     label = f"@{difference.new.name}"
     gates = [
@@ -413,20 +375,10 @@ def check_programs(
         gates.append(inconclusive(label, "", difference.tried))
     elif rules.timed and difference.timed:
         status, message = _program_time(difference, rules.max_regression)
-        gates.append(
-            Gate(
-                version=label,
-                kind="regression",
-                name=_("time on the GPU"),
-                status=status,
-                message=message,
-            )
-        )
+        gates.append(Gate(label, "regression", _("time on the GPU"), status, message))
     if not difference.timed and not difference.moved:
         said = counts_change(difference)
-        gates.append(
-            Gate(version=label, kind="regression", name=_("counts"), status="pass", message=said)
-        )
+        gates.append(Gate(label, "regression", _("counts"), "pass", said))
     if rules.counters or rules.limits or not difference.timed:
         of_kernels = replace(rules, timed=False, require_expectations=False)
         for step in steps:

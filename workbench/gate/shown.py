@@ -102,9 +102,7 @@ def _xml(text: str) -> str:
 def github(gates: Sequence[Gate], below: str = "") -> str:
     """Workflow commands of GitHub Actions: annotations on the lines of the version files.
 
-    Args:
-        gates: All of them.
-        below: Where the project lies in the repository, with a slash at its end.
+    `below` is the project's folder in the repository, with a slash at its end.
     """
     lines = []
     for gate in (gate for gate in gates if gate.status in _LEVEL):

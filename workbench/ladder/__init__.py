@@ -21,14 +21,13 @@ import msgspec
 
 from workbench.errors import DataError, MissingError
 from workbench.ladder.summaries import RecordedProfile, RecordedTime, Summaries
+from workbench.ladder.tunings import Tuning, find, load
 from workbench.model import Estimate, Profile, Timing
 from workbench.project import Project
 from workbench.specs import Expectation, Version
 from workbench.store import Entry, Store, natural_key
 from workbench.store.codec import decode
 from workbench.study.folder import StudyInfo
-from workbench.tune import record as tune_record
-from workbench.tune.record import Tuning
 
 if TYPE_CHECKING:
     from workbench.analysis.story import Step
@@ -232,9 +231,9 @@ class Family:
     def tunings(self) -> dict[Path, Tuning | DataError]:
         """What versions were tuned to, by file, on whatever problem; or why it cannot be read."""
         found: dict[Path, Tuning | DataError] = {}
-        for path in tune_record.find(self.store.root, self.name):
+        for path in find(self.store.root, self.name):
             try:
-                tuning = tune_record.load(path)
+                tuning = load(path)
             except DataError as error:
                 found[path] = error.kept()
                 continue

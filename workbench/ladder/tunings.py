@@ -1,17 +1,482 @@
-"""What a list and a version say of tunings: that there are some, and what came of them.
+"""A tuning as it is kept: every trial of a version's space, what became of it, and the winners.
 
-Nothing is imported for it that takes long: few versions have one.
+Layout below the root (``profiles/`` of a project)::
+
+    <device>/<study>/tuned/<version>/<engine>.jsonl
+    <device>/<study>/tuned/<version>/<values>/      profiles of a winner or a runner-up
+
+A file is lines of JSON that are only ever added to: what a run began with (`TuningBegun`), a
+`Trial` each as it ends, and how the run ended (`TuningEnded`). So whatever kills the program costs
+what was under way and nothing else; a last line that was cut off is told (`Tuning.torn`), passed
+over and removed by the next one who writes. A run that goes on adds a `TuningBegun` of its own; one
+of other sources or another space begins the file anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import math
+import re
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
 
-from workbench.errors import DataError
-from workbench.language import _
-from workbench.store import Store
-from workbench.tune.record import Tuning, find, load, score, shown_values
+import msgspec
+from msgspec.structs import replace
+
+from workbench.disk.limits import RECORD, read_regular
+from workbench.disk.lock import locked
+from workbench.disk.writing import append_file, remove_file, replace_file
+from workbench.errors import DataError, MissingError
+from workbench.language import N_, _
+from workbench.model import EngineName, Record
+from workbench.specs import LaunchSpec, Version
+from workbench.store import TUNED, Store, component
+from workbench.study.frontmatter import define_text
 from workbench.units import factor, several
+
+#: A parameter's value: of a define, or a block's shape as ``32x8``.
+Value = int | float | str | bool
+Values = dict[str, Value]
+#: What became of a trial. ``dropped``: slower than the best for certain, and so not timed to the
+#: end. ``counted``: by the emulator alone, which knows no times. ``not run``: never tried, for
+#: `Trial.why`.
+Fate = Literal[
+    "timed",
+    "counted",
+    "dropped",
+    "not compiled",
+    "does not fit",
+    "wrong",
+    "hung",
+    "failed",
+    "not run",
+]
+FATES: tuple[Fate, ...] = (
+    N_("timed"), N_("counted"), N_("dropped"), N_("not run"),
+    N_("does not fit"), N_("not compiled"), N_("wrong"), N_("hung"), N_("failed"),
+)  # fmt: skip
+TuningEngine = Literal["gpu", "emulator"]
+#: Why a run ended: all of the space was tried, or the search found no better; its time was over.
+Reason = Literal["space", "converged", "budget", "interrupted", "failed"]
+
+FORMAT, SCHEMA = "workbench-tuning", 1
+_LOCK_S = 1.0
+#: Counts of a unit of the SMs -> the fact that says how long it takes for them at its peak (s).
+BUSY = {"shared_wavefronts": "shared_memory_s", "instructions": "issue_slots_s"}
+#: What a choice is called behind its version's name, unless it is too long or odd for a file.
+_PLAIN = re.compile(r"[\w+-][\w.+-]{0,59}\Z", re.ASCII)
+
+
+class Trial(Record, frozen=True):
+    """One choice of values on one problem.
+
+    `registers` (a thread's) and `shared` (bytes a block, static and dynamic) are the largest of
+    the launches, `occupancy` (0-1) is the theoretical one of the launch with the least. `bound_s`
+    is a bound below the time, from counts of the emulator and the chip's peaks; `estimate` is
+    what trials were ordered by: such bounds of all units together, lengthened where SMs are left
+    without work or have few warps. `samples_s` are times in seconds, in the order in which they
+    were taken; `low_s` and `high_s` are the ends of the 95% interval of their median, `median_s`.
+    `gpu_s` are the seconds of a GPU that it took, start and check included. What is not known is
+    None. `facts` are what else the compiler and the emulator say of the launch that takes longest:
+    counters by their id, ``spill_bytes``, ``stack_bytes``, ``waves``, the seconds of `BUSY`; what
+    they do not say is not there.
+    """
+
+    values: Values
+    fate: Fate
+    problem: str
+    why: str = ""
+    registers: int | None = None
+    shared: int | None = None
+    occupancy: float | None = None
+    bound_s: float | None = None
+    estimate: float | None = None
+    samples_s: tuple[float, ...] = ()
+    low_s: float | None = None
+    median_s: float | None = None
+    high_s: float | None = None
+    gpu_s: float | None = None
+    facts: dict[str, float] = msgspec.field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Which trial it is: a later line of the same one takes its place."""
+        return key_of(self.values), self.problem
+
+
+class TuningBegun(Record, frozen=True):
+    """What a run of `workbench tune` began with; see `Tuning`."""
+
+    study: str
+    version: str
+    source_hash: str
+    problems: tuple[str, ...]
+    gpu: str
+    engine: TuningEngine
+    parameters: dict[str, tuple[Value, ...]]
+    default: Values
+    strategy: str
+    seed: int
+    started: str
+    requires: str = ""
+    budget_s: float | None = None
+    format: str = FORMAT
+    schema_version: int = SCHEMA
+
+    def goes_on(self, earlier: TuningBegun) -> bool:
+        """Whether trials of an earlier run are of the same sources and the same space."""
+        return all(
+            getattr(self, name) == getattr(earlier, name)
+            for name in ("source_hash", "parameters", "requires", "default")
+        )
+
+
+class TuningEnded(Record, frozen=True):
+    """How a run ended, and the GPU seconds of all that it did."""
+
+    ended: Reason
+    stopped: str
+    gpu_s: float | None = None
+
+
+class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
+    """A version's tuning: all runs of the same sources and space, taken together.
+
+    Attributes:
+        source_hash: Of the version as it was.
+        gpu: Slug of the device; of the emulator, that of the chip that bounds are of.
+        engine: What ran the trials.
+        default: The values that the version has without tuning.
+        strategy: How choices were made: ``all``, in the order of the estimate, or a search's name.
+        seed: Of the inputs and of the search.
+        budget_s: What the last run was given, in seconds.
+        gpu_s: GPU seconds of all runs; None: none was used.
+        started: When the first run began (ISO 8601).
+        stopped: When the last one ended; empty: it was killed, or is at work.
+        ended: Why; see `Reason`.
+        trials: In the order in which they ended, each once.
+        torn: The last line was cut off.
+    """
+
+    trials: tuple[Trial, ...] = ()
+    gpu_s: float | None = None
+    stopped: str = ""
+    ended: Reason = "interrupted"
+    torn: bool = False
+
+    def of(self, problem: str) -> tuple[Trial, ...]:
+        """The trials on a problem."""
+        return tuple(each for each in self.trials if each.problem == problem)
+
+    def ranked(self, problem: str) -> tuple[Trial, ...]:
+        """The timed trials on a problem, from the fastest on; of the emulator by the estimate."""
+        timed = [each for each in self.of(problem) if each.fate in ("timed", "counted")]
+        return tuple(sorted(timed, key=_rank))
+
+    def default_trial(self, problem: str) -> Trial | None:
+        """What the values without tuning came to on a problem; None: they were not tried."""
+        key = key_of(self.default), problem
+        return next((each for each in self.trials if each.key == key), None)
+
+    def runner_up(self, problem: str) -> Trial | None:
+        """The next best on a problem: timed to the end, or else the fastest that was dropped."""
+        if rest := self.ranked(problem)[1:]:
+            return rest[0]
+        dropped = [each for each in self.of(problem) if each.fate == "dropped" and each.median_s]
+        return min(dropped, key=_rank, default=None)
+
+    def choice(self, values: Values) -> str:
+        """What a choice is called: ``v3@32-4``."""
+        return choice_name(self.version, self.parameters, values)
+
+    def sides(self, store: Store, problem: str) -> list[tuple[Trial, Path]]:
+        """A problem's winner and runner-up, each with where its profile is (to be) kept.
+
+        None where there are not both: there is nothing to compare.
+        """
+        both = self.winners.get(problem), self.runner_up(problem)
+        engine: EngineName = "ncu" if self.engine == "gpu" else "emulator"
+        found = [
+            (
+                each,
+                store.path_of(self.gpu, self.study, self.choice(each.values), problem, engine),
+            )
+            for each in both
+            if each is not None
+        ]
+        return found if len(found) == len(both) else []
+
+    @property
+    def winners(self) -> dict[str, Trial]:
+        """Problem -> its best trial; a problem without any is not there."""
+        found = {problem: self.ranked(problem) for problem in self.problems}
+        return {problem: ranked[0] for problem, ranked in found.items() if ranked}
+
+    @cached_property
+    def fates(self) -> dict[Fate, int]:
+        """How many trials came to what; those that none came to are not there."""
+        count = {fate: sum(each.fate == fate for each in self.trials) for fate in FATES}
+        return {fate: many for fate, many in count.items() if many}
+
+    @property
+    def saved(self) -> int:
+        """How many runs on a GPU fell away on the CPU, before any was made."""
+        before = ("not compiled", "does not fit", "wrong", "hung", "failed", "not run")
+        return sum(each.fate in before and each.gpu_s is None for each in self.trials)
+
+
+def score(tuning: Tuning, trial: Trial | None) -> float | None:
+    """What trials are compared by, in seconds: a time, or the emulator's estimate."""
+    if trial is None:
+        return None
+    return trial.median_s if tuning.engine == "gpu" else trial.estimate
+
+
+def key_of(values: Values) -> str:
+    """Values as one word, the same whatever order they are in: ``TILE=32,UNROLL=4``."""
+    return ",".join(f"{name}={values[name]}" for name in sorted(values))
+
+
+def shown_values(values: Values) -> str:
+    """Values for people, in their own order: ``TILE=32 UNROLL=4``."""
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def choice_name(version: str, parameters: Iterable[str], values: Values) -> str:
+    """What a choice of a version's values is called, short and fit for a file: ``v3@32-4``."""
+    shown = "-".join(define_text(values[name]) for name in parameters)
+    if not _PLAIN.match(shown):
+        shown = f"{zlib.crc32(key_of(values).encode()):08x}"
+    return f"{version}@{shown}"
+
+
+def _rank(trial: Trial) -> tuple[float, float, str]:
+    def last(value: float | None) -> float:
+        return math.inf if value is None else value
+
+    return last(trial.median_s), last(trial.estimate), key_of(trial.values)
+
+
+def with_values(version: Version, values: Values) -> Version:
+    """A version with other values of its parameters."""
+    own = {name: define_text(each) for name, each in values.items() if name in version.defines}
+    return replace(
+        version,
+        defines=version.defines | own,
+        launches=tuple(_launch(each, values) for each in version.launches),
+    )
+
+
+def _launch(launch: LaunchSpec, values: Values) -> LaunchSpec:
+    if "block" in values:
+        launch = replace(launch, block=tuple(str(values["block"]).split("x")))
+    if "num_warps" in values:
+        launch = replace(launch, block=(str(32 * int(values["num_warps"])),))
+    if "num_stages" in values:
+        launch = replace(launch, num_stages=int(values["num_stages"]))
+    return launch
+
+
+# --- the file ------------------------------------------------------------------------------
+
+
+class _TuningLine(Record, frozen=True):
+    """A line: one of the three."""
+
+    begun: TuningBegun | None = None
+    trial: Trial | None = None
+    ended: TuningEnded | None = None
+
+
+def path_of(root: Path, device: str, study: str, version: str, engine: TuningEngine) -> Path:
+    """Where a tuning is (to be) kept, below the store's folder."""
+    return root / _folder(device, study, version) / f"{engine}.jsonl"
+
+
+def _folder(device: str, study: str, version: str) -> str:
+    names = component(device, "device"), component(study, "study"), TUNED
+    return "/".join((*names, component(version, "version")))
+
+
+class TuningLog:
+    """Adds to a tuning's file while its lock is held; see `writing`."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self._root, self._name = root, name
+
+    def trial(self, trial: Trial) -> None:
+        """Keep a trial; it is on the disk when this returns.
+
+        Raises:
+            MissingError: no space, no permission. What was kept before is as it was.
+        """
+        self._add(_TuningLine(trial=trial))
+
+    def ended(self, ended: TuningEnded) -> None:
+        """Keep how the run ended.
+
+        Raises:
+            MissingError: as `trial`.
+        """
+        self._add(_TuningLine(ended=ended))
+
+    def _add(self, line: _TuningLine) -> None:
+        append_file(self._root, self._name, _encoded(line))
+
+
+@contextlib.contextmanager
+def writing(
+    root: Path, begun: TuningBegun, *, anew: bool = False
+) -> Iterator[tuple[TuningLog, Tuning]]:
+    """Begin a run, or go on with one of the same sources and space, and keep what comes of it.
+
+    Args:
+        root: The store's folder.
+        begun: What the run begins with.
+        anew: Begin the file anew, whatever is in it.
+
+    Yields:
+        What adds to the file, and the tuning so far: with its trials, where there are any.
+
+    Raises:
+        BusyError: the same version is being tuned by another process.
+        DataError: the file is damaged.
+        MissingError: no space, no permission.
+    """
+    folder = _folder(begun.gpu, begun.study, begun.version)
+    name = f"{folder}/{begun.engine}.jsonl"
+    with locked(root, _LOCK_S, folder):
+        lines, torn = _lines(root / name) if not anew else ([], False)
+        first = lines[0].begun if lines else None
+        line = _encoded(_TuningLine(begun=begun))
+        if first is not None and begun.goes_on(first):
+            append_file(root, name, line)
+            lines.append(_TuningLine(begun=begun))
+        else:
+            forget_profiles(root, begun)
+            replace_file(root, name, line, durable=True)
+            lines, torn = [_TuningLine(begun=begun)], False
+        yield TuningLog(root, name), _tuning(lines, torn, root / name)
+
+
+def forget_profiles(root: Path, begun: TuningBegun, but: Collection[Path] = ()) -> None:
+    """Remove the profiles that are kept beside a tuning, and raw reports, but those at `but`.
+
+    Raises:
+        DataError: a link stands on the way.
+    """
+    keep = {path.with_name(path.name.partition(".")[0]) for path in but}
+    for path in (root / _folder(begun.gpu, begun.study, begun.version)).glob("*/*.zst"):
+        if path.with_name(path.name.partition(".")[0]) not in keep:
+            remove_file(root, path.relative_to(root).as_posix())
+
+
+def load(path: Path) -> Tuning:
+    """Read a tuning.
+
+    Raises:
+        MissingError: there is none, or it may not be read.
+        DataError: the file is damaged (but for its last line), foreign, or of a newer workbench.
+    """
+    lines, torn = _lines(path)
+    if not lines:
+        raise MissingError(
+            f"there is no tuning {path}", "`workbench tune VERSION` makes one of a version."
+        )
+    return _tuning(lines, torn, path)
+
+
+def find(root: Path, study: str, version: str | None = None) -> list[Path]:
+    """The tunings of a study, or of one of its versions, in the order of their paths."""
+    below = "*" if version is None else component(version, "version")
+    return sorted(root.glob(f"*/{component(study, 'study')}/{TUNED}/{below}/*.jsonl"))
+
+
+def files(root: Path, study: str) -> list[Path]:
+    """The tunings of a study, and what is recorded of its choices."""
+    below = (folder.rglob("*") for folder in root.glob(f"*/{component(study, 'study')}/{TUNED}"))
+    return sorted(
+        path for found in below for path in found if path.name.endswith((".jsonl", ".json.zst"))
+    )
+
+
+def _encoded(line: _TuningLine) -> bytes:
+    return msgspec.json.encode(line) + b"\n"
+
+
+def _lines(path: Path) -> tuple[list[_TuningLine], bool]:
+    try:
+        data = read_regular(path, RECORD)
+    except FileNotFoundError:
+        return [], False
+    except OSError as error:
+        raise MissingError(f"cannot read {path}: {error.strerror}", "Check the path.") from error
+    whole, _, rest = data.rpartition(b"\n")
+    lines: list[_TuningLine] = []
+    for number, text in enumerate(whole.split(b"\n") if whole else (), 1):
+        try:
+            lines.append(msgspec.json.decode(text, type=_TuningLine))
+        except (ValueError, RecursionError) as error:
+            raise _damaged(path, f"line {number}: {error}") from error
+    if lines:
+        _check_first(path, lines[0].begun)
+    return lines, bool(rest)
+
+
+def _check_first(path: Path, first: TuningBegun | None) -> None:
+    if first is None or first.format != FORMAT:
+        raise _damaged(path, f"it does not begin as a {FORMAT}")
+    if first.schema_version > SCHEMA:
+        raise DataError(f"{path} was written by a newer workbench", "Update workbench.")
+
+
+def _damaged(path: Path, why: str) -> DataError:
+    return DataError(
+        f"{path} is damaged: {why}",
+        "Restore it (`git checkout -- <file>`), or begin anew with `workbench tune --restart`.",
+    )
+
+
+def _tuning(lines: list[_TuningLine], torn: bool, path: Path) -> Tuning:
+    begun = [line.begun for line in lines if line.begun is not None]
+    trials: dict[tuple[str, str], Trial] = {}
+    unkept, spent = 0.0, 0.0  # GPU seconds of a run that has not ended, and of those that have
+    used = False
+    end: TuningEnded | None = None
+    for line in lines:
+        if line.begun is not None:
+            spent, unkept, end = spent + unkept, 0.0, None
+        elif line.trial is not None:
+            trials.pop(line.trial.key, None)
+            trials[line.trial.key] = line.trial
+            used = used or line.trial.gpu_s is not None
+            unkept += line.trial.gpu_s or 0.0
+        elif line.ended is not None:
+            end, unkept = line.ended, 0.0
+            spent += end.gpu_s or 0.0
+            used = used or end.gpu_s is not None
+    for each in trials.values():
+        if not all(math.isfinite(x) and x > 0 for x in each.samples_s):
+            raise _damaged(path, f"a time of {key_of(each.values)} is none")
+    first, last = begun[0], begun[-1]
+    whole = msgspec.structs.asdict(last) | {
+        "started": first.started,
+        "problems": tuple(dict.fromkeys(name for each in begun for name in each.problems)),
+    }
+    return Tuning(
+        **whole,
+        trials=tuple(trials.values()),
+        gpu_s=spent + unkept if used else None,
+        stopped=end.stopped if end else "",
+        ended=end.ended if end else "interrupted",
+        torn=torn,
+    )
+
+
+# --- in lists ----------------------------------------------------------------------------
 
 
 def tuned_lines(
@@ -23,12 +488,8 @@ def tuned_lines(
 ) -> tuple[str, ...]:
     """A line for each winner of a study's tunings, or of those of one version.
 
-    Args:
-        store: Where they are kept.
-        study: The study's name.
-        hash_of: Gives the hash of a version's sources as they are now.
-        damaged: Takes the errors of files that cannot be read.
-        version: The version; None: all.
+    `hash_of` gives the hash of a version's sources as they are now; `damaged` takes the errors of
+    files that cannot be read.
     """
     found: list[str] = []
     for path in find(store.root, study, version):

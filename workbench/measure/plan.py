@@ -193,13 +193,8 @@ def recorded(
     and the baseline is still the same one. A time without ratio holds where the baseline
     could not be timed then, and said so.
 
-    Args:
-        project: Where the store is.
-        study: The study.
-        keys: The combinations.
-        device: Slug of the device (`workbench.store.device_slug`).
-        cache: State of the caches that the times must be of.
-        since: ISO time; what was captured before it does not hold any more.
+    `cache` is the state of the caches that the times must be of. `since` is ISO time; what was
+    captured before it does not hold any more.
 
     Raises:
         DataError: a stored file is damaged.

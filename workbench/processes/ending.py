@@ -86,9 +86,8 @@ def end_group(group: int, reap: Callable[[], object] = lambda: None) -> None:
 
     SIGTERM first, so that ncu can detach from the driver; SIGKILL after the grace.
 
-    Args:
-        group: The leader's pid; it leads the session that it was started in.
-        reap: Called while waiting: an ended child of ours counts as running until then.
+    `group` is the leader's pid; it leads the session that it was started in. `reap` is called while
+    waiting: an ended child of ours counts as running until then.
     """
     strangers = _descendants(group)
     _signal_group(group, signal.SIGTERM)

@@ -288,13 +288,8 @@ class Store:
     ) -> Iterator[Profile]:
         """The recorded profiles that match, each read when it is asked for, in natural order.
 
-        Args:
-            study: Only this study.
-            version: Only this version.
-            problem: Only of this problem.
-            engine: Only this engine.
-            device: Only of this device, by its slug.
-            whole: False: without instructions, sources, rules and build, in half of the time.
+        `device` is by its slug. `whole`: False: without instructions, sources, rules and build, in
+        half of the time.
 
         Raises:
             DataError: a matching file is damaged.
@@ -364,12 +359,8 @@ class Store:
     ) -> list[Timing]:
         """The recorded times that match, in natural order; None matches all.
 
-        Args:
-            study: Only this study.
-            version: Only this version.
-            problem: Only of this problem.
-            device: Only of this device, by its slug.
-            damaged: Takes the error of each damaged file, which is then left out.
+        `device` is by its slug. `damaged` takes the error of each damaged file, which is then left
+        out.
 
         Raises:
             DataError: a matching file is damaged, and there is no `damaged` to take it.

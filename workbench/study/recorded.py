@@ -17,11 +17,9 @@ def recorded(
 ) -> npt.NDArray[np.generic]:
     """What a buffer held before the launch or after it, as a flat array.
 
-    Args:
-        folder: ``captured``, beside the study.
-        buffer: Its name in the record.
-        dtype: NumPy's name of its elements, or ``bfloat16``.
-        after: Of after the launch; what that left alone is as before.
+    `folder` is ``captured``, beside the study; `buffer` its name in the record; `dtype` NumPy's
+    name of its elements, or ``bfloat16``. `after`: of after the launch; what that left alone is as
+    before.
 
     Raises:
         MissingError, DataError: as `workbench.study.lifted.lifted_bytes`; or there is no such

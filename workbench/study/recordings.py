@@ -239,13 +239,8 @@ def front_matter(
 ) -> str:
     """The TOML of a version: its launch as it was recorded.
 
-    Args:
-        head: What comes first: the title and the like.
-        launches: One a recording.
-        uses: Of the buffers, which have the same names in all.
-        parameters: Of the kernel.
-        sizes: The recordings.
-        kernel: How the launch names it; "": as compilers do.
+    `head` comes first: the title and the like. `launches` are one a recording; buffers have the
+    same names in all. `kernel` is how the launch names it; "": as compilers do.
     """
     names = {use.buffer.name: use for use in uses}
     text, first = head, launches[0]

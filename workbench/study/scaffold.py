@@ -394,11 +394,7 @@ def _continued(
 ) -> _ContinuedKernel:
     """A lifted kernel in Triton as a version that is compiled: with constants, types, arguments.
 
-    Args:
-        parent: The machine code.
-        code: Its source.
-        defines: Values of constants.
-        study: The text of ``study.py``, whose tables say what buffers hold.
+    `defines` are values of constants; the tables of `study.py` say what buffers hold.
 
     Raises:
         UsageError: a constant has no value, a define no parameter; or the arguments are not as

@@ -26,14 +26,8 @@ def sweep(
 ) -> None:
     """Time every version at every size, in turn with the baseline.
 
-    Args:
-        scope: What it goes over.
-        run: Where and how.
-        display: Who is told how far it is.
-        manner: How long, and what of the store is taken.
-        go_on: Gives the command that goes on with an interrupted sweep, from when it began.
-        show: Called with a table for each model of GPU.
-        format_: What `show` prints; JSON and CSV take one table.
+    `go_on` gives the command that goes on with an interrupted sweep, from when it began. `show` is
+    called with a table for each model of GPU, and prints them as `format_`.
 
     Raises:
         UsageError: an unknown study, version or problem; several models, and one table is printed.

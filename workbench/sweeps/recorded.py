@@ -116,15 +116,10 @@ def recorded_sweep(
     device: str | None = None,
     cache: str = "cold",
 ) -> Sweep:
-    """The sweep as it is stored.
+    """The sweep of a study (`swept_study`) as it is stored.
 
-    Args:
-        project: Where the store is.
-        study: The study (`swept_study`).
-        versions: The versions.
-        patterns: Names of problems, or patterns of names; none: all that are swept.
-        device: The device; None: the project's, or that of the newest time.
-        cache: State of the caches that the times must be of.
+    `patterns` name problems, or are patterns of names; none: all that are swept. Without a
+    `device` it is the project's, or that of the newest time.
 
     Raises:
         UsageError: no such problem, or nothing is stored of the device.

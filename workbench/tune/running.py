@@ -36,14 +36,7 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
-from workbench.measure.experiment import Display, Experiment
-from workbench.measure.plan import Combination
-from workbench.model import Problem
-from workbench.processes.bounds import Deadline
-from workbench.project import Project
-from workbench.specs import Version
-from workbench.study.sources import source_hash
-from workbench.tune.record import (
+from workbench.ladder.tunings import (
     Fate,
     Reason,
     Trial,
@@ -57,6 +50,13 @@ from workbench.tune.record import (
     path_of,
     writing,
 )
+from workbench.measure.experiment import Display, Experiment
+from workbench.measure.plan import Combination
+from workbench.model import Problem
+from workbench.processes.bounds import Deadline
+from workbench.project import Project
+from workbench.specs import Version
+from workbench.study.sources import source_hash
 from workbench.tune.search import Everything, Sampled, Search
 from workbench.tune.sieve import EMULATOR_S, Sieve, Sifted, first_line
 from workbench.tune.space import Space

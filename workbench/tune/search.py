@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from workbench.errors import MissingError
-from workbench.tune.record import Value, Values, key_of
+from workbench.ladder.tunings import Value, Values, key_of
 from workbench.tune.space import Space
 
 #: Choices that are proposed again, or that the space does not hold, until others are taken.

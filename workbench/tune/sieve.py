@@ -31,12 +31,12 @@ from workbench.errors import (
     WorkbenchError,
 )
 from workbench.gpus import WARP_SIZE, chip_for
+from workbench.ladder.tunings import BUSY, Fate, Trial, Values
 from workbench.measure.experiment import Experiment
 from workbench.measure.plan import Combination, UnableError
 from workbench.model import Launch, Problem
 from workbench.processes.bounds import Deadline
 from workbench.specs import Version
-from workbench.tune.record import BUSY, Fate, Trial, Values
 from workbench.tune.space import Space
 
 #: Seconds that the emulator has for one choice.

@@ -18,7 +18,6 @@ from workbench.engines.gpu.nvml import Gpu
 from workbench.engines.host import presence
 from workbench.project import Project
 from workbench.store import Store
-from workbench.tune.running import Tuner, tuning_engine
 
 pytestmark = pytest.mark.usefixtures("stand_in")
 GPU = Gpu(0, "NVIDIA Stand-In 1", "GPU-0", "570.1", (9, 0), 2**30)
@@ -159,6 +158,8 @@ def test_a_tuning_is_one_job_a_version_with_the_budget_for_its_limit(
 
 def _killed_once(monkeypatch: pytest.MonkeyPatch, name: str) -> list[int]:
     """The job that comes to a method of the tuner first is killed there; how many came."""
+    from workbench.tune.running import Tuner  # another feature
+
     came, real = [0], getattr(Tuner, name)
 
     def killed(*given: object) -> None:
@@ -209,13 +210,15 @@ def test_where_no_choice_can_run_the_tuning_is_shown_all_the_same(
 
 
 def test_all_gpus_of_a_job_share_the_choices(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
+    from workbench.tune.running import tuning_engine
+
     given: list[str] = []
 
     def engine(project: Project, wanted: str, run: RunOptions, say: Say) -> Engine:
         given.append(run.gpus)
         return tuning_engine(project, wanted, run, say)
 
-    monkeypatch.setattr("workbench.session.tuning.tuning_engine", engine)
+    monkeypatch.setattr("workbench.tune.tasks.tuning_engine", engine)
     monkeypatch.setattr(presence, "find_gpus", lambda: ([GPU, SECOND], ""))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     code, found, err = tune("v1")

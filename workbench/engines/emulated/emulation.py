@@ -312,13 +312,9 @@ def emulate(
 ) -> Emulation:
     """Run one version on one problem.
 
-    Args:
-        subject: A version in CUDA C++, compiled.
-        seed: Seed of the inputs.
-        watch: Look for races and uninitialized reads as well (slower).
-        blocks: Run about this many blocks of each launch, for counters alone; 0: all.
-        instructions: When to give a batch of blocks up; None: the emulator's own limit.
-        limit: When to give everything up.
+    `watch`: look for races and uninitialized reads as well (slower). `blocks`: run about this many
+    blocks of each launch, for counters alone; 0: all. `instructions`: when to give a batch of
+    blocks up; None: the emulator's own limit. `limit`: when to give everything up.
 
     Raises:
         KernelError: it does wrong.

@@ -84,10 +84,7 @@ _ERROR_WORDS = {
 class EmulatorEngine(Engine):
     """Runs versions in CUDA C++ and Triton on this machine's CPU.
 
-    Args:
-        project: Where the studies lie.
-        options: Of these the seed, the architecture and the limits.
-        say: Called with one line of progress at a time.
+    Of `options` it takes the seed, the architecture and the limits.
     """
 
     name: EngineName = "emulator"

@@ -92,9 +92,7 @@ def _absent(rows: list[Executed], calls: str) -> dict[str, str]:
 def not_counted(code: MachineCode | None, module: Module) -> str:
     """The calls of routines without which there is no number of a launch's instructions.
 
-    Args:
-        code: What the launch issued, as far as it is known.
-        module: Its PTX.
+    `code` is what the launch issued, as far as it is known.
     """
     if code is None or code.complete:
         return ""
@@ -310,11 +308,8 @@ def bound(
     Not a time: latency, dependencies, caches and clocks are left out. The bound by issue slots
     rests on an estimate, that of machine instructions, and is as uncertain.
 
-    Args:
-        counts: Its counters.
-        chip: What runs it.
-        machine_instructions: Warp instructions that the chip issues; None: not known.
-        least_bytes: Bytes that must cross the device memory's bus at least; 0: not known.
+    `machine_instructions` are warp instructions that the chip issues; None: not known.
+    `least_bytes` must cross the device memory's bus at least; 0: not known.
     """
     fma = sum(
         row.on for row in counts.rows
@@ -362,12 +357,8 @@ def launch_records(
 ) -> tuple[Launch, ...]:
     """A version's emulated launches.
 
-    Args:
-        every: Their counters, in order.
-        built: The build, for registers and shared memory.
-        module: The parsed PTX.
-        device: Whose limits hold.
-        least_bytes: The study's least traffic, for the bound by device memory of one launch.
+    `every` are their counters, in order; `built` is for registers and shared memory, `least_bytes`
+    the study's least traffic, for the bound by device memory of one launch.
     """
     chip = chip_for(device)
     # What several launches must move is no single one's.

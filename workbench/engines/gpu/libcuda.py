@@ -133,9 +133,8 @@ class Driver:
     def capture(self, stream: int, enqueue: Callable[[], None]) -> CudaGraph:
         """Record what `enqueue` puts on the stream, ready to be replayed.
 
-        Args:
-            stream: Handle of a stream that is not the default one.
-            enqueue: Called once; nothing runs on the device meanwhile.
+        `stream` is not the default one; `enqueue` is called once: nothing runs on the device
+        meanwhile.
 
         Raises:
             DriverError: what was enqueued cannot be recorded.
@@ -368,11 +367,7 @@ class _Copy(ctypes.Structure):
 class DeviceTexture:
     """A texture object over device memory, or over a CUDA array with a copy of it.
 
-    Args:
-        driver: With a current context.
-        texture: What it is.
-        address: Where its first texel lies.
-        stream: On which it is copied.
+    `address` is where its first texel lies; it is copied on `stream`.
 
     Raises:
         DriverError: the driver refuses it.

@@ -129,9 +129,7 @@ class Sampler:
 
     Where NVML is not here, `stop` returns None and timing goes on without it.
 
-    Args:
-        bus_id: PCI address of the device, as CUDA gives it.
-        interval_s: Seconds between two samples.
+    `bus_id` is the PCI address of the device, as CUDA gives it.
     """
 
     def __init__(self, bus_id: str, interval_s: float = 0.05) -> None:

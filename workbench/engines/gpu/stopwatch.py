@@ -67,9 +67,7 @@ _PAUSE_BYTES, _RESTORING = 4096, 10
 class Conditions:
     """Watches the device from entering to leaving; then `state` and `notices` stand.
 
-    Args:
-        bus_id: PCI address of the device.
-        limit_s: How long `settle` may take.
+    `bus_id` is the PCI address of the device, `limit_s` how long `settle` may take.
     """
 
     def __init__(self, bus_id: str, limit_s: float = 5.0) -> None:
@@ -186,10 +184,7 @@ class Contestant:
 def rotation(l2_bytes: int, one_set: int, room: int) -> tuple[int, bool]:
     """How many sets of buffers keep the caches cold.
 
-    Args:
-        l2_bytes: Size of the L2.
-        one_set: Bytes of one set of inputs and outputs.
-        room: Device bytes that the sets may take.
+    `one_set` is bytes of one set of inputs and outputs, `room` device bytes that the sets may take.
 
     Returns:
         The number of sets, and whether those used between two visits of a set
@@ -237,11 +232,7 @@ def rotating(
 ) -> tuple[list[dict[str, DeviceArray]], tuple[Notice, ...]]:
     """The sets of buffers to rotate over, and what is said where they are too few to be cold.
 
-    Args:
-        session: Where they lie.
-        bench: What they are for.
-        first: The first set.
-        cache: ``cold`` where caches are to be.
+    `cache` is ``cold`` where caches are to be.
     """
     count, said = 1, tuple[Notice, ...]()
     if cache == "cold":
@@ -307,10 +298,8 @@ class Stopwatch:
     ) -> Times:
         """Warm up, choose the method, sample until the interval is narrow enough.
 
-        Args:
-            version: What is timed.
-            baseline: What takes turns with it.
-            settle: Waits for steady conditions, with the work that it is given as load.
+        `baseline` takes turns with it. `settle` waits for steady conditions, with the work that it
+        is given as load.
 
         Raises:
             WorkerError: a launch failed.
@@ -354,9 +343,7 @@ class Stopwatch:
         nothing and prolongs nothing. It is over when nobody can be faster than that by more than
         `TimeOptions.width`. Single times stand in `Contestant.samples` afterwards.
 
-        Args:
-            every: Who takes part; each was run once.
-            settle: As of `measure`.
+        Each of `every` was run once; `settle` as of `measure`.
 
         Returns:
             Those that were not dropped.
@@ -416,10 +403,9 @@ class Stopwatch:
     ) -> Iterator[None]:
         """Sample in turns, until time is over; yields whenever it is worth a look at the samples.
 
-        Args:
-            live: Who takes part; who is taken out between two looks is left alone.
-            first: Seconds of one execution of each, roughly.
-            swapped: Every second turn goes the other way (ABBA): none is always the second.
+        Who is taken out of `live` between two looks is left alone. `first` is seconds of one
+        execution of each, roughly. `swapped`: every second turn goes the other way (ABBA): none is
+        always the second.
         """
         options, begin = self._options, time.perf_counter()
         per_round = sum(

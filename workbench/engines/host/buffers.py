@@ -166,10 +166,7 @@ def linked(
 ) -> Iterator[tuple[str, Array]]:
     """The inputs in which pointers lie, with those leading where the buffers are now.
 
-    Args:
-        inputs: All of them.
-        pointers: `workbench.study.folder.Study.pointers`.
-        address: Where a buffer begins.
+    `pointers`: see `workbench.study.folder.Study.pointers`. `address` gives where a buffer begins.
     """
     for name in dict.fromkeys(each.buffer for each in pointers):
         own = [each for each in pointers if each.buffer == name]
@@ -349,12 +346,8 @@ def compare_with_version(
 ) -> Check:
     """Compare outputs with what another version gave, NaN and what it left alone included.
 
-    Args:
-        outputs: As in `compare`.
-        answer: Of the other version (`as_answer`).
-        tolerance: As in `compare`.
-        itself: It is that version: then one that writes nothing at all is wrong, and no other.
-        strayed: As in `compare`.
+    `answer` is of the other version (`as_answer`). `itself`: it is that version: then one that
+    writes nothing at all is wrong, and no other. The rest as of `compare`.
     """
     found = compare(outputs, answer, tolerance, strayed=strayed, special=True)
     if not itself:
@@ -375,14 +368,10 @@ def compare(
 ) -> Check:
     """Compare every output with its reference.
 
-    Args:
-        outputs: Name -> values as copied from the device.
-        reference: Name -> float64 values of the same shape; with `sample`, one
-            value for each sampled flat index.
-        tolerance: Largest allowed ``‖out − ref‖ / ‖ref‖``.
-        sample: Name -> flat indices that `reference` speaks of; None: all.
-        strayed: Buffers around which the guard bytes changed.
-        special: The reference may hold NaN and infinities, which the outputs then hold as well.
+    `reference` has float64 values of the same shape; with `sample`, flat indices by name, one value
+    for each of these. `tolerance` is the largest allowed ``‖out − ref‖ / ‖ref‖``. `strayed` are
+    buffers around which the guard bytes changed. `special`: the reference may hold NaN and
+    infinities, which the outputs then hold as well.
 
     Returns:
         The combined check: errors are the largest over the outputs, counts are

@@ -84,9 +84,7 @@ def _unwritable(folder: Path, error: OSError) -> MissingError:
 def workspace(root: Path, name: str) -> Iterator[Path]:
     """A run folder that is ours until the end, and empty again after it.
 
-    Args:
-        root: The project root.
-        name: E.g. ``sgemm-v3-n1024``; a number is added where another run has it.
+    `name` is like ``sgemm-v3-n1024``; a number is added where another run has it.
 
     Yields:
         The path relative to `root`.
@@ -117,9 +115,7 @@ def workspace(root: Path, name: str) -> Iterator[Path]:
 class Feed:
     """Jobs in the order in which they are to be done.
 
-    Args:
-        jobs: Those that are known.
-        more: Others will follow, with `add`.
+    `more`: others will follow, with `add`.
 
     Attributes:
         closed: All are there.

@@ -235,10 +235,8 @@ def choose_hosts(options: RunOptions) -> list[Where]:
 def choose_where(options: RunOptions, *, known: bool = False) -> Where:
     """Settle where to run before anything is compiled.
 
-    Args:
-        options: The launcher is split as a shell would; without an architecture it is what
-            the GPU here needs.
-        known: Nothing will be run here (``--dry-run``): an architecture is enough.
+    The launcher is split as a shell would; without an architecture it is what the GPU here needs.
+    `known`: nothing will be run here (``--dry-run``): an architecture is enough.
 
     Raises:
         MissingError: no GPU, no PyCUDA, and something is to be run here.

@@ -378,13 +378,8 @@ def run_foreground(
 ) -> Ended:
     """Run a program with our own streams and wait for it.
 
-    Args:
-        argv: Program and arguments.
-        given: What it reads.
-        cwd: Its working folder.
-        env: Its environment.
-        timeout_s: End all of it after this many seconds; None: never.
-        stdout: Where its output goes; None: where ours goes.
+    `given` is what it reads. `timeout_s`: end all of it after this many seconds; None: never.
+    `stdout` is where its output goes; None: where ours goes.
 
     Raises:
         MissingError: the program cannot be started.

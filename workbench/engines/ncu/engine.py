@@ -158,9 +158,8 @@ class NcuRun(Record, frozen=True):
         Nearly all of the time should be ncu's own: the child that reads the report warms up
         meanwhile, and reading and compressing go on side by side.
 
-        Args:
-            keep: Whether the raw report is to be kept.
-            on_line: Called with each line that ncu prints.
+        `keep`: whether the raw report is to be kept. `on_line` is called with each line that ncu
+        prints.
 
         Raises:
             KernelError, MissingError, UsageError: as `workbench.engines.ncu.faults` says.
@@ -209,13 +208,9 @@ class Captured(Record, frozen=True):
 class GpuEngine(Engine):
     """Runs versions on the GPU here, or on the one that a launcher reaches.
 
-    Args:
-        project: Its root is the worker's working folder.
-        where: What to compile for and how to reach the GPU.
-        seed: Seed of the random inputs; None: a fresh one.
-        ncu: Path of ncu; empty where nothing is to be profiled.
-        say: Called with one line of progress at a time.
-        workers: They have been started already, for the first jobs; else `ready` does it.
+    `project`'s root is the worker's working folder. `where` says what to compile for and how to
+    reach the GPU. `seed`: None: a fresh one. `ncu` is empty where nothing is to be profiled.
+    `workers` have been started already, for the first jobs; else `ready` does it.
     """
 
     name: EngineName = "ncu"

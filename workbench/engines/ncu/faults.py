@@ -137,9 +137,7 @@ _ERRORS: dict[str, type[MissingError | UsageError | KernelError]] = {
 def known_fault(output: str, without: str = "") -> WorkbenchError | None:
     """The error that ncu's output stands for; None: nothing in it is known to be one.
 
-    Args:
-        output: What ncu printed.
-        without: What can be had all the same where the counters are denied.
+    `without` is what can be had all the same where the counters are denied.
     """
     for found in explain(output):
         if found.fault is None or found.fault.kind in ("after", "note"):
@@ -155,10 +153,7 @@ def known_fault(output: str, without: str = "") -> WorkbenchError | None:
 def fitting(ncu: str, capability: str, driver: str) -> list[str]:
     """What is known of whether an ncu fits a chip and a driver.
 
-    Args:
-        ncu: Its version, ``2025.3.1.0``.
-        capability: Of the chip, ``9.0``.
-        driver: Its version, ``580.159.04``.
+    `ncu` is like ``2025.3.1.0``, `capability` ``9.0``, `driver` ``580.159.04``.
     """
     own = _dotted(ncu)[:2]
     table = _table()
@@ -191,12 +186,8 @@ def find_fault(
 ) -> WorkbenchError | None:
     """The error that a finished ncu run stands for; None: it gave a good report.
 
-    Args:
-        job: What the worker had to do.
-        where: Where it ran, for the time limit.
-        finished: How ncu ended and what it printed.
-        result: What the worker said; None where it did not come to that.
-        report: Whether ncu wrote a report file.
+    `finished` is how ncu ended and what it printed, `result` what the worker said; None where it
+    did not come to that. `report`: whether ncu wrote a report file.
     """
     version = job.executable.version
     text = finished.output

@@ -84,9 +84,7 @@ def private_words(raw: bytes, words: Sequence[str]) -> tuple[str, ...]:
 def scrub(data: bytes, path: Path) -> bytes:
     """A report without host name and network addresses, otherwise byte for byte the same.
 
-    Args:
-        data: The report.
-        path: Its name, for messages.
+    `path` is its name, for messages.
 
     Raises:
         DataError: no whole report.
@@ -117,12 +115,8 @@ def pack_report(
 ) -> RawReport:
     """Take the machine's name out of a report, and compress it if it is to be kept.
 
-    Args:
-        raw: The report as ncu wrote it.
-        path: Its name, for messages.
-        keep: Whether to keep it.
-        words: What it must not hold, from `machine_words`.
-        limit: Most compressed bytes that ``auto`` keeps.
+    `path` is its name, for messages. `words` are those that it must not hold, from `machine_words`;
+    `limit` is most compressed bytes that ``auto`` keeps.
 
     Raises:
         DataError: no whole report.
@@ -156,10 +150,8 @@ def fold_repeats(profile: Profile, repeats: int, launched: int = 0) -> Profile:
     its counters, lines and rules belong together; how each metric varied stands in
     `Launch.spreads`.
 
-    Args:
-        profile: As read; launches in the order in which they ran.
-        repeats: How often the version was executed in its range.
-        launched: Launches of one execution, where that is known; 0: unknown.
+    `repeats`: how often the version was executed in its range. `launched`: launches of one
+    execution, where that is known; 0: unknown.
 
     Raises:
         DataError: the launches do not divide evenly over the executions.

@@ -25,12 +25,12 @@ from msgspec.structs import replace
 from workbench.disk.limits import SOURCE, SOURCES, read_regular
 from workbench.errors import DataError, UsageError, WorkbenchError, did_you_mean, together
 from workbench.ladder import Ladder, Rung, damaged_files, find_ladders
+from workbench.ladder.tunings import files as tuning_files
 from workbench.language import _, current, ngettext
 from workbench.model import Record
 from workbench.project import Project, studies_in
 from workbench.store import Store, means_device, natural_key
 from workbench.study.folder import SeenStudy, StudyInfo, view_study
-from workbench.tune import record as tune_record
 from workbench.views.html.ladders import (
     ladder_pages,
     render_devices,
@@ -247,7 +247,7 @@ def build_page(
     """
     path = f"{ladder_folder(ladder)}/{name}"
     with Site(out) as site:
-        pages = ladder_pages(site, ladder, "", pairs=pairs)
+        pages = ladder_pages(site, ladder, "", pairs=pairs, only=name)
         return _write_alone(site, (page for page in pages if page.path == path), out / path)
 
 
@@ -291,7 +291,7 @@ class _StudyPages:
         self._site, self._project, self.name = site, project, name
         self.owner, self._folder = f"{LADDERS}:{name}", project.kernels / name
         self._places = site.study(self.owner).places
-        paths = (*files, *tune_record.files(project.profiles, name))
+        paths = (*files, *tuning_files(project.profiles, name))
         recorded = [(str(path), site.content(path)) for path in paths]
         words = stamp, project.default_device, project.default_study == name
         self._key = digest(msgspec.json.encode([*words, recorded, self._sources()]))

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from workbench.errors import DataError
+from workbench.features import FEATURES
 from workbench.ladder import Ladder, Rung
+from workbench.ladder.tunings import Tuning
 from workbench.language import _
-from workbench.tune.record import Tuning
 from workbench.views.html.page import (
     LADDERS,
     Badge,
@@ -115,6 +116,22 @@ def version_head(rung: Rung, engine: str) -> Head:
     )
 
 
+class TunedPages(Protocol):
+    """The module of a feature that makes the page of a tuned version."""
+
+    def render_tuned(self, path: str, ladder: Ladder, tuning: Tuning, head: Head) -> Rendered:
+        """The page of a tuning on the ladder's problem."""
+
+
+#: The feature that has one.
+_TUNED = next((each for each in FEATURES if each.tunings), None)
+
+
+def _tunings(ladder: Ladder) -> Mapping[Path, Tuning]:
+    """The tunings that have a page."""
+    return ladder.tunings if _TUNED else {}
+
+
 def tuned_links(ladder: Ladder, version: str | None = None) -> tuple[Link, ...]:
     """To the pages of tuned versions, or of one of them."""
     return tuple(
@@ -122,7 +139,7 @@ def tuned_links(ladder: Ladder, version: str | None = None) -> tuple[Link, ...]:
             each.version if each.engine == "gpu" else f"{each.version} ({each.engine})",
             tuned_page(each.version, each.engine),
         )
-        for each in ladder.tunings.values()
+        for each in _tunings(ladder).values()
         if version in (None, each.version)
     )
 
@@ -253,36 +270,37 @@ def ladder_pages(
     times: Sequence[str] = (),
     pairs: Sequence[StepName] = (),
     devices: Sequence[Link] = (),
+    only: str = "",
 ) -> Iterator[Page]:
     """The ladder's own page, one a step and pair that was asked for, one a version and engine.
 
     `code` is the key of the code that renders, `times` are digests of all times of the study on the
     device, which the ladder's page shows. `pairs` are comparisons besides the steps, `devices`
-    pages beside these that compare two devices.
+    pages beside these that compare two devices. With `only`, that page alone gets a key.
     """
     folder, key = ladder_folder(ladder), _PageKeys(site, ladder, code)
 
-    def page(name: str, key: str, render: Callable[[str], Rendered]) -> Page:
-        path, owner = f"{folder}/{name}", f"{LADDERS}:{ladder.name}"
-        return Page(path=path, key=key, owner=owner, group=folder, render=partial(render, path))
+    def page(name: str, key: Callable[[], str], render: Callable[[str], Rendered]) -> Page:
+        path, own = f"{folder}/{name}", key() if only in ("", name) else ""
+        return Page(path, own, f"{LADDERS}:{ladder.name}", partial(render, path), folder)
 
     steps = [
-        page(step_page(*step), key.of_step(step), partial(_render_step, ladder, step))
+        page(step_page(*step), partial(key.of_step, step), partial(_render_step, ladder, step))
         for step in dict.fromkeys([*ladder.steps, *pairs])
     ]
     strips = cache(partial(_kept_strips, site, ladder, steps))
     links = [*(Link(f"{old} → {new}", step_page(old, new, e)) for old, new, e in pairs), *devices]
     render = partial(_render_ladder, ladder, links, strips)
-    yield page("index.html", key.of_ladder(times, links), render)
+    yield page("index.html", partial(key.of_ladder, times, links), render)
     yield from steps
-    for file, tuning in ladder.tunings.items():
+    for file, tuning in _tunings(ladder).items():
         name = tuned_page(tuning.version, tuning.engine)
-        yield page(name, key.of_tuned(file), partial(_render_tuned, ladder, tuning))
+        yield page(name, partial(key.of_tuned, file), partial(_render_tuned, ladder, tuning))
     for rung in ladder.rungs.values():
         for engine in rung.entries:
             name = version_page(rung.id, engine)
             shown = partial(_render_version, rung, engine, strips)
-            yield page(name, key.of_version(rung, engine), shown)
+            yield page(name, partial(key.of_version, rung, engine), shown)
 
 
 def _untold(ladder: Ladder) -> tuple[str, ...]:
@@ -342,9 +360,9 @@ def _render_ladder(
 
 
 def _render_tuned(ladder: Ladder, tuning: Tuning, path: str) -> Rendered:
-    from workbench.views.html.pages.tuned import render_tuned
-
-    return render_tuned(path, ladder, tuning, tuned_head(ladder, tuning))
+    assert _TUNED is not None  # or there was no such page
+    module = cast(TunedPages, _TUNED.load(_TUNED.tunings))
+    return module.render_tuned(path, ladder, tuning, tuned_head(ladder, tuning))
 
 
 def _render_version(

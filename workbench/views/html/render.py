@@ -15,6 +15,7 @@ from workbench.analysis.compare import Delta
 from workbench.analysis.expectations import find_counter
 from workbench.analysis.limits.limit import Share, breakdown
 from workbench.counters import Counter, catalog
+from workbench.features import FEATURES
 from workbench.language import _, current, ngettext, told
 from workbench.model import Estimate, KernelResources, Launch
 from workbench.views.html.page import rung_page, to_root
@@ -235,7 +236,9 @@ def environment() -> jinja2.Environment:
     ``&`` and ``'``, so JSON inside a script element cannot end it.
     """
     env = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE / "templates"),
+        loader=jinja2.FileSystemLoader(
+            [_HERE / "templates", *(each.folder / "templates" for each in FEATURES)]
+        ),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

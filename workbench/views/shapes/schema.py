@@ -15,7 +15,6 @@ from workbench.views.shapes.measured import TimeDocument, VerifyDocument
 from workbench.views.shapes.program import ProgramDocument, ProgramsDocument, RunDocument
 from workbench.views.shapes.show import MemoryDocument, MemoryStepDocument, ShowDocument
 from workbench.views.shapes.step import StepDocument
-from workbench.views.shapes.tuned import TuneDocument
 
 Shapes = Mapping[str, tuple[type[Document], ...]]
 
@@ -33,7 +32,6 @@ SHAPES: Shapes = {
     "diff": (StepDocument, MemoryStepDocument, ProgramsDocument),
     "run": (RunDocument,),
     "time": (TimeDocument,),
-    "tune": (TuneDocument,),
     "verify": (VerifyDocument,),
     "doctor": (DoctorDocument, LogDocument),
     "error": (ErrorDocument,),

@@ -14,7 +14,7 @@ import io
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Literal, Self, TypeVar
 
 import rich.text
@@ -105,6 +105,10 @@ def width() -> int:
     return min(Console().width, MOST)
 
 
+#: A console that prints text as it is.
+_plain = partial(Console, markup=False, highlight=False, emoji=False, force_jupyter=False)
+
+
 def print_view(view: RenderableType, *, whole: bool = False) -> None:
     """Print on standard output, in the terminal's width (80 where there is none).
 
@@ -114,10 +118,7 @@ def print_view(view: RenderableType, *, whole: bool = False) -> None:
     left (``| head``) into exit code 1, and a terminal that cannot show a ``→`` into a
     traceback.
     """
-    columns = None if whole else width()
-    console = Console(
-        width=columns, markup=False, highlight=False, emoji=False, force_jupyter=False
-    )
+    console = _plain(width=None if whole else width())
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     text = _text(console, view).encode(encoding, "replace").decode(encoding)
     sys.stdout.write("\n".join(line.rstrip() for line in text.split("\n")))
@@ -136,16 +137,7 @@ def _text(console: Console, view: RenderableType) -> str:
 
 def render(view: RenderableType, width: int = 80) -> str:
     """Plain text of a view, without trailing blanks."""
-    console = Console(
-        file=io.StringIO(),
-        width=width,
-        no_color=True,
-        markup=False,
-        highlight=False,
-        emoji=False,
-        force_jupyter=False,
-    )
-    text = _text(console, view)
+    text = _text(_plain(file=io.StringIO(), width=width, no_color=True), view)
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The same facts as flat tables: CSV, Markdown, Parquet.
+"""The same facts as flat tables: CSV and Markdown.
 
 CSV holds raw numbers in base units for other programs; Markdown holds formatted
 ones for people. A missing value is an empty CSV cell with its reason beside it.
@@ -9,11 +9,10 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any
 
 from workbench.analysis.compare import Comparison
 from workbench.counters import Missing, catalog, read_all
-from workbench.errors import MissingError
 from workbench.ladder.listing import StudyList
 from workbench.language import N_, _
 from workbench.model import Estimate, Profile
@@ -21,11 +20,11 @@ from workbench.units import quantity
 from workbench.views.shapes import dumps
 from workbench.views.sheets import Sheet
 from workbench.views.sheets.list import doubted, marked
-from workbench.views.text.door import inert, visible
+from workbench.views.text.door import visible
 from workbench.views.text.escaping import inline, sentence
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 Cells = Sequence[Any]
 
@@ -44,11 +43,11 @@ def to_csv(header: Sequence[str], rows: Iterable[Cells]) -> str:
 
 def _cell(cell: object) -> object:
     if isinstance(cell, str):
-        return _text(cell)
+        return safe_text(cell)
     return "" if cell is None else cell
 
 
-def _text(cell: str) -> str:
+def safe_text(cell: str) -> str:
     """A text in one line, which no spreadsheet computes: OWASP's apostrophe before a formula.
 
     Nothing is a formula that is a number.
@@ -196,74 +195,3 @@ def named_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) ->
     """`to_csv` of named values. `columns` are all that any row has, where none are named."""
     names = columns or tuple(dict.fromkeys(name for row in rows for name in row))
     return to_csv(names, ([row.get(name) for name in names] for row in rows))
-
-
-# --- frames -----------------------------------------------------------------------------------
-
-
-def write_csv(frames: Iterable[pd.DataFrame], out: TextIO) -> int:
-    """RFC 4180 text, but with Unix line ends and texts that are safe; NaN is an empty cell.
-
-    Returns:
-        The number of rows.
-    """
-    rows = 0
-    for number, frame in enumerate(frames):
-        shown = frame.assign(**{name: _safe(frame[name]) for name in _texts(frame)})
-        text = shown.to_csv(index=False, header=number == 0, lineterminator="\n")
-        out.write(inert(text))
-        rows += len(frame)
-    return rows
-
-
-def _texts(frame: pd.DataFrame) -> list[str]:
-    of_text = ("category", "object", "str")
-    return [str(name) for name in frame if frame[name].dtype.name in of_text]
-
-
-def _safe(column: pd.Series[Any]) -> pd.Series[Any]:
-    """The column of texts that are safe; each is looked at once."""
-    changed = {
-        text: safe
-        for text in column.unique()
-        if isinstance(text, str) and (safe := _text(text)) != text
-    }
-    if not changed:
-        return column
-    return column.astype(object).map(lambda text: changed.get(text, text))
-
-
-def write_parquet(frames: Iterable[pd.DataFrame], out: BinaryIO) -> int:
-    """Parquet: a row group for each frame, names as strings, times in UTC to the microsecond.
-
-    Returns:
-        The number of rows.
-
-    Raises:
-        MissingError: pyarrow is not installed.
-    """
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        raise MissingError(
-            "Parquet is written by pyarrow, which is not installed",
-            "pip install pyarrow; --format csv needs nothing.",
-        ) from error
-    kinds = {"float64": pa.float64(), "int64": pa.int64(), "bool": pa.bool_()}
-    writer, rows = None, 0
-    try:
-        for frame in frames:
-            columns = {}
-            for name in frame:
-                dtype = frame[name].dtype.name
-                time = pa.timestamp("us", "UTC") if dtype.startswith("datetime64") else pa.string()
-                columns[name] = pa.Array.from_pandas(frame[name]).cast(kinds.get(dtype, time))
-            table = pa.table(columns)
-            writer = writer or parquet.ParquetWriter(out, table.schema, compression="zstd")
-            writer.write_table(table)
-            rows += len(frame)
-    finally:
-        if writer is not None:
-            writer.close()
-    return rows

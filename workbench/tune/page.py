@@ -7,16 +7,11 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from workbench import units
-from workbench.analysis.tuned import Effects, effects
 from workbench.ladder import Ladder
-from workbench.ladder.tuned import tuned_steps
+from workbench.ladder.tunings import FATES, Tuning, Value, score
 from workbench.language import _
-from workbench.tune.record import FATES, Tuning, Value, score
-from workbench.views.html.charts.figure import IntervalBar, Mark, Plot, intervals
-from workbench.views.html.page import Head, Rendered, View
-from workbench.views.html.pages.ladder import HeatCell
-from workbench.views.html.render import render
-from workbench.views.sheets.tuned import (
+from workbench.tune.effects import Effects, effects
+from workbench.tune.shown import (
     best_sheet,
     cliffs_sheet,
     effects_sheet,
@@ -24,6 +19,11 @@ from workbench.views.sheets.tuned import (
     sizes_sheet,
     step_sheet,
 )
+from workbench.tune.steps import tuned_steps
+from workbench.views.html.charts.figure import IntervalBar, Mark, Plot, intervals
+from workbench.views.html.page import Head, Rendered, View
+from workbench.views.html.pages.ladder import HeatCell
+from workbench.views.html.render import render
 
 
 def render_tuned(path: str, ladder: Ladder, tuning: Tuning, head: Head) -> Rendered:

@@ -22,12 +22,13 @@ from workbench.engines.emulated.emulation import as_ours
 from workbench.engines.emulated.engine import EmulatorEngine
 from workbench.engines.host import client
 from workbench.errors import MissingError, WorkbenchError
+from workbench.ladder import tunings as record
+from workbench.ladder.tunings import Trial, Tuning, load
 from workbench.measure.experiment import Experiment
 from workbench.model import Problem
 from workbench.project import Project
 from workbench.specs import Version
-from workbench.tune import record, running
-from workbench.tune.record import Trial, Tuning, load
+from workbench.tune import running
 from workbench.tune.sieve import Sieve, Sifted
 from workbench.tune.space import Space
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from workbench.disk.lock import BusyError
 from workbench.errors import DataError, MissingError
-from workbench.tune.record import (
+from workbench.ladder.tunings import (
     Trial,
     Tuning,
     TuningBegun,

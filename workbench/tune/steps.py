@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 
 from workbench.analysis.story import Step
 from workbench.errors import DataError
+from workbench.ladder.tunings import Trial, Tuning
 from workbench.model import Estimate, Profile, Timing
 from workbench.store import Store
-from workbench.tune.record import Trial, Tuning
 
 #: Problem -> the step from its runner-up to its winner.
 Steps = dict[str, Step]

@@ -1,7 +1,7 @@
 """When a search ends, and with what: searches replayed over the times of a whole space.
 
-    python -m benchmarks.tuning.replay --record FOLDER [STUDY/VERSION[:PROBLEM] ...] [--whole]
-    python -m benchmarks.tuning.replay FOLDER [--seeds 20]
+    python -m benchmarks.tune.replay --record FOLDER [STUDY/VERSION[:PROBLEM] ...] [--whole]
+    python -m benchmarks.tune.replay FOLDER [--seeds 20]
 
 The first needs a GPU: it tunes each target with every choice of its space, each timed alone as
 `tune` does it, and keeps all trials in ``FOLDER``; with ``--whole`` also the seconds that timing
@@ -29,14 +29,14 @@ from unittest import mock
 import msgspec
 from msgspec.structs import replace
 
-from benchmarks.tuning.__main__ import GOAL_SECONDS, GOAL_SLOWER, TARGETS, Case, case_of, exhaustive
+from benchmarks.tune.__main__ import GOAL_SECONDS, GOAL_SLOWER, TARGETS, Case, case_of, exhaustive
 from workbench.analysis.times.timing import median_interval
 from workbench.engines import RunOptions, Subject
 from workbench.engines.gpu.race import DRIFT
 from workbench.engines.host.crew import Ending
 from workbench.engines.host.job import Check, Raced, Result, TimeOptions
+from workbench.ladder.tunings import Trial, Values, key_of
 from workbench.tune import running
-from workbench.tune.record import Trial, Values, key_of
 from workbench.tune.running import TuneManner, Tuner
 from workbench.tune.sieve import Sifted
 from workbench.tune.space import Space

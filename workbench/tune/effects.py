@@ -36,9 +36,9 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from workbench.analysis.limits.limit import FULL
+from workbench.ladder.tunings import BUSY, Trial, Tuning, Value, Values, key_of, score
 from workbench.language import N_
 from workbench.model import Record
-from workbench.tune.record import BUSY, Trial, Tuning, Value, Values, key_of, score
 from workbench.units import digits3, factor, quantity
 
 #: A step to a neighbour that costs so much is a cliff.

@@ -7,8 +7,8 @@ from unittest import mock
 
 import pytest
 
-from benchmarks.tuning import replay
-from benchmarks.tuning.__main__ import Case
+from benchmarks.tune import replay
+from benchmarks.tune.__main__ import Case
 from tests.engines.stand_ins import VERSION
 from workbench.engines import Where
 from workbench.engines.ncu.engine import GpuEngine

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from workbench.analysis.tuned import Cliff, Effect, Effects, ValueCost, WrongChoice
-from workbench.tune.record import Value, Values
+from collections.abc import Mapping
+
+from workbench.ladder.tunings import Value, Values
+from workbench.tune.effects import Cliff, Effect, Effects, ValueCost, WrongChoice
 from workbench.views.shapes import Document
 from workbench.views.shapes.step import StepDocument
 
@@ -97,3 +99,6 @@ class TuneDocument(Document, frozen=True):
 
     study: str
     tunings: list[TunedVersion]
+
+
+SHAPES: Mapping[str, tuple[type[Document], ...]] = {"tune": (TuneDocument,)}

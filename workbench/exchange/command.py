@@ -14,11 +14,11 @@ import click
 from workbench.commands.options import folded, speak_for
 from workbench.disk.writing import replacing
 from workbench.errors import MissingError, UsageError
+from workbench.exchange.written import write_csv, write_parquet
 from workbench.frames import Filters, TableName, stored
 from workbench.session.api import CoreSession
 from workbench.store import device_slug
 from workbench.views.text.door import say
-from workbench.views.text.tables import write_csv, write_parquet
 
 if TYPE_CHECKING:
     import pandas as pd

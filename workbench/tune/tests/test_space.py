@@ -9,8 +9,8 @@ import pytest
 
 from tests.study_maker import VERSION, Maker
 from workbench.errors import MissingError, UsageError
+from workbench.ladder.tunings import Values, key_of
 from workbench.study.launches import resolve_launches
-from workbench.tune.record import Values, key_of
 from workbench.tune.search import Everything, Sampled
 from workbench.tune.space import Space
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from workbench.engines import Engine, RunOptions
 from workbench.engines.host.crew import Crew
 from workbench.errors import UsageError, WorkbenchError
-from workbench.ladder.tuned import Steps, tuned_steps
+from workbench.ladder.tunings import Tuning
 from workbench.measure.experiment import Display
 from workbench.measure.plan import Combination, chosen
 from workbench.model import Problem
@@ -20,9 +20,9 @@ from workbench.session.targets import Named
 from workbench.specs import Version
 from workbench.store import Store
 from workbench.study.folder import Study
-from workbench.tune.record import Tuning
 from workbench.tune.running import TuneManner, Tuner, tune_version, tuning_engine
 from workbench.tune.space import Space
+from workbench.tune.steps import Steps, tuned_steps
 
 
 class TuneTask(Task[Tuning], frozen=True, kw_only=True):
@@ -76,15 +76,8 @@ def tune(
 ) -> None:
     """Tune versions one after another, and keep every trial as it ends.
 
-    Args:
-        named: Which versions.
-        problems: Names of problems; none: the first profiled one of each version.
-        engine: ``auto``, ``gpu`` or ``emulator``.
-        run: Where and how.
-        display: Who is told how far it is.
-        manner: How long, and on what of earlier runs.
-        show: Called with the study's name and what was found: tunings, and the steps of each from
-            runner-up to winner.
+    Without `problems` it is the first profiled one of each version. `show` is called with the
+    study's name, the tunings, and the steps of each from runner-up to winner.
 
     Raises:
         UsageError: a version without ``[tune]``, an unknown problem.

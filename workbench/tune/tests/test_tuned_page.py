@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.analysis.test_tuned import ALIKE
-from tests.factories import make_profile
+from tests.factories import keep_tuning, make_profile
 from tests.views.site_data import study
 from tests.views.test_html import Page, build
+from workbench.ladder.tunings import Trial, Tuning, TuningBegun, path_of, writing
 from workbench.store import Store
-from workbench.tune.record import Trial, Tuning, TuningBegun, TuningEnded, load, path_of, writing
-from workbench.views.sheets.tuned import best_sheet, cliffs_sheet, effects_sheet, told_sheets
+from workbench.tune.shown import best_sheet, cliffs_sheet, effects_sheet, told_sheets
+from workbench.tune.tests.test_tuned import ALIKE
 from workbench.views.terminal.console import render
 from workbench.views.terminal.tables import sheet_view
 
@@ -58,11 +58,7 @@ def trials() -> Iterable[Trial]:
 
 
 def keep(root: Path, begun: TuningBegun = BEGUN, kept: Iterable[Trial] | None = None) -> Tuning:
-    with writing(root, begun) as (log, _):
-        for each in trials() if kept is None else kept:
-            log.trial(each)
-        log.ended(TuningEnded(ended="space", stopped="2026-11-26T09:05:00Z", gpu_s=2.0))
-    return load(path_of(root, begun.gpu, begun.study, begun.version, begun.engine))
+    return keep_tuning(root, begun, trials() if kept is None else kept)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Pairs of choices that ``tune`` explains, profiled, so that a person can judge what it said.
 
-    python -m benchmarks.tuning.pairs [STUDY/VERSION[:PROBLEM] ...] [--budget 20] [--seconds 270]
+    python -m benchmarks.tune.pairs [STUDY/VERSION[:PROBLEM] ...] [--budget 20] [--seconds 270]
 
 Each target is tuned anew. Of what the tuning says are taken: its cliffs (first those of which a
 limiter is named, each once), the parameter with the strongest effect (its best value and its worst,
@@ -26,18 +26,18 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from benchmarks.tuning.__main__ import Case, case_of
+from benchmarks.tune.__main__ import Case, case_of
 from workbench.analysis.story import Step, telling
-from workbench.analysis.tuned import Cliff, cliffs, effects, score
 from workbench.engines import ProfileOptions, RunOptions, silent
 from workbench.engines.choice import choose
 from workbench.errors import WorkbenchError
-from workbench.ladder.tuned import step_between
+from workbench.ladder.tunings import Trial, Tuning, key_of
 from workbench.measure.experiment import Experiment
 from workbench.model import Profile
 from workbench.processes.bounds import Deadline
-from workbench.tune.record import Trial, Tuning, key_of
+from workbench.tune.effects import Cliff, cliffs, effects, score
 from workbench.tune.running import HANG_S, TuneManner, Tuner
+from workbench.tune.steps import step_between
 from workbench.units import factor, quantity
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.door import say

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from workbench.analysis.tuned import Cliff, Effects, cliffs, effects, limiters, wrong_choices
-from workbench.tune.record import Trial, Tuning, Value, Values
+from workbench.ladder.tunings import Trial, Tuning, Value, Values
+from workbench.tune.effects import Cliff, Effects, cliffs, effects, limiters, wrong_choices
 
 SPACE: dict[str, tuple[Value, ...]] = {
     "TILE": (16, 32, 64),

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.tuning.pairs import pairs_of, told
+from benchmarks.tune.pairs import pairs_of, told
 from tests.factories import make_profile
-from tests.views.test_tuned_page import keep
-from workbench.ladder.tuned import step_between
+from workbench.tune.steps import step_between
+from workbench.tune.tests.test_tuned_page import keep
 
 
 def test_a_cliff_the_strongest_effect_and_the_winner_are_paired(

@@ -13,18 +13,17 @@ from workbench.commands.options import (
     study_option,
 )
 from workbench.session.targets import Named
-from workbench.session.tuning import tune
 from workbench.tune.running import TuneManner
-from workbench.views.sheets.tune import tune_sheet
-from workbench.views.sheets.tuned import told_sheets
+from workbench.tune.shown import told_sheets, tune_sheet
+from workbench.tune.tasks import tune
 from workbench.views.terminal.progress import Progress
 from workbench.views.terminal.tables import print_sheet
 from workbench.views.text.door import say
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
-    from workbench.ladder.tuned import Steps
-    from workbench.tune.record import Tuning
+    from workbench.ladder.tunings import Tuning
+    from workbench.tune.steps import Steps
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LEAST_S, _MOST_S = 1.0, 7 * 86400.0

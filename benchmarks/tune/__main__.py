@@ -1,6 +1,6 @@
 """``tune`` against an exhaustive timing of the whole space, on a GPU.
 
-    python -m benchmarks.tuning [STUDY/VERSION[:PROBLEM] ...] [--budget 60] [--kernel-tuner]
+    python -m benchmarks.tune [STUDY/VERSION[:PROBLEM] ...] [--budget 60] [--kernel-tuner]
 
 Every choice that compiles is timed as `workbench time` does it, without a library beside it; then
 the version is tuned anew. Both winners then take turns: their ratio is how far the tuning's is
@@ -33,6 +33,7 @@ from workbench.engines.emulated.emulation import built_of
 from workbench.engines.host.job import Result, TimeOptions
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import WorkbenchError
+from workbench.ladder.tunings import Values, key_of
 from workbench.measure.experiment import Experiment
 from workbench.measure.plan import chosen
 from workbench.model import Problem
@@ -47,7 +48,6 @@ from workbench.study.launches import (
     resolve_launches,
     resolve_scratch,
 )
-from workbench.tune.record import Values, key_of
 from workbench.tune.running import TuneManner, Tuner
 from workbench.tune.space import Space
 from workbench.views.terminal.progress import Progress

@@ -9,8 +9,8 @@ import pytest
 
 from tests.engines.stand_ins import VERSION, Cli
 from tests.engines.test_spread import UUIDS, gpu, gpus, log
+from workbench.ladder.tunings import load
 from workbench.project import Project
-from workbench.tune.record import load
 
 __all__ = ["gpus", "log"]  # fixtures
 pytestmark = pytest.mark.usefixtures("stand_in")

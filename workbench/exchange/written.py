@@ -1,0 +1,81 @@
+"""Frames as CSV or Parquet, a portion of rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+
+from workbench.errors import MissingError
+from workbench.views.text.door import inert
+from workbench.views.text.tables import safe_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def write_csv(frames: Iterable[pd.DataFrame], out: TextIO) -> int:
+    """RFC 4180 text, but with Unix line ends and texts that are safe; NaN is an empty cell.
+
+    Returns:
+        The number of rows.
+    """
+    rows = 0
+    for number, frame in enumerate(frames):
+        shown = frame.assign(**{name: _safe(frame[name]) for name in _texts(frame)})
+        text = shown.to_csv(index=False, header=number == 0, lineterminator="\n")
+        out.write(inert(text))
+        rows += len(frame)
+    return rows
+
+
+def _texts(frame: pd.DataFrame) -> list[str]:
+    of_text = ("category", "object", "str")
+    return [str(name) for name in frame if frame[name].dtype.name in of_text]
+
+
+def _safe(column: pd.Series[Any]) -> pd.Series[Any]:
+    """The column of texts that are safe; each is looked at once."""
+    changed = {
+        text: safe
+        for text in column.unique()
+        if isinstance(text, str) and (safe := safe_text(text)) != text
+    }
+    if not changed:
+        return column
+    return column.astype(object).map(lambda text: changed.get(text, text))
+
+
+def write_parquet(frames: Iterable[pd.DataFrame], out: BinaryIO) -> int:
+    """Parquet: a row group for each frame, names as strings, times in UTC to the microsecond.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        MissingError: pyarrow is not installed.
+    """
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingError(
+            "Parquet is written by pyarrow, which is not installed",
+            "pip install pyarrow; --format csv needs nothing.",
+        ) from error
+    kinds = {"float64": pa.float64(), "int64": pa.int64(), "bool": pa.bool_()}
+    writer, rows = None, 0
+    try:
+        for frame in frames:
+            columns = {}
+            for name in frame:
+                dtype = frame[name].dtype.name
+                time = pa.timestamp("us", "UTC") if dtype.startswith("datetime64") else pa.string()
+                columns[name] = pa.Array.from_pandas(frame[name]).cast(kinds.get(dtype, time))
+            table = pa.table(columns)
+            writer = writer or parquet.ParquetWriter(out, table.schema, compression="zstd")
+            writer.write_table(table)
+            rows += len(frame)
+    finally:
+        if writer is not None:
+            writer.close()
+    return rows
