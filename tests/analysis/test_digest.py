@@ -8,14 +8,7 @@ from msgspec.structs import replace
 from tests.factories import make_profile, padded
 from workbench.analysis.compare import compare
 from workbench.analysis.duration import TimePart, TimeSplit
-from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import choose, explain
-
-
-def hunk(number: int, old: tuple[int, int], new: tuple[int, int]) -> Hunk:
-    return Hunk(
-        id=number, old_file="k.cu", new_file="k.cu", kind="code", old=old, new=new, symbols=()
-    )
 
 
 @pytest.mark.parametrize(
