@@ -88,41 +88,6 @@ def test_in_a_large_text_without_unique_lines_the_rarest_leads_to_the_heaviest_b
     assert {(at + k, place + k) for k in range(4)} <= set(pairs)
 
 
-def test_what_matches_by_coincidence_is_dropped_amid_changes_alone() -> None:
-    def kept(lines: int, says: int, removed: int, added: int) -> int:
-        """How many of some equal lines, between changes of that size, are matched."""
-        middle = [f"m{n}" for n in range(lines)]
-        sides = [
-            [
-                *(f"{name} before {n}" for n in range(count)),
-                *middle,
-                *(f"{name} after {n}" for n in range(count)),
-            ]
-            for name, count in (("old", removed), ("new", added))
-        ]
-        weights = dict.fromkeys(middle, 0) | {middle[0]: says}
-        return len(align(sides[0], sides[1], weights))
-
-    # Lines that say nothing: up to three, where four lines changed on both sides.
-    assert kept(3, 0, 2, 2) == 0 and kept(3, 0, 4, 0) == 0
-    assert kept(4, 0, 2, 2) == 4 and kept(3, 0, 2, 1) == 3 and kept(3, 1, 2, 2) == 3
-    # Two lines that say something, but not much: only in a rewrite.
-    assert kept(2, 16, 8, 8) == 0 and kept(1, 8, 8, 8) == 0
-    assert kept(2, 16, 8, 7) == 2 and kept(2, 17, 8, 8) == 2
-    assert kept(1, 9, 8, 8) == 1 and kept(3, 16, 8, 8) == 3
-
-
-def test_an_insertion_slides_to_its_outermost_line_and_no_further() -> None:
-    old = ["a", "b", "c", "d"]
-    new = ["a", "b", "c", "x", "a", "b", "c", "d"]
-    pairs = [(0, 0), (1, 1), (2, 2), (3, 7)]  # x, a, b, c are new
-    assert slide(pairs, old, new, [4, 4, 4, 4, 4, 4, 4, 0]) == pairs
-    slid = slide(pairs, old, new, [4, 2, 4, 4, 4, 4, 4, 0])
-    assert slid == [(0, 0), (1, 5), (2, 6), (3, 7)]  # from b on
-    # Of equal indentations the latest.
-    assert slide(pairs, old, new, [2, 4, 2, 4, 4, 4, 4, 0]) == [(0, 0), (1, 1), (2, 6), (3, 7)]
-
-
 @given(st.text(max_size=300))
 def test_scanning_loses_no_line(text: str) -> None:
     source = scan(text, "k.cu")
@@ -144,48 +109,10 @@ def test_lines_that_say_nothing() -> None:
     assert information(tokens_of("x = 1;")) == 2
 
 
-def test_rewrite_is_one_hunk_in_spite_of_braces_and_barriers() -> None:
-    def body(word: str) -> list[str]:
-        out = []
-        for block in range(4):
-            out += [f"    {word}{block}{k} = {word}({k});" for k in range(4)]
-            out += ["    __syncthreads();", "  }"]
-        return out
-
-    old = "\n".join(["void k() {", *body("old"), "}"])
-    new = "\n".join(["void k() {", *body("fresh"), "}"])
-    # The last barrier and braces end both texts; they are no coincidence.
-    assert kinds(diff(old, new)) == [((2, 23), (2, 23), "code")]
-
-
-def test_small_edits_stay_apart() -> None:
-    old = "a = 1;\nb = 2;\nc = 3;\nd = 4;\n"
-    new = "a = 9;\nb = 2;\nc = 8;\nd = 4;\n"
-    assert kinds(diff(old, new)) == [((1, 1), (1, 1), "code"), ((3, 3), (3, 3), "code")]
-
-
-def test_inserted_block_starts_where_a_reader_would_say() -> None:
-    old = "void a() {\n  x();\n}\nvoid z() {\n  q();\n}\n"
-    new = "void a() {\n  x();\n}\nvoid b() {\n  y();\n}\nvoid z() {\n  q();\n}\n"
-    assert kinds(diff(old, new)) == [((4, 3), (4, 6), "code")]
-    assert kinds(diff(new, old)) == [((4, 6), (4, 3), "code")]
-
-
 def test_moved_block_is_not_removed_and_added() -> None:
     block = "p = f(1);\nq = f(2);\nr = f(3);\n"
     rest = "".join(f"s{n} = g({n});\n" for n in range(6))
     assert kinds(diff(block + rest, rest + block)) == [((1, 3), (7, 9), "moved")]
-
-
-def test_moved_and_changed_lines_are_told_apart() -> None:
-    block = "p = f(1);\nq = f(2);\nr = f(3);\n"
-    rest = "".join(f"s{n} = g({n});\n" for n in range(6))
-    out = diff(block + "t = h(1);\n" + rest, rest + "u = h(2);\n" + block)
-    assert kinds(out) == [
-        ((1, 3), (8, 10), "moved"),
-        ((4, 4), (1, 0), "code"),
-        ((11, 10), (7, 7), "code"),
-    ]
 
 
 def test_two_moved_lines_are_no_moved_block() -> None:

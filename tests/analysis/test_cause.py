@@ -72,56 +72,6 @@ def test_more_warps_of_another_kind_hide_nothing(roles: bool, named: bool) -> No
     assert ("achieved_occupancy" in {each.counter for each in found}) is named
 
 
-@pytest.mark.parametrize("roles", [False, True])
-def test_reads_of_warps_that_copy_for_others_are_no_reason_by_their_waits(roles: bool) -> None:
-    """As recorded: blocks that stay, and half of the reads of an L2 that was half idle."""
-    sectors = "lts__t_sectors_srcunit_tex_op_read.sum"
-    comparison = compared({DURATION: 1.1e-4, sectors: 2e7}, {DURATION: 1e-4, sectors: 1e7})
-    waiting = {"long_scoreboard": 0.3, "selected": 0.7}
-    before, after = (
-        msgspec.structs.replace(
-            side(s, {"l2": 53, "issue": 15}, waiting), roles=roles, values={"local_sectors": 0.0}
-        )
-        for s in (1.1e-4, 1e-4)
-    )
-    found = {each.counter for each in rank(comparison, before, after)}
-    assert ("l2_read_sectors" in found) is not roles
-
-
-@pytest.mark.parametrize("ratio", [0.5, 2.0])
-def test_what_a_full_unit_does_less_is_all_of_the_change(ratio: float) -> None:
-    comparison = compared(
-        {DURATION: 1e-3, INSTRUCTIONS: 1e6}, {DURATION: 1e-3 * ratio, INSTRUCTIONS: 1e6 * ratio}
-    )
-    full = {"issue": 90.0}
-    assert first(rank(comparison, side(1e-3, full), side(1e-3 * ratio, full))) == (
-        "instructions",
-        1.0,
-    )
-
-
-def test_instructions_explain_little_where_warps_wait_for_memory() -> None:
-    comparison = compared(
-        {DURATION: 1e-3, INSTRUCTIONS: 1e6}, {DURATION: 0.5e-3, INSTRUCTIONS: 0.5e6}
-    )
-    idle, waiting = {"issue": 10.0}, {"long_scoreboard": 0.95, "selected": 0.05}
-    found = rank(comparison, side(1e-3, idle, waiting), side(0.5e-3, idle, waiting))
-    # 5% of the time was work: without half of it 2% less (Amdahl). The wait is what fell.
-    assert first(found)[0] == "long_scoreboard"
-    assert all(h.counter != "instructions" or h.score < 0.1 for h in found)
-
-
-def test_a_prediction_that_overshoots_is_believed_less() -> None:
-    full = {"issue": 90.0}
-
-    def score(slower: float) -> float:
-        after = {DURATION: slower, INSTRUCTIONS: 0.5e6}
-        comparison = compared({DURATION: 1e-3, INSTRUCTIONS: 1e6}, after)
-        return rank(comparison, side(1e-3, full), side(slower, full))[0].score
-
-    assert score(0.5e-3) > score(0.7e-3) > score(0.9e-3) > 0
-
-
 @given(st.floats(0.1, 10), st.floats(0.1, 10), st.floats(0, 100), st.floats(0.01, 0.99))
 def test_no_hypothesis_says_the_opposite_of_what_happened(
     time: float, work: float, issue: float, waited: float
@@ -201,15 +151,6 @@ def test_the_profilers_clock_explains_no_time_outside(
     )
     found = rank(comparison, side(1e-3), side(0.9e-3))
     assert ("sm_clock" in {one.counter for one in found}) is named
-
-
-def test_a_count_that_explains_a_wait_is_the_better_proof() -> None:
-    conflicts = "memory_l1_wavefronts_shared"
-    comparison = compared({DURATION: 1e-3, conflicts: 8e6}, {DURATION: 0.4e-3, conflicts: 1e6})
-    before = side(1e-3, waits={"mio_throttle": 0.8, "selected": 0.2})
-    after = side(0.4e-3, waits={"mio_throttle": 0.5, "selected": 0.5})
-    found = rank(comparison, before, after)
-    assert [h.counter for h in found][:2] == ["shared_wavefronts", "mio_throttle"]
 
 
 # --- where ------------------------------------------------------------------------------

@@ -16,13 +16,10 @@ from workbench.analysis.limits.headroom import (
     Panel,
     Touched,
     Way,
-    line_at,
     panel_of,
     panel_of_launch,
-    score_ways,
     statement_at,
     touched_by,
-    waited_most,
 )
 from workbench.model import Column, Device, InstructionTable, Launch, Metric, SourceFile
 from workbench.store import Store
@@ -110,18 +107,6 @@ def test_of_what_is_not_known_nothing_is_said() -> None:
     assert nothing is None
 
 
-def test_samples_name_the_hottest_line_and_its_wait() -> None:
-    profile = make_profile(launches=(launch({}, long_scoreboard=900, not_selected=950, wait=10),))
-    panel = panel_of(profile)
-    assert panel is not None and panel.hot is not None
-    stall = waited_most(panel.hot)
-    assert stall is not None and stall[0].id == "long_scoreboard"
-    path, text = line_at(profile, panel.hot.key)
-    assert path == profile.sources[panel.hot.key[0]].path
-    assert text == (profile.sources[0].text or "").splitlines()[panel.hot.key[1] - 1].strip()
-    assert line_at(profile, (99, 1)) == ("", "")
-
-
 def rewritten(one: Launch, **texts: str) -> Launch:
     """The launch with other instructions in some of the rows (``r2``)."""
     table = one.instructions
@@ -191,19 +176,6 @@ def panel(*ways: Way, waited: float = 1.0) -> Panel:
         (kind, "duration"): 1 / waited if kind == "reuse" else waited for kind in kinds
     }
     return Panel(limit=None, hot=None, ways=ways, amounts=amounts)
-
-
-def test_the_next_version_scores_what_was_to_be_tried() -> None:
-    old = panel(way("conflicts", 0.5), way("reuse", 0.3), way("overlap", 0.2))
-    scores = score_ways(old, panel(way("reuse", 0.3), way("overlap", 0.1), waited=0.5), 2.0)
-    assert [(s.rule, s.verdict) for s in scores] == [
-        ("conflicts", "kept"),
-        ("reuse", "open"),
-        ("overlap", "kept"),
-    ]
-    slower = score_ways(old, panel(waited=0.5), 0.5)
-    assert {s.verdict for s in slower} == {"not kept"}
-    assert {s.gained for s in slower} == {-1.0}
 
 
 @pytest.mark.parametrize("label", LABELS, ids=lambda label: str(label["pair"]))

@@ -13,7 +13,6 @@ from tests.factories import make_launch
 from workbench.analysis.code import flow_between, targets_of
 from workbench.analysis.listing import (
     Listing,
-    compare_code,
     hunk_codes,
     live_registers,
 )
@@ -67,19 +66,6 @@ def test_a_value_is_live_around_the_loop_and_under_a_condition() -> None:
 def test_a_kernel_without_machine_code_has_no_flow_and_nothing_is_live() -> None:
     assert flow_between((), {}).first == []
     assert Listing(make_launch(instructions=InstructionTable())).live == []
-
-
-def test_wider_loads_stand_in_for_narrow_ones() -> None:
-    narrow = "LDS R1, [R9]\nLDS R2, [R9+0x4]\nFFMA R4, R1, R2, R4\nEXIT"
-    wide = "LDS.64 R2, [R9]\nFFMA R4, R2, R3, R4\nEXIT"
-    found = compare_code(listing(narrow), listing(wide), range(4), range(3))
-    assert [(one.old, one.new, one.rows) for one in found.replaced] == [("LDS", "LDS.64", 1)]
-    assert (found.old.instructions, found.new.instructions) == (4, 3)
-    classes = {one.name: (one.old[:2], one.new[:2]) for one in found.classes}
-    assert classes["LDS"] == ((2, 64), (0, 0)) and classes["LDS.64"] == ((0, 0), (1, 32))
-    # Every row of either side stands in the alignment once.
-    assert sorted(a for a, _ in found.rows if a is not None) == [0, 1, 2, 3]
-    assert sorted(b for _, b in found.rows if b is not None) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def found(project: Project, entry: Entry, budget: int) -> list[Agreement]:
 
 
 def test_every_probe_is_recorded() -> None:
-    project = require_project(PROBES)
+    project = opened(PROBES)
     versions = set(load_study(project, "probes").versions)
     assert versions == set(MAY_DIFFER) == {entry.version for entry in recorded(project, "probes")}
 
@@ -76,7 +76,7 @@ LARGE_PROBES = ("v5", "v7", "v9")
     ],
 )
 def test_probes_cost_what_the_hardware_says(version: str) -> None:
-    project = require_project(PROBES)
+    project = opened(PROBES)
     (entry,) = (each for each in recorded(project, "probes") if each.version == version)
     (one,) = found(project, entry, 10**9)
     assert one.sampled == 1
@@ -97,7 +97,7 @@ BESIDE_THREADS = {"v0": 14, "v1": 17, "v2": 11, "v3": 44, "v4": 7, "v5": 26}
 @pytest.mark.parametrize("version", BESIDE_THREADS)
 def test_copies_and_products_cost_what_the_hardware_says(version: str) -> None:
     """ncu gives lines of copies nothing, and products the rows of 128 bytes that they read."""
-    project = require_project(PROBES)
+    project = opened(PROBES)
     (entry,) = (each for each in recorded(project, "hopper") if each.version == version)
     (one,) = found(project, entry, 10**9)
     for name, column in one.columns.items():
@@ -129,7 +129,7 @@ def test_copies_under_the_first_predicate_register_are_misread(text: str, misrea
 @pytest.mark.parametrize("version", ["v0", "v1", "v2"])
 def test_loops_tickets_and_neighbours_cost_what_the_hardware_says(version: str) -> None:
     """Six ways back to three heads, six tickets of a warp, words that a pair proves aligned."""
-    project = require_project(PROBES)
+    project = opened(PROBES)
     (entry,) = (each for each in recorded(project, "loops") if each.version == version)
     (one,) = found(project, entry, 10**9)
     assert not any(column.apart for column in one.columns.values())
@@ -138,7 +138,7 @@ def test_loops_tickets_and_neighbours_cost_what_the_hardware_says(version: str) 
 
 def test_the_first_predicate_register_reads_as_false() -> None:
     """What the recording says: where "not P0" chooses data, all lanes count as if they read."""
-    project = require_project(PROBES)
+    project = opened(PROBES)
     (entry,) = (each for each in recorded(project, "probes") if each.version == "v9")
     profile = Store.of(project).load(entry.path)
     (source,) = (each for each in profile.sources if each.path.endswith("v9_cp_async_cg.cu"))
