@@ -499,7 +499,7 @@ def test_all_writing_and_removing_goes_through_one_room() -> None:
 
 
 #: Modules that print by themselves, each with the reason why it may: all others go through
-#: `workbench.views.text.door`, which lets nothing pass that steers a terminal.
+#: `workbench.views.text.safe_output`, which lets nothing pass that steers a terminal.
 MAY_SPEAK: Mapping[str, str] = {
     "ptxemu.ops.moves": "what a kernel prints, without `workbench`; it looks at each character",
     "workbench.cluster.slurm": "the log of a job",
@@ -510,7 +510,7 @@ MAY_SPEAK: Mapping[str, str] = {
     "workbench.editing.trying": "a child, of which the parent reads JSON",
     "workbench.views.terminal.console": "styles, behind the door",
     "workbench.views.terminal.progress": "a line that is written over, behind the door",
-    "workbench.views.text.door": "the door",
+    "workbench.views.text.safe_output": "the door",
 }
 
 

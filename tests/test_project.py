@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.capture.shelf import find_shelf
+from workbench.capture.capture_store import find_shelf
 from workbench.errors import UsageError
 from workbench.project import find_project, require_project
 

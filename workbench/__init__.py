@@ -26,7 +26,7 @@ _FACE = {
     "Session": ("workbench.face", "Session"),
     "Diff": ("workbench.session.step", "Diff"),
     "Target": ("workbench.session.targets", "Target"),
-    "Selection": ("workbench.session.asked", "Selection"),
+    "Selection": ("workbench.session.workspace", "Selection"),
     "Profile": ("workbench.model", "Profile"),
     "InconclusiveError": ("workbench.errors", "InconclusiveError"),
     "WorkbenchError": ("workbench.errors", "WorkbenchError"),

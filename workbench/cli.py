@@ -20,7 +20,7 @@ from workbench import __version__, language
 from workbench.errors import MissingError, WorkbenchError, did_you_mean
 from workbench.features import FEATURES
 from workbench.language import _, told
-from workbench.views.text.door import complain, say, write
+from workbench.views.text.safe_output import complain, say, write
 
 #: Exit code for a fault of our own (EX_SOFTWARE of sysexits.h), so that it is never
 #: mistaken for a verdict on a kernel.

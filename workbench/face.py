@@ -7,8 +7,8 @@ from pathlib import Path
 from workbench.errors import UsageError
 from workbench.gate import session as gate
 from workbench.session.api import CoreSession
-from workbench.session.asked import Listener
 from workbench.session.targets import Target
+from workbench.session.workspace import Listener
 from workbench.sweeps import session as sweeps
 
 

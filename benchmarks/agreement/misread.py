@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ptxemu import Counts, Executed
-from workbench.analysis.opinion import is_copy, is_misread
+from workbench.analysis.misread import is_copy, is_misread
 from workbench.model import Launch
 
 #: The counters of a copy that are wrong.

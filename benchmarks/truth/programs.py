@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from workbench.capture.shelf import Shelf
+from workbench.capture.capture_store import Shelf
 from workbench.model import Record
 from workbench.session.reports import ProgramDiff, open_capture
 

@@ -51,7 +51,7 @@ from workbench.study.launches import (
 from workbench.tune.running import TuneManner, Tuner
 from workbench.tune.space import Space
 from workbench.views.terminal.progress import Progress
-from workbench.views.text.door import say
+from workbench.views.text.safe_output import say
 
 HERE = Path(__file__).resolve().parent
 REPO = HERE.parent.parent

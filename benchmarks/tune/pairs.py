@@ -40,7 +40,7 @@ from workbench.tune.running import HANG_S, TuneManner, Tuner
 from workbench.tune.steps import step_between
 from workbench.units import factor, quantity
 from workbench.views.terminal.progress import Progress
-from workbench.views.text.door import say
+from workbench.views.text.safe_output import say
 
 TARGETS = ("matmul/v0:n2048", "transpose/v0:n8192", "reduction/v0:n64m")
 MOST = 10

@@ -33,15 +33,15 @@ from benchmarks.tune.__main__ import GOAL_SECONDS, GOAL_SLOWER, TARGETS, Case, c
 from workbench.analysis.times.timing import median_interval
 from workbench.engines import RunOptions, Subject
 from workbench.engines.gpu.race import DRIFT
-from workbench.engines.host.crew import Ending
 from workbench.engines.host.job import Check, Raced, Result, TimeOptions
+from workbench.engines.host.worker_pool import Ending
 from workbench.ladder.tunings import Trial, Values, key_of
 from workbench.tune import running
+from workbench.tune.prefilter import Sifted
 from workbench.tune.running import TuneManner, Tuner
-from workbench.tune.sieve import Sifted
 from workbench.tune.space import Space
 from workbench.views.terminal.progress import Progress
-from workbench.views.text.door import say
+from workbench.views.text.safe_output import say
 
 #: Between two runs of one choice: the chip's state moves its times by about this part.
 _DRIFT = 0.004

@@ -21,7 +21,7 @@ from tests.factories import (
 )
 from workbench.analysis.aggregate import Combined, combine, kernel_seconds, pair_launches
 from workbench.analysis.compare import Comparison, compare
-from workbench.analysis.opinion import misread_words
+from workbench.analysis.misread import misread_words
 from workbench.analysis.times.noise import noise_of
 from workbench.analysis.times.timing import TimeChange, time_change
 from workbench.counters import Counter, Missing, Reading, catalog, read

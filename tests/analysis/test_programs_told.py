@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from benchmarks.truth.programs import load_programs
 from workbench.analysis.programs.program import KernelStep, ProgramDifference
 from workbench.analysis.story import Step
-from workbench.capture.shelf import Shelf
+from workbench.capture.capture_store import Shelf
 from workbench.session.reports import ProgramDiff, Recalled, open_capture
 
 DATA = Path(__file__).resolve().parents[1] / "data"

@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.factories import make_launch, make_profile
-from workbench.analysis.absent import plus
-from workbench.analysis.course import Course, course, courses, telling
+from workbench.analysis.optional import plus
+from workbench.analysis.timeline import Course, course, courses, telling
 from workbench.model import Column, Launch, Timeline
 from workbench.ncurep.read import read_report
 from workbench.views.html.charts.drawn import timeline_view

@@ -22,8 +22,8 @@ from markdown_it import MarkdownIt
 from tests.attacks import harness
 from tests.attacks.book import Portion, book, dealt
 from tests.factories import RULE, make_launch, make_profile
+from workbench.capture.capture_store import Shelf
 from workbench.capture.records import ProgramCapture, ProgramRun, RangeShare, Survey, Work
-from workbench.capture.shelf import Shelf
 from workbench.cli import COMMANDS, app
 from workbench.model import Device, Notice, Profile, Rule, SourceFile
 from workbench.store import Store

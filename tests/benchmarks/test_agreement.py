@@ -14,7 +14,7 @@ from benchmarks.recordings import opened
 from ptxemu.counts import Executed
 from ptxemu.ptx.instructions import Instr, Loc
 from ptxemu.state.context import CodeSite
-from workbench.analysis.opinion import is_misread
+from workbench.analysis.misread import is_misread
 from workbench.project import Project, require_project
 from workbench.store import Entry, Store
 from workbench.study.folder import load_study

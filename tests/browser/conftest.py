@@ -11,8 +11,8 @@ import pytest
 from tests.fixtures import Once
 from tests.views import site_data
 from workbench.project import find_project
-from workbench.session.asked import Workspace
 from workbench.session.site import SitePlan
+from workbench.session.workspace import Workspace
 from workbench.views.html.build import CapturedProgram, ReportFile, build_report
 from workbench.views.html.captured import program_folder
 

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from tests.counted import plain_run
 from tests.engines.stand_ins import Cli
+from workbench.capture.capture_store import Shelf
 from workbench.capture.counted import CountedLaunch, keep_counted
 from workbench.capture.records import Counted
-from workbench.capture.shelf import Shelf
 from workbench.errors import UsageError
 from workbench.model import Notice
 from workbench.standin import running

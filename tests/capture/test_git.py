@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from workbench.capture.revisions import commit_of, git, repository, state_of, worktree
-from workbench.capture.texts import texts_at
+from workbench.capture.source_lookup import texts_at
 from workbench.errors import MissingError
 from workbench.model import SourceFile
 

@@ -15,8 +15,8 @@ import pytest
 
 from tests.engines.stand_ins import Cli
 from tests.processes import runs, until
+from workbench.capture.capture_store import Shelf
 from workbench.capture.records import ProgramCapture
-from workbench.capture.shelf import Shelf
 from workbench.store import codec
 
 HERE = Path(__file__).resolve().parent

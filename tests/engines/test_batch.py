@@ -12,8 +12,8 @@ from tests.engines.stand_ins import experiment_on
 from workbench.engines import Where
 from workbench.engines.gpu.bench import Benches
 from workbench.engines.host.client import Feed, describe, run_jobs
-from workbench.engines.host.crew import Ending, run_batch
 from workbench.engines.host.job import Job, TimeOptions
+from workbench.engines.host.worker_pool import Ending, run_batch
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import KernelError, MissingError, WorkbenchError
 from workbench.measure.experiment import Experiment
@@ -40,7 +40,7 @@ class Told:
             self.workers.append(len(jobs))
             return run_jobs(project, jobs, *args, **kwargs)
 
-        monkeypatch.setattr("workbench.engines.host.crew.run_jobs", counted)
+        monkeypatch.setattr("workbench.engines.host.worker_pool.run_jobs", counted)
 
     def __call__(self, place: int, ending: Ending) -> None:
         assert place not in self.endings, "told twice"

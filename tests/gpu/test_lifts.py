@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.gpu.conftest import REPO
+from workbench.capture.capture_store import find_shelf
 from workbench.capture.lifting import choose, lift
-from workbench.capture.shelf import find_shelf
 from workbench.capture.survey import Invocation
 from workbench.disk.writing import new_folder
 from workbench.engines.host import presence

@@ -11,7 +11,7 @@ import pytest
 
 import workbench as wb
 from tests.capture.test_taking import place
-from workbench.capture.shelf import Shelf
+from workbench.capture.capture_store import Shelf
 from workbench.errors import UsageError
 
 __all__ = ["place"]

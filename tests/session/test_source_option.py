@@ -15,8 +15,8 @@ from tests.factories import make_profile
 from workbench.cli import app
 from workbench.errors import UsageError
 from workbench.model import SourceFile
-from workbench.session.asked import Places
 from workbench.session.targets import Target, with_sources
+from workbench.session.workspace import Places
 
 
 def target(*sources: SourceFile) -> Target:

@@ -12,9 +12,9 @@ from tests.factories import H200, make_project
 from workbench.errors import DataError, UsageError
 from workbench.model import Device, Profile
 from workbench.session.api import CoreSession
-from workbench.session.asked import Selection, is_report
 from workbench.session.targets import Target
 from workbench.session.targets import resolve as resolve_targets
+from workbench.session.workspace import Selection, is_report
 from workbench.store import Store
 
 

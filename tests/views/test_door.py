@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.views.shapes import compact
-from workbench.views.text.door import block, inert, quoted, say, visible
+from workbench.views.text.safe_output import block, inert, quoted, say, visible
 from workbench.views.text.tables import to_csv
 
 HIDDEN = [

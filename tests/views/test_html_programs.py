@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from workbench.capture.shelf import Shelf
+from workbench.capture.capture_store import Shelf
 from workbench.views.html.build import CapturedProgram, build_report
 from workbench.views.html.captured import program_folder
 from workbench.views.html.parts import percent

@@ -8,8 +8,8 @@ import pytest
 
 from tests.views import site_data
 from workbench.language import _, using
-from workbench.session.asked import Workspace
 from workbench.session.site import SitePlan
+from workbench.session.workspace import Workspace
 from workbench.views.html.build import BuiltReport
 from workbench.views.html.site import script_texts
 

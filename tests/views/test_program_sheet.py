@@ -16,8 +16,8 @@ from workbench.analysis.programs.words import (
     beside_words,
     waiting_words,
 )
+from workbench.capture.capture_store import Shelf
 from workbench.capture.records import ProgramCapture, TracedLaunch
-from workbench.capture.shelf import Shelf
 from workbench.capture.trace import Trace, survey_of
 from workbench.session.reports import ProgramDiff, Recalled, open_capture
 from workbench.views.sheets.program import (
@@ -30,7 +30,7 @@ from workbench.views.terminal.console import Text, name_rows, render
 from workbench.views.terminal.diff import kernel_step_view
 from workbench.views.terminal.show import show_view
 from workbench.views.terminal.tables import sheet_view
-from workbench.views.text.door import name_parts
+from workbench.views.text.safe_output import name_parts
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 LONG = "sm90_xmma_gemm_f32f32_tf32f32_f32_nt_n_tilesize128x128x32_warpgroupsize1x1x1"

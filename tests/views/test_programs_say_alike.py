@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from workbench.capture.shelf import Shelf
+from workbench.capture.capture_store import Shelf
 from workbench.session.reports import ProgramDiff, open_capture
 from workbench.views.html import captured
 from workbench.views.html.page import CapturedProgram

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.recordings import opened
 from tests import goldens
 from workbench.analysis.story import Step
-from workbench.capture.shelf import Shelf
+from workbench.capture.capture_store import Shelf
 from workbench.ladder import find_ladders
 from workbench.session.reports import ProgramDiff, open_capture
 from workbench.store import Store

@@ -9,7 +9,7 @@ from workbench.adopt.importing import Import, keep_report
 from workbench.commands.options import problem_option, study_option
 from workbench.model import Profile
 from workbench.session.api import CoreSession
-from workbench.views.text.door import say
+from workbench.views.text.safe_output import say
 
 
 @click.command("import")

@@ -21,8 +21,8 @@ from workbench.ncurep.files import read_raw, split_target
 from workbench.ncurep.read import read_report, select_kernels
 from workbench.project import Project, find_project
 from workbench.session.adopting import free_name, parameters_of
-from workbench.session.asked import Workspace, is_capture
 from workbench.session.reports import open_capture
+from workbench.session.workspace import Workspace, is_capture
 from workbench.specs import Version
 from workbench.store import device_slug
 from workbench.study.folder import (

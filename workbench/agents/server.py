@@ -41,7 +41,7 @@ from workbench.processes.starting import own_module
 from workbench.project import CLOSED_VARIABLE, Project
 from workbench.views.shapes import ErrorDocument, ErrorFacts, Json, compact
 from workbench.views.shapes.schema import SHAPES, schema_of
-from workbench.views.text.door import block, visible
+from workbench.views.text.safe_output import block, visible
 
 # --- what a client may read at any time ---
 

@@ -36,7 +36,7 @@ from workbench.analysis.launches import (
     side_by_side,
     speaking,
 )
-from workbench.analysis.opinion import conflicts_told, misread_sides, misread_words
+from workbench.analysis.misread import conflicts_told, misread_sides, misread_words
 from workbench.analysis.plausible import implausible, implausible_time, most_on
 from workbench.analysis.sameness import both_for_debugging
 from workbench.analysis.times.noise import (

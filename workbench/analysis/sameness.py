@@ -39,7 +39,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
-from workbench.analysis.absent import over, plus
 from workbench.analysis.aggregate import LADDER, Recent, main_launch, value_of
 from workbench.analysis.launches import side_by_side
 from workbench.analysis.limits.roofline import (
@@ -54,6 +53,7 @@ from workbench.analysis.limits.roofline import (
     stored_bytes,
     work,
 )
+from workbench.analysis.optional import over, plus
 from workbench.counters import Missing
 from workbench.gpus import WARP_SIZE
 from workbench.language import N_, _

@@ -18,8 +18,8 @@ several changes may matter, and are no parts of the duration.
 
 from __future__ import annotations
 
-from workbench.analysis.absent import Maybe, largest, minus, over, times, total
 from workbench.analysis.compare import Comparison, Delta
+from workbench.analysis.optional import Maybe, largest, minus, over, times, total
 from workbench.counters import catalog
 from workbench.gpus import Chip, chip_for
 from workbench.model import Profile

@@ -21,7 +21,6 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
 
-from workbench.analysis.absent import minus, total
 from workbench.analysis.attribution import Attribution, CounterSplit, Linked, Part
 from workbench.analysis.cause.finding import MEMORY, Cause, Proof, StallMove, is_pipe
 from workbench.analysis.cause.hypotheses import WAITS
@@ -33,6 +32,7 @@ from workbench.analysis.launches import (
     speaking,
 )
 from workbench.analysis.limits.limit import RESOURCES, Limit, stall_words
+from workbench.analysis.optional import minus, total
 from workbench.analysis.sameness import data_words, headline, precision_words
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.weight import TELLING, WELL

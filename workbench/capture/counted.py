@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from workbench import __version__
+from workbench.capture.capture_store import Shelf, check_name
 from workbench.capture.records import (
     Counted,
     ProgramCapture,
@@ -23,7 +24,6 @@ from workbench.capture.records import (
     Work,
 )
 from workbench.capture.revisions import state_of
-from workbench.capture.shelf import Shelf, check_name
 from workbench.capture.taking import Neutral, Taken, default_name, root_of, with_texts
 from workbench.capture.trace import Trace, survey_of
 from workbench.engines import now

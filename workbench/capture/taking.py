@@ -21,12 +21,12 @@ from pathlib import Path, PurePosixPath
 from msgspec.structs import replace
 
 from workbench import __version__
-from workbench.capture.detail import KernelDetail, Picked, Wish, pick, take_detail
+from workbench.capture.capture_store import Shelf, check_name
+from workbench.capture.launch_choice import KernelDetail, Picked, Wish, pick, take_detail
 from workbench.capture.records import ProgramCapture, State, Survey
 from workbench.capture.revisions import repository, state_of, worktree
-from workbench.capture.shelf import Shelf, check_name
+from workbench.capture.source_lookup import supplied, texts_at
 from workbench.capture.survey import Chosen, Invocation, take_survey
-from workbench.capture.texts import supplied, texts_at
 from workbench.capture.trace import wanted_range
 from workbench.capture.tracer import find_cupti
 from workbench.engines import Say, now

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from workbench.capture.periodicity import SHAPES, ranks_in, shapes_of, steady_of
 from workbench.capture.ranks import Ranks, union_ns
 from workbench.capture.records import (
     ProgramRun,
@@ -29,7 +30,6 @@ from workbench.capture.records import (
     Work,
     WorkKind,
 )
-from workbench.capture.rhythm import SHAPES, ranks_in, shapes_of, steady_of
 from workbench.errors import DataError, UsageError
 from workbench.model import Record
 from workbench.ncurep.names import kernel_name

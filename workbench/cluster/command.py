@@ -11,7 +11,7 @@ from workbench.cluster.slurm import SlurmQueue, read_settings
 from workbench.commands.options import format_option
 from workbench.project import require_project
 from workbench.views.terminal.tables import print_sheet
-from workbench.views.text.door import say
+from workbench.views.text.safe_output import say
 
 
 @click.command()

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from workbench.capture.shelf import FOLDER
+from workbench.capture.capture_store import FOLDER
 from workbench.disk.limits import FACTS, read_regular
 from workbench.disk.lock import locked
 from workbench.disk.writing import clear_folder, remove_file, replace_file

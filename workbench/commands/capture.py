@@ -10,9 +10,9 @@ import click
 from msgspec.structs import asdict, replace
 
 from workbench import units
+from workbench.capture.capture_store import Shelf, check_name, find_shelf
 from workbench.capture.counted import keep_counted
-from workbench.capture.detail import Wish, seen_in
-from workbench.capture.shelf import Shelf, check_name, find_shelf
+from workbench.capture.launch_choice import Wish, seen_in
 from workbench.capture.survey import Invocation
 from workbench.capture.taking import Order, Taken, build_command, checked_out, take
 from workbench.commands.options import Behind, folded, program_behind, run_timeout
@@ -22,7 +22,7 @@ from workbench.project import find_project, require_project
 from workbench.session.lifting import Lift, lift_kernel
 from workbench.session.reports import open_capture
 from workbench.standin import running
-from workbench.views.text.door import say
+from workbench.views.text.safe_output import say
 
 _wish_options = folded(
     "wish",

@@ -16,10 +16,10 @@ from workbench.commands.options import (
 )
 from workbench.errors import UsageError
 from workbench.session.api import CoreSession
-from workbench.session.asked import Places, Selection, is_program, refuse_for_program, sides
 from workbench.session.step import Diff
+from workbench.session.workspace import Places, Selection, is_program, refuse_for_program, sides
 from workbench.views.terminal.progress import Progress
-from workbench.views.text.door import write
+from workbench.views.text.safe_output import write
 
 if TYPE_CHECKING:
     from workbench.commands.options import Detail

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from workbench.session.manual import page, topics
-from workbench.views.text.door import say, write
+from workbench.views.text.safe_output import say, write
 
 
 @click.command(epilog="workbench docs front-matter · workbench docs how-to/ci | less")

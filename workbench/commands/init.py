@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workbench.study.scaffold import start_project
-from workbench.views.text.door import say
+from workbench.views.text.safe_output import say
 
 
 @click.command()

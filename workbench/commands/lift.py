@@ -11,9 +11,9 @@ from workbench.commands.options import Behind, program_behind, run_timeout
 from workbench.errors import UsageError
 from workbench.project import require_project
 from workbench.session.api import CoreSession
-from workbench.session.asked import is_capture
 from workbench.session.lifting import Lift, lift_kernel
-from workbench.views.text.door import say
+from workbench.session.workspace import is_capture
+from workbench.views.text.safe_output import say
 
 
 @click.command(

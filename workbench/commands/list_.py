@@ -20,7 +20,7 @@ from workbench.study.folder import require_study
 from workbench.study.sources import count_versions
 from workbench.views.shapes import dumps
 from workbench.views.sheets.list import ListPage, list_document
-from workbench.views.text.door import say, write
+from workbench.views.text.safe_output import say, write
 
 if TYPE_CHECKING:
     from workbench.ladder.listing import StudyList

@@ -18,7 +18,7 @@ from workbench.session.tuned import start_tuned
 from workbench.study.folder import parse_target, view_study
 from workbench.study.scaffold import EXAMPLE, start_example, start_study, start_version
 from workbench.units import several
-from workbench.views.text.door import say
+from workbench.views.text.safe_output import say
 
 
 @click.command(

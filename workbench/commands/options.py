@@ -16,7 +16,7 @@ import click
 from workbench import language
 from workbench.errors import KernelError, UsageError
 from workbench.features import PLACES
-from workbench.session.asked import Places, Selection
+from workbench.session.workspace import Places, Selection
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
@@ -145,7 +145,7 @@ _source_option = click.option(
     metavar="DIR|REV",
     help="Source files that a report names but does not contain: a folder or a Git revision.",
 )
-#: Where the sources of one report are: `workbench.session.asked.Places`.
+#: Where the sources of one report are: `workbench.session.workspace.Places`.
 source_options = folded("places", Places, _source_option)
 #: The same of two reports.
 two_source_options = folded(

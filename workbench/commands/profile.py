@@ -19,7 +19,7 @@ from workbench.engines.ncu.collection import Collection
 from workbench.session.api import CoreSession
 from workbench.session.measuring import ncu_commands
 from workbench.views.terminal.progress import Progress
-from workbench.views.text.door import say
+from workbench.views.text.safe_output import say
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions

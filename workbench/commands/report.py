@@ -10,10 +10,10 @@ import click
 from workbench.commands.options import languages_option, selection_options
 from workbench.errors import UsageError, together
 from workbench.language import using
-from workbench.session.asked import Selection, Workspace
 from workbench.session.site import SitePlan, write_page
+from workbench.session.workspace import Selection, Workspace
 from workbench.views.terminal.progress import Progress
-from workbench.views.text.door import say
+from workbench.views.text.safe_output import say
 
 
 @click.command("report")

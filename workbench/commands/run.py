@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
+from workbench.capture.capture_store import check_name, find_shelf
 from workbench.capture.counted import counted_capture, keep_counted
-from workbench.capture.shelf import check_name, find_shelf
 from workbench.commands.options import Behind, format_option, run_timeout
 from workbench.engines.emulated.chips import chips
 from workbench.errors import UsageError
@@ -21,7 +21,7 @@ from workbench.views.sheets import Sheet
 from workbench.views.sheets.program import program_sheet
 from workbench.views.sheets.run import run_sheet, workflow_commands
 from workbench.views.terminal.tables import print_sheet
-from workbench.views.text.door import say, write
+from workbench.views.text.safe_output import say, write
 
 _SOURCE = ".cu"
 

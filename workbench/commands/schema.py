@@ -7,7 +7,7 @@ import click
 from workbench.errors import UsageError, did_you_mean
 from workbench.views.shapes import dumps
 from workbench.views.shapes.schema import SHAPES, schema_of, schemas
-from workbench.views.text.door import write
+from workbench.views.text.safe_output import write
 
 
 @click.command()

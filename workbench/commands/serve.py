@@ -13,11 +13,11 @@ from workbench.errors import WorkbenchError
 from workbench.language import _, told
 from workbench.serve.server import Server, listening
 from workbench.serve.watch import changes
-from workbench.session.asked import Workspace
 from workbench.session.site import SitePlan
+from workbench.session.workspace import Workspace
 from workbench.units import listed
 from workbench.views.html.pool import get_ready
-from workbench.views.text.door import complain, say
+from workbench.views.text.safe_output import complain, say
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 

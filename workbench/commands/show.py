@@ -16,16 +16,16 @@ from workbench.commands.options import (
 )
 from workbench.language import _
 from workbench.session.api import CoreSession
-from workbench.session.asked import (
+from workbench.session.targets import Target, whole_large_report
+from workbench.session.workspace import (
     Places,
     Selection,
     is_program,
     is_report,
     refuse_for_program,
 )
-from workbench.session.targets import Target, whole_large_report
 from workbench.views.terminal.progress import Progress
-from workbench.views.text.door import say, write
+from workbench.views.text.safe_output import say, write
 
 if TYPE_CHECKING:
     from workbench.views.sheets import Sheet

@@ -14,10 +14,10 @@ from workbench.commands.options import (
     stored_options,
     time_options,
 )
-from workbench.engines.host.crew import early_workers
+from workbench.engines.host.worker_pool import early_workers
 from workbench.errors import UsageError
 from workbench.session.api import CoreSession
-from workbench.session.asked import Manner
+from workbench.session.workspace import Manner
 from workbench.views.terminal.progress import Progress
 
 if TYPE_CHECKING:

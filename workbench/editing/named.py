@@ -20,10 +20,10 @@ from typing import NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from workbench.analysis.aggregate import Recent, main_launch, value_of
-from workbench.analysis.beside import Beside, beside
 from workbench.analysis.limits.limit import limit_of
+from workbench.analysis.line_notes import Beside, beside
 from workbench.analysis.wording import limit_stop
-from workbench.capture.shelf import shelf_above
+from workbench.capture.capture_store import shelf_above
 from workbench.disk.limits import SOURCE, read_regular
 from workbench.editing.opened import (
     SUFFIXES,
@@ -43,7 +43,7 @@ from workbench.ncurep.large import LARGE
 from workbench.ncurep.read import read_report
 from workbench.project import studies_in, upwards
 from workbench.session.api import CoreSession
-from workbench.session.asked import Selection
+from workbench.session.workspace import Selection
 from workbench.store import codec
 from workbench.study.mangling import own_name
 from workbench.units import quantity

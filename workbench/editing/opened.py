@@ -15,8 +15,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from workbench.analysis.aggregate import LaunchPair, Recent, main_launch
-from workbench.analysis.beside import Beside, beside
 from workbench.analysis.limits.limit import limit_of
+from workbench.analysis.line_notes import Beside, beside
 from workbench.analysis.source.files import compare_sources, read
 from workbench.analysis.source.lines import scan
 from workbench.analysis.times.timing import time_change
@@ -27,8 +27,8 @@ from workbench.model import LineKey, Profile, Record
 from workbench.processes.starting import Start, own_module
 from workbench.project import VERSION_SUFFIXES
 from workbench.session.api import CoreSession
-from workbench.session.asked import Selection
 from workbench.session.targets import Target
+from workbench.session.workspace import Selection
 from workbench.study.folder import SeenStudy, view_study
 from workbench.study.mangling import own_name
 from workbench.study.sources import local_sources

@@ -21,7 +21,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
 from workbench import __version__
-from workbench.analysis.beside import Beside
+from workbench.analysis.line_notes import Beside
 from workbench.editing.named import NamedFile, look
 from workbench.editing.opened import OpenedFile, Remark, Tried, remarks, trial
 from workbench.errors import WorkbenchError
@@ -29,8 +29,8 @@ from workbench.language import VARIABLE, _, asked, told, use
 from workbench.model import Profile, Record
 from workbench.processes.ending import end_group, guarded
 from workbench.session.api import CoreSession
-from workbench.session.asked import Selection
-from workbench.views.text.door import block, visible
+from workbench.session.workspace import Selection
+from workbench.views.text.safe_output import block, visible
 
 _T = TypeVar("_T")
 #: Bytes of one piece of what a trial found.

@@ -6,7 +6,7 @@ import workbench.processes.following  # noqa: F401 - the emulator's processes en
 from workbench.compile import compilers
 from workbench.engines import Engine, RunOptions, Say, silent
 from workbench.engines.host import presence
-from workbench.engines.host.crew import Crew
+from workbench.engines.host.worker_pool import Crew
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import MissingError
 from workbench.project import Project

@@ -18,7 +18,7 @@ from workbench.exchange.written import write_csv, write_parquet
 from workbench.frames import Filters, TableName, stored
 from workbench.session.api import CoreSession
 from workbench.store import device_slug
-from workbench.views.text.door import say
+from workbench.views.text.safe_output import say
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from workbench.errors import MissingError
-from workbench.views.text.door import inert
+from workbench.views.text.safe_output import inert
 from workbench.views.text.tables import safe_text
 
 if TYPE_CHECKING:

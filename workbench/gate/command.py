@@ -26,12 +26,12 @@ from workbench.gate.judging import Keeping, Past
 from workbench.gate.rules import overall
 from workbench.project import find_project
 from workbench.session.api import CoreSession
-from workbench.session.asked import Selection
+from workbench.session.workspace import Selection
 from workbench.views.shapes import dumps
 from workbench.views.terminal.console import print_view
 from workbench.views.terminal.progress import Progress
-from workbench.views.text.door import say, write
 from workbench.views.text.markdown import step_markdown
+from workbench.views.text.safe_output import say, write
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions

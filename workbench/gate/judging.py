@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from workbench.analysis.expectations import judge
 from workbench.analysis.times.regression import Turns
+from workbench.capture.capture_store import FOLDER
 from workbench.capture.revisions import commit_of, repository, worktree
-from workbench.capture.shelf import FOLDER
 from workbench.engines import RunOptions, fresh_seed
 from workbench.engines.choice import choose
 from workbench.errors import InconclusiveError, KernelError, UsageError, WorkbenchError
@@ -36,10 +36,10 @@ from workbench.gate.rules import (
 )
 from workbench.model import Record, Timing
 from workbench.project import Project, find_project
-from workbench.session.asked import Selection, Workspace, is_program, is_report
 from workbench.session.reports import ProgramDiff, open_capture
 from workbench.session.step import Diff
 from workbench.session.targets import Named, resolve
+from workbench.session.workspace import Selection, Workspace, is_program, is_report
 from workbench.specs import Version
 from workbench.store import Store, device_slug
 from workbench.study.folder import parse_targets, source_hash, study_names, view_study

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
-from workbench.session.asked import Selection, Workspace
+from workbench.session.workspace import Selection, Workspace
 
 if TYPE_CHECKING:
     from workbench.gate.rules import Gate

@@ -18,9 +18,9 @@ from workbench.language import N_, _, ngettext, told
 from workbench.units import count, several
 from workbench.views.shapes import Json, shaped
 from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, Text
-from workbench.views.text.door import quoted
 from workbench.views.text.escaping import command_data, command_property, inline
 from workbench.views.text.markdown import LIMIT, collapsed
+from workbench.views.text.safe_output import quoted
 
 _TALLY = {
     "pass": N_("{n} passed"),

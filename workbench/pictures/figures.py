@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from workbench.analysis.aggregate import main_launch
 from workbench.errors import UsageError
-from workbench.session.asked import Selection
+from workbench.session.workspace import Selection
 from workbench.views.html.charts.several import roof_path
 from workbench.views.html.charts.steps import time_waterfall
 from workbench.views.html.pages.ladder import speed, sweep

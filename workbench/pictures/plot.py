@@ -12,9 +12,9 @@ from workbench.errors import UsageError
 from workbench.pictures.figures import KINDS, Kind, figure_of
 from workbench.pictures.saved import FORMATS, picture
 from workbench.session.api import CoreSession
-from workbench.session.asked import Selection
+from workbench.session.workspace import Selection
 from workbench.views.terminal.progress import Progress
-from workbench.views.text.door import say
+from workbench.views.text.safe_output import say
 
 
 @click.command()

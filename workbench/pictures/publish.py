@@ -19,10 +19,10 @@ from workbench.language import _
 from workbench.pictures.figures import figure_of
 from workbench.pictures.saved import FORMATS, picture
 from workbench.session.api import CoreSession
-from workbench.session.asked import Selection
+from workbench.session.workspace import Selection
 from workbench.units import factor, quantity, span, symbol
-from workbench.views.text.door import say
 from workbench.views.text.escaping import inline
+from workbench.views.text.safe_output import say
 
 
 @click.command()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 from workbench.errors import DataError
 from workbench.model import Profile
 from workbench.project import find_project
-from workbench.session.asked import Manner, Places, Selection, Workspace
 from workbench.session.targets import Named, Target, resolve
+from workbench.session.workspace import Manner, Places, Selection, Workspace
 from workbench.specs import Version
 from workbench.study.folder import SeenStudy, study_names, view_study
 

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import nvtx
 
-from workbench.capture.detail import Wish
-from workbench.capture.shelf import check_name
+from workbench.capture.capture_store import check_name
+from workbench.capture.launch_choice import Wish
 from workbench.capture.survey import Invocation
 from workbench.capture.taking import Order, take
 from workbench.errors import UsageError
-from workbench.session.asked import Workspace
 from workbench.session.targets import Target, resolve
+from workbench.session.workspace import Workspace
 
 #: Set in a process that is looked at: by us, and by whatever loads a tool into it.
 _AGAIN, _INJECTED = "WORKBENCH_PROFILED", "CUDA_INJECTION64_PATH"

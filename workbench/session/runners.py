@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from workbench.engines import Engine, RunOptions
 from workbench.engines.choice import choose
-from workbench.engines.host.crew import Crew
+from workbench.engines.host.worker_pool import Crew
 from workbench.errors import WorkbenchError
 from workbench.features import PLACES
 from workbench.measure.experiment import Display, Experiment, Failures
@@ -143,7 +143,7 @@ class VersionRuns:
         options: Where and how they run.
         display: Receives how far it is.
         alone: One version is one piece of work, whose error is how it ends.
-        workers: They have been started already (`workbench.engines.host.crew.early_workers`).
+        workers: Processes that were started already (`worker_pool.early_workers`).
 
     Attributes:
         failures: Errors of single versions.

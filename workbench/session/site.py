@@ -10,14 +10,21 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench.capture.shelf import Shelf
+from workbench.capture.capture_store import Shelf
 from workbench.disk.writing import private_folder, replace_file
 from workbench.errors import MissingError, UsageError, did_you_mean
 from workbench.ladder import Ladder, find_ladders
 from workbench.model import Profile, Record
 from workbench.ncurep.files import split_target, stem
 from workbench.project import Project, find_project
-from workbench.session.asked import Selection, Workspace, is_capture, is_program, is_report, sides
+from workbench.session.workspace import (
+    Selection,
+    Workspace,
+    is_capture,
+    is_program,
+    is_report,
+    sides,
+)
 from workbench.store import Store, means_device
 from workbench.views.html.build import (
     BuiltReport,

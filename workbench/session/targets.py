@@ -16,7 +16,7 @@ from workbench.ladder.tunings import tuned_lines
 from workbench.model import Profile, Record, Timing
 from workbench.ncurep.files import split_target, stem
 from workbench.project import Project, require_project
-from workbench.session.asked import (
+from workbench.session.workspace import (
     Places,
     Selection,
     Workspace,
@@ -37,7 +37,7 @@ from workbench.units import several
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.capture.texts import Texts
+    from workbench.capture.source_lookup import Texts
     from workbench.study.folder import Study
 
 
@@ -203,7 +203,7 @@ def with_sources(targets: list[Target], places: Places) -> list[Target]:
     for side, target in enumerate(targets):
         where = places.of(side)
         if where is not None:
-            from workbench.capture.texts import supplied, texts_at
+            from workbench.capture.source_lookup import supplied, texts_at
 
             if where not in known:
                 known[where] = texts_at(where)
@@ -260,7 +260,7 @@ def _candidates(place: Workspace, text: str, selection: Selection) -> _Candidate
     try:
         return _Candidates(place, text, selection)
     except UsageError as error:
-        from workbench.capture.shelf import without_sign
+        from workbench.capture.capture_store import without_sign
 
         raise UsageError(error.message, without_sign(text) or error.hint) from error
 

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from workbench.engines import Engine, RunOptions, now
 from workbench.engines.choice import on_gpus
-from workbench.engines.host.crew import Crew
 from workbench.engines.host.job import TimeOptions
+from workbench.engines.host.worker_pool import Crew
 from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.measure.experiment import SILENT, Display
 from workbench.measure.plan import (
@@ -28,9 +28,9 @@ from workbench.measure.plan import (
 )
 from workbench.model import Timing
 from workbench.project import Project
-from workbench.session.asked import Manner
 from workbench.session.runners import NAME_ANOTHER, Here, Runner, Task, Tell, VersionRuns
 from workbench.session.targets import Named
+from workbench.session.workspace import Manner
 from workbench.store import Store
 from workbench.study.folder import Study
 from workbench.units import several

@@ -18,13 +18,13 @@ from workbench.commands.options import (
     study_option,
     time_options,
 )
-from workbench.engines.host.crew import early_workers
+from workbench.engines.host.worker_pool import early_workers
 from workbench.errors import UsageError
 from workbench.processes.bounds import Deadline
-from workbench.session.asked import Manner
+from workbench.session.workspace import Manner
 from workbench.sweeps.scope import SweepScope
 from workbench.views.terminal.progress import Progress
-from workbench.views.text.door import say
+from workbench.views.text.safe_output import say
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions

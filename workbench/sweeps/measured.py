@@ -8,9 +8,9 @@ from workbench.engines import RunOptions
 from workbench.errors import MissingError
 from workbench.measure.experiment import Display
 from workbench.measure.plan import plan, sweep_problems
-from workbench.session.asked import Manner
 from workbench.session.runners import VersionRuns
 from workbench.session.times import measure, need_one_model
+from workbench.session.workspace import Manner
 from workbench.sweeps.recorded import Sweep, sweep_of
 from workbench.sweeps.scope import SweepScope
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workbench.session.asked import Workspace
+from workbench.session.workspace import Workspace
 
 if TYPE_CHECKING:
     from workbench.sweeps.recorded import Sweep

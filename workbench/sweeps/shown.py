@@ -28,8 +28,8 @@ from workbench.views.shapes import Json, dumps, shaped
 from workbench.views.sheets.time import caches, flat, timed
 from workbench.views.terminal.console import Text, notes_block, print_view
 from workbench.views.terminal.tables import plain_table
-from workbench.views.text.door import write
 from workbench.views.text.escaping import inline
+from workbench.views.text.safe_output import write
 from workbench.views.text.tables import named_csv, to_markdown
 
 _BEST, _STALE, _WIDE = "*", "†", "±"

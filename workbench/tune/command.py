@@ -18,7 +18,7 @@ from workbench.tune.shown import told_sheets, tune_sheet
 from workbench.tune.tasks import tune
 from workbench.views.terminal.progress import Progress
 from workbench.views.terminal.tables import print_sheet
-from workbench.views.text.door import say
+from workbench.views.text.safe_output import say
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions

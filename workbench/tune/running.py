@@ -25,8 +25,8 @@ from workbench.engines.choice import choose, on_gpus
 from workbench.engines.emulated.chips import device_of
 from workbench.engines.emulated.engine import DEFAULT_ARCH
 from workbench.engines.gpu.race import DRIFT
-from workbench.engines.host.crew import Ending
 from workbench.engines.host.job import TimeOptions
+from workbench.engines.host.worker_pool import Ending
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import (
     DataError,
@@ -57,8 +57,8 @@ from workbench.processes.bounds import Deadline
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.study.sources import source_hash
+from workbench.tune.prefilter import EMULATOR_S, Sieve, Sifted, first_line
 from workbench.tune.search import Everything, Sampled, Search
-from workbench.tune.sieve import EMULATOR_S, Sieve, Sifted, first_line
 from workbench.tune.space import Space
 from workbench.units import quantity, several
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from workbench.engines import Engine, RunOptions
-from workbench.engines.host.crew import Crew
+from workbench.engines.host.worker_pool import Crew
 from workbench.errors import UsageError, WorkbenchError
 from workbench.ladder.tunings import Tuning
 from workbench.measure.experiment import Display

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
-from workbench.analysis.absent import growth, over, times
 from workbench.analysis.aggregate import combine, main_launch
 from workbench.analysis.attribution import Attribution
 from workbench.analysis.cause.hypotheses import (
@@ -33,6 +32,7 @@ from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.duration import TimeSplit
 from workbench.analysis.limits.limit import FULL, RESOURCES, Limit, limit_of, state_seconds
 from workbench.analysis.limits.occupancy import OccupancySplit
+from workbench.analysis.optional import growth, over, times
 from workbench.analysis.sameness import Doubt
 from workbench.analysis.source.lines import scan
 from workbench.analysis.weight import Scale, tells

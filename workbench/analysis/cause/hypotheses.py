@@ -22,11 +22,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import structs
 
-from workbench.analysis.absent import Maybe, growth, largest, minus, over, plus, times, total
 from workbench.analysis.aggregate import value_of
 from workbench.analysis.cause.works import UNCOUNTED, UNITS, lacking
 from workbench.analysis.compare import Comparison
 from workbench.analysis.limits.limit import UNKNOWN, Load, Running, loads, running_of
+from workbench.analysis.optional import Maybe, growth, largest, minus, over, plus, times, total
 from workbench.counters import DERIVED_NOISE, IMPLAUSIBLE
 from workbench.language import _
 from workbench.model import Launch, Record

@@ -19,11 +19,11 @@ from typing import Literal
 
 from msgspec import structs
 
-from workbench.analysis.absent import growth
 from workbench.analysis.attribution import Attribution, CounterSplit
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.duration import TimePart, TimeSplit
 from workbench.analysis.limits.occupancy import OccupancySplit
+from workbench.analysis.optional import growth
 from workbench.analysis.source.hunks import Size
 from workbench.analysis.source.lines import Tokens, scan
 from workbench.model import Number, Profile, Record

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.analysis.absent import Maybe, over, times, total
 from workbench.analysis.aggregate import value_of
 from workbench.analysis.compare import Delta
 from workbench.analysis.limits.limit import RESOURCES, Resource, ResourceId
+from workbench.analysis.optional import Maybe, over, times, total
 from workbench.counters import catalog
 from workbench.gpus import of_all_chips
 from workbench.language import _

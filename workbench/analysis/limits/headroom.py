@@ -17,7 +17,6 @@ from typing import Literal, NamedTuple
 
 from msgspec import structs
 
-from workbench.analysis.absent import Maybe, largest, minus, over, plus, times
 from workbench.analysis.aggregate import main_launch, readings_of, value_of
 from workbench.analysis.cause.hypotheses import WAITS, Behaviour, behaviour_of, shared_part
 from workbench.analysis.code import code_of, issues
@@ -34,7 +33,8 @@ from workbench.analysis.limits.limit import (
     stall_words,
 )
 from workbench.analysis.limits.memory import access_of
-from workbench.analysis.opinion import is_misread
+from workbench.analysis.misread import is_misread
+from workbench.analysis.optional import Maybe, largest, minus, over, plus, times
 from workbench.counters import Counter, Missing, catalog, line_metric
 from workbench.gpus import LINE_BYTES, SECTOR_BYTES, WARP_SIZE, Chip, chip_for
 from workbench.language import N_, _

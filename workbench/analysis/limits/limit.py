@@ -15,8 +15,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
 
-from workbench.analysis.absent import largest, over, times
 from workbench.analysis.aggregate import Recent, main_launch, value_of
+from workbench.analysis.optional import largest, over, times
 from workbench.analysis.weight import TELLING, WELL
 from workbench.counters import Counter, catalog, line_metric
 from workbench.gpus import WARP_SIZE, chip_for, of_all_chips

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from workbench.analysis.absent import times
 from workbench.analysis.aggregate import Combined, Recent, combine, metric_sum, weights_of
+from workbench.analysis.optional import times
 from workbench.counters import Missing, catalog, line_metric
 from workbench.gpus import SECTOR_BYTES as SECTOR
 from workbench.gpus import chip_for, of_all_chips

@@ -15,8 +15,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Literal, NamedTuple
 
-from workbench.analysis.absent import plus
 from workbench.analysis.aggregate import Recent, near, value_of
+from workbench.analysis.optional import plus
 from workbench.counters import Missing, Reading, read
 from workbench.gpus import SECTOR_BYTES, WAVEFRONT_BYTES, Chip, chip_for
 from workbench.language import _

@@ -29,7 +29,7 @@ from workbench.editing.tests.client import Client, connected
 from workbench.language import using
 from workbench.processes.starting import own_module
 from workbench.session.api import CoreSession
-from workbench.session.asked import Selection
+from workbench.session.workspace import Selection
 
 REPO = Path(__file__).resolve().parents[3]
 V3, V4 = "kernels/sgemm/v3_padded.cu", "kernels/sgemm/v4_thread_tile.cu"

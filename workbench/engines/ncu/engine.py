@@ -40,7 +40,6 @@ from workbench.engines.host.client import (
     worker_argv,
     workspace,
 )
-from workbench.engines.host.crew import Crew, Ending, crew
 from workbench.engines.host.job import (
     Executable,
     Job,
@@ -51,6 +50,7 @@ from workbench.engines.host.job import (
     read_results,
 )
 from workbench.engines.host.process import Finished, run_group
+from workbench.engines.host.worker_pool import Crew, Ending, crew
 from workbench.engines.ncu.collection import Collection, Keep
 from workbench.engines.ncu.faults import find_fault
 from workbench.engines.ncu.report import (

@@ -25,7 +25,7 @@ from workbench.analysis.programs.program import compare_programs, kernel_steps
 from workbench.cli import app
 from workbench.gate.rules import Gate, Rules, check_programs, check_step, overall, read_rules
 from workbench.gate.shown import github, junit
-from workbench.views.text.door import write
+from workbench.views.text.safe_output import write
 
 REPO = Path(__file__).resolve().parents[3]
 

@@ -13,7 +13,7 @@ from workbench.errors import MissingError, UsageError
 from workbench.pictures.figures import KINDS, Kind, figure_of
 from workbench.pictures.saved import picture
 from workbench.session.api import CoreSession
-from workbench.session.asked import Selection
+from workbench.session.workspace import Selection
 
 REPO = Path(__file__).resolve().parents[3]
 TARGETS: dict[Kind, tuple[str, ...]] = {"step": ("sgemm/v2", "sgemm/v3")}

@@ -29,7 +29,7 @@ from workbench.model import Problem
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.tune import running
-from workbench.tune.sieve import Sieve, Sifted
+from workbench.tune.prefilter import Sieve, Sifted
 from workbench.tune.space import Space
 
 pytestmark = pytest.mark.usefixtures("stand_in")
@@ -424,7 +424,7 @@ def test_one_worker_does_all_rounds(
         begun += 1
         return real(*args, **named)
 
-    monkeypatch.setattr("workbench.engines.host.crew.run_jobs", counted)
+    monkeypatch.setattr("workbench.engines.host.worker_pool.run_jobs", counted)
     code, tuning, _ = tuned("--no-profile")
     assert code == 0 and sum(each["fate"] == "timed" for each in tuning["trials"]) > 0
     assert begun == 1

@@ -24,8 +24,8 @@ from workbench.analysis.programs.program import (
 )
 from workbench.analysis.programs.words import step_words
 from workbench.analysis.story import Step
+from workbench.capture.capture_store import Shelf
 from workbench.capture.records import ProgramCapture
-from workbench.capture.shelf import Shelf
 from workbench.disk.limits import REPORT, read_regular
 from workbench.errors import UsageError
 from workbench.language import _

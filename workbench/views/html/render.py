@@ -30,7 +30,7 @@ from workbench.views.html.parts import (
     tone_of,
     width,
 )
-from workbench.views.text.door import block, name_parts
+from workbench.views.text.safe_output import block, name_parts
 
 _HERE = Path(__file__).parent
 #: A page loads nothing but what lies beside it, and sends nothing anywhere.

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from workbench.views.text.door import escaped, whole
+from workbench.views.text.safe_output import escaped, whole
 
 Json = dict[str, Any]
 

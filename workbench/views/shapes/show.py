@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from workbench.analysis.opinion import Opinion
+from workbench.analysis.misread import Opinion
 from workbench.model import KernelResources, Number
 from workbench.views.shapes import Document
 

@@ -3,9 +3,9 @@
 Views are built from `rich` renderables and know nothing of a terminal; `print_view`
 puts them on one (colours, width, NO_COLOR), `render` into plain text for tests and
 pipes. Text from outside (kernel names, source, rules) is never rich's markup, and a `Text` is one
-row that is visible (`workbench.views.text.door`), whatever it is made of: a report must not be
-able to colour, link, move the cursor or begin a row. What is not made as a `Text` passes the
-door when it is laid out.
+row that is visible (`workbench.views.text.safe_output`), whatever it is made of: a report must not
+be able to colour, link, move the cursor or begin a row. Everything else passes `safe_output` when
+it is laid out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rich.table import Table
 from workbench.language import _, told
 from workbench.model import Profile
 from workbench.units import beside, quantity, when
-from workbench.views.text.door import block, inert, name_parts, visible
+from workbench.views.text.safe_output import block, inert, name_parts, visible
 
 #: Wider rows are hard to read: only tables of many columns take more.
 MOST = 110

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from workbench.language import _, told
-from workbench.views.text.door import quoted, say, visible
+from workbench.views.text.safe_output import quoted, say, visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress as ProgressBar

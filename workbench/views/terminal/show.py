@@ -14,14 +14,14 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Column, Table
 
-from workbench.analysis.absent import over, plus, times, total
 from workbench.analysis.aggregate import seconds_of, weights_of
 from workbench.analysis.compare import remarks
 from workbench.analysis.launches import classes_of_launches
 from workbench.analysis.limits.headroom import Panel, Way, line_at, panel_of_launch, statement_at
 from workbench.analysis.limits.limit import HotLine, breakdown, sampled_lines
+from workbench.analysis.misread import Opinion, opinions
 from workbench.analysis.naming import titles
-from workbench.analysis.opinion import Opinion, opinions
+from workbench.analysis.optional import over, plus, times, total
 from workbench.analysis.times.timing import speed_beside
 from workbench.counters import (
     NEVER_EMULATED,

@@ -18,7 +18,7 @@ from workbench.views.terminal.console import (
     print_view,
     stacked,
 )
-from workbench.views.text.door import quoted, write
+from workbench.views.text.safe_output import quoted, write
 from workbench.views.text.tables import sheet_text
 
 #: Columns that a name is given at least.

@@ -17,7 +17,7 @@ from workbench.analysis.launches import KernelChange
 from workbench.analysis.limits.headroom import Panel, line_at, panel_of, waited_most
 from workbench.analysis.limits.limit import HotLine, Limit, sampled_lines
 from workbench.analysis.listing import HunkCode
-from workbench.analysis.opinion import opinions
+from workbench.analysis.misread import opinions
 from workbench.analysis.programs.program import KernelStep, ProgramDifference
 from workbench.analysis.programs.words import step_words
 from workbench.analysis.story import Story

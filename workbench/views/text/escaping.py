@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from workbench.views.text.door import block, visible
+from workbench.views.text.safe_output import block, visible
 
 _ACTIVE = re.compile(r"[\\*_\[\]<>&|~$]")
 #: What a forge takes for a person, an issue or a label; it looks at the rendered text, so

@@ -20,8 +20,8 @@ from workbench.units import quantity
 from workbench.views.shapes import dumps
 from workbench.views.sheets import Sheet
 from workbench.views.sheets.list import doubted, marked
-from workbench.views.text.door import visible
 from workbench.views.text.escaping import inline, sentence
+from workbench.views.text.safe_output import visible
 
 if TYPE_CHECKING:
     pass

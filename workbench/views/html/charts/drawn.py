@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from workbench import units
-from workbench.analysis.course import Course, Lane, telling
 from workbench.analysis.limits.memory import MemoryChart, Place, Transfer, Unit, shown
+from workbench.analysis.timeline import Course, Lane, telling
 from workbench.language import N_, _
 from workbench.model import Launch, LineKey
 from workbench.views.html.page import Link, View

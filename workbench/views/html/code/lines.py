@@ -22,7 +22,7 @@ from pygments.token import Token, _TokenType
 from pygments.util import ClassNotFound
 
 from workbench import units
-from workbench.analysis.beside import (
+from workbench.analysis.line_notes import (
     COUNTED,
     Amounts,
     Lines,

@@ -15,9 +15,9 @@ from markupsafe import Markup
 
 from ptxemu import files_of
 from workbench import units
-from workbench.analysis.beside import stall_note
 from workbench.analysis.code import KernelCode, code_of
 from workbench.analysis.limits.limit import GROUP, SAMPLES, HotLine, sampled_lines
+from workbench.analysis.line_notes import stall_note
 from workbench.analysis.weight import WELL
 from workbench.callers import following, kernel_bodies
 from workbench.counters import catalog, line_metric

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from workbench import units
 from workbench.analysis.compare import Comparison, Delta
-from workbench.analysis.course import courses
 from workbench.analysis.expectations import Score
 from workbench.analysis.launches import KERNELS_HEAD, kernel_rows
 from workbench.analysis.limits.memory import memory
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import Step, Story, movers
+from workbench.analysis.timeline import courses
 from workbench.analysis.weight import most_moved, ranked
 from workbench.language import N_, _
 from workbench.model import LineKey, Profile

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from workbench import units
 from workbench.analysis.aggregate import kernel_seconds, main_launch, value_of
 from workbench.analysis.compare import provenance, remarks
-from workbench.analysis.course import course
 from workbench.analysis.limits import roofline
 from workbench.analysis.limits.headroom import panel_of, score_ways
 from workbench.analysis.limits.limit import breakdown, limit_of
 from workbench.analysis.limits.memory import memory
+from workbench.analysis.misread import opinions
 from workbench.analysis.naming import shortened
-from workbench.analysis.opinion import opinions
+from workbench.analysis.timeline import course
 from workbench.analysis.times.timing import time_change
 from workbench.counters import Missing, catalog
 from workbench.gpus import Chip, chip_for

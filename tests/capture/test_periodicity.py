@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from workbench.capture.periodicity import KEPT, rhythm
 from workbench.capture.records import Steady, TracedLaunch
-from workbench.capture.rhythm import KEPT, rhythm
 from workbench.capture.trace import Trace, survey_of
 
 STEP = ["embed", "gemm", "softmax", "gemm", "norm", "gemm", "softmax", "gemm", "norm", "loss"]

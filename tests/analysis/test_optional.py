@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.factories import make_instructions, make_launch, make_metrics, make_profile
-from workbench.analysis.absent import growth, largest, minus, over, plus, times, total
 from workbench.analysis.cause.hypotheses import behaviour_of
 from workbench.analysis.compare import compare
 from workbench.analysis.limits.limit import loads, state_seconds
 from workbench.analysis.limits.roofline import traffic
+from workbench.analysis.optional import growth, largest, minus, over, plus, times, total
 from workbench.analysis.story import Step
 from workbench.analysis.weight import tells
 from workbench.model import Launch, Profile

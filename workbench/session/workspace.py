@@ -16,9 +16,9 @@ from workbench.project import VERSION_SUFFIXES, Project, find_project, require_p
 from workbench.store import Store
 
 if TYPE_CHECKING:
-    from workbench.capture.shelf import Shelf
-    from workbench.engines.host.crew import Crew
+    from workbench.capture.capture_store import Shelf
     from workbench.engines.host.job import TimeOptions
+    from workbench.engines.host.worker_pool import Crew
 
 
 class Listener(Protocol):
@@ -76,7 +76,7 @@ class Workspace:
     @property
     def shelf(self) -> Shelf:
         """The captures of the folder."""
-        from workbench.capture.shelf import find_shelf  # of captures alone
+        from workbench.capture.capture_store import find_shelf  # of captures alone
 
         return find_shelf(self.start)
 
@@ -110,7 +110,7 @@ class Manner(NamedTuple):
         sampling: How long, and in what state of the caches.
         resume: What is stored of the same sources is taken from there.
         since: ISO time; what was stored before it is measured again.
-        workers: They have been started already (`workbench.engines.host.crew.early_workers`).
+        workers: Processes that were started already (`worker_pool.early_workers`).
     """
 
     sampling: TimeOptions

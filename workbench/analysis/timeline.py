@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from workbench.analysis.absent import Maybe, over, plus, times
+from workbench.analysis.optional import Maybe, over, plus, times
 from workbench.counters import catalog
 from workbench.language import _
 from workbench.model import Launch, Profile, Record, Timeline

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.factories import make_instructions, make_launch, make_profile, with_metrics
 from workbench.analysis.compare import compare
-from workbench.analysis.opinion import Opinion, conflicts_told, opinions
+from workbench.analysis.misread import Opinion, conflicts_told, opinions
 from workbench.model import Launch, Profile
 from workbench.store.codec import decode
 from workbench.views.text.documents import show_document
