@@ -15,7 +15,7 @@ from workbench.engines.host.job import TimeOptions
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import DataError, KernelError, MissingError, WorkbenchError
 from workbench.measure.experiment import Experiment, Silent
-from workbench.session import asked
+from workbench.session import workspace
 from workbench.session.api import CoreSession
 from workbench.session.targets import Named
 
@@ -164,6 +164,6 @@ def test_from_python_an_error_is_the_result_s_fault(
     ]
     assert isinstance(found.fault, KernelError) and found.fault.message == "1 of 2 failed: v1"
     stand_in("wrong")
-    times = session.time("v0", run, manner=asked.Manner(QUICK, resume=False))
+    times = session.time("v0", run, manner=workspace.Manner(QUICK, resume=False))
     assert isinstance(times.fault, KernelError) and "wrong result" in times.fault.message
     assert [gap.kind for each in times.found for gap in each.gaps.values()] == ["failed"]
