@@ -212,7 +212,7 @@ def _metrics(rows: list[Executed], issued: Sequence[float] | None) -> dict[str, 
 def _by_timing(
     counts: Counts, issued: Sequence[float] | None, metrics: Mapping[str, Metric]
 ) -> ByTiming | None:
-    """What of a launch's `metrics` hangs on the order in which warps met; None: nothing."""
+    """Return those of a launch's `metrics` that depend on the order in which warps met, or None."""
     marked = {id(row) for row in counts.schedule_dependent}
     if not marked:
         return None

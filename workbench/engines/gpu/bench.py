@@ -1,7 +1,7 @@
-"""What a job is about: the study's problem on the host, and one version of it on the device.
+"""Data of a job: the study's problem on the host, and one version of it on the device.
 
-A version is loaded once and bound to buffers, for verifying, timing and profiling alike: so
-what is profiled is what was verified.
+A version is loaded once and bound to buffers for verifying, timing and profiling alike, so the
+profiled code is the verified code.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class CudaVersion:
         return partial(cuda.memcpy_dtod_async, address, source.address, source.nbytes, stream)
 
     def _stage(self, fill: ResolvedFill, size: int) -> DeviceArray:
-        """What no memset writes, in device memory; once for all sets of buffers."""
+        """Stage contents that no memset can write in device memory, once for all sets."""
         key = (fill.name, size)
         if key not in self._staged:
             name = f"what {fill.name} is filled with"

@@ -257,7 +257,7 @@ class DeviceContext:
 
     @property
     def allocations(self) -> int:
-        """How many pieces of memory are held: for `release`."""
+        """Number of allocations held, for `release`."""
         return len(self._memory)
 
     def release(self, but: int = 0) -> None:
@@ -275,7 +275,7 @@ class DeviceContext:
             torch.cuda.empty_cache()
 
     def alive(self) -> bool:
-        """Whether the context still works; a fault of a kernel takes it for good."""
+        """Test whether the context still works; a kernel's fault ends it for good."""
         try:
             self.synchronize()
             self.free_bytes()

@@ -86,7 +86,7 @@ class _LaunchConfig(ctypes.Structure):
 
 
 def attributes_of(resolved: ResolvedLaunch) -> Sequence[_Attribute]:
-    """What a launch asks for beyond grid, block and memory."""
+    """Return a launch's attributes beyond grid, block and memory."""
     out = []
     if resolved.cluster is not None and resolved.cluster != (1, 1, 1):
         out.append(_Attribute(id=_CLUSTER_DIMENSION))

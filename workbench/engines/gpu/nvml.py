@@ -36,7 +36,7 @@ class Gpu(Record, frozen=True):
     memory_bytes: int
 
     def is_meant(self, word: str) -> bool:
-        """Whether a word is its number, or how its UUID begins."""
+        """Test whether a word is its number or the beginning of its UUID."""
         return word == str(self.index) or (len(word) > 4 and self.uuid.startswith(word))
 
 
@@ -51,7 +51,7 @@ class Look(NamedTuple):
 
     @property
     def hot(self) -> bool:
-        """Whether heat lowers the clocks."""
+        """True if heat lowers the clocks."""
         return bool(self.reasons & _HEAT)
 
 
@@ -196,7 +196,7 @@ class Sampler:
 
     @property
     def slowed_by(self) -> tuple[str, ...]:
-        """Why the chip lowered its clocks while we sampled; empty if it did not."""
+        """Reasons why the chip lowered its clocks while we sampled; empty if it did not."""
         seen = functools.reduce(operator.or_, (row.reasons for row in self._rows), 0)
         return tuple(word for bit, word in _REASONS.items() if seen & bit)
 

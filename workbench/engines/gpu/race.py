@@ -26,10 +26,9 @@ Upload = Callable[[DeviceContext, Bench], dict[str, DeviceArray]]
 
 
 class Field:
-    """What races on one problem share, in device memory; one at a time.
+    """Device data that races on one problem share; one at a time.
 
-    Args:
-        upload: Makes the first set of inputs and outputs.
+    `upload` makes the first set of inputs and outputs.
     """
 
     def __init__(self, upload: Upload) -> None:

@@ -1,10 +1,10 @@
-"""What stands in the buffers of a version: element types, fills before a launch, results after it.
+"""Contents of a version's buffers: element types, fills before a launch, results after it.
 
-Pure NumPy: no device, so every rule here has a plain test. Outputs are filled with a poison
-before the launch. For floating-point outputs all bytes are 0xFF, which is a NaN of every IEEE
-format; a NaN that a kernel computes itself has another bit pattern on NVIDIA chips (0x7FFFFFFF
-in float32: CUDA C++ Programming Guide, "Mathematical Functions Appendix"), so an element that
-was never written can be told from one that was computed wrongly. For integers it is 0x7F.
+Pure NumPy: no device, so every rule here has a plain test. Outputs are filled with a poison before
+the launch. For floating-point outputs all bytes are 0xFF, which is a NaN of every IEEE format; a
+NaN that a kernel computes itself has another bit pattern on NVIDIA chips (0x7FFFFFFF in float32:
+CUDA C++ Programming Guide, "Mathematical Functions Appendix"), so an unwritten element differs from
+a wrongly computed one. For integers it is 0x7F.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def name_of(dtype: DType) -> str:
 
 
 def is_float(dtype: DType) -> bool:
-    """Whether it is a floating type."""
+    """Test for a floating type."""
     return dtype.kind == "f" or dtype.name == _BFLOAT16
 
 
@@ -83,14 +83,7 @@ def poison_byte(dtype: DType) -> int:
 
 
 def unwritten(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which elements still hold the poison, bit by bit.
-
-    Args:
-        values: Output as copied from the device, any shape.
-
-    Returns:
-        Booleans of the same shape.
-    """
+    """Return booleans of the same shape: which elements still hold the poison, bit by bit."""
     flat = np.ascontiguousarray(values).reshape(-1)
     size = flat.dtype.itemsize
     poison = np.full(size, poison_byte(flat.dtype), dtype=np.uint8)
@@ -198,7 +191,7 @@ def _spans(size: int) -> list[slice]:
 
 
 class _Piece(NamedTuple):
-    """What one piece of an output says: sums, counts, and its element that is furthest off."""
+    """Statistics of one piece of an output: sums, counts, and its element that is furthest off."""
 
     square: float
     largest: float
@@ -209,10 +202,7 @@ class _Piece(NamedTuple):
 
 
 def _square(values: NDArray[np.float64]) -> float:
-    """The squared norm.
-
-    Not by the BLAS: it would start a thread for each core, for less work than that costs.
-    """
+    """Return the squared norm, without BLAS, which would start a thread for each core."""
     return float(np.einsum("i,i->", values, values))
 
 
@@ -221,9 +211,7 @@ def _one(
 ) -> Check:
     """Compare one output of any shape.
 
-    Raises:
-        ValueError: the reference has another shape.
-        UsageError: it is not finite, and may not be.
+    Raises ValueError for another shape, UsageError for a reference that is not finite and must be.
     """
     shape = got.shape
     if want.shape != shape:
@@ -315,7 +303,7 @@ def _sampled(
 
 
 def _unwritten(values: Array) -> int:
-    """How many elements of a flat output still hold the poison."""
+    """Count elements of a flat output that still hold the poison."""
     return sum(int(np.count_nonzero(unwritten(values[span]))) for span in _spans(values.size))
 
 
@@ -332,7 +320,7 @@ def _worst(
 
 
 def as_answer(outputs: Mapping[str, Array]) -> dict[str, NDArray[np.float64]]:
-    """What a version gave, as the answer that others are held against."""
+    """Convert a version's outputs to the answer that others are compared with."""
     return {name: values.astype(np.float64) for name, values in outputs.items()}
 
 
@@ -371,12 +359,8 @@ def compare(
     `reference` has float64 values of the same shape; with `sample`, flat indices by name, one value
     for each of these. `tolerance` is the largest allowed ``‖out − ref‖ / ‖ref‖``. `strayed` are
     buffers around which the guard bytes changed. `special`: the reference may hold NaN and
-    infinities, which the outputs then hold as well.
-
-    Returns:
-        The combined check: errors are the largest over the outputs, counts are
-        sums. Elements that were never written are counted over the whole output
-        even where only a sample is compared.
+    infinities, and the outputs must match them. Errors are the largest over the outputs, counts are
+    sums; unwritten elements are counted over the whole output even with `sample`.
 
     Raises:
         ValueError: the reference lacks an output, has another shape, or is not finite.

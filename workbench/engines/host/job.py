@@ -97,7 +97,7 @@ class TimeOptions(Record, frozen=True):
 
 
 class Job(Record, frozen=True):
-    """What the worker has to do, for one version on one problem."""
+    """A worker's task for one version on one problem."""
 
     task: Task
     study: str
@@ -121,7 +121,7 @@ class Orders(Record, frozen=True):
 
 
 class Failure(Record, frozen=True):
-    """Why there is no result: the kind, what happened, and during what."""
+    """The reason for a missing result: the kind, what happened, and during what."""
 
     kind: FailureKind
     message: str
@@ -175,10 +175,9 @@ class Check(Record, frozen=True):
 
 
 class Times(Record, frozen=True):
-    """What the worker measured for one version (and the baseline beside it).
+    """Times that the worker measured for one version (and the baseline beside it).
 
-    `samples` and `baseline_samples` are the single times in seconds, pair by pair, where they
-    were asked for.
+    `samples` and `baseline_samples` are the single times in seconds, pair by pair, if requested.
     """
 
     time: Estimate
@@ -203,10 +202,10 @@ class Raced(Record, frozen=True):
 
 
 class Result(Record, frozen=True):
-    """What the worker says when it ends. `failure` None means that all went well.
+    """A worker's answer to a job. `failure` is None if it succeeded.
 
-    `elsewhere`: another worker has claimed the job, and nothing was done here. `seconds`: how
-    long the job took, of wall time.
+    `elsewhere`: another worker has claimed the job, and nothing was done here. `seconds`: wall time
+    of the job.
     """
 
     task: Task

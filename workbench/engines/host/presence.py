@@ -1,7 +1,7 @@
-"""What is here to measure with, and so where to run: GPU, ncu, compute-sanitizer, PyCUDA.
+"""Find the tools to measure with (GPU, ncu, compute-sanitizer, PyCUDA), and so where to run.
 
-Each `need_*` function returns it or raises a `MissingError` that says how to get it
-and what works without it. `doctor` asks the same functions.
+Each `need_*` function returns its tool or raises a `MissingError` that says how to get it and what
+works without it. `doctor` asks the same functions.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def need_pycuda() -> None:
 
 
 def counters_locked() -> bool | None:
-    """Whether the driver keeps the counters from users who are not root; None: unknown."""
+    """Test whether the driver keeps the counters from users who are not root; None: unknown."""
     try:
         text = Path("/proc/driver/nvidia/params").read_text()
     except OSError:
@@ -177,10 +177,7 @@ def counters_locked() -> bool | None:
 
 
 def choose_gpus(text: str) -> list[Gpu]:
-    """GPUs of this host by number or UUID, in the order of their numbers.
-
-    Args:
-        text: ``all``, or ``0,2``, or the beginnings of UUIDs.
+    """Return GPUs of this host, by number: ``all``, ``0,2``, or the beginnings of UUIDs.
 
     Raises:
         MissingError: there is none at all.
@@ -202,7 +199,7 @@ def choose_gpus(text: str) -> list[Gpu]:
 
 
 def choose_hosts(options: RunOptions) -> list[Where]:
-    """Where to run on several GPUs of this host: one entry a model, in their order.
+    """Choose where to run on several GPUs of this host: one entry a model, in their order.
 
     A model is measured by itself: its times are kept in a folder of their own.
 
@@ -240,8 +237,7 @@ def choose_where(options: RunOptions, *, known: bool = False) -> Where:
 
     Raises:
         MissingError: no GPU, no PyCUDA, and something is to be run here.
-        UsageError: a launcher that is no command; or no `arch`, and no GPU here to read
-            it from.
+        UsageError: a malformed launcher; or no `arch`, and no GPU here to read it from.
     """
     if options.gpus:
         hosts = choose_hosts(options)
