@@ -64,7 +64,7 @@ _FILE = re.compile(r'^(\s*\.file\s+\d+\s+)"([^"]*)"', re.MULTILINE)
 
 
 class Output(Record, frozen=True):
-    """What a compiler made, or `failed`; `log` is its own words with neutral paths.
+    """A compiler's output, or `failed`; `log` is its own words with neutral paths.
 
     `shared` and `args`: bytes of shared memory and null pointers that a launch has to add.
     """
@@ -121,9 +121,7 @@ def _nvcc_version(nvcc: Path) -> str:
 class StoppedError(Exception):
     """A compiler was ended, or gave up: it took more than it may.
 
-    Args:
-        took: ``took longer than 30 s``.
-        hint: What to do next.
+    `took` is like ``took longer than 30 s``; `hint` says what to do next.
     """
 
     def __init__(self, took: str, hint: str) -> None:
@@ -141,11 +139,7 @@ _NO_MEMORY = re.compile(
 
 
 def _check_memory(said: str) -> None:
-    """Raise where a compiler that failed says that it lacks memory.
-
-    Raises:
-        StoppedError: it does.
-    """
+    """Raise StoppedError where a compiler that failed says that it lacks memory."""
     if _NO_MEMORY.search(said):
         took, hint = too_much_memory("a compiler")
         raise StoppedError(took, f"A template or array that grows without end does. {hint}")
@@ -425,7 +419,7 @@ def ask(
     env: dict[str, str],
     limit: Deadline,
 ) -> dict[str, object]:
-    """What a compiler's child process answers; ``missing`` says why there is none.
+    """Ask a compiler's child process; ``missing`` in its answer says why there is none.
 
     `request` is sent to it as JSON; `limit`: when it is ended.
 

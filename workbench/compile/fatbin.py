@@ -137,11 +137,7 @@ def linked(parts: list[bytes]) -> bytes:
 
 
 def _unpacked_lz4(data: bytes, size: int) -> bytes:
-    """A block of LZ4, as fat binaries hold them.
-
-    Raises:
-        ValueError, IndexError: it is none.
-    """
+    """Unpack a block of LZ4, as fat binaries hold them; ValueError, IndexError if it is none."""
     out = bytearray()
     at = 0
     while at < len(data) and len(out) < size:

@@ -26,7 +26,7 @@ _ENTRY = re.compile(r"\.entry\s+\w+\s*\((.*?)\)", re.DOTALL)
 
 
 class _SourceError(Exception):
-    """What is wrong with the version's file, and at which line of it."""
+    """An error in the version's file, and its line."""
 
     def __init__(self, line: int, what: str) -> None:
         super().__init__(what)
