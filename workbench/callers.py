@@ -1,12 +1,12 @@
-"""Where a line of code belongs: what stands in a toolkit's header, to the line that called it.
+"""Map lines of code to their owners: a line in a toolkit's header to the line that called it.
 
 A copy by ``__pipeline_memcpy_async`` or a sum by CUB is the caller's cost: nobody can edit the
-header, and a reader looks for it where the call stands. PTX says who called what: its ``.loc``
-has ``inlined_at``. A profile's machine instructions name the header alone, but ncu tells for
-each the PTX instruction that it was made of, and so which ``.loc`` it stood behind.
+header, and a reader looks for it at the call. PTX names callers: its ``.loc`` has ``inlined_at``. A
+profile's machine instructions name the header alone, but ncu names for each the PTX instruction
+that it was made of, and so the ``.loc`` before it.
 
-And what stands in the file of a program whose kernel was lifted, to the version's own text: a
-comment ``// from softmax.cu:17`` in there says where the lines behind it come from.
+Lines of a program's file whose kernel was lifted map to the version's own text: a comment ``// from
+softmax.cu:17`` in there names the origin of the lines behind it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
 
 
 def foreign(path: str) -> bool:
-    """Whether a file of a line table is a toolkit's or the system's (`compile.compilers`)."""
+    """Test whether a line table's file is a toolkit's or the system's (`compile.compilers`)."""
     return path.startswith(("cuda/", "system/", "/", "__nv_nvrtc_"))
 
 
 def following(files: Mapping[int, str]) -> Callers:
-    """Who follows the positions of PTX that our compilers made."""
+    """Return the callers of positions of PTX that our compilers made."""
     return Callers(files, foreign)
 
 
@@ -80,10 +80,7 @@ def folded(profile: Profile) -> Profile:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _homes(text: str, paths: tuple[str, ...], kernel: str | None) -> tuple[_Homes, ...]:
-    """The homes in the bodies of a kernel; None: those in all of the PTX.
-
-    Remembered: a version runs the same code on every problem.
-    """
+    """Return, and remember, the homes in the bodies of a kernel; None: those in all of the PTX."""
     lines = text.splitlines()
     index = {path: number for number, path in enumerate(paths)}
     files = files_of(lines)
@@ -130,7 +127,7 @@ class _Homes:
 
 
 def _told(at: tuple[Position, Position]) -> bool:
-    """Whether a position belongs elsewhere, to a file that the profile has."""
+    """Test whether a position belongs elsewhere, to a file that the profile has."""
     return at[0] != at[1] and at[1][0] >= 0
 
 
@@ -149,7 +146,7 @@ def _moved(
             rows[place].append(row)
 
     def distance(row: int, home: Position) -> tuple[int, Position]:
-        """How far the next instruction of a line is: code of one call stands together."""
+        """Return the distance of a line's next instruction: code of one call is contiguous."""
         among = rows[home]
         after = bisect_left(among, row)
         near = [abs(each - row) for each in among[max(after - 1, 0) : after + 1]]
@@ -188,7 +185,7 @@ class KeptLines(Record, frozen=True):
     count: int
 
     def of(self, path: str) -> bool:
-        """Whether they are of the file that a line table calls so."""
+        """Test whether they are of the file that a line table calls so."""
         path = posixpath.normpath(path.replace("\\", "/"))
         return path == self.path or path.endswith(f"/{self.path}")
 
@@ -200,7 +197,7 @@ def marker(path: str, line: int, *, python: bool = False) -> str:
 
 @lru_cache(maxsize=16)
 def pieces(text: str) -> tuple[KeptLines, ...]:
-    """What the text of a version that is an image holds of which source; nothing of any other."""
+    """Return the lines of sources that an image version's text holds; empty for other versions."""
     if not _IMAGE.search(text):
         return ()
     lines = text.split("\n")

@@ -14,9 +14,8 @@ from typing import Self
 class WorkbenchError(Exception):
     """Base of every error that is shown to the user without a traceback.
 
-    Args:
-        message: What happened and where, one sentence or a short block of lines.
-        hint: What to do next. Empty only where nothing can be done.
+    `message` says what happened and where; `hint` what to do next, empty only where nothing can be
+    done.
     """
 
     exit_code: int = 1

@@ -40,7 +40,7 @@ class Feature(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """Where it is."""
+        """Its folder."""
         return Path(__file__).resolve().parent / self.name
 
     def load(self, module: str) -> ModuleType:

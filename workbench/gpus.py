@@ -1,8 +1,8 @@
-"""What a chip can do: limits by compute capability, peaks by product.
+"""Look up a chip's limits by compute capability, and its peaks by product.
 
-The facts are data (``data/chips.toml``, with their sources). `chip_for` joins them
-with what the profile's own device says: number of SMs and clocks are always the
-device's, because products differ in both.
+The facts are data (``data/chips.toml``, with their sources). `chip_for` joins them with the
+profile's own device: number of SMs and clocks are always the device's, because products differ in
+both.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def shared_per_block(arch: str) -> int:
 
 
 def _product(device: Device) -> dict[str, Any]:
-    """What is known of a product, by the fields of `Chip`."""
+    """Return the known facts of a product, by the fields of `Chip`."""
     for product in _table()["product"]:
         # Word boundaries keep "T4" out of "T400" and "L4" out of "L40".
         if re.search(rf"\b{re.escape(product['match'])}\b", device.name, re.IGNORECASE):

@@ -179,7 +179,7 @@ def _further(line: str, lang: str, depth: int, left: list[int]) -> str:
 
 
 def _placed(text: str) -> tuple[str, str]:
-    """What stands before a colon, and what behind it; a colon in code is none."""
+    """Split a text at a colon into head and rest; a colon in code does not count."""
     at = text.find(": ")
     while at >= 0 and text.count("`", 0, at) % 2:
         at = text.find(": ", at + 1)
@@ -201,7 +201,7 @@ def _sentences(text: str, lang: str, depth: int, left: list[int]) -> str | None:
 
 
 def _sentence(text: str, lang: str, depth: int, left: list[int]) -> str | None:
-    """What a template makes of a sentence, with its full stop or without; None: there is none."""
+    """Translate a sentence by a template, with its full stop or without; None: none matches."""
     if (said := _filled_in(text, lang, depth, left)) is None and text.endswith("."):
         said = _filled_in(text[:-1], lang, depth, left)
         return None if said is None else f"{said}。"
@@ -247,10 +247,9 @@ def _templates(lang: str) -> list[tuple[int, str, str, str]]:
 
 @cache
 def _pattern(form: str) -> re.Pattern[str]:
-    """A template as a pattern, in which each field is as short as it can be.
+    """Return a template as a pattern, in which each field is as short as it can be.
 
-    Each piece is looked for once, from left to right: what a stranger's name holds of them costs
-    no more than its length, as it does where an expression goes back and tries again.
+    It never goes back and tries again, so that a stranger's name costs no more than its length.
     """
     names, pieces = list[str](), [""]
     for literal, name, *__ in Formatter().parse(form):

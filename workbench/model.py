@@ -51,7 +51,7 @@ class SourceFile(Record, frozen=True):
 
 
 class KernelResources(Record, frozen=True):
-    """What the compiler gave one kernel; sizes in bytes. `implied_*`: what its launch must add."""
+    """The compiler's resources of one kernel; sizes in bytes. `implied_*`: its launch must add."""
 
     name: str
     registers: int
@@ -101,7 +101,7 @@ class Metric(Record, frozen=True, gc=False):
 
 
 class Spread(Record, frozen=True):
-    """How one metric varied over repeated captures of the same launch."""
+    """Variation of one metric over repeated captures of the same launch."""
 
     n: int
     low: Number
@@ -209,7 +209,7 @@ class Launch(Record, frozen=True, weakref=True):
 
     @property
     def config(self) -> Config:
-        """What tells it from other launches of the kernel."""
+        """The configuration that distinguishes it from other launches of the kernel."""
         return self.grid, self.block, self.dynamic_shared
 
 
@@ -225,7 +225,7 @@ class Verification(Record, frozen=True):
 
 
 class Capture(Record, frozen=True):
-    """How a profile was made; what comparability is judged by."""
+    """The origin of a profile; decides comparability."""
 
     command: tuple[str, ...] = ()  # the argv that was run, with neutral paths
     clock_control: str = ""  # "base", "none"; "" where unknown
@@ -284,7 +284,7 @@ class Estimate(Record, frozen=True):
 
     @property
     def error(self) -> float:
-        """How far the interval reaches from the median, on its wider side."""
+        """Distance of the interval's end from the median, on its wider side."""
         return max(self.high - self.value, self.value - self.low)
 
 
@@ -304,12 +304,12 @@ class DeviceState(Record, frozen=True):
 
 
 class Timing(Record, frozen=True):
-    """How long one version took on one problem, outside of any profiler.
+    """Time of one version on one problem, outside of any profiler.
 
     `cache` is ``cold`` (buffers rotate over more than twice the L2) or ``warm``, `method`
     ``events`` or ``graph`` (CUDA-graph replay, for short kernels). `first_launch` is the first
-    launch's cost, module load included, in seconds. `baseline` was interleaved with the version
-    in the same process; `baseline_hash` is the source hash of its file then ("": older record).
+    launch's cost, module load included, in seconds. `baseline` was interleaved with the version in
+    the same process; `baseline_hash` is the source hash of its file then ("": older record).
     """
 
     study: str

@@ -1,7 +1,7 @@
-"""What the files of a study say, before any of it is evaluated or run.
+"""Contents of a study's files, before any of it is evaluated or run.
 
-The front matter of a version's file becomes a `Description`; with its place and its text it
-is a `Version`. Expressions stand here as they were written.
+The front matter of a version's file becomes a `Description`; with its place and its text it is a
+`Version`. Expressions are kept as they were written.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ DescriptorSpec = dict[str, tuple[str, ...]]
 
 
 class Expectation(Record, frozen=True):
-    """What the author predicted, before measuring, that a version would move.
+    """The author's prediction, before measuring, of what a version would move.
 
     `change` is one of ``-50%``, ``+2x``, ``to 0``, ``< 0.1x``, ``up``, ``down``, ``same``, ``>= 0.9
     of peak``; parsed by `workbench.specs`. `learned` is hindsight, written afterwards.
@@ -96,7 +96,7 @@ class TuneSpec(Record, frozen=True):
 
 
 class Description(Record, frozen=True):
-    """What the front matter of a version's file says of it."""
+    """The front matter of a version's file."""
 
     title: str
     parent: str | None = None

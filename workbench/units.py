@@ -83,9 +83,8 @@ def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> tuple[float, 
 def quantity(value: Number | str | None, unit: str = "") -> str:
     """Format a value in its base unit for a reader: ``312 µs``, ``33.6 M``, ``87.7%``.
 
-    Args:
-        value: The number; None prints as an em dash; a string prints as it is.
-        unit: Base unit as in `workbench.model.Metric`: ``s``, ``byte``, ``%`` …
+    None prints as an em dash; a string prints as it is. `unit` is a base unit as in
+    `workbench.model.Metric`: ``s``, ``byte``, ``%`` …
     """
     if value is None:
         return "—"
@@ -248,7 +247,7 @@ def tick_row(values: Sequence[Number], unit: str = "") -> list[str]:
 
 
 def symbol(unit: str) -> str:
-    """How a base unit is written: ``byte/s`` -> ``B/s``."""
+    """Return the written form of a base unit: ``byte/s`` -> ``B/s``."""
     return _SYMBOLS.get(unit, unit)
 
 
@@ -267,7 +266,7 @@ def several(number: int, noun: str, plural: str = "") -> str:
 
 
 def lines_changed(old: tuple[int, int], new: tuple[int, int]) -> str:
-    """Where a hunk stands: ``line 38 → 38``, ``lines 3–5 → 3–6``, ``added line 47``.
+    """Describe a hunk's lines: ``line 38 → 38``, ``lines 3–5 → 3–6``, ``added line 47``.
 
     Both are first and last line, the last one before the first where a side has none.
     """
