@@ -56,10 +56,9 @@ def kernel_bodies(lines: Sequence[str], kernel: str) -> list[Sequence[str]]:
 
 
 def folded(profile: Profile) -> Profile:
-    """A profile whose instructions stand at the lines that called for them.
+    """Move a profile's instructions to the lines that called for them.
 
-    Instructions of headers keep their line where the profile has no PTX, or it does not say
-    who called.
+    Those of headers keep their line where the profile has no PTX, or its PTX names no caller.
     """
     text = profile.build.ptx if profile.build else ""
     outside = {number for number, each in enumerate(profile.sources) if foreign(each.path)}
@@ -210,10 +209,10 @@ def pieces(text: str) -> tuple[KeptLines, ...]:
 
 
 def placed(profile: Profile) -> Profile:
-    """A profile of an image, its instructions at the lines of the version's text.
+    """Move the instructions of an image's profile to the lines of the version's text.
 
-    Of the program's file only lines stay that the text does not hold and instructions lie in:
-    what else was in there is no part of the version, and was not removed in the next one.
+    Of the program's file only lines stay that the text lacks and that have instructions: the rest
+    of it is not part of the version, and was not removed in the next one.
     """
     held = [
         (own, piece)

@@ -113,7 +113,7 @@ class Counter(Record, frozen=True, rename={"named": "title", "explained": "meani
 class Reading(NamedTuple):
     """A counter's value in one launch. `ncu` is the name or formula it came from.
 
-    `derived`: nobody counted it; it follows from shares of peaks, to some percent.
+    `derived`: not counted, but computed from shares of peaks, to some percent.
     """
 
     value: Number
@@ -177,7 +177,7 @@ class Catalog:
         return counter_id in self._by_id
 
     def __getitem__(self, counter_id: str) -> Counter:
-        """The counter of that id.
+        """Return the counter of that id.
 
         Raises:
             UsageError: no such id; the hint names the nearest ones.
@@ -245,12 +245,12 @@ def catalog() -> Catalog:
 
 
 def read(launch: Launch, counter: Counter | str) -> Reading | Missing:
-    """A counter's value in one launch.
+    """Read a counter's value in one launch.
 
-    Tried in order: the instructions that touch a metric, the ncu names, the formulas, the
-    opcodes in the instruction table, for additive counters the sum of the line metric, and
-    what follows from shares of peaks (`Reading.derived`). A value that is NaN, text or
-    undefined (a share of nothing) is `Missing`.
+    Tried in order: the instructions that touch a metric, the ncu names, the formulas, the opcodes
+    in the instruction table, for additive counters the sum of the line metric, and values from
+    shares of peaks (`Reading.derived`). A value that is NaN, text or undefined (a share of nothing)
+    is `Missing`.
     """
     if isinstance(counter, str):
         counter = catalog()[counter]

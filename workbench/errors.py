@@ -115,7 +115,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def did_you_mean(name: str, names: Iterable[str], kind: str = "known") -> str:
-    """A hint sentence: the nearest name, or else all of them.
+    """Return a hint: the nearest name, or else all of them.
 
     `kind` is what the names are, for the list: ``parameters``, ``versions``.
     """

@@ -119,11 +119,7 @@ def _product(device: Device) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def chip_for(device: Device) -> Chip | None:
-    """Limits and peaks of a profile's device.
-
-    Returns:
-        None where the compute capability is unknown or older than the table.
-    """
+    """Return limits and peaks of a device; None if its capability is unknown or too old."""
     limits = _limits(device.compute_capability)
     if limits is None:
         return None

@@ -137,13 +137,12 @@ def N_(text: _Literal) -> _Literal:  # noqa: N802 - what translators and their t
 
 
 def told(text: str) -> str:
-    """An English sentence of ours that is filled in already, in the language that is spoken.
+    """Translate a filled-in English sentence of ours.
 
-    An error, a notice or a line of progress is kept, compared and sent to programs as it was
-    made, so only who shows it translates it: by the template that it was made of, which the
-    catalogue has under `TOLD`. What it was filled with is told in turn. Of several lines the first
-    is ours, others may be. Of a line that no template makes, its sentences are told each, or what
-    stands behind its place (``study.py:3: …``).
+    An error, a notice or a line of progress is kept, compared and sent to programs in English; only
+    the display translates it, by its template, which the catalogue has under `TOLD`, and translates
+    what fills it in turn. Of several lines the first is ours, others may be. Without a template for
+    a line, each of its sentences is translated, or the text behind a place (``study.py:3: …``).
     """
     lang = current()
     return text if lang == "en" else _told(text, lang, _DEPTH, [_LOOKS])

@@ -147,8 +147,8 @@ class ByTiming(Record, frozen=True):
 class Timeline(Record, frozen=True):
     """PM samples of a kernel's run by ncu's metric name: row n is at n × `interval` seconds.
 
-    `reached`: how many rows the pass of a metric went on for, of those whose pass ended before
-    the longest one. In later rows a metric is absent; in earlier ones that a column lacks it is 0.
+    `reached`: rows of each metric whose pass ended before the longest one. In later rows a metric
+    is absent; in earlier ones that a column lacks it is 0.
     """
 
     interval: float
@@ -291,8 +291,8 @@ class Estimate(Record, frozen=True):
 class DeviceState(Record, frozen=True):
     """Clocks (hertz), power (watts) and temperature (°C) seen while timing.
 
-    `waited` are the seconds of load until the clocks stood and no heat lowered them, before the
-    first time was taken (None: nobody could ask); `settled` is False where the wait ended first.
+    `waited`: seconds of load until clocks and heat were steady, before the first time (None:
+    unknown); `settled` is False where the wait ended first.
     """
 
     sm_clock: tuple[float, float] = (0.0, 0.0)  # lowest, highest
@@ -347,10 +347,9 @@ _summed: deque[tuple[Launch, _Lines]] = deque(maxlen=16)
 def line_counters(launch: Launch) -> dict[LineKey, dict[str, Number]]:
     """Sum a launch's per-instruction columns over source lines.
 
-    Returns:
-        (file index, line) -> {ncu metric name: sum}; only lines and metrics with a non-zero
-        value. Instructions without a source line come under their file (or -1) and line 0, so
-        that sums over all keys are those over all instructions. Shared: nobody changes it.
+    (file index, line) -> {ncu metric name: sum}, of non-zero values. Instructions without a source
+    line come under their file (or -1) and line 0, so that sums over all keys are those over all
+    instructions. The result is shared: do not change it.
     """
     for known, lines in tuple(_summed):
         if known is launch:

@@ -255,7 +255,7 @@ def _here(start: Path | None) -> Path:
 
 
 def require_project(start: Path | None = None) -> Project:
-    """Like `find_project`, but a missing project is an error that says what to do.
+    """Find the project as `find_project` does, or say what to do.
 
     Raises:
         UsageError: no project at or above the folder.

@@ -349,7 +349,7 @@ def lane_width(modifiers: Iterable[str]) -> int:
 
 
 def product_operations(modifiers: Iterable[str]) -> float:
-    """Operations of a warp's product of matrices, by its shape; 0 where that is not known.
+    """Compute the operations of a warp's product of matrices, by its shape; 0 if unknown.
 
     ``HMMA.16816.F32`` multiplies 16×16 by 16×8: 2·16·8·16.
     """

@@ -84,10 +84,7 @@ TuneValue = int | float | str | bool
 
 
 class TuneSpec(Record, frozen=True):
-    """``[tune]``: parameters with the values that they may have, and what these must meet.
-
-    `default` holds what the version has without tuning.
-    """
+    """``[tune]``: parameters, their values and constraints; `default`: those without tuning."""
 
     parameters: dict[str, tuple[TuneValue, ...]]
     default: dict[str, TuneValue]
@@ -174,7 +171,7 @@ def parse_prediction(change: str) -> Prediction:
     """Parse the ``change`` of an expectation.
 
     Raises:
-        UsageError: it is none of the forms.
+        UsageError: it has none of the forms.
     """
     text = change.strip().replace("−", "-")
     for form, pattern in _FORMS:

@@ -159,10 +159,9 @@ def points(value: float) -> str:
 
 
 def relative(old: Number, new: Number) -> str:
-    """The change from old to new in percent, or as a factor where it is large.
+    """Format the change from old to new in percent, or as a factor where it is large.
 
-    ``−99.3%``, ``+12%``, ``×9.61``; an em dash where `old` is zero. All of it, ``−100.0%``, is
-    said only of what is zero now.
+    ``−99.3%``, ``+12%``, ``×9.61``; an em dash where `old` is zero. ``−100.0%`` means zero now.
     """
     if old == 0:
         return "—" if new != 0 else "±0%"

@@ -79,7 +79,7 @@ def _around(path: Path, hidden: list[Path]) -> Iterator[Path]:
 
 
 def required() -> None:
-    """Refuse where the system cannot close what a compiler opens.
+    """Require a system that can restrict a compiler's files.
 
     Raises:
         MissingError: it cannot.

@@ -236,7 +236,7 @@ def neutral_cubin(cubin: bytes, folder: Path) -> bytes:
 class Nvcc:
     """nvcc of an installed CUDA toolkit.
 
-    `closed_to` is the project that it is to read copies of alone (`workbench.compile.closed`).
+    It reads of the project `closed_to` copies alone (`workbench.compile.closed`).
     """
 
     name = "nvcc"
@@ -329,12 +329,10 @@ def wheel_headers() -> Path | None:
 
 
 class Nvrtc:
-    """NVRTC of the ``emulator`` extra, run in a child process (`workbench.compile.nvrtc`).
+    """NVRTC of the ``emulator`` extra, in a child process (`workbench.compile.nvrtc`).
 
-    The child has its own working folder, and a fault of the native library ends the
-    child alone.
-
-    `version` is that of the wheel; `closed_to` as of `Nvcc`.
+    The child has its own working folder, and a fault of the native library ends it alone. `version`
+    is that of the wheel; `closed_to` as of `Nvcc`.
     """
 
     name = "nvrtc"

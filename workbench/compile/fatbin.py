@@ -72,11 +72,7 @@ def packed_ptx(data: bytes) -> Iterator[bytes]:
 
 
 def code_of(image: bytes, newest: int) -> Code | None:
-    """The PTX that a chip (90) would be given, from a fat binary, a cubin or a text.
-
-    Returns:
-        None: it holds machine code alone.
-    """
+    """Return the PTX for a chip (90), from a fat binary, a cubin or a text; None: it has none."""
     if image.startswith(_ELF):
         ptx = ptx_inside(image)
         return Code(ptx, image) if ptx else None
@@ -111,7 +107,7 @@ _DEFINED = re.compile(rb"^\s*(\.visible|\.weak)\s+(?:\.\w+\s+|\d+\s+)*" + _NAME,
 
 
 def linked(parts: list[bytes]) -> bytes:
-    """Texts of several translation units as one, as nvlink joins their machine code.
+    """Join texts of several translation units as nvlink joins machine code.
 
     Numbers of files are moved so that each part keeps its own.
     """

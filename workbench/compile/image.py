@@ -155,10 +155,10 @@ def _attributes(elf: ELFFile, section: str) -> Iterator[tuple[int, bytes]]:
 
 
 def kernel_facts(image: bytes, symbol: str) -> tuple[int | None, int]:
-    """Registers a thread and bytes of parameters of a kernel, as its cubin says; None: it is mute.
+    """Read registers a thread (None: unknown) and bytes of parameters of a kernel from its cubin.
 
     Raises:
-        ValueError: it is no cubin.
+        ValueError: it is not a cubin.
     """
     registers, size = None, 0
     try:

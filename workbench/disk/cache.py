@@ -29,9 +29,9 @@ def digest_of(*words: str) -> str:
 
 
 def entry_name(digest: str, *editions: int) -> str:
-    """The name of an entry, as JSON.
+    """Return an entry's name, of JSON.
 
-    `digest` is a hash of what it is made from, `editions` what else decides on its content.
+    `digest` is a hash of its sources, `editions` other numbers that decide its content.
     """
     return f"{digest[:40]}-{'.'.join(map(str, editions))}.json"
 
@@ -39,7 +39,7 @@ def entry_name(digest: str, *editions: int) -> str:
 class Cache(NamedTuple):
     """A folder of entries by name.
 
-    `root` need not exist. Beyond `most` bytes the entries that were written longest ago go.
+    `root` need not exist. Beyond `most` bytes the oldest entries go.
     """
 
     root: Path

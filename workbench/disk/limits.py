@@ -103,9 +103,9 @@ LOOKUPS = TotalLimit("the places where includes are looked for", MIB, each=50_00
 
 
 class ByteLimit(NamedTuple):
-    """The most that a file of one kind may hold, in bytes, before and after decompression.
+    """The most bytes that a file of one kind may hold, before and after decompression.
 
-    `total` counts what many of them hold.
+    `total` limits many of them together.
     """
 
     what: str
@@ -114,10 +114,10 @@ class ByteLimit(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """The limit, or what the user lifted it to.
+        """The limit, or the user's higher one.
 
         Raises:
-            UsageError: the variable that lifts it is no number.
+            UsageError: the variable that lifts it is not a number.
         """
         lifted = _setting(SIZE_VARIABLE)
         return self.default if lifted is None else max(self.default, math.ceil(lifted * MIB))
@@ -156,21 +156,21 @@ FRONT_MATTER = ByteLimit("front matter", MIB // 16)
 
 
 def seconds(default: float) -> float:
-    """A time limit in seconds, or what the user lifted it to.
+    """Return a time limit in seconds, or the user's own.
 
     Raises:
-        UsageError: the variable that lifts it is no number.
+        UsageError: the variable that lifts it is not a number.
     """
     return max(default, _setting(TIME_VARIABLE) or 0.0)
 
 
 def memory() -> int:
-    """Bytes that one compiler, or a version in the emulator, may take.
+    """Return the bytes that one compiler, or a version in the emulator, may take.
 
-    Half of the machine's memory, at least 4 GiB; or what the user set.
+    Half of the machine's memory, at least 4 GiB; or the user's value.
 
     Raises:
-        UsageError: the variable that sets it is no number.
+        UsageError: the variable that sets it is not a number.
     """
     if (wanted := _setting(MEMORY_VARIABLE)) is not None:
         return math.ceil(wanted * MIB)

@@ -1,7 +1,7 @@
-"""Engines: what says something about a version. ncu needs a GPU, the emulator none.
+"""Engines verify and profile versions. ncu needs a GPU, the emulator does not.
 
-In come `Subject`s, which are compiled versions on problems that they can do, and what is
-asked of them; out go `Verdict`s and `Profile`s. `choice` decides which engine is taken.
+In come `Subject`s, which are compiled versions on problems that they can do, and options; out go
+`Verdict`s and `Profile`s. `choice` decides which engine is taken.
 
 The worker below a profiler imports this module as well: no engine, no compiler at its top.
 """

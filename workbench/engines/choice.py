@@ -49,7 +49,7 @@ def on_gpu(
     profiling: bool = False,
     known: bool = False,
 ) -> GpuEngine:
-    """The engine of the GPU here, or behind a launcher.
+    """Return the engine of the GPU here, or behind a launcher.
 
     `profiling`: ncu is needed as well. `known`: nothing will be run (``--dry-run``): the
     architecture is enough.

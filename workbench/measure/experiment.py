@@ -173,11 +173,7 @@ class Experiment:
         return subjects
 
     def build_all(self, versions: Sequence[Version]) -> dict[str, WorkbenchError]:
-        """Compile versions side by side, a compiler process for each core.
-
-        Returns:
-            Version -> why it does not compile, for those that do not.
-        """
+        """Compile versions side by side, a process a core; return the errors of those that fail."""
         failed: dict[str, WorkbenchError] = {}
 
         def one(version: Version) -> None:

@@ -36,7 +36,7 @@ class Combination(NamedTuple):
 
     @classmethod
     def of(cls, study: Study, version: Version, problem: Problem) -> Combination:
-        """A version on a problem, if it can do it.
+        """Return a version on a problem, if it can do it.
 
         Raises:
             UnableError: it requires what the problem does not have.
@@ -112,10 +112,10 @@ def by_work(study: Study, problems: Iterable[Problem]) -> list[Problem]:
 
 
 def plan(study: Study, versions: Sequence[Version], problems: Sequence[Problem]) -> Plan:
-    """Every version at every problem, problem by problem.
+    """Return every version at every problem, problem by problem.
 
-    Problem by problem, because versions on one problem share its inputs and reference,
-    and because an interrupted sweep then has whole columns.
+    Versions on one problem share its inputs and reference, and an interrupted sweep then has whole
+    columns.
     """
     combinations = []
     refused: dict[Key, Gap] = {}

@@ -124,10 +124,7 @@ class Guard(NamedTuple):
 
 @contextlib.contextmanager
 def guarded() -> Iterator[Guard]:
-    """See to it that a program which is started in the block ends, even if we are killed.
-
-    It must lead a group of its own.
-    """
+    """End a program that is started in the block even if we are killed; it leads its own group."""
     mark = {_MARK: os.urandom(8).hex()}
     reading, writing = os.pipe()
     try:

@@ -51,10 +51,7 @@ class Start(NamedTuple):
 
 
 def environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Variables of a child in which no folder is meant that depends on where it stands.
-
-    `base` is what to start from; None: our own.
-    """
+    """Return a child's variables, without relative folders; from `base` (None: our own)."""
     env = dict(os.environ if base is None else base)
     for name in _DROPPED:
         env.pop(name, None)
@@ -96,10 +93,10 @@ def own_file(path: str, *arguments: str) -> Start:
 
 
 def worker(name: str, *arguments: str) -> tuple[str, ...]:
-    """The command line of a module of ours that runs a project's own code, perhaps elsewhere.
+    """Return the command line of a module of ours that runs a project's code, perhaps elsewhere.
 
-    Our interpreter stands in it by its bare name where PATH leads to it, else by its path: ncu
-    writes the command line into its report, which should name no folder of a user.
+    It has our interpreter's bare name where PATH leads to it, else its path: ncu writes the command
+    line into its report, which should name no folder of a user.
     """
     bare = Path(sys.executable).name
     here = bare if program(bare) == sys.executable else sys.executable
@@ -107,10 +104,7 @@ def worker(name: str, *arguments: str) -> tuple[str, ...]:
 
 
 def worker_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Variables of a `worker`, which has the caller's modules: what a study imports is wanted.
-
-    `base` as of `environment`.
-    """
+    """Return variables of a `worker`, which has the caller's modules: a study may import them."""
     base = os.environ if base is None else base
     # As Python has read it: a relative entry is below the folder that we were started in.
     listed = [each for each in base.get("PYTHONPATH", "").split(os.pathsep) if each]

@@ -80,10 +80,9 @@ def _load(path: Path, *_state: int) -> Profile:
 
 
 def device_slug(name: str) -> str:
-    """The folder name of a device: ``NVIDIA GeForce RTX 4090`` -> ``rtx-4090``.
+    """Return the folder name of a device: ``NVIDIA GeForce RTX 4090`` -> ``rtx-4090``.
 
-    The vendor's and the brand's words are dropped because they carry nothing;
-    an empty name gives ``unknown``.
+    The vendor's and the brand's words carry nothing; an empty name gives ``unknown``.
     """
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     return re.sub(r"^(?:(?:nvidia|tesla|geforce)-)+", "", slug) or "unknown"
@@ -221,9 +220,7 @@ class Store:
         return self._load(path, status.st_mtime_ns, status.st_size, status.st_ino)
 
     def unfolded(self, path: Path) -> Profile:
-        """Read one profile as `load` does, with lines as they were recorded.
-
-        Where nobody asks for lines, that saves a walk over its PTX.
+        """Read one profile as `load` does, with lines as recorded, which saves a walk over its PTX.
 
         Raises:
             MissingError, DataError: as `load`.

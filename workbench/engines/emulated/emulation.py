@@ -1,6 +1,6 @@
-"""One version on one problem on the CPU: its launches run, its result checked and explained.
+"""Run one version on one problem on the CPU; check and explain its result.
 
-It is one module because what explains a wrong result is the same run once more, followed.
+It is one module because a second, followed run explains a wrong result.
 """
 
 from __future__ import annotations
@@ -93,11 +93,11 @@ def in_our_words(hint: str) -> str:
 
 @contextlib.contextmanager
 def as_ours() -> Iterator[None]:
-    """The emulator's errors as those of the program, which have an exit code.
+    """Convert the emulator's errors to those of the program, which have an exit code.
 
     Raises:
         UsageError: the launch does not fit the kernel.
-        InconclusiveError: the kernel needs what the emulator does not have, and may be right.
+        InconclusiveError: the kernel needs an unsupported feature, and may be right.
         HangError: time or memory was over, which says nothing of the kernel.
         KernelError: everything else that a kernel does or needs.
     """
@@ -165,7 +165,7 @@ def _poisoned(shape: tuple[int, ...], dtype: str) -> Array:
 
 
 def arrays_of(subject: Subject, seed: int) -> Arrays:
-    """Inputs drawn from the seed as on a GPU; outputs and scratch poisoned.
+    """Draw inputs from the seed as on a GPU; poison outputs and scratch.
 
     Raises:
         UsageError: outputs and scratch alone are more than this machine's memory.
@@ -473,7 +473,7 @@ def _check(
 
 
 def verified(emulation: Emulation, subject: Subject) -> Check:
-    """The check of a whole run, if it passed.
+    """Return the check of a whole run, if it passed.
 
     Raises:
         KernelError: the result is wrong.

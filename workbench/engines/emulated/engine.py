@@ -82,10 +82,7 @@ _ERROR_WORDS = {
 
 
 class EmulatorEngine(Engine):
-    """Runs versions in CUDA C++ and Triton on this machine's CPU.
-
-    Of `options` it takes the seed, the architecture and the limits.
-    """
+    """Runs CUDA C++ and Triton on this CPU; of `options` it takes seed, architecture and limits."""
 
     name: EngineName = "emulator"
     verify_line = (

@@ -90,9 +90,9 @@ def _absent(rows: list[Executed], calls: str) -> dict[str, str]:
 
 
 def not_counted(code: MachineCode | None, module: Module) -> str:
-    """The calls of routines without which there is no number of a launch's instructions.
+    """Describe calls of routines whose instructions were not counted; empty if all were.
 
-    `code` is what the launch issued, as far as it is known.
+    `code` is the code that the launch issued, if known.
     """
     if code is None or code.complete:
         return ""
@@ -303,13 +303,12 @@ class Bound:
 def bound(
     counts: Counts, chip: Chip, machine_instructions: float | None, least_bytes: int
 ) -> Bound:
-    """The least cycles that a launch can take on a chip, by each of its throughputs.
+    """Compute the least cycles of a launch on a chip, by each of its throughputs.
 
     Not a time: latency, dependencies, caches and clocks are left out. The bound by issue slots
-    rests on an estimate, that of machine instructions, and is as uncertain.
-
-    `machine_instructions` are warp instructions that the chip issues; None: not known.
-    `least_bytes` must cross the device memory's bus at least; 0: not known.
+    rests on an estimate, that of machine instructions, and is as uncertain. `machine_instructions`
+    are warp instructions that the chip issues; None: not known. `least_bytes` must cross the device
+    memory's bus at least; 0: not known.
     """
     fma = sum(
         row.on for row in counts.rows
@@ -355,10 +354,9 @@ def launch_records(
     device: Device,
     least_bytes: int,
 ) -> tuple[Launch, ...]:
-    """A version's emulated launches.
+    """Make the records of a version's emulated launches, whose counters are `every`.
 
-    `every` are their counters, in order; `built` is for registers and shared memory, `least_bytes`
-    the study's least traffic, for the bound by device memory of one launch.
+    `least_bytes` is the study's least traffic, for the bound by device memory of one launch.
     """
     chip = chip_for(device)
     # What several launches must move is no single one's.

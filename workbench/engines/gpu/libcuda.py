@@ -98,11 +98,7 @@ def attributes_of(resolved: ResolvedLaunch) -> Sequence[_Attribute]:
 
 
 class Driver:
-    """libcuda, with every call checked.
-
-    Raises:
-        DriverError: the library is not here, or a call fails.
-    """
+    """libcuda, with every call checked; DriverError if it is not here, or a call fails."""
 
     def __init__(self) -> None:
         for name in ("libcuda.so.1", "nvcuda.dll"):
@@ -114,11 +110,7 @@ class Driver:
         raise DriverError("the CUDA driver library (libcuda.so.1) cannot be loaded")
 
     def call(self, name: str, *args: Any) -> None:
-        """Call a driver function that returns a CUresult.
-
-        Raises:
-            DriverError: this driver lacks it, or it fails.
-        """
+        """Call a driver function that returns a CUresult; DriverError if it is missing or fails."""
         try:
             function = getattr(self._lib, name)
         except AttributeError:
@@ -137,7 +129,7 @@ class Driver:
         meanwhile.
 
         Raises:
-            DriverError: what was enqueued cannot be recorded.
+            DriverError: its work cannot be recorded.
         """
         handle = ctypes.c_void_p(stream)
         graph = ctypes.c_void_p()
@@ -177,7 +169,7 @@ class Driver:
         return module
 
     def symbol(self, module: ctypes.c_void_p, name: str) -> tuple[int, int]:
-        """Address and bytes of a variable of a module.
+        """Return address and bytes of a variable of a module.
 
         Raises:
             DriverError: it has none of that name.
@@ -239,11 +231,7 @@ class Driver:
             self._lib.cuArrayDestroy(ctypes.c_void_p(array))
 
     def tensor_map(self, m: TensorMap, address: int) -> bytes:
-        """The driver's 128 bytes of the map of a tensor in an array that starts at an address.
-
-        Raises:
-            DriverError: the driver refuses it.
-        """
+        """Return the driver's 128 bytes of the map of a tensor in an array; else DriverError."""
         memory = ctypes.create_string_buffer(_TENSOR_MAP_BYTES + _TENSOR_MAP_ALIGN)
         start = -ctypes.addressof(memory) % _TENSOR_MAP_ALIGN
         place = ctypes.c_void_p(ctypes.addressof(memory) + start)
@@ -270,8 +258,8 @@ class Driver:
 def open_device() -> None:
     """Make the primary context of the first device, which stays until the process ends.
 
-    Whoever retains it later has it at once. PyCUDA would keep all of Python waiting for as long
-    as the driver takes; called through ctypes, it does not.
+    A later user retains it at once. PyCUDA would block all of Python for as long as the driver
+    takes; called through ctypes, it does not.
 
     Raises:
         DriverError: there is no driver, or no device.
@@ -367,7 +355,7 @@ class _Copy(ctypes.Structure):
 class DeviceTexture:
     """A texture object over device memory, or over a CUDA array with a copy of it.
 
-    `address` is where its first texel lies; it is copied on `stream`.
+    `address` is of its first texel; it is copied on `stream`.
 
     Raises:
         DriverError: the driver refuses it.

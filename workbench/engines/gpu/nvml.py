@@ -95,7 +95,7 @@ def _visible(gpus: list[Gpu]) -> list[Gpu]:
 
 
 def gpus() -> list[Gpu]:
-    """The GPUs that CUDA programs started from here can see.
+    """Return the GPUs that CUDA programs started from here can see.
 
     Raises:
         NvmlError: NVML is not installed, does not start, or does not answer.
@@ -127,9 +127,8 @@ def gpus() -> list[Gpu]:
 class Sampler:
     """Samples clocks, power and temperature in a thread, from `start` to `stop`.
 
-    Where NVML is not here, `stop` returns None and timing goes on without it.
-
-    `bus_id` is the PCI address of the device, as CUDA gives it.
+    Without NVML `stop` returns None and timing goes on. `bus_id` is the device's PCI address from
+    CUDA.
     """
 
     def __init__(self, bus_id: str, interval_s: float = 0.05) -> None:

@@ -224,10 +224,7 @@ def make_sets(
 def rotating(
     session: DeviceContext, bench: Bench, first: dict[str, DeviceArray], cache: str
 ) -> tuple[list[dict[str, DeviceArray]], tuple[Notice, ...]]:
-    """The sets of buffers to rotate over, and what is said where they are too few to be cold.
-
-    `cache` is ``cold`` where caches are to be.
-    """
+    """Return the sets of buffers to rotate over, and a notice if they are too few for ``cold``."""
     count, said = 1, tuple[Notice, ...]()
     if cache == "cold":
         l2 = session.describe().l2_bytes

@@ -43,7 +43,7 @@ Array = NDArray[Any]
 
 
 def dtype_of(name: str) -> DType:
-    """The type of a name such as ``float16``, ``<f4`` or ``bfloat16``.
+    """Return the type of a name such as ``float16``, ``<f4`` or ``bfloat16``.
 
     Raises:
         UsageError: there is no such type.
@@ -108,11 +108,7 @@ def unit(fill: ResolvedFill) -> Bytes:
 
 
 def check_whole(fill: ResolvedFill, size: int) -> None:
-    """Refuse to fill `size` bytes with values of which no whole number fits.
-
-    Raises:
-        UsageError: it is so.
-    """
+    """Refuse (UsageError) to fill `size` bytes that are not a whole number of values."""
     each = dtype_of(fill.dtype).itemsize
     if size % each:
         raise UsageError(
@@ -128,11 +124,7 @@ def repeated(fill: ResolvedFill, size: int) -> Bytes:
 
 
 def check_copy(fill: ResolvedFill, source: int, target: int) -> None:
-    """Refuse to copy an input that is larger than what it is copied to; sizes in bytes.
-
-    Raises:
-        UsageError: it does not fit.
-    """
+    """Refuse (UsageError) to copy an input to a smaller target; sizes in bytes."""
     if source > target:
         raise UsageError(
             f"{fill.where}: input `{fill.input}` has {source:,} bytes, `{fill.name}` has room "
@@ -157,9 +149,9 @@ def linked(
     pointers: Collection[Pointer],
     address: Callable[[str], int],
 ) -> Iterator[tuple[str, Array]]:
-    """The inputs in which pointers lie, with those leading where the buffers are now.
+    """Yield the inputs that hold pointers, with these set to the buffers' current addresses.
 
-    `pointers`: see `workbench.study.folder.Study.pointers`. `address` gives where a buffer begins.
+    `pointers`: see `workbench.study.folder.Study.pointers`. `address` gives a buffer's beginning.
     """
     for name in dict.fromkeys(each.buffer for each in pointers):
         own = [each for each in pointers if each.buffer == name]

@@ -48,10 +48,7 @@ def _safe(text: str) -> str:
 
 
 def folder_for(root: Path, name: str) -> Path:
-    """Make (and empty) the run folder of that name, without taking its lock.
-
-    Returns:
-        The path relative to the project root.
+    """Make and empty the run folder of that name (below `root`), without taking its lock.
 
     Raises:
         MissingError: the project folder cannot be written to.
@@ -303,7 +300,7 @@ class _Inbox:
 
 
 def describe(project: Project, where: Where) -> Device:
-    """The device that a worker finds, which behind a launcher only a worker can tell.
+    """Describe the device that a worker finds, which behind a launcher only a worker can tell.
 
     Raises:
         KernelError, MissingError: the worker does not start, or finds no GPU.

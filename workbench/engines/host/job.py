@@ -50,10 +50,7 @@ class BufferSpec(Record, frozen=True):
 
 
 class Executable(Record, frozen=True):
-    """A version as the worker runs it: a cubin and its launches, or a Python file alone.
-
-    Paths are relative to the project root, which is the worker's working folder.
-    """
+    """A cubin and its launches, or a Python file alone; paths are relative to the project root."""
 
     version: str
     kind: Literal["cuda", "triton", "python"]
@@ -65,10 +62,9 @@ class Executable(Record, frozen=True):
 
 
 def nvtx_range(version: str) -> str:
-    """The name of the range that a version's launches stand in.
+    """Name the range of a version's launches, without characters of ncu's filters (``@,[``…).
 
-    Of characters that mean something in ncu's filters (``@``, ``,``, ``[``…) it has none: a
-    choice of a tuning is ``v0@64-8``.
+    A choice of a tuning is ``v0@64-8``.
     """
     return re.sub(r"[^\w.-]", "_", version)
 
@@ -76,13 +72,13 @@ def nvtx_range(version: str) -> str:
 class TimeOptions(Record, frozen=True):
     """How long to measure, and in what state of the caches.
 
-    `width` is the wanted width of the 95% interval relative to the median;
-    `limit_s` bounds the sampling of one version (and its baseline) in wall time.
-    `graph_below_s`: see `workbench.engines.gpu.stopwatch.wants_graph`. `settle_s` bounds the
-    wait for clocks and heat before the first sample. `pairs`: version and baseline are two
-    states of one kernel, so that `width` is that of the interval of their ratio
-    (`workbench.analysis.times.regression`), and the single times are handed back. `ceiling_s`: in a
-    race of one, who takes longer for certain is not looked at further: nor is its result.
+    `width` is the wanted width of the 95% interval relative to the median; `limit_s` bounds the
+    sampling of one version (and its baseline) in wall time. `graph_below_s`: see
+    `workbench.engines.gpu.stopwatch.wants_graph`. `settle_s` bounds the wait for clocks and heat
+    before the first sample. `pairs`: version and baseline are two states of one kernel, so that
+    `width` is that of the interval of their ratio (`workbench.analysis.times.regression`), and the
+    single times are returned. `ceiling_s`: a race of one drops a version that certainly takes
+    longer, and does not check it.
     """
 
     cache: Literal["cold", "warm"] = "cold"

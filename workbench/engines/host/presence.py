@@ -80,7 +80,7 @@ def find_gpus() -> tuple[list[Gpu], str]:
 
 
 def need_gpu() -> Gpu:
-    """The GPU that a worker would take.
+    """Return the GPU that a worker would take.
 
     Raises:
         MissingError: there is none, or no driver.
@@ -117,7 +117,7 @@ def find_tool(name: str, variable: str) -> str | None:
 
 
 def need_ncu() -> str:
-    """Path of ncu.
+    """Return the path of ncu.
 
     Raises:
         MissingError: Nsight Compute is not installed.
@@ -134,7 +134,7 @@ def need_ncu() -> str:
 
 
 def need_sanitizer() -> str:
-    """Path of compute-sanitizer.
+    """Return the path of compute-sanitizer.
 
     Raises:
         MissingError: it is not installed.
@@ -151,7 +151,7 @@ def need_sanitizer() -> str:
 
 
 def need_pycuda() -> None:
-    """Refuse to go on without PyCUDA, which the worker runs kernels with.
+    """Require PyCUDA, with which the worker runs kernels.
 
     Raises:
         MissingError: it is not installed.

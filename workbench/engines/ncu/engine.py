@@ -80,8 +80,7 @@ DOMAIN = "workbench"
 class Command(Record, frozen=True):
     """One ncu command, to be run in the project root.
 
-    All paths in it are relative but two, those of ncu and of Python, which `neutral`
-    leaves out.
+    All paths in it are relative but those of ncu and of Python, which `neutral` leaves out.
     """
 
     ncu: str
@@ -473,7 +472,7 @@ class GpuEngine(Engine):
         )
 
     def command(self, subject: Subject, options: ProfileOptions) -> Command:
-        """The ncu command, with its job in place, but not run.
+        """Return the ncu command, with its job in place, but not run.
 
         Raises:
             MissingError: no room for the job.
