@@ -25,7 +25,7 @@ from workbench.model import InstructionTable, Launch, Profile, Record, SourceFil
 
 #: Kernels and whole files of PTX that are remembered: those of a ladder of thirty versions.
 _REMEMBERED = 64
-#: What stands before lines of a source in a version's text: their file, and the first one's line.
+#: Precedes a source's lines in a version's text: their file, and the first one's line.
 _FROM = re.compile(r"(?://|#) from (\S+):(\d+)\s*\Z")
 _IMAGE = re.compile(r'^image\s*=\s*"[0-9a-f]{64}"', re.MULTILINE)
 _ENTRY = re.compile(r"\.entry\s+([\w$.]+)")

@@ -53,13 +53,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-#: What other tools call them, or people think of first -> what it is called here.
+#: Other tools' names of commands, or obvious ones -> ours.
 _MEANT = {"compare": "diff", "ls": "list", "ncu": "profile", "bench": "time", "test": "verify"}
 
 #: No line of Chinese begins with one of these, and none ends with one of those.
 _CLOSING, _OPENING = r"。，、；：？！）”’》」…—)\]},.;:!?", r"（“‘《「(\["
-#: What stays together, with the marks around it and the blanks behind it: what stands in brackets,
-#: the last two wide signs (one alone in a line looks lost), one, or a word.
+#: An unbreakable piece, with its marks and blanks: a text in brackets, the last two wide signs
+#: (one alone in a line looks lost), one, or a word.
 _WIDE = r"[\u2e80-\uffef]"
 _PIECE = (
     rf"\[[^\s\]]*\][{_CLOSING}]*\s*|[{_OPENING}]*(?:{_WIDE}{{2}}(?=[{_CLOSING}]*(?:$|  ))|{_WIDE}"
@@ -218,7 +218,7 @@ def _print_error(error: WorkbenchError, *, code: int | None = None, plain: bool 
             write(f"{compact(ErrorDocument(error=facts).plain())}\n", err=True)
         return
 
-    # Where standard error takes nothing either, the exit code says what it can.
+    # If standard error fails as well, the exit code remains.
     with contextlib.suppress(OSError, ValueError):
         complain(error)
 

@@ -23,7 +23,7 @@ from workbench.language import N_, _
 from workbench.model import Launch, Number, Record, Spread
 from workbench.units import quantity
 
-#: How a SASS line names its operation: ``@!P0 LDG.E.128 R4, [R2]`` -> ``LDG``.
+#: The operation in a SASS line: ``@!P0 LDG.E.128 R4, [R2]`` -> ``LDG``.
 _OPCODE = re.compile(r"^\s*(?:@!?U?P\w+\s+)?([A-Z0-9]+)")
 _REFERENCE = re.compile(r"@(\w+)")
 _FACTOR = re.compile(r"ceil\(|[^\s()]+|[+*/-]|\)")
@@ -127,7 +127,7 @@ class Reading(NamedTuple):
         return "≈" if self.derived else ""
 
 
-#: What stands behind the title of a counter that was derived, wherever it is shown.
+#: Follows the title of a derived counter, wherever it is shown.
 DERIVED = N_(" (derived)")
 #: Two derived counts of one kernel differ by up to this part of them (docs/counters.md).
 DERIVED_NOISE = 0.03
@@ -454,7 +454,7 @@ def _evaluate(launch: Launch, formula: str) -> Number | Missing:
 
 # --- what a value can be ---------------------------------------------------------------------
 
-#: What is said of a value that no run can have.
+#: Marks a value that no run can have.
 IMPLAUSIBLE = N_("not plausible")
 #: Clocks and passes differ by as much.
 MARGIN = 1.05

@@ -137,7 +137,7 @@ def chip_for(device: Device) -> Chip | None:
     return msgspec.convert(fields, Chip)
 
 
-#: What all chips have in common: bytes of a sector, a line and all banks, lanes of a warp.
+#: Common to all chips: bytes of a sector, a line and all banks, lanes of a warp.
 SECTOR_BYTES: int = _table()["common"]["sector_bytes"]
 LINE_BYTES: int = _table()["common"]["line_bytes"]
 WAVEFRONT_BYTES: int = _table()["common"]["banks"] * _table()["common"]["bank_bytes"]

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 #: Language -> the folder of its catalogue; English needs none.
 LANGUAGES = {"en": "", "zh": "zh_CN"}
-#: What a user sets once; `--lang` goes before it, the system's own settings after it.
+#: A user's setting; `--lang` goes before it, the system's own settings after it.
 VARIABLE = "WORKBENCH_LANG"
-#: Stands in the catalogue before what `told` tells: gettext's sign of a context.
+#: Precedes in the catalogue the texts of `told`: gettext's sign of a context.
 TOLD = "told\x04"
 #: Sentences within a sentence, and places before it; a text that goes deeper is a stranger's.
 _DEPTH = 6
-#: How often the catalogue is looked through for one text: of templates within templates there
-#: may be any number of readings, which a stranger's text can be made of.
+#: Most searches of the catalogue for one text: a stranger's text can have any number of readings
+#: as templates within templates.
 _LOOKS = 150
-#: Lines and sentences that are told; what is longer is a compiler's or a stranger's.
+#: Most lines and sentences to translate; a longer text is a compiler's or a stranger's.
 _MOST = 16
 #: Fields that hold one of a few words: of these each template is one of its own.
 _WORDS = {
@@ -93,7 +93,7 @@ class _Chinese(str):
 
 
 def _fillable(text: str) -> str:
-    # What has no field is a plain text, as whoever writes it to a file expects.
+    # A text without a field stays a plain one, for writers to files.
     return _Chinese(text) if "{" in text else text
 
 
@@ -214,7 +214,7 @@ def _filled_in(
     if left[0] < 0:
         return None
     for own, longest, form, said in _templates(lang):
-        # What a short template only ends with may be anybody's sentence.
+        # A short template that begins with a field would match any sentence.
         fits = longest in text and (form[0] != "{" or len(text) <= own**2)
         if fits and (found := _pattern(form).match(text)) is not None:
             filled, inner = found.groupdict(), {}

@@ -15,7 +15,7 @@ import msgspec
 Number = int | float
 EngineName = Literal["ncu", "emulator"]
 Dim3 = tuple[int, int, int]
-#: How a kernel is launched: grid, block, and bytes of dynamic shared memory.
+#: A launch's grid, block, and bytes of dynamic shared memory.
 Config = tuple[Dim3, Dim3, int]
 
 #: Bumped whenever a stored record changes shape; `workbench.store` migrates older ones.

@@ -21,7 +21,7 @@ from workbench.model import Record
 #: Folders that a search does not go up into, as ``GIT_CEILING_DIRECTORIES``; and folders whose
 #: settings are obeyed, and all below them, although another user owns them (``*``: everywhere).
 CEILING_VARIABLE, TRUST_VARIABLE = "WORKBENCH_CEILING", "WORKBENCH_TRUST"
-#: Whose files root may take for its own: the user's who became root for one command.
+#: Names the user who became root for one command, and whose files root accepts.
 _SUDO = "SUDO_UID"
 #: Says to the commands that ``mcp`` starts that a program asks.
 CLOSED_VARIABLE = "WORKBENCH_CLOSED"
@@ -148,7 +148,7 @@ def _foreign(root: Path, paths: Sequence[Path]) -> tuple[Path, int] | None:
     if own == {0} and os.environ.get(_SUDO, "").isdecimal():
         own.add(int(os.environ[_SUDO]))
     for path in paths:
-        # What cannot be looked at is not read either, and who tries says so.
+        # An inaccessible path cannot be read either: its reader reports that.
         with contextlib.suppress(OSError):
             others = {owner(path), owner(path, follow=False)} - own
             if others and not _trusted(root):

@@ -132,7 +132,7 @@ class Version(Description, frozen=True, kw_only=True):
 
 # --- predictions: the grammar of ``change`` in ``[[expect]]`` ------------------------------------
 #
-# What each form asks of the new value:
+# Requirements of each form on the new value:
 #
 # ``-50%`` ``+20%``       a change relative to the old value, at least as large
 # ``+2x`` ``2x`` ``-4x``  at least twice; at most a quarter

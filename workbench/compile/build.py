@@ -166,9 +166,9 @@ def compile_error(
     )
 
 
-#: What a compiler says of functions of a warp from before CUDA 9.
+#: A compiler's message about functions of a warp from before CUDA 9.
 _GONE = re.compile(r'"(__(?:shfl(?:_up|_down|_xor)?|ballot|any|all))" is undefined')
-#: What ptxas says of more shared memory than a block may declare, in hexadecimal.
+#: ptxas's message about more shared memory than a block may declare, in hexadecimal.
 _TOO_MUCH = re.compile(
     r"Entry function '(\w+)' uses too much shared data \(0x([0-9a-f]+) bytes, 0x([0-9a-f]+) max"
 )

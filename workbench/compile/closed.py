@@ -28,7 +28,7 @@ _CREATE, _ADD, _RESTRICT, _NO_NEW_PRIVILEGES = 444, 445, 446, 38
 _RUN, _WRITE, _READ, _LIST = 1, 2, 4, 8
 #: All that the first edition of Landlock knows; what it knows can be asked of every later one.
 _ALL = (1 << 13) - 1
-#: What belongs to the system, of which a compiler needs shared libraries, headers and a shell.
+#: The system's folders: a compiler needs their shared libraries, headers and a shell.
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"),
     *("/nix/store", "/gnu/store", "/etc/alternatives", "/etc/ld.so.cache"),
@@ -48,7 +48,7 @@ def reach(root: Path, *more: Path) -> tuple[str, ...]:
 
     `root` is the project's, of which it sees copies alone; `more` is where it lies itself.
     """
-    # Who stated a folder of headers in the environment is the user, and no file of the project.
+    # The user, and no file of the project, sets folders of headers in the environment.
     named = [each for name in _NAMED for each in os.environ.get(name, "").split(os.pathsep)]
     for flag in " ".join(os.environ.get(name, "") for name in _FLAGS).replace("=", " ").split():
         named.append(flag.removeprefix("-I"))

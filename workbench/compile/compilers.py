@@ -52,7 +52,7 @@ from workbench.study.frontmatter import place
 HOMES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
 #: Variables by which nvcc takes further flags; they decide what it makes.
 FLAG_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
-#: What a closed compiler made is kept apart: its words are for whoever asked it to be closed.
+#: A closed compiler's results are kept apart: its messages are for that caller alone.
 _CLOSED = ("closed",)
 #: Of the extra `emulator`; never our own name, which is somebody else's on PyPI.
 NVRTC_PACKAGES = (
@@ -129,7 +129,7 @@ class StoppedError(Exception):
         self.took, self.hint = took, hint
 
 
-#: What compilers say where they are given no more memory.
+#: Compilers' messages about a lack of memory.
 _NO_MEMORY = re.compile(
     r"catastrophic error: out of memory|^LLVM ERROR: out of memory|^MemoryError\b"
     r"|^terminate called after throwing an instance of 'std::bad_alloc'"

@@ -100,7 +100,7 @@ def _target(text: bytes) -> tuple[int, bytes] | None:
 
 _NUMBER = re.compile(rb"^(\s*\.(?:file|loc)\s+)(\d+)|(\binlined_at\s+)(\d+)", re.MULTILINE)
 _HEAD = re.compile(rb"^\s*\.(?:version|target|address_size)\b.*$", re.MULTILINE)
-#: What one part declares and another one defines: variables and functions, by their names.
+#: Variables and functions that one part declares and another one defines, by name.
 _NAME = rb"(?:\([^)]*\)\s*)?([\w$]+)\s*(?=[\[(=;{])"
 _EXTERN = re.compile(rb"^\s*\.extern\s+(?:\.\w+\s+|\d+\s+)*" + _NAME + rb"[^;]*;", re.MULTILINE)
 _DEFINED = re.compile(rb"^\s*(\.visible|\.weak)\s+(?:\.\w+\s+|\d+\s+)*" + _NAME, re.MULTILINE)

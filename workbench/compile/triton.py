@@ -129,7 +129,7 @@ def _compile(request: dict[str, Any]) -> dict[str, object]:
 def answer(request: dict[str, Any]) -> dict[str, object]:
     """Answer one request."""
     try:
-        # What the version prints is no part of the answer; what ptxas says of registers is.
+        # Printed text, with ptxas's registers, goes into the log: stdout has the answer alone.
         with contextlib.redirect_stdout(io.StringIO()) as said:
             made = _compile(request)
         return {**made, "log": said.getvalue()}

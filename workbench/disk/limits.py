@@ -95,7 +95,7 @@ class TotalLimit:
         return f"{size:,}" if self._count else _mib(size)
 
 
-#: What small files expand to: recorded profiles, at most 13 times their size, count nothing.
+#: Expanded small files: recorded profiles, at most 13 times their size, do not count.
 EXPANDED = TotalLimit("what small files expand to beyond 40 times their size", 128 * MIB, ratio=40)
 SOURCES = TotalLimit("the sources that a command reads", 128 * MIB)
 #: A version in CUDA C++ with all of CUTLASS in its project looks at some thousands.

@@ -23,9 +23,9 @@ from workbench.errors import MissingError
 
 LOCK = ".lock"
 _TAKEN = {errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK}
-#: What a file system says that has no locks.
+#: Errors of a file system without locks.
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
-#: What this process holds; its children let go of them.
+#: Locks of this process; its children close them.
 _held: set[int] = set()
 
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from workbench.disk.limits import kind
 from workbench.errors import DataError, MissingError, UsageError, WorkbenchError
 
-#: Whether this system opens relative to a folder, and can refuse to follow links.
+#: True if this system opens relative to a folder, and can refuse to follow links.
 RELATIVE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
@@ -186,6 +186,6 @@ def _entered(above: Opened, name: str, create: bool) -> Opened:
 
 
 def _is_link(status: os.stat_result) -> bool:
-    # A junction of Windows is no symbolic link, and leads elsewhere all the same.
+    # A junction of Windows is not a symbolic link, but leads elsewhere as well.
     tag = getattr(status, "st_reparse_tag", 0)
     return stat.S_ISLNK(status.st_mode) or tag == getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", -1)

@@ -21,12 +21,12 @@ from workbench.errors import UsageError
 _BEFORE, _AFTER = ".workbench-", ".tmp"
 #: Another host's half written file is taken for forgotten after so many seconds.
 _FORGOTTEN_S = 24 * 3600.0
-#: Folders of which this process has tidied away what killed writers left, by device and inode.
+#: Folders, by device and inode, that this process has cleared of killed writers' files.
 _tidied: set[tuple[int, int]] = set()
 #: The same of folders for temporary files.
 _left_by_killed: set[tuple[int, int]] = set()
 _PRIVATE = "workbench-"
-#: How much of a file's end is read at once where its last whole line is looked for.
+#: Bytes of a file's end read at once to find its last whole line.
 _TAIL = 1 << 16
 
 

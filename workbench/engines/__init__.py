@@ -47,7 +47,7 @@ def silent(_line: str) -> None:
 
 
 class RunOptions(Record, frozen=True):
-    """Where and how versions run, as a user asks for it.
+    """A user's options for running versions.
 
     `seed` is the inputs'; None: a fresh one. `limit` bounds compiling a version and running it on a
     problem; also all work, if it has an end. `arch` is the target; empty: what the GPU here needs.
@@ -74,11 +74,10 @@ class RunOptions(Record, frozen=True):
 
 
 class Where(Record, frozen=True):
-    """Where and for how long the worker may run.
+    """The worker's place and time limit.
 
-    `launcher` stands before every command (``srun --gres=gpu:1``); `arch` is what
-    versions are compiled for. `gpus` are the UUIDs of those that share the work, all of one
-    model (`device`); none: the first that CUDA sees.
+    `launcher` precedes every command (``srun --gres=gpu:1``); `arch` is the target. `gpus` are the
+    UUIDs of those that share the work, all of one model (`device`); empty: the first of CUDA's.
     """
 
     arch: str

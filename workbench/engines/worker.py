@@ -39,7 +39,7 @@ from workbench.model import Notice
 if TYPE_CHECKING:
     from workbench.engines.gpu.race import Field
 
-#: After these nothing can be said of the process, or there is none to speak of.
+#: After these failures the process cannot do further jobs.
 _FATAL = frozenset(("internal", "no-device", "no-pycuda"))
 #: Seconds between two looks for further jobs.
 _LOOK_S = 0.01

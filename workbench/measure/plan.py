@@ -20,7 +20,7 @@ from workbench.study.folder import Study, source_hash
 
 Key = tuple[str, str]  # (version, problem)
 Use = Literal["verify", "profile", "sweep"]
-#: What problems are timed for.
+#: Uses of the problems that are timed.
 _TIMED: tuple[Use, ...] = ("profile", "sweep")
 
 

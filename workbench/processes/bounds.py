@@ -85,7 +85,7 @@ class Deadline:
 
 #: A clock may ring so much too early.
 _EARLY_S = 0.05
-#: Means "your time is over", and is nobody else's.
+#: Means "your time is over", and nothing else.
 _SIGNAL = getattr(signal, "SIGXCPU", None)
 
 

@@ -38,7 +38,7 @@ def follow_parent(parent: int | None = None) -> None:
 
 
 def _look(parent: int) -> None:
-    # Who is orphaned is adopted: by init, or by whoever asked to be given such processes.
+    # An orphan is adopted by init, or by a process that asked for orphans.
     while os.getppid() == parent:
         time.sleep(_LOOK_EVERY_S)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -36,7 +36,7 @@ _ENGINES: tuple[EngineName, ...] = ("ncu", "emulator")
 _TIME: Literal["time"] = "time"
 #: The folder of a study's tunings, beside those of its versions.
 TUNED = "tuned"
-#: What a file's name says of it.
+#: A file's kind by its name.
 _KINDS: dict[str, EngineName | Literal["time"]] = {kind: kind for kind in (*_ENGINES, _TIME)}
 #: Longest file name that every common file system takes, less room for our suffixes.
 _MAX_NAME = 200

@@ -71,7 +71,7 @@ Array = NDArray[Any]
 Defined = tuple[tuple[str, int], ...]
 
 
-#: How the emulator's hints name what has an option or a page of ours.
+#: Words of the emulator's hints -> our options and pages.
 _OURS = {
     "`Limits.within`": "--timeout SECONDS",
     "or allow the process more memory": f"or allow more with {MEMORY_VARIABLE}=N, in MiB",
@@ -356,7 +356,7 @@ def emulate(
     return Emulation(counts, check, module, seconds, explain, suspects + doubts)
 
 
-#: What a kernel can ask for of its place: CUDA's name, and PTX's.
+#: A kernel's registers of its place: CUDA's name, and PTX's.
 _PLACES = {"blockIdx": "ctaid", "threadIdx": "tid"}
 
 
@@ -388,7 +388,7 @@ def _suspects(
             _PLACES.items(), (launch.grid, launch.block), strict=True
         ):
             for axis, extent in zip("xyz", extents, strict=True):
-                # What an atomic or a function gives may stand for it.
+                # The value of an atomic or a function may replace it.
                 if extent == 1 or (register, axis) in asked or re.search(r"\b(atom|call)\b", body):
                     continue
                 what = "blocks" if cuda == "blockIdx" else "threads of each block"
@@ -498,7 +498,7 @@ def verified(emulation: Emulation, subject: Subject) -> Check:
     return check
 
 
-# --- A wrong result, explained: which element, who wrote it, and which line stands out ---
+# --- A wrong result, explained: the element, its writer, and the suspicious line ---
 # The kernel runs once more with the lines behind every value followed
 # (`ptxemu.Origins`). A line stands out if it takes part in the wrong elements
 # more than in the right ones, by Ochiai's measure, and no other line does so as much.

@@ -62,13 +62,12 @@ from workbench.store import Store
 from workbench.study.sources import source_hash
 from workbench.units import quantity
 
-#: What versions are compiled for where nothing else is said: Hopper.
+#: The default target of compilation: Hopper.
 DEFAULT_ARCH = "sm_90"
 #: Seconds that a kernel that is given up has to say its line, before its study is broken off.
 _LAST_WORDS_S = 1.0
-#: Problems of more instructions than this, over the lanes of warps (ten seconds' work of two cores,
-#: or more), are profiled by a sample of so many blocks. The sample is what tells: what a study says
-#: of its operations may be a guess.
+#: Problems of more instructions than this, over the lanes of warps (ten seconds or more on two
+#: cores), are profiled by a sample of so many blocks, whose count is better than a study's guess.
 SAMPLE_ABOVE = 2_000_000_000
 SAMPLE_BLOCKS = 64
 #: Races are looked for in a second run of a profiled problem of fewer thread instructions than

@@ -75,7 +75,7 @@ def texture_fetches(rows: Sequence[Executed]) -> list[Executed]:
     return [row for row in rows if row.warps and row.site.space == "texture"]
 
 
-#: What rests on how many instructions the machine issues.
+#: Metrics that rest on the number of issued machine instructions.
 ISSUED = ("ptx__machine_inst_estimate", "ptx__bound_cycles_issue_slots")
 
 
@@ -359,7 +359,7 @@ def launch_records(
     `least_bytes` is the study's least traffic, for the bound by device memory of one launch.
     """
     chip = chip_for(device)
-    # What several launches must move is no single one's.
+    # The least traffic of several launches cannot be split among them.
     least_bytes = least_bytes if len(every) == 1 else 0
     sources = sources_of(module, built)
     resources = {kernel.name: kernel for kernel in built.build.resources}

@@ -27,7 +27,7 @@ from workbench.store import device_slug
 GUARD = 4096
 _GUARD_BYTE = 0xFF
 _ALIGN = 512
-#: What `DeviceContext.wake` does: memsets of this size, so many between two waits, for so long.
+#: `DeviceContext.wake` does memsets of this size, so many between two waits, for so long.
 _WAKE_BYTES = 64 * 2**20
 _WAKE_BATCH = 100
 _WAKE_S = 0.2

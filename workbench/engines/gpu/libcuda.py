@@ -387,14 +387,14 @@ class DeviceTexture:
             ctypes.byref(description),
             ctypes.c_void_p(),
         )
-        #: What a kernel takes.
+        #: A kernel's argument.
         self.handle = handle.value
         weakref.finalize(self, driver.forget, self.handle, array.value).atexit = False
 
     def _copied(self, texture: Texture, address: int, stream: int) -> ctypes.c_void_p:
         """A CUDA array that holds the texels."""
         width, height, depth = (*texture.dims, 1, 1)[:3]
-        # An extent of 0 says that there is no such axis.
+        # An extent of 0 means that the axis does not exist.
         extents = (*texture.dims, 0, 0)[:3]
         shape = _ArrayDescription(format=_FORMATS[texture.dtype], channels=texture.channels)
         shape.extents[:] = extents

@@ -83,7 +83,7 @@ def race(session: DeviceContext, bench: Bench, job: Job, field: Field) -> dict[s
         field.leave(session)  # whatever else it wrote
         if fresh:
             return found
-        # Another one may have written around the buffers, whom nobody has checked.
+        # An unchecked version may have written around the buffers.
 
 
 def _race(session: DeviceContext, bench: Bench, job: Job, field: Field) -> dict[str, Any]:

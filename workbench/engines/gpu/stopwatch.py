@@ -39,9 +39,9 @@ from workbench.units import quantity
 
 #: A clock that moves by more than this while we measure makes times hard to compare.
 CLOCK_LIMIT = 0.03
-#: The clock stands when so many readings, each after a stretch of load, lie this close together.
+#: The clock is steady when so many readings, each after a stretch of load, are this close.
 _READINGS, _STRETCH_S, _STANDING = 3, 0.03, 0.01
-#: How long a hot chip is left alone before it is asked again.
+#: Seconds without load before a hot chip is asked again.
 _REST_S = 0.25
 #: More sets than this only cost time to prepare; buffers so small stay in the L2.
 MAX_SETS = 8192
@@ -52,15 +52,14 @@ _MAX_GRAPHS = 64
 #: Device seconds of one batch of samples between two synchronizations.
 _BATCH_S = 0.1
 _WARM_UP_S = 0.1
-#: The same of one among many, each of which warms the chip for the next.
+#: Warm-up of one version among many, each of which warms the chip for the next.
 _BRIEF_S = 0.01
-#: After a warm-up of this length no further round is needed, and one execution is estimate
-#: enough.
+#: After a warm-up of this length one execution is estimate enough.
 _LONG_S = 1.0
 #: A memset of this size holds the device back while the host fills the queue.
 _HOLD_BYTES = 256 * 2**20
-#: What is written between restoring and work; and by how much longer work is replayed as graphs
-#: where something is restored, which costs what is launched one by one behind it some µs.
+#: Bytes written between restoring and work; and the factor on `graph_below_s` where buffers are
+#: restored, which costs a launch behind it some µs.
 _PAUSE_BYTES, _RESTORING = 4096, 10
 
 
@@ -211,7 +210,7 @@ def make_sets(
         sets.append(arrays)
     for name, target in sets[1].items():
         session.copy(target, first[name])
-    # What is copied already is the source of as much again: 13 copies instead of thousands,
+    # Each copy doubles the copied part: 13 copies instead of thousands,
     # whose calls would take longer than the kernels.
     done = 1
     while done < count - 1:

@@ -22,7 +22,7 @@ from workbench.study.launches import ResolvedFill, ResolvedLaunch, ResolvedScrat
 
 Task = Literal["verify", "time", "race", "profile", "describe", "prepare"]
 
-#: What went wrong, in the worker's words. `workbench.engines.host.client` turns each into an error.
+#: Kinds of failures of the worker. `workbench.engines.host.client` turns each into an error.
 FailureKind = Literal[
     "wrong-result",  # the outputs differ from the reference
     "crash",  # the kernel read or wrote where it must not, or hit an illegal instruction
@@ -70,7 +70,7 @@ def nvtx_range(version: str) -> str:
 
 
 class TimeOptions(Record, frozen=True):
-    """How long to measure, and in what state of the caches.
+    """The length of a measurement, and the state of the caches.
 
     `width` is the wanted width of the 95% interval relative to the median; `limit_s` bounds the
     sampling of one version (and its baseline) in wall time. `graph_below_s`: see

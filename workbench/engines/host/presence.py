@@ -27,7 +27,7 @@ WITHOUT_GPU = (
 )
 #: No name of a package that workbench itself is not published under.
 INSTALL_PYCUDA = "pip install '.[gpu]' in workbench's checkout, or pip install pycuda"
-#: Where NVIDIA's installers put the tools when PATH does not name them.
+#: Folders of NVIDIA's installers, for tools that are not on PATH.
 _FOLDERS = ("/usr/local/cuda/bin", "/opt/nvidia/nsight-compute/*")
 
 
@@ -66,7 +66,7 @@ def find_gpus() -> tuple[list[Gpu], str]:
     try:
         found = gpus()
     except NvmlAbsentError:
-        # The package is a convenience: that it is not here is no reason to have no GPU.
+        # The package is a convenience: a GPU works without it.
         found = _smi()
         there = program("nvidia-smi") is not None
         why = N_("nvidia-smi lists none")

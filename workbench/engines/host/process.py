@@ -90,7 +90,7 @@ class Interrupts:
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGXCPU):
-                # What the user chose to ignore (nohup) stays ignored.
+                # A signal that the user ignores (nohup) stays ignored.
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._caught)
         return self
@@ -337,7 +337,7 @@ class _Foreground:
         if not self.lent:
             return
         if self._before is None:
-            # Whoever stands behind may not touch the terminal, but we must, to take it back.
+            # A background process may not touch the terminal, but we must, to take it back.
             self._before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         with contextlib.suppress(OSError):
             os.tcsetpgrp(0, group)

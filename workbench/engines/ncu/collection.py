@@ -13,7 +13,7 @@ from workbench.model import Record
 
 ClockControl = Literal["none", "base", "boost", "reset"]
 CacheControl = Literal["all", "none"]
-#: Whether the raw report is kept; ``auto``: if it is small and names no folder of this machine.
+#: Keep the raw report; ``auto``: if it is small and names no folder of this machine.
 Keep = Literal["auto", "always", "never"]
 ReplayMode = Literal["kernel", "application", "range", "app-range"]
 

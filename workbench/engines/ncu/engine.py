@@ -254,7 +254,7 @@ class GpuEngine(Engine):
         time: TimeOptions = TimeOptions(),  # noqa: B008 - frozen
     ) -> Job:
         """Make the worker's job for a subject; see `Job`."""
-        # Who is taken for right runs twice: its results must repeat themselves.
+        # The version that gives the right answer runs twice: its results must repeat.
         answering = subject if subject.itself else subject.answering
         return Job(
             task=task,
