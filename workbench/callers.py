@@ -1,12 +1,12 @@
 """Map lines of code to their owners: a line in a toolkit's header to the line that called it.
 
-A copy by ``__pipeline_memcpy_async`` or a sum by CUB is the caller's cost: nobody can edit the
+A copy by ``__pipeline_memcpy_async`` or a sum by CUB is the caller's cost: users do not edit the
 header, and a reader looks for it at the call. PTX names callers: its ``.loc`` has ``inlined_at``. A
 profile's machine instructions name the header alone, but ncu names for each the PTX instruction
 that it was made of, and so the ``.loc`` before it.
 
-Lines of a program's file whose kernel was lifted map to the version's own text: a comment ``// from
-softmax.cu:17`` in there names the origin of the lines behind it.
+Lines of a program's file whose kernel was lifted map to the version's own text: a comment
+``// from softmax.cu:17`` in there names the origin of the lines behind it.
 """
 
 from __future__ import annotations

@@ -206,10 +206,7 @@ def app(ctx: click.Context, /, debug: bool, **_of_parsing: object) -> None:
 
 
 def _print_error(error: WorkbenchError, *, code: int | None = None, plain: bool = False) -> None:
-    """Print message and hint on standard error.
-
-    `code` replaces the error's own exit code; `plain`: as JSON, with the exit code, for a program.
-    """
+    """Print message and hint on standard error; `plain`: as JSON, with the exit code."""
     if plain:
         from workbench.views.shapes import ErrorDocument, ErrorFacts, compact
 

@@ -60,7 +60,7 @@ class Halt:
         self.said = False
 
     def fileno(self) -> int:
-        """Return a descriptor to poll, which hangs up when the word comes."""
+        """Return a descriptor to poll; it hangs up when the word comes."""
         return self._reading
 
     def say(self) -> None:
