@@ -1,12 +1,12 @@
-"""Where a line of code belongs: what stands in a toolkit's header, to the line that called it.
+"""Map lines of code to their owners: a line in a toolkit's header to the line that called it.
 
-A copy by ``__pipeline_memcpy_async`` or a sum by CUB is the caller's cost: nobody can edit the
-header, and a reader looks for it where the call stands. PTX says who called what: its ``.loc``
-has ``inlined_at``. A profile's machine instructions name the header alone, but ncu tells for
-each the PTX instruction that it was made of, and so which ``.loc`` it stood behind.
+A copy by ``__pipeline_memcpy_async`` or a sum by CUB is the caller's cost: users do not edit the
+header, and a reader looks for it at the call. PTX names callers: its ``.loc`` has ``inlined_at``. A
+profile's machine instructions name the header alone, but ncu names for each the PTX instruction
+that it was made of, and so the ``.loc`` before it.
 
-And what stands in the file of a program whose kernel was lifted, to the version's own text: a
-comment ``// from softmax.cu:17`` in there says where the lines behind it come from.
+Lines of a program's file whose kernel was lifted map to the version's own text: a comment
+``// from softmax.cu:17`` in there names the origin of the lines behind it.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from workbench.model import InstructionTable, Launch, Profile, Record, SourceFil
 
 #: Kernels and whole files of PTX that are remembered: those of a ladder of thirty versions.
 _REMEMBERED = 64
-#: What stands before lines of a source in a version's text: their file, and the first one's line.
+#: Precedes a source's lines in a version's text: their file, and the first one's line.
 _FROM = re.compile(r"(?://|#) from (\S+):(\d+)\s*\Z")
 _IMAGE = re.compile(r'^image\s*=\s*"[0-9a-f]{64}"', re.MULTILINE)
 _ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
 
 
 def foreign(path: str) -> bool:
-    """Whether a file of a line table is a toolkit's or the system's (`compile.compilers`)."""
+    """Test whether a line table's file is a toolkit's or the system's (`compile.compilers`)."""
     return path.startswith(("cuda/", "system/", "/", "__nv_nvrtc_"))
 
 
 def following(files: Mapping[int, str]) -> Callers:
-    """Who follows the positions of PTX that our compilers made."""
+    """Return the callers of positions of PTX that our compilers made."""
     return Callers(files, foreign)
 
 
@@ -56,10 +56,9 @@ def kernel_bodies(lines: Sequence[str], kernel: str) -> list[Sequence[str]]:
 
 
 def folded(profile: Profile) -> Profile:
-    """A profile whose instructions stand at the lines that called for them.
+    """Move a profile's instructions to the lines that called for them.
 
-    Instructions of headers keep their line where the profile has no PTX, or it does not say
-    who called.
+    Those of headers keep their line where the profile has no PTX, or its PTX names no caller.
     """
     text = profile.build.ptx if profile.build else ""
     outside = {number for number, each in enumerate(profile.sources) if foreign(each.path)}
@@ -80,10 +79,7 @@ def folded(profile: Profile) -> Profile:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _homes(text: str, paths: tuple[str, ...], kernel: str | None) -> tuple[_Homes, ...]:
-    """The homes in the bodies of a kernel; None: those in all of the PTX.
-
-    Remembered: a version runs the same code on every problem.
-    """
+    """Return, and remember, the homes in the bodies of a kernel; None: those in all of the PTX."""
     lines = text.splitlines()
     index = {path: number for number, path in enumerate(paths)}
     files = files_of(lines)
@@ -130,7 +126,7 @@ class _Homes:
 
 
 def _told(at: tuple[Position, Position]) -> bool:
-    """Whether a position belongs elsewhere, to a file that the profile has."""
+    """Test whether a position belongs elsewhere, to a file that the profile has."""
     return at[0] != at[1] and at[1][0] >= 0
 
 
@@ -149,7 +145,7 @@ def _moved(
             rows[place].append(row)
 
     def distance(row: int, home: Position) -> tuple[int, Position]:
-        """How far the next instruction of a line is: code of one call stands together."""
+        """Return the distance of a line's next instruction: code of one call is contiguous."""
         among = rows[home]
         after = bisect_left(among, row)
         near = [abs(each - row) for each in among[max(after - 1, 0) : after + 1]]
@@ -188,7 +184,7 @@ class KeptLines(Record, frozen=True):
     count: int
 
     def of(self, path: str) -> bool:
-        """Whether they are of the file that a line table calls so."""
+        """Test whether they are of the file that a line table calls so."""
         path = posixpath.normpath(path.replace("\\", "/"))
         return path == self.path or path.endswith(f"/{self.path}")
 
@@ -200,7 +196,7 @@ def marker(path: str, line: int, *, python: bool = False) -> str:
 
 @lru_cache(maxsize=16)
 def pieces(text: str) -> tuple[KeptLines, ...]:
-    """What the text of a version that is an image holds of which source; nothing of any other."""
+    """Return the lines of sources that an image version's text holds; empty for other versions."""
     if not _IMAGE.search(text):
         return ()
     lines = text.split("\n")
@@ -213,10 +209,10 @@ def pieces(text: str) -> tuple[KeptLines, ...]:
 
 
 def placed(profile: Profile) -> Profile:
-    """A profile of an image, its instructions at the lines of the version's text.
+    """Move the instructions of an image's profile to the lines of the version's text.
 
-    Of the program's file only lines stay that the text does not hold and instructions lie in:
-    what else was in there is no part of the version, and was not removed in the next one.
+    Of the program's file only lines stay that the text lacks and that have instructions: the rest
+    of it is not part of the version, and was not removed in the next one.
     """
     held = [
         (own, piece)

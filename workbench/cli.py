@@ -53,13 +53,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-#: What other tools call them, or people think of first -> what it is called here.
+#: Other tools' names of commands, or obvious ones -> ours.
 _MEANT = {"compare": "diff", "ls": "list", "ncu": "profile", "bench": "time", "test": "verify"}
 
 #: No line of Chinese begins with one of these, and none ends with one of those.
 _CLOSING, _OPENING = r"。，、；：？！）”’》」…—)\]},.;:!?", r"（“‘《「(\["
-#: What stays together, with the marks around it and the blanks behind it: what stands in brackets,
-#: the last two wide signs (one alone in a line looks lost), one, or a word.
+#: An unbreakable piece, with its marks and blanks: a text in brackets, the last two wide signs
+#: (one alone in a line looks lost), one, or a word.
 _WIDE = r"[\u2e80-\uffef]"
 _PIECE = (
     rf"\[[^\s\]]*\][{_CLOSING}]*\s*|[{_OPENING}]*(?:{_WIDE}{{2}}(?=[{_CLOSING}]*(?:$|  ))|{_WIDE}"
@@ -79,13 +79,13 @@ class ToldHelp(click.HelpFormatter):
         return _(text)
 
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
-        """How a command is called."""
+        """Write a command's usage."""
         head = f"{prefix or _('Usage: ')}{prog} "
         lines = _lines(args, max(self.width - _cells(head), 20))
         self.write(head + f"\n{'':{_cells(head)}}".join(lines) + "\n")
 
     def write_heading(self, heading: str) -> None:
-        """What stands above options or commands."""
+        """Write the heading above options or commands."""
         self.write(f"{'':{self.current_indent}}{self.said(f'{heading}:')}\n")
 
     def write_text(self, text: str) -> None:
@@ -129,10 +129,10 @@ def _cells(text: str) -> int:
 
 
 class HelpContext(click.Context):
-    """Where a command's help is asked for, in the language that is spoken by then."""
+    """The context of a command's help, in the language in force by then."""
 
     def make_formatter(self) -> click.HelpFormatter:
-        """What lays the help out; English is left to click."""
+        """Return the formatter of the help; English is left to click."""
         if language.current() == "en":
             return super().make_formatter()
         return ToldHelp(width=self.terminal_width, max_width=self.max_content_width)
@@ -206,13 +206,7 @@ def app(ctx: click.Context, /, debug: bool, **_of_parsing: object) -> None:
 
 
 def _print_error(error: WorkbenchError, *, code: int | None = None, plain: bool = False) -> None:
-    """Message and hint on standard error; `plain`: as JSON, with the exit code.
-
-    Args:
-        error: What happened.
-        code: The exit code where it is not the error's own.
-        plain: A program reads it.
-    """
+    """Print message and hint on standard error; `plain`: as JSON, with the exit code."""
     if plain:
         from workbench.views.shapes import ErrorDocument, ErrorFacts, compact
 
@@ -221,13 +215,13 @@ def _print_error(error: WorkbenchError, *, code: int | None = None, plain: bool 
             write(f"{compact(ErrorDocument(error=facts).plain())}\n", err=True)
         return
 
-    # Where standard error takes nothing either, the exit code says what it can.
+    # If standard error fails as well, the exit code remains.
     with contextlib.suppress(OSError, ValueError):
         complain(error)
 
 
 def _print_usage(error: click.ClickException) -> None:
-    """What click says of a wrong command line, which may hold anything."""
+    """Print click's message about a wrong command line, which may hold anything."""
     shown = io.StringIO()
     error.show(shown)
     usage, wrong, __ = shown.getvalue().partition("Error: ")
@@ -240,10 +234,9 @@ def _print_usage(error: click.ClickException) -> None:
 
 
 def _ready_streams() -> None:
-    """See to it that there are three streams, which take every character.
+    """Open missing standard streams, and let all three take every character.
 
-    A closed one would have its number given to the next file that is opened, a lock or a
-    page, and a program that we start would write its output into that.
+    The next opened file, a lock or a page, would get a closed one's number, and a child its output.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:

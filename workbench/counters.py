@@ -23,7 +23,7 @@ from workbench.language import N_, _
 from workbench.model import Launch, Number, Record, Spread
 from workbench.units import quantity
 
-#: How a SASS line names its operation: ``@!P0 LDG.E.128 R4, [R2]`` -> ``LDG``.
+#: The operation in a SASS line: ``@!P0 LDG.E.128 R4, [R2]`` -> ``LDG``.
 _OPCODE = re.compile(r"^\s*(?:@!?U?P\w+\s+)?([A-Z0-9]+)")
 _REFERENCE = re.compile(r"@(\w+)")
 _FACTOR = re.compile(r"ceil\(|[^\s()]+|[+*/-]|\)")
@@ -72,25 +72,25 @@ class Counter(Record, frozen=True, rename={"named": "title", "explained": "meani
 
     @property
     def title(self) -> str:
-        """What it is called."""
+        """Its name for readers."""
         return _(self.named)
 
     @property
     def meaning(self) -> str:
-        """What it counts, in a sentence."""
+        """Its meaning, in a sentence."""
         return _(self.explained)
 
     @property
     def origin(self) -> str:
-        """What it is taken from at best: ncu's name, a formula, or opcodes of the listing."""
+        """Its best source: ncu's name, a formula, or opcodes of the listing."""
         return (*self.names, *self.formulas, f"{self.opcodes_of} of {'/'.join(self.opcodes)}")[0]
 
     @property
     def over_launches(self) -> Literal["sum", "mean", "longest"]:
-        """How several launches make one number: counts add, rates are weighted by duration.
+        """The rule that joins several launches: counts add, rates are weighted by duration.
 
-        What the compiler and the launch fix (registers, block size, limits) has no
-        sum or mean; there the longest launch speaks for all.
+        Values that the compiler and the launch fix (registers, block size, limits) have no sum or
+        mean; there the longest launch speaks for all.
         """
         if self.combine:
             return self.combine
@@ -113,7 +113,7 @@ class Counter(Record, frozen=True, rename={"named": "title", "explained": "meani
 class Reading(NamedTuple):
     """A counter's value in one launch. `ncu` is the name or formula it came from.
 
-    `derived`: nobody counted it; it follows from shares of peaks, to some percent.
+    `derived`: not counted, but computed from shares of peaks, to some percent.
     """
 
     value: Number
@@ -127,17 +127,17 @@ class Reading(NamedTuple):
         return "≈" if self.derived else ""
 
 
-#: What stands behind the title of a counter that was derived, wherever it is shown.
+#: Follows the title of a derived counter, wherever it is shown.
 DERIVED = N_(" (derived)")
 #: Two derived counts of one kernel differ by up to this part of them (docs/counters.md).
 DERIVED_NOISE = 0.03
 
 
 class Missing(NamedTuple):
-    """Why a counter has no value in one launch.
+    """The reason for a counter's missing value in one launch.
 
-    `undefined` tells "the kernel does nothing of the kind" (bytes per load sector
-    of a kernel without loads) from "nobody measured it".
+    `undefined` tells "the kernel does nothing of the kind" (bytes per load sector of a kernel
+    without loads) from "nobody measured it".
     """
 
     reason: str
@@ -177,7 +177,7 @@ class Catalog:
         return counter_id in self._by_id
 
     def __getitem__(self, counter_id: str) -> Counter:
-        """The counter of that id.
+        """Return the counter of that id.
 
         Raises:
             UsageError: no such id; the hint names the nearest ones.
@@ -204,7 +204,7 @@ class Catalog:
         return self._by_line.get(ncu)
 
     def following(self, counter_id: str) -> frozenset[str]:
-        """What moves with a counter: its terms, what is computed from it, what follows of it."""
+        """Return counters that move with one: its terms, those computed from it, its followers."""
         found = set(_references(self[counter_id]))
         found.update(other.id for other in self if counter_id in _references(other))
         waiting = [counter_id]
@@ -245,12 +245,12 @@ def catalog() -> Catalog:
 
 
 def read(launch: Launch, counter: Counter | str) -> Reading | Missing:
-    """A counter's value in one launch.
+    """Read a counter's value in one launch.
 
-    Tried in order: the instructions that touch a metric, the ncu names, the formulas, the
-    opcodes in the instruction table, for additive counters the sum of the line metric, and
-    what follows from shares of peaks (`Reading.derived`). A value that is NaN, text or
-    undefined (a share of nothing) is `Missing`.
+    Tried in order: the instructions that touch a metric, the ncu names, the formulas, the opcodes
+    in the instruction table, for additive counters the sum of the line metric, and values from
+    shares of peaks (`Reading.derived`). A value that is NaN, text or undefined (a share of nothing)
+    is `Missing`.
     """
     if isinstance(counter, str):
         counter = catalog()[counter]
@@ -261,7 +261,7 @@ def read(launch: Launch, counter: Counter | str) -> Reading | Missing:
 
 
 def _of_nothing(launch: Launch, counter: Counter, found: Reading | Missing) -> Missing | None:
-    """Why a share or ratio that ncu writes as 0 or 100 has no whole; None where it has one."""
+    """Explain why a share or ratio that ncu writes as 0 or 100 has no whole; None if it has one."""
     if isinstance(found, Reading) and counter.unit == "%" and 0 < found.value < 100:
         return None
     wholes = [read(launch, name) for name in counter.needs]
@@ -313,7 +313,7 @@ def read_all(launch: Launch) -> dict[str, Reading | Missing]:
 
 
 def spread(launch: Launch, counter: Counter) -> Spread | None:
-    """How the counter varied over repeated captures of the launch, if there were any."""
+    """Return the counter's variation over repeated captures of the launch, if any."""
     return next((launch.spreads[name] for name in counter.names if name in launch.spreads), None)
 
 
@@ -324,7 +324,7 @@ def line_metric(launch: Launch, counter: Counter) -> str | None:
 
 
 def _of_derived(launch: Launch, formula: str) -> bool:
-    """Whether one of a formula's counters was derived, and with it what is made of them."""
+    """Test whether one of a formula's counters was derived, which makes its result derived."""
     found = (read(launch, name) for name in _REFERENCE.findall(formula))
     return any(isinstance(reading, Reading) and reading.derived for reading in found)
 
@@ -382,10 +382,9 @@ def _sum_of_opcodes(launch: Launch, counter: Counter) -> Number | None:
 
 
 def _sum_of_touching(launch: Launch, counter: Counter) -> Reading | None:
-    """Executions of the instructions that have any of the metric; None without either.
+    """Count executions of the instructions that have any of the metric; None without either.
 
-    An execution with no lane switched on has none of it, and every other one has one at
-    least: so an instruction counts no more often than it has of the metric.
+    An execution with an active lane has at least one of it, so no instruction counts more often.
     """
     columns = launch.instructions.columns
     name = next((name for name in counter.touching if name in columns), "")
@@ -455,7 +454,7 @@ def _evaluate(launch: Launch, formula: str) -> Number | Missing:
 
 # --- what a value can be ---------------------------------------------------------------------
 
-#: What is said of a value that no run can have.
+#: Marks a value that no run can have.
 IMPLAUSIBLE = N_("not plausible")
 #: Clocks and passes differ by as much.
 MARGIN = 1.05
@@ -465,12 +464,9 @@ _OF_SECTORS = frozenset({"global_load_efficiency", "global_store_efficiency"})
 
 
 def bound_broken(name: str, value: Number, most: float | None = None) -> str:
-    """What a counter can be, where a value is not: ``100% at most``; "" where it can be that.
+    """Return the bound that a value breaks (``100% at most``), or "".
 
-    Args:
-        name: The counter's id.
-        value: In the counter's unit.
-        most: What the chip bounds it by, where it does.
+    `most` is the chip's bound, if any, in the counter's unit, as `value`.
     """
     if value < 0:
         return _("0 at least")

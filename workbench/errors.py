@@ -14,9 +14,8 @@ from typing import Self
 class WorkbenchError(Exception):
     """Base of every error that is shown to the user without a traceback.
 
-    Args:
-        message: What happened and where, one sentence or a short block of lines.
-        hint: What to do next. Empty only where nothing can be done.
+    `message` says what happened and where; `hint` what to do next, empty only where nothing can be
+    done.
     """
 
     exit_code: int = 1
@@ -116,7 +115,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def did_you_mean(name: str, names: Iterable[str], kind: str = "known") -> str:
-    """A hint sentence: the nearest name, or else all of them.
+    """Return a hint: the nearest name, or else all of them.
 
     `kind` is what the names are, for the list: ``parameters``, ``versions``.
     """

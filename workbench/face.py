@@ -17,24 +17,19 @@ class Session(
     sweeps.SweepMethods,
     CoreSession,
 ):
-    """A project (or none, for report files and captures), and what can be asked of it.
+    """A project (or none, for report files and captures), and the queries that it answers.
 
-    A *target* is what a command takes: a version (``v3``, ``sgemm/v3``, ``v3@h100`` on one
-    device), a report file (``x.ncu-rep``, ``x.ncu-rep::kernel#2``) or kernels of a captured
-    program (``@before::softmax``).
-
-    Attributes:
-        start: The folder; None: the current one.
-        listener: Receives progress of long operations.
+    A *target* is what a command takes: a version (``v3``, ``sgemm/v3``, ``v3@h100`` on one device),
+    a report file (``x.ncu-rep``, ``x.ncu-rep::kernel#2``) or kernels of a captured program
+    (``@before::softmax``). `start` is the folder (None: the current one); `listener` receives
+    progress of long operations.
     """
 
 
 def open_session(folder: Path | str = ".", *, listener: Listener | None = None) -> Session:
-    """``wb.open``: the project of a folder, which is the nearest one upwards that has settings.
+    """Open the project (``wb.open``) of a folder: the nearest one upwards that has settings.
 
-    Args:
-        folder: The folder.
-        listener: Receives progress of long operations; None: it is not shown.
+    `listener` receives progress of long operations; None: it is not shown.
 
     Raises:
         UsageError: there is no project at or above the folder.
@@ -50,12 +45,11 @@ def open_session(folder: Path | str = ".", *, listener: Listener | None = None) 
 
 
 def read_report(target: Path | str, *, launch: int | None = None) -> Target:
-    """``wb.read_report``: a report of Nsight Compute, with no project.
+    """Read a report of Nsight Compute (``wb.read_report``), without a project.
 
-    Args:
-        target: Its path, ``x.ncu-rep`` or compressed ``x.ncu-rep.zst``; ``x.ncu-rep::softmax``
-            picks kernels by name, ``x.ncu-rep::softmax#2`` the second launch.
-        launch: Only this launch, counted from 1.
+    `target` is its path, ``x.ncu-rep`` or compressed ``x.ncu-rep.zst``; ``x.ncu-rep::softmax``
+    picks kernels by name, ``x.ncu-rep::softmax#2`` the second launch. `launch`: only this launch,
+    counted from 1.
 
     Raises:
         UsageError: there is no such file, or no such kernel in it.

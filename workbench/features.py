@@ -23,10 +23,8 @@ class Feature(NamedTuple):
         name: Its folder in the package.
         commands: Name of a command -> its module in the folder, and one line for ``--help``.
         extra: The extra of pyproject.toml that it needs alone.
-        documents: Module of the folder with the records of its JSON documents, as
-            `workbench.views.shapes.schema.Documents`.
-        tunings: Module of the folder that makes the page of a tuned version, as
-            `workbench.views.html.ladders.TunedPages`.
+        documents: Module of its JSON documents (`workbench.views.shapes.schema.Documents`).
+        tunings: Module of a tuned version's page (`workbench.views.html.ladders.TunedPages`).
         runners: A word for ``--on`` -> its module in the folder, whose `runner` makes a
             `workbench.session.runners.Runner` of project, study and display.
     """
@@ -40,7 +38,7 @@ class Feature(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """Where it is."""
+        """Its folder."""
         return Path(__file__).resolve().parent / self.name
 
     def load(self, module: str) -> ModuleType:

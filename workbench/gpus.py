@@ -1,8 +1,8 @@
-"""What a chip can do: limits by compute capability, peaks by product.
+"""Look up a chip's limits by compute capability, and its peaks by product.
 
-The facts are data (``data/chips.toml``, with their sources). `chip_for` joins them
-with what the profile's own device says: number of SMs and clocks are always the
-device's, because products differ in both.
+The facts are data (``data/chips.toml``, with their sources). `chip_for` joins them with the
+profile's own device: number of SMs and clocks are always the device's, because products differ in
+both.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def shared_per_block(arch: str) -> int:
 
 
 def _product(device: Device) -> dict[str, Any]:
-    """What is known of a product, by the fields of `Chip`."""
+    """Return the known facts of a product, by the fields of `Chip`."""
     for product in _table()["product"]:
         # Word boundaries keep "T4" out of "T400" and "L4" out of "L40".
         if re.search(rf"\b{re.escape(product['match'])}\b", device.name, re.IGNORECASE):
@@ -119,11 +119,7 @@ def _product(device: Device) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def chip_for(device: Device) -> Chip | None:
-    """Limits and peaks of a profile's device.
-
-    Returns:
-        None where the compute capability is unknown or older than the table.
-    """
+    """Return limits and peaks of a device; None if its capability is unknown or too old."""
     limits = _limits(device.compute_capability)
     if limits is None:
         return None
@@ -141,7 +137,7 @@ def chip_for(device: Device) -> Chip | None:
     return msgspec.convert(fields, Chip)
 
 
-#: What all chips have in common: bytes of a sector, a line and all banks, lanes of a warp.
+#: Common to all chips: bytes of a sector, a line and all banks, lanes of a warp.
 SECTOR_BYTES: int = _table()["common"]["sector_bytes"]
 LINE_BYTES: int = _table()["common"]["line_bytes"]
 WAVEFRONT_BYTES: int = _table()["common"]["banks"] * _table()["common"]["bank_bytes"]

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 #: Language -> the folder of its catalogue; English needs none.
 LANGUAGES = {"en": "", "zh": "zh_CN"}
-#: What a user sets once; `--lang` goes before it, the system's own settings after it.
+#: A user's setting; `--lang` goes before it, the system's own settings after it.
 VARIABLE = "WORKBENCH_LANG"
-#: Stands in the catalogue before what `told` tells: gettext's sign of a context.
+#: Precedes in the catalogue the texts of `told`: gettext's sign of a context.
 TOLD = "told\x04"
 #: Sentences within a sentence, and places before it; a text that goes deeper is a stranger's.
 _DEPTH = 6
-#: How often the catalogue is looked through for one text: of templates within templates there
-#: may be any number of readings, which a stranger's text can be made of.
+#: Most searches of the catalogue for one text: a stranger's text can have any number of readings
+#: as templates within templates.
 _LOOKS = 150
-#: Lines and sentences that are told; what is longer is a compiler's or a stranger's.
+#: Most lines and sentences to translate; a longer text is a compiler's or a stranger's.
 _MOST = 16
 #: Fields that hold one of a few words: of these each template is one of its own.
 _WORDS = {
@@ -93,7 +93,7 @@ class _Chinese(str):
 
 
 def _fillable(text: str) -> str:
-    # What has no field is a plain text, as whoever writes it to a file expects.
+    # A text without a field stays a plain one, for writers to files.
     return _Chinese(text) if "{" in text else text
 
 
@@ -137,13 +137,12 @@ def N_(text: _Literal) -> _Literal:  # noqa: N802 - what translators and their t
 
 
 def told(text: str) -> str:
-    """An English sentence of ours that is filled in already, in the language that is spoken.
+    """Translate a filled-in English sentence of ours.
 
-    An error, a notice or a line of progress is kept, compared and sent to programs as it was
-    made, so only who shows it translates it: by the template that it was made of, which the
-    catalogue has under `TOLD`. What it was filled with is told in turn. Of several lines the first
-    is ours, others may be. Of a line that no template makes, its sentences are told each, or what
-    stands behind its place (``study.py:3: …``).
+    An error, a notice or a line of progress is kept, compared and sent to programs in English; only
+    the display translates it, by its template, which the catalogue has under `TOLD`, and translates
+    what fills it in turn. Of several lines the first is ours, others may be. Without a template for
+    a line, each of its sentences is translated, or the text behind a place (``study.py:3: …``).
     """
     lang = current()
     return text if lang == "en" else _told(text, lang, _DEPTH, [_LOOKS])
@@ -179,7 +178,7 @@ def _further(line: str, lang: str, depth: int, left: list[int]) -> str:
 
 
 def _placed(text: str) -> tuple[str, str]:
-    """What stands before a colon, and what behind it; a colon in code is none."""
+    """Split a text at a colon into head and rest; a colon in code does not count."""
     at = text.find(": ")
     while at >= 0 and text.count("`", 0, at) % 2:
         at = text.find(": ", at + 1)
@@ -201,7 +200,7 @@ def _sentences(text: str, lang: str, depth: int, left: list[int]) -> str | None:
 
 
 def _sentence(text: str, lang: str, depth: int, left: list[int]) -> str | None:
-    """What a template makes of a sentence, with its full stop or without; None: there is none."""
+    """Translate a sentence by a template, with its full stop or without; None: none matches."""
     if (said := _filled_in(text, lang, depth, left)) is None and text.endswith("."):
         said = _filled_in(text[:-1], lang, depth, left)
         return None if said is None else f"{said}。"
@@ -215,7 +214,7 @@ def _filled_in(
     if left[0] < 0:
         return None
     for own, longest, form, said in _templates(lang):
-        # What a short template only ends with may be anybody's sentence.
+        # A short template that begins with a field would match any sentence.
         fits = longest in text and (form[0] != "{" or len(text) <= own**2)
         if fits and (found := _pattern(form).match(text)) is not None:
             filled, inner = found.groupdict(), {}
@@ -247,10 +246,9 @@ def _templates(lang: str) -> list[tuple[int, str, str, str]]:
 
 @cache
 def _pattern(form: str) -> re.Pattern[str]:
-    """A template as a pattern, in which each field is as short as it can be.
+    """Return a template as a pattern, in which each field is as short as it can be.
 
-    Each piece is looked for once, from left to right: what a stranger's name holds of them costs
-    no more than its length, as it does where an expression goes back and tries again.
+    It never goes back and tries again, so that a stranger's name costs no more than its length.
     """
     names, pieces = list[str](), [""]
     for literal, name, *__ in Formatter().parse(form):

@@ -15,7 +15,7 @@ import msgspec
 Number = int | float
 EngineName = Literal["ncu", "emulator"]
 Dim3 = tuple[int, int, int]
-#: How a kernel is launched: grid, block, and bytes of dynamic shared memory.
+#: A launch's grid, block, and bytes of dynamic shared memory.
 Config = tuple[Dim3, Dim3, int]
 
 #: Bumped whenever a stored record changes shape; `workbench.store` migrates older ones.
@@ -51,7 +51,7 @@ class SourceFile(Record, frozen=True):
 
 
 class KernelResources(Record, frozen=True):
-    """What the compiler gave one kernel; sizes in bytes. `implied_*`: what its launch must add."""
+    """The compiler's resources of one kernel; sizes in bytes. `implied_*`: its launch must add."""
 
     name: str
     registers: int
@@ -101,7 +101,7 @@ class Metric(Record, frozen=True, gc=False):
 
 
 class Spread(Record, frozen=True):
-    """How one metric varied over repeated captures of the same launch."""
+    """Variation of one metric over repeated captures of the same launch."""
 
     n: int
     low: Number
@@ -147,8 +147,8 @@ class ByTiming(Record, frozen=True):
 class Timeline(Record, frozen=True):
     """PM samples of a kernel's run by ncu's metric name: row n is at n × `interval` seconds.
 
-    `reached`: how many rows the pass of a metric went on for, of those whose pass ended before
-    the longest one. In later rows a metric is absent; in earlier ones that a column lacks it is 0.
+    `reached`: rows of each metric whose pass ended before the longest one. In later rows a metric
+    is absent; in earlier ones that a column lacks it is 0.
     """
 
     interval: float
@@ -209,7 +209,7 @@ class Launch(Record, frozen=True, weakref=True):
 
     @property
     def config(self) -> Config:
-        """What tells it from other launches of the kernel."""
+        """The configuration that distinguishes it from other launches of the kernel."""
         return self.grid, self.block, self.dynamic_shared
 
 
@@ -225,7 +225,7 @@ class Verification(Record, frozen=True):
 
 
 class Capture(Record, frozen=True):
-    """How a profile was made; what comparability is judged by."""
+    """The origin of a profile; decides comparability."""
 
     command: tuple[str, ...] = ()  # the argv that was run, with neutral paths
     clock_control: str = ""  # "base", "none"; "" where unknown
@@ -284,15 +284,15 @@ class Estimate(Record, frozen=True):
 
     @property
     def error(self) -> float:
-        """How far the interval reaches from the median, on its wider side."""
+        """Distance of the interval's end from the median, on its wider side."""
         return max(self.high - self.value, self.value - self.low)
 
 
 class DeviceState(Record, frozen=True):
     """Clocks (hertz), power (watts) and temperature (°C) seen while timing.
 
-    `waited` are the seconds of load until the clocks stood and no heat lowered them, before the
-    first time was taken (None: nobody could ask); `settled` is False where the wait ended first.
+    `waited`: seconds of load until clocks and heat were steady, before the first time (None:
+    unknown); `settled` is False where the wait ended first.
     """
 
     sm_clock: tuple[float, float] = (0.0, 0.0)  # lowest, highest
@@ -304,12 +304,12 @@ class DeviceState(Record, frozen=True):
 
 
 class Timing(Record, frozen=True):
-    """How long one version took on one problem, outside of any profiler.
+    """Time of one version on one problem, outside of any profiler.
 
     `cache` is ``cold`` (buffers rotate over more than twice the L2) or ``warm``, `method`
     ``events`` or ``graph`` (CUDA-graph replay, for short kernels). `first_launch` is the first
-    launch's cost, module load included, in seconds. `baseline` was interleaved with the version
-    in the same process; `baseline_hash` is the source hash of its file then ("": older record).
+    launch's cost, module load included, in seconds. `baseline` was interleaved with the version in
+    the same process; `baseline_hash` is the source hash of its file then ("": older record).
     """
 
     study: str
@@ -347,10 +347,9 @@ _summed: deque[tuple[Launch, _Lines]] = deque(maxlen=16)
 def line_counters(launch: Launch) -> dict[LineKey, dict[str, Number]]:
     """Sum a launch's per-instruction columns over source lines.
 
-    Returns:
-        (file index, line) -> {ncu metric name: sum}; only lines and metrics with a non-zero
-        value. Instructions without a source line come under their file (or -1) and line 0, so
-        that sums over all keys are those over all instructions. Shared: nobody changes it.
+    (file index, line) -> {ncu metric name: sum}, of non-zero values. Instructions without a source
+    line come under their file (or -1) and line 0, so that sums over all keys are those over all
+    instructions. The result is shared: do not change it.
     """
     for known, lines in tuple(_summed):
         if known is launch:

@@ -1,8 +1,8 @@
-"""Where things are: a project's root, its settings, its sub-folders; and caches.
+"""Find a project's root, its settings and its sub-folders; and caches.
 
-Settings say what is run as the user who types a command, so they are looked for as git looks for
-a repository: upwards, no further than where somebody else's folders may begin (`upwards`), and
-not obeyed where another user owns them (`check_owner`).
+Settings say what is run as the user who types a command, so they are looked for as git looks for a
+repository: upwards, no further than where somebody else's folders may begin (`upwards`), and not
+obeyed where another user owns them (`check_owner`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from workbench.model import Record
 #: Folders that a search does not go up into, as ``GIT_CEILING_DIRECTORIES``; and folders whose
 #: settings are obeyed, and all below them, although another user owns them (``*``: everywhere).
 CEILING_VARIABLE, TRUST_VARIABLE = "WORKBENCH_CEILING", "WORKBENCH_TRUST"
-#: Whose files root may take for its own: the user's who became root for one command.
+#: Names the user who became root for one command, and whose files root accepts.
 _SUDO = "SUDO_UID"
 #: Says to the commands that ``mcp`` starts that a program asks.
 CLOSED_VARIABLE = "WORKBENCH_CLOSED"
@@ -67,7 +67,7 @@ class Project(Record, frozen=True):
         return self.root / "reports"
 
     def facts(self, study: str) -> Path:
-        """What a study said when it was run, for whoever reads, watches or hashes it."""
+        """Return the file with a study's output of its run, for readers, watchers and hashes."""
         # The store passes over folders with a dot.
         return self.profiles / ".studies" / f"{study}.json"
 
@@ -122,14 +122,11 @@ def owner(path: Path, *, follow: bool = True) -> int:
 
 
 def check_owner(root: Path, *paths: Path) -> None:
-    """Refuse what another user owns: it would decide what runs as the one who typed.
+    """Refuse files of another user: they would decide what runs as the caller.
 
-    As git does, root's files are another's as well, and of root under ``sudo`` those of the user
-    who became it are not.
-
-    Args:
-        root: The folder that is looked at, for ``WORKBENCH_TRUST``.
-        *paths: What must belong to the caller; of a link both itself and what it leads to.
+    As git does, root's files are another's as well, but under ``sudo`` root accepts those of the
+    user who became it. `root` is the folder that is looked at, for ``WORKBENCH_TRUST``. Of a link
+    in `paths`, both itself and its target must belong to the caller.
 
     Raises:
         UsageError: one of them does not.
@@ -151,7 +148,7 @@ def _foreign(root: Path, paths: Sequence[Path]) -> tuple[Path, int] | None:
     if own == {0} and os.environ.get(_SUDO, "").isdecimal():
         own.add(int(os.environ[_SUDO]))
     for path in paths:
-        # What cannot be looked at is not read either, and who tries says so.
+        # An inaccessible path cannot be read either: its reader reports that.
         with contextlib.suppress(OSError):
             others = {owner(path), owner(path, follow=False)} - own
             if others and not _trusted(root):
@@ -170,10 +167,9 @@ def _trusted(root: Path) -> bool:
 
 
 def _settings(folder: Path) -> dict[str, object] | None:
-    """The settings in a folder; None where it has none.
+    """Read the settings in a folder; None where it has none.
 
-    Raises:
-        UsageError: no valid TOML, no table, or another user's.
+    Raises UsageError if they are malformed or another user's.
     """
     own = folder / "workbench.toml"
     if os.path.exists(own):  # noqa: PTH110 - a folder that may not be entered has none
@@ -259,7 +255,7 @@ def _here(start: Path | None) -> Path:
 
 
 def require_project(start: Path | None = None) -> Project:
-    """Like `find_project`, but a missing project is an error that says what to do.
+    """Find the project as `find_project` does, or say what to do.
 
     Raises:
         UsageError: no project at or above the folder.
@@ -275,7 +271,7 @@ def require_project(start: Path | None = None) -> Project:
 
 
 def cache_folder(name: str) -> Path:
-    """Where a user's cache of that name is: ``$XDG_CACHE_HOME/workbench/NAME``, or ``~/.cache/…``.
+    """Return a user's cache of that name: ``$XDG_CACHE_HOME/workbench/NAME``, or ``~/.cache/…``.
 
     It need not exist. By the XDG specification a relative path is invalid and counts as not set.
     """

@@ -98,7 +98,7 @@ def fillers(state: str, name: str) -> frozenset[str]:
 
 
 def matrix_product(opcode: str) -> bool:
-    """Whether an opcode multiplies matrices."""
+    """Test whether an opcode multiplies matrices."""
     return opcode.endswith("MMA")
 
 
@@ -136,12 +136,12 @@ class SassOp(NamedTuple):
 
     @property
     def flow(self) -> Flow:
-        """What it does to the flow of control."""
+        """Its effect on the flow of control."""
         return OPCODES.get(self.opcode, _UNLISTED).flow
 
     @property
     def conditional(self) -> bool:
-        """Whether it may not run (``@PT`` always runs, ``@!PT`` never)."""
+        """True if it may not run (``@PT`` always runs, ``@!PT`` never)."""
         return self.guard is not None
 
 
@@ -237,7 +237,7 @@ def parse(text: str) -> SassOp:
 
 
 def _results(opcode: str, operands: list[_Operand]) -> int:
-    """How many of the leading operands are written to."""
+    """Count the leading operands that are written to."""
     kinds = [operand.plain for operand in operands]
     if not kinds or not kinds[0]:
         return 0
@@ -317,7 +317,7 @@ def shape(operation: SassOp) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def role(operation: SassOp) -> str:
-    """What an instruction is there for: ``shared load``, ``product``, ``integer`` or another."""
+    """Return an instruction's purpose: ``shared load``, ``product``, ``integer`` or another."""
     if operation.name.startswith(("IMAD.MOV", "HFMA2.MMA")) and "RZ" in operation.operands:
         return "move"
     # A product of matrices takes the place of products of numbers.
@@ -349,7 +349,7 @@ def lane_width(modifiers: Iterable[str]) -> int:
 
 
 def product_operations(modifiers: Iterable[str]) -> float:
-    """Operations of a warp's product of matrices, by its shape; 0 where that is not known.
+    """Compute the operations of a warp's product of matrices, by its shape; 0 if unknown.
 
     ``HMMA.16816.F32`` multiplies 16×16 by 16×8: 2·16·8·16.
     """

@@ -1,7 +1,7 @@
-"""What the files of a study say, before any of it is evaluated or run.
+"""Contents of a study's files, before any of it is evaluated or run.
 
-The front matter of a version's file becomes a `Description`; with its place and its text it
-is a `Version`. Expressions stand here as they were written.
+The front matter of a version's file becomes a `Description`; with its place and its text it is a
+`Version`. Expressions are kept as they were written.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ DescriptorSpec = dict[str, tuple[str, ...]]
 
 
 class Expectation(Record, frozen=True):
-    """What the author predicted, before measuring, that a version would move.
+    """The author's prediction, before measuring, of what a version would move.
 
     `change` is one of ``-50%``, ``+2x``, ``to 0``, ``< 0.1x``, ``up``, ``down``, ``same``, ``>= 0.9
     of peak``; parsed by `workbench.specs`. `learned` is hindsight, written afterwards.
@@ -84,10 +84,7 @@ TuneValue = int | float | str | bool
 
 
 class TuneSpec(Record, frozen=True):
-    """``[tune]``: parameters with the values that they may have, and what these must meet.
-
-    `default` holds what the version has without tuning.
-    """
+    """``[tune]``: parameters, their values and constraints; `default`: those without tuning."""
 
     parameters: dict[str, tuple[TuneValue, ...]]
     default: dict[str, TuneValue]
@@ -96,7 +93,7 @@ class TuneSpec(Record, frozen=True):
 
 
 class Description(Record, frozen=True):
-    """What the front matter of a version's file says of it."""
+    """The front matter of a version's file."""
 
     title: str
     parent: str | None = None
@@ -135,7 +132,7 @@ class Version(Description, frozen=True, kw_only=True):
 
 # --- predictions: the grammar of ``change`` in ``[[expect]]`` ------------------------------------
 #
-# What each form asks of the new value:
+# Requirements of each form on the new value:
 #
 # ``-50%`` ``+20%``       a change relative to the old value, at least as large
 # ``+2x`` ``2x`` ``-4x``  at least twice; at most a quarter
@@ -174,7 +171,7 @@ def parse_prediction(change: str) -> Prediction:
     """Parse the ``change`` of an expectation.
 
     Raises:
-        UsageError: it is none of the forms.
+        UsageError: it has none of the forms.
     """
     text = change.strip().replace("−", "-")
     for form, pattern in _FORMS:

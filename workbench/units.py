@@ -83,9 +83,8 @@ def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> tuple[float, 
 def quantity(value: Number | str | None, unit: str = "") -> str:
     """Format a value in its base unit for a reader: ``312 µs``, ``33.6 M``, ``87.7%``.
 
-    Args:
-        value: The number; None prints as an em dash; a string prints as it is.
-        unit: Base unit as in `workbench.model.Metric`: ``s``, ``byte``, ``%`` …
+    None prints as an em dash; a string prints as it is. `unit` is a base unit as in
+    `workbench.model.Metric`: ``s``, ``byte``, ``%`` …
     """
     if value is None:
         return "—"
@@ -160,10 +159,9 @@ def points(value: float) -> str:
 
 
 def relative(old: Number, new: Number) -> str:
-    """The change from old to new in percent, or as a factor where it is large.
+    """Format the change from old to new in percent, or as a factor where it is large.
 
-    ``−99.3%``, ``+12%``, ``×9.61``; an em dash where `old` is zero. All of it, ``−100.0%``, is
-    said only of what is zero now.
+    ``−99.3%``, ``+12%``, ``×9.61``; an em dash where `old` is zero. ``−100.0%`` means zero now.
     """
     if old == 0:
         return "—" if new != 0 else "±0%"
@@ -248,7 +246,7 @@ def tick_row(values: Sequence[Number], unit: str = "") -> list[str]:
 
 
 def symbol(unit: str) -> str:
-    """How a base unit is written: ``byte/s`` -> ``B/s``."""
+    """Return the written form of a base unit: ``byte/s`` -> ``B/s``."""
     return _SYMBOLS.get(unit, unit)
 
 
@@ -267,7 +265,7 @@ def several(number: int, noun: str, plural: str = "") -> str:
 
 
 def lines_changed(old: tuple[int, int], new: tuple[int, int]) -> str:
-    """Where a hunk stands: ``line 38 → 38``, ``lines 3–5 → 3–6``, ``added line 47``.
+    """Describe a hunk's lines: ``line 38 → 38``, ``lines 3–5 → 3–6``, ``added line 47``.
 
     Both are first and last line, the last one before the first where a side has none.
     """

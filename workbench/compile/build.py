@@ -70,10 +70,10 @@ class Diagnostic(Record, frozen=True):
 
 
 def resources(log: str) -> tuple[KernelResources, ...]:
-    """What ``ptxas -v`` reports of each kernel, in its order.
+    """Return the resources that ``ptxas -v`` reports of each kernel, in its order.
 
-    Sizes in bytes. `constant` sums the banks; from compute capability 9.0 on, this
-    ptxas no longer counts the parameters among them and often names none.
+    Sizes in bytes. `constant` sums the banks; from compute capability 9.0 on, this ptxas no longer
+    counts the parameters among them and often names none.
     """
     found: dict[str, KernelResources] = {}
     kernel = function = ""
@@ -166,9 +166,9 @@ def compile_error(
     )
 
 
-#: What a compiler says of functions of a warp from before CUDA 9.
+#: A compiler's message about functions of a warp from before CUDA 9.
 _GONE = re.compile(r'"(__(?:shfl(?:_up|_down|_xor)?|ballot|any|all))" is undefined')
-#: What ptxas says of more shared memory than a block may declare, in hexadecimal.
+#: ptxas's message about more shared memory than a block may declare, in hexadecimal.
 _TOO_MUCH = re.compile(
     r"Entry function '(\w+)' uses too much shared data \(0x([0-9a-f]+) bytes, 0x([0-9a-f]+) max"
 )
@@ -225,11 +225,8 @@ _NO_HOST = re.compile(
 class BuildResult(Record, frozen=True):
     """A built version.
 
-    Attributes:
-        cubin: The file to load; it stays in the cache.
-        build: Compiler, flags, resources, PTX and warnings.
-        sources: The files that went into it, with project paths.
-        cached: Whether it was there already.
+    `cubin` is the file to load; it stays in the cache. `sources` went into it, with project paths.
+    `cached`: it was there already.
     """
 
     cubin: Path
@@ -259,7 +256,7 @@ def effective_flags(version: Version) -> tuple[str, ...]:
 
 
 def target(version: Version, arch: str) -> str:
-    """What a version is compiled for on a chip: ``sm_90a`` for an ``arch_specific`` one."""
+    """Return the target of a version on a chip: ``sm_90a`` for an ``arch_specific`` one."""
     return f"{arch}a" if version.arch_specific and arch[-1] not in "af" else arch
 
 
@@ -274,7 +271,7 @@ def build(
     """Compile a version for one architecture, or find it compiled.
 
     `project` is the root of the paths that end up in line tables. `arch` is ``sm_90``; the suffixes
-    ``a`` and ``f`` are passed on. Of CUDA C++ the `compiler` ``auto`` takes nvcc where it is, else
+    ``a`` and ``f`` are passed on. For CUDA C++ the `compiler` ``auto`` takes nvcc where it is, else
     NVRTC. `limit`: when it is ended.
 
     Raises:

@@ -1,11 +1,11 @@
-"""What a compiler can open where a program asked for the compilation; Linux itself sees to it.
+"""Restrict the files that a compiler can open for a program's request; Linux itself does it.
 
 An include has a dozen spellings, and more than one pass of a compiler reads directives: nvcc's
 front end acts upon those that the preprocessor made of macros, and its own list of dependencies
-(``-M``) does not name them. All of them open a file in the end. So the compiler runs where no
-other file can be opened (Landlock, since Linux 5.13): only those of the toolkit and the system,
-the folders that its user's own variables name, and the copies of the sources in a folder of its
-own. A message cannot quote what could not be read.
+(``-M``) does not name them. All of them open a file in the end. So the compiler runs where no other
+file can be opened (Landlock, since Linux 5.13): only those of the toolkit and the system, the
+folders that its user's own variables name, and the copies of the sources in a folder of its own. A
+message cannot quote an unreadable file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CREATE, _ADD, _RESTRICT, _NO_NEW_PRIVILEGES = 444, 445, 446, 38
 _RUN, _WRITE, _READ, _LIST = 1, 2, 4, 8
 #: All that the first edition of Landlock knows; what it knows can be asked of every later one.
 _ALL = (1 << 13) - 1
-#: What belongs to the system, of which a compiler needs shared libraries, headers and a shell.
+#: The system's folders: a compiler needs their shared libraries, headers and a shell.
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"),
     *("/nix/store", "/gnu/store", "/etc/alternatives", "/etc/ld.so.cache"),
@@ -44,13 +44,11 @@ _FLAGS = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 
 
 def reach(root: Path, *more: Path) -> tuple[str, ...]:
-    """The folders and files that a compiler may read.
+    """Return the folders and files that a compiler may read.
 
-    Args:
-        root: The project's, of which it sees copies alone.
-        more: Where it lies itself.
+    `root` is the project's, of which it sees copies alone; `more` is where it lies itself.
     """
-    # Who stated a folder of headers in the environment is the user, and no file of the project.
+    # The user, and no file of the project, sets folders of headers in the environment.
     named = [each for name in _NAMED for each in os.environ.get(name, "").split(os.pathsep)]
     for flag in " ".join(os.environ.get(name, "") for name in _FLAGS).replace("=", " ").split():
         named.append(flag.removeprefix("-I"))
@@ -81,7 +79,7 @@ def _around(path: Path, hidden: list[Path]) -> Iterator[Path]:
 
 
 def required() -> None:
-    """Refuse where the system cannot close what a compiler opens.
+    """Require a system that can restrict a compiler's files.
 
     Raises:
         MissingError: it cannot.
@@ -131,7 +129,7 @@ def _allow(ruleset: int, path: str, access: int) -> None:
 
 
 def within(act: Callable[[], T], reading: Iterable[str], writing: str) -> T:
-    """What `act` gives where it, and what it starts, can open nothing else (`restrict`).
+    """Run `act` so that it, and its children, can open nothing else (`restrict`).
 
     Raises:
         OSError: the system cannot do so.

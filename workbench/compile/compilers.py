@@ -52,7 +52,7 @@ from workbench.study.frontmatter import place
 HOMES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
 #: Variables by which nvcc takes further flags; they decide what it makes.
 FLAG_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
-#: What a closed compiler made is kept apart: its words are for whoever asked it to be closed.
+#: A closed compiler's results are kept apart: its messages are for that caller alone.
 _CLOSED = ("closed",)
 #: Of the extra `emulator`; never our own name, which is somebody else's on PyPI.
 NVRTC_PACKAGES = (
@@ -64,7 +64,7 @@ _FILE = re.compile(r'^(\s*\.file\s+\d+\s+)"([^"]*)"', re.MULTILINE)
 
 
 class Output(Record, frozen=True):
-    """What a compiler made, or `failed`; `log` is its own words with neutral paths.
+    """A compiler's output, or `failed`; `log` is its own words with neutral paths.
 
     `shared` and `args`: bytes of shared memory and null pointers that a launch has to add.
     """
@@ -121,9 +121,7 @@ def _nvcc_version(nvcc: Path) -> str:
 class StoppedError(Exception):
     """A compiler was ended, or gave up: it took more than it may.
 
-    Args:
-        took: ``took longer than 30 s``.
-        hint: What to do next.
+    `took` is like ``took longer than 30 s``; `hint` says what to do next.
     """
 
     def __init__(self, took: str, hint: str) -> None:
@@ -131,7 +129,7 @@ class StoppedError(Exception):
         self.took, self.hint = took, hint
 
 
-#: What compilers say where they are given no more memory.
+#: Compilers' messages about a lack of memory.
 _NO_MEMORY = re.compile(
     r"catastrophic error: out of memory|^LLVM ERROR: out of memory|^MemoryError\b"
     r"|^terminate called after throwing an instance of 'std::bad_alloc'"
@@ -141,11 +139,7 @@ _NO_MEMORY = re.compile(
 
 
 def _check_memory(said: str) -> None:
-    """Raise where a compiler that failed says that it lacks memory.
-
-    Raises:
-        StoppedError: it does.
-    """
+    """Raise StoppedError where a compiler that failed says that it lacks memory."""
     if _NO_MEMORY.search(said):
         took, hint = too_much_memory("a compiler")
         raise StoppedError(took, f"A template or array that grows without end does. {hint}")
@@ -242,7 +236,7 @@ def neutral_cubin(cubin: bytes, folder: Path) -> bytes:
 class Nvcc:
     """nvcc of an installed CUDA toolkit.
 
-    `closed_to` is the project that it is to read copies of alone (`workbench.compile.closed`).
+    It reads of the project `closed_to` copies alone (`workbench.compile.closed`).
     """
 
     name = "nvcc"
@@ -335,12 +329,10 @@ def wheel_headers() -> Path | None:
 
 
 class Nvrtc:
-    """NVRTC of the ``emulator`` extra, run in a child process (`workbench.compile.nvrtc`).
+    """NVRTC of the ``emulator`` extra, in a child process (`workbench.compile.nvrtc`).
 
-    The child has its own working folder, and a fault of the native library ends the
-    child alone.
-
-    `version` is that of the wheel; `closed_to` as of `Nvcc`.
+    The child has its own working folder, and a fault of the native library ends it alone. `version`
+    is that of the wheel; `closed_to` as of `Nvcc`.
     """
 
     name = "nvrtc"
@@ -425,7 +417,7 @@ def ask(
     env: dict[str, str],
     limit: Deadline,
 ) -> dict[str, object]:
-    """What a compiler's child process answers; ``missing`` says why there is none.
+    """Ask a compiler's child process; ``missing`` in its answer says why there is none.
 
     `request` is sent to it as JSON; `limit`: when it is ended.
 

@@ -72,11 +72,7 @@ def packed_ptx(data: bytes) -> Iterator[bytes]:
 
 
 def code_of(image: bytes, newest: int) -> Code | None:
-    """The PTX that a chip (90) would be given, from a fat binary, a cubin or a text.
-
-    Returns:
-        None: it holds machine code alone.
-    """
+    """Return the PTX for a chip (90), from a fat binary, a cubin or a text; None: it has none."""
     if image.startswith(_ELF):
         ptx = ptx_inside(image)
         return Code(ptx, image) if ptx else None
@@ -104,14 +100,14 @@ def _target(text: bytes) -> tuple[int, bytes] | None:
 
 _NUMBER = re.compile(rb"^(\s*\.(?:file|loc)\s+)(\d+)|(\binlined_at\s+)(\d+)", re.MULTILINE)
 _HEAD = re.compile(rb"^\s*\.(?:version|target|address_size)\b.*$", re.MULTILINE)
-#: What one part declares and another one defines: variables and functions, by their names.
+#: Variables and functions that one part declares and another one defines, by name.
 _NAME = rb"(?:\([^)]*\)\s*)?([\w$]+)\s*(?=[\[(=;{])"
 _EXTERN = re.compile(rb"^\s*\.extern\s+(?:\.\w+\s+|\d+\s+)*" + _NAME + rb"[^;]*;", re.MULTILINE)
 _DEFINED = re.compile(rb"^\s*(\.visible|\.weak)\s+(?:\.\w+\s+|\d+\s+)*" + _NAME, re.MULTILINE)
 
 
 def linked(parts: list[bytes]) -> bytes:
-    """Texts of several translation units as one, as nvlink joins their machine code.
+    """Join texts of several translation units as nvlink joins machine code.
 
     Numbers of files are moved so that each part keeps its own.
     """
@@ -137,11 +133,7 @@ def linked(parts: list[bytes]) -> bytes:
 
 
 def _unpacked_lz4(data: bytes, size: int) -> bytes:
-    """A block of LZ4, as fat binaries hold them.
-
-    Raises:
-        ValueError, IndexError: it is none.
-    """
+    """Unpack a block of LZ4, as fat binaries hold them; ValueError, IndexError if it is none."""
     out = bytearray()
     at = 0
     while at < len(data) and len(out) < size:

@@ -16,10 +16,10 @@ _TIMEOUT_S = 300.0
 def built(
     compiler: str, source: Path, options: tuple[str, ...], failed: tuple[type[WorkbenchError], str]
 ) -> bytes:
-    """A shared library made of one file.
+    """Compile one file to a shared library.
 
-    `options` follow on what makes a library. `failed` is what to raise where the file does not
-    compile, and what to do then.
+    `options` follow those that make a library. `failed` is the error to raise where the file does
+    not compile, and its hint.
 
     Raises:
         MissingError: the compiler does not run, or does not end.

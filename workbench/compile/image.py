@@ -46,7 +46,7 @@ class Image(Record, frozen=True):
 
 
 def architecture(lifted: LiftedLaunch) -> str:
-    """What its image was made for, as compilers name it: ``sm_90``."""
+    """Return the architecture of its image, as compilers name it: ``sm_90``."""
     return f"sm_{lifted.capability.removeprefix('sm_').replace('.', '')}"
 
 
@@ -118,7 +118,7 @@ def _named(cubin: bytes) -> tuple[str, ...]:
 
 
 def fits(image: str, chip: str) -> bool:
-    """Whether machine code for one architecture runs on a chip of another: ``sm_80`` on sm_86."""
+    """Test whether machine code for one architecture runs on another's chip: ``sm_80`` on sm_86."""
     (one, other) = (re.match(r"sm_(\d+)(\d)([af]?)", each) for each in (image, chip))
     if one is None or other is None:
         return False
@@ -155,10 +155,10 @@ def _attributes(elf: ELFFile, section: str) -> Iterator[tuple[int, bytes]]:
 
 
 def kernel_facts(image: bytes, symbol: str) -> tuple[int | None, int]:
-    """Registers a thread and bytes of parameters of a kernel, as its cubin says; None: it is mute.
+    """Read registers a thread (None: unknown) and bytes of parameters of a kernel from its cubin.
 
     Raises:
-        ValueError: it is no cubin.
+        ValueError: it is not a cubin.
     """
     registers, size = None, 0
     try:
@@ -220,7 +220,7 @@ def _shared(elf: ELFFile, kernel: str) -> int:
 
 
 def has_ptx(cubin: bytes) -> bool:
-    """Whether machine code holds the PTX that it was made of."""
+    """Test whether machine code holds the PTX that it was made of."""
     try:
         return ELFFile(io.BytesIO(cubin)).get_section_by_name(_PTX_TEXT) is not None
     except ELFError:
@@ -228,9 +228,9 @@ def has_ptx(cubin: bytes) -> bool:
 
 
 def _ptx_inside(elf: ELFFile, files: Iterable[str]) -> str:
-    """The PTX that ``-lineinfo`` leaves in machine code, line for line; empty without.
+    """Return the PTX that ``-lineinfo`` leaves in machine code, line for line; empty without.
 
-    It has lost its ``.file`` directives, and what an instruction's line is says the machine code.
+    It has lost its ``.file`` directives; the machine code says an instruction's line.
     """
     section = elf.get_section_by_name(_PTX_TEXT)
     if section is None:
@@ -249,7 +249,7 @@ def ptx_inside(cubin: bytes) -> bytes:
 
 
 def resources_of(cubin: bytes, kernels: Iterable[str]) -> tuple[KernelResources, ...]:
-    """What ptxas gave kernels; empty where this is no machine code."""
+    """Return ptxas's resources of kernels; empty where this is not machine code."""
     try:
         return tuple(_resources(ELFFile(io.BytesIO(cubin)), kernels)) if cubin else ()
     except (ELFError, struct.error, ValueError, IndexError):

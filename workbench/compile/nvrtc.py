@@ -17,9 +17,8 @@ from typing import Any
 
 from workbench.compile.closed import restrict
 
-#: The toolkit's own `cuda.h` declares functions of the host, which NVRTC refuses. Of it a kernel
-#: needs the type of a TMA descriptor alone (128 bytes, aligned to 64). And a host's headers of
-#: fixed-width integers are not here; CCCL has its own.
+#: NVRTC refuses the toolkit's `cuda.h`, which declares functions of the host; a kernel needs its
+#: type of a TMA descriptor alone (128 bytes, aligned to 64). CCCL has fixed-width integers.
 _HEADERS = {
     b"cuda.h": b"""#pragma once
 typedef struct alignas(64) CUtensorMap_st {

@@ -26,7 +26,7 @@ _ENTRY = re.compile(r"\.entry\s+\w+\s*\((.*?)\)", re.DOTALL)
 
 
 class _SourceError(Exception):
-    """What is wrong with the version's file, and at which line of it."""
+    """An error in the version's file, and its line."""
 
     def __init__(self, line: int, what: str) -> None:
         super().__init__(what)
@@ -129,7 +129,7 @@ def _compile(request: dict[str, Any]) -> dict[str, object]:
 def answer(request: dict[str, Any]) -> dict[str, object]:
     """Answer one request."""
     try:
-        # What the version prints is no part of the answer; what ptxas says of registers is.
+        # Printed text, with ptxas's registers, goes into the log: stdout has the answer alone.
         with contextlib.redirect_stdout(io.StringIO()) as said:
             made = _compile(request)
         return {**made, "log": said.getvalue()}

@@ -1,8 +1,8 @@
-"""What a user's programs keep to answer sooner: it may be lost at any time, and is never needed.
+"""Keep files that make a user's programs faster; each may be lost at any time.
 
-Whatever goes wrong here is a miss, and never an error: a folder that cannot be made or read, a
-full disk, an entry that is damaged or gone. Entries are replaced whole, so two processes at once
-read the one's or the other's.
+Every failure here is a miss, and never an error: a folder that cannot be made or read, a full disk,
+an entry that is damaged or gone. Entries are replaced whole, so two processes at once read the
+one's or the other's.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def digest_of(*words: str) -> str:
 
 
 def entry_name(digest: str, *editions: int) -> str:
-    """The name of an entry, as JSON.
+    """Return an entry's name, of JSON.
 
-    `digest` is a hash of what it is made from, `editions` what else decides on its content.
+    `digest` is a hash of its sources, `editions` other numbers that decide its content.
     """
     return f"{digest[:40]}-{'.'.join(map(str, editions))}.json"
 
@@ -39,7 +39,7 @@ def entry_name(digest: str, *editions: int) -> str:
 class Cache(NamedTuple):
     """A folder of entries by name.
 
-    `root` need not exist. Beyond `most` bytes the entries that were written longest ago go.
+    `root` need not exist. Beyond `most` bytes the oldest entries go.
     """
 
     root: Path
@@ -72,14 +72,12 @@ class Cache(NamedTuple):
 
 
 class KeptByContent(Generic[T]):
-    """What was worked out of files that are read together, in one entry, by their content.
+    """Results computed from files that are read together, in one entry, by their content.
 
-    It is found by the hash of a file's bytes and by nothing else: not by its name or its age,
-    which a checkout, a copy or a clock can make wrong. So every file is still read, and one that
-    was replaced, restored or damaged meanwhile is another file.
-
-    `name` is as `entry_name` gives it; empty: nothing is kept. `kind` is the type that what is kept
-    of a file must be of.
+    The hash of a file's bytes is the only key: not its name or its age, which a checkout, a copy or
+    a clock can make wrong. So every file is still read, and one that was replaced, restored or
+    damaged meanwhile is another file. `name` is as `entry_name` gives it; empty: nothing is kept.
+    `kind` is the type of the kept results.
     """
 
     def __init__(self, cache: Cache, name: str, kind: type[T]) -> None:
@@ -92,7 +90,7 @@ class KeptByContent(Generic[T]):
         return (self._cache.load(self._name, kind) if self._name else None) or {}
 
     def of(self, data: bytes, make: Callable[[], T]) -> T:
-        """What is kept of a file's bytes, or what `make` gives."""
+        """Return the kept result for a file's bytes, or that of `make`."""
         content = hashlib.sha256(data).hexdigest()
         found = self._known.get(content)
         self._seen[content] = found = make() if found is None else found

@@ -1,11 +1,11 @@
-"""How much is taken in before it is refused: of a file, of many together, and what lifts that.
+"""Limit input before it is read: one file, many together, and the variables that lift a limit.
 
-And how much of the machine's memory what compiles and emulates may take (`memory`).
+`memory` limits the machine's memory for compiling and emulating.
 
-Files come from anybody. What they expand to is bounded before it is expanded, so that a file
-of some kilobytes can take neither the machine's memory nor its evening. The limits lie far
-above anything that was ever seen of a kind; where something honest exceeds one all the same,
-an environment variable lifts it. A setting of the project cannot: it would come with the file.
+Files come from anybody. Their expanded size is bounded before they are expanded, so that a file of
+some kilobytes can take neither the machine's memory nor its evening. The limits lie far above
+anything that was ever seen of a kind; where something honest exceeds one all the same, an
+environment variable lifts it. A setting of the project cannot: it would come with the file.
 """
 
 from __future__ import annotations
@@ -45,15 +45,10 @@ _DOTTED = re.compile(
 class TotalLimit:
     """The most that one process takes in of many files together, each counted once.
 
-    What was refused does not count, so that what is small has room behind it.
-
-    Args:
-        what: Of what, for messages.
-        most: In bytes, or ``places``.
-        ratio: Of what a compressed file holds, so many times its size are not counted: what was
-            honestly recorded is far below, however much there is of it.
-        each: The most of one file; 0: no other than of all.
-        count: It is a number, and not bytes.
+    Refused files do not count, so that small ones have room behind them. `what` names it in
+    messages; `most` is in bytes, or ``places`` with `count`. `ratio`: so many times a compressed
+    file's size are not counted: honest records expand far less. `each`: the most of one file; 0: as
+    of all.
     """
 
     def __init__(
@@ -100,7 +95,7 @@ class TotalLimit:
         return f"{size:,}" if self._count else _mib(size)
 
 
-#: What small files expand to: recorded profiles, at most 13 times their size, count nothing.
+#: Expanded small files: recorded profiles, at most 13 times their size, do not count.
 EXPANDED = TotalLimit("what small files expand to beyond 40 times their size", 128 * MIB, ratio=40)
 SOURCES = TotalLimit("the sources that a command reads", 128 * MIB)
 #: A version in CUDA C++ with all of CUTLASS in its project looks at some thousands.
@@ -108,9 +103,9 @@ LOOKUPS = TotalLimit("the places where includes are looked for", MIB, each=50_00
 
 
 class ByteLimit(NamedTuple):
-    """The most that a file of one kind may hold, in bytes, before and after decompression.
+    """The most bytes that a file of one kind may hold, before and after decompression.
 
-    `total` counts what many of them hold.
+    `total` limits many of them together.
     """
 
     what: str
@@ -119,16 +114,16 @@ class ByteLimit(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """The limit, or what the user lifted it to.
+        """The limit, or the user's higher one.
 
         Raises:
-            UsageError: the variable that lifts it is no number.
+            UsageError: the variable that lifts it is not a number.
         """
         lifted = _setting(SIZE_VARIABLE)
         return self.default if lifted is None else max(self.default, math.ceil(lifted * MIB))
 
     def too_large(self, name: str, shape: Sequence[int], size: int) -> tuple[str, str]:
-        """What to say, and a hint, where an array is over the limit; two empty texts if not."""
+        """Return a message and a hint where an array is over the limit; two empty texts if not."""
         total = math.prod(shape) * size
         if total <= self.bytes:
             return "", ""
@@ -161,21 +156,21 @@ FRONT_MATTER = ByteLimit("front matter", MIB // 16)
 
 
 def seconds(default: float) -> float:
-    """A time limit in seconds, or what the user lifted it to.
+    """Return a time limit in seconds, or the user's own.
 
     Raises:
-        UsageError: the variable that lifts it is no number.
+        UsageError: the variable that lifts it is not a number.
     """
     return max(default, _setting(TIME_VARIABLE) or 0.0)
 
 
 def memory() -> int:
-    """Bytes that one compiler, or a version in the emulator, may take.
+    """Return the bytes that one compiler, or a version in the emulator, may take.
 
-    Half of the machine's memory, at least 4 GiB; or what the user set.
+    Half of the machine's memory, at least 4 GiB; or the user's value.
 
     Raises:
-        UsageError: the variable that sets it is no number.
+        UsageError: the variable that sets it is not a number.
     """
     if (wanted := _setting(MEMORY_VARIABLE)) is not None:
         return math.ceil(wanted * MIB)
@@ -185,9 +180,9 @@ def memory() -> int:
 
 
 def too_much_memory(who: str) -> tuple[str, str]:
-    """What is said of work that needs more than `memory`, and the hint.
+    """Return the message about work that needs more than `memory`, and the hint.
 
-    `who` may take so much: ``a compiler``.
+    `who` needs it: ``a compiler``.
     """
     return (
         f"needs more memory than the {_mib(memory())} that {who} may take",
@@ -215,14 +210,13 @@ def _mib(size: int) -> str:
 def inflate(
     data: bytes, path: Path | str, limit: ByteLimit, *, joined: bool = False
 ) -> Iterator[bytes]:
-    """The content of one zstd frame, piece by piece, refused as soon as it is too much.
+    """Yield the content of one zstd frame, piece by piece; refuse it as soon as it is too much.
 
-    `path` is its name for messages. `joined`: other frames may follow, whose content follows as
-    well.
+    `path` is its name for messages. `joined`: the content of further frames may follow.
 
     Raises:
         DataError: it announces or holds more than `limit`, or more than 500 times its size; or
-            with it what files of its kind expand to would be too much.
+            it exceeds the total limit of files of its kind.
         ValueError: no zstd frame, cut short, damaged, or followed by other bytes.
     """
     # zstandard costs start-up time, and only compressed files need it.
@@ -266,9 +260,9 @@ def inflate(
 
 
 def _at_once(data: bytes) -> bytes | None:
-    """A frame's content, in half of the time, within what it announces; None: something is wrong.
+    """Decompress a frame at once, in half of the time; None on any error.
 
-    Then the decoder in pieces says what.
+    The decoder in pieces then reports the error.
     """
     import zstandard
 
@@ -385,7 +379,7 @@ _KINDS = {
 
 
 def kind(mode: int, otherwise: str) -> str:
-    """What stands at a path that is no regular file: ``a pipe``."""
+    """Name the kind of a path that is not a regular file: ``a pipe``."""
     return _KINDS.get(stat.S_IFMT(mode), otherwise)
 
 

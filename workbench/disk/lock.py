@@ -23,9 +23,9 @@ from workbench.errors import MissingError
 
 LOCK = ".lock"
 _TAKEN = {errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK}
-#: What a file system says that has no locks.
+#: Errors of a file system without locks.
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
-#: What this process holds; its children let go of them.
+#: Locks of this process; its children close them.
 _held: set[int] = set()
 
 
@@ -37,11 +37,9 @@ class BusyError(MissingError):
 def locked(root: Path, timeout_s: float, name: str = "", *, keep: bool = False) -> Iterator[None]:
     """Exclude other writers for the length of the block.
 
-    The lock file itself is removed at the end, unless it is to be kept; a waiter that then
-    holds the lock of a removed file notices by its inode and tries again.
-
-    `root` is made where it is missing. `name` is a folder below it, to lock that one alone. `keep`:
-    leave the lock file there, in a folder that nobody reads.
+    `root` is made where it is missing. `name` is a folder below it, to lock that one alone. The
+    lock file is removed at the end, unless `keep` leaves it, in a folder that nobody reads; a
+    waiter that then holds the lock of a removed file notices by its inode and tries again.
 
     Raises:
         BusyError: another writer kept the lock for `timeout_s` seconds.
@@ -125,7 +123,7 @@ def _without_locks(path: Path, error: OSError) -> MissingError:
 
 
 def _way() -> Callable[[int], None]:
-    """How this system locks an open file without waiting; nothing where it has no locks."""
+    """Return the function that locks an open file without waiting, or a no-op without locks."""
     with contextlib.suppress(ImportError):
         posix = importlib.import_module("fcntl")
         return lambda handle: posix.flock(handle, posix.LOCK_EX | posix.LOCK_NB)

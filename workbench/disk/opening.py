@@ -21,7 +21,7 @@ from typing import NamedTuple
 from workbench.disk.limits import kind
 from workbench.errors import DataError, MissingError, UsageError, WorkbenchError
 
-#: Whether this system opens relative to a folder, and can refuse to follow links.
+#: True if this system opens relative to a folder, and can refuse to follow links.
 RELATIVE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
@@ -37,11 +37,11 @@ class Opened(NamedTuple):
     path: Path
 
     def at(self, name: str) -> str:
-        """What to pass, along with ``dir_fd=handle``, to reach an entry of it."""
+        """Return the path that, with ``dir_fd=handle``, reaches an entry of it."""
         return name if self.handle is not None else str(self.path / name)
 
     def status(self, name: str) -> os.stat_result | None:
-        """What is there under a name, a link as a link; None: nothing.
+        """Return the status of an entry, of a link its own; None: nothing is there.
 
         Raises:
             OSError: it cannot be looked at.
@@ -136,16 +136,13 @@ def parts_of(root: Path, name: str) -> list[str]:
 
 @contextlib.contextmanager
 def folder(root: Path, parts: list[str], *, create: bool = False) -> Iterator[Opened]:
-    """Open the folder `parts` below `root`.
+    """Open the folder `parts` below `root`; `create` makes missing ones.
 
-    Args:
-        root: The folder that all is relative to.
-        parts: Checked names (`parts_of`), perhaps none.
-        create: Make folders that are missing.
+    `parts` are checked names (`parts_of`), perhaps none.
 
     Raises:
         DataError: one of them is a link.
-        FileNotFoundError, OSError: it is not there, is no folder, or may not be entered.
+        FileNotFoundError, OSError: it is missing, is not a folder, or may not be entered.
     """
     above = root.parent
     if create:
@@ -189,6 +186,6 @@ def _entered(above: Opened, name: str, create: bool) -> Opened:
 
 
 def _is_link(status: os.stat_result) -> bool:
-    # A junction of Windows is no symbolic link, and leads elsewhere all the same.
+    # A junction of Windows is not a symbolic link, but leads elsewhere as well.
     tag = getattr(status, "st_reparse_tag", 0)
     return stat.S_ISLNK(status.st_mode) or tag == getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", -1)

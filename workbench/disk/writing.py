@@ -21,17 +21,17 @@ from workbench.errors import UsageError
 _BEFORE, _AFTER = ".workbench-", ".tmp"
 #: Another host's half written file is taken for forgotten after so many seconds.
 _FORGOTTEN_S = 24 * 3600.0
-#: Folders of which this process has tidied away what killed writers left, by device and inode.
+#: Folders, by device and inode, that this process has cleared of killed writers' files.
 _tidied: set[tuple[int, int]] = set()
 #: The same of folders for temporary files.
 _left_by_killed: set[tuple[int, int]] = set()
 _PRIVATE = "workbench-"
-#: How much of a file's end is read at once where its last whole line is looked for.
+#: Bytes of a file's end read at once to find its last whole line.
 _TAIL = 1 << 16
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file of that name is one that a killed writer left half written."""
+    """Test whether a name is one of a file that a killed writer left half written."""
     return name.startswith(_BEFORE) and name.endswith(_AFTER)
 
 
@@ -59,10 +59,8 @@ def replace_file(root: Path, name: str, data: bytes, *, durable: bool = False) -
 def append_file(root: Path, name: str, data: bytes) -> None:
     """Add whole lines to the end of a file, durably; call under a lock.
 
-    A line that a killed writer left unfinished is removed before; where there is no room, what
-    was there before stays as it was.
-
-    `root` and `name` as of `replace_file`; `data` are lines, each with its end.
+    Removes an unfinished line of a killed writer first; without room for all, the file stays as it
+    was. `root` and `name` as of `replace_file`; each line of `data` has its end.
 
     Raises:
         MissingError, DataError: as `replace_file`.
@@ -86,7 +84,7 @@ def append_file(root: Path, name: str, data: bytes) -> None:
 
 
 def _end_of_lines(handle: int) -> int:
-    """Where the last whole line of a file ends."""
+    """Find the end of the last whole line of a file."""
     end = os.fstat(handle).st_size
     while end:
         begin = max(0, end - _TAIL)
@@ -124,11 +122,10 @@ def replacing(root: Path, name: str) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def new_folder(root: Path, name: str) -> Iterator[Path]:
-    """A folder to fill in the block, which then gets its name: whole or not at all.
+    """Yield a folder to fill in the block, which then gets its name: whole or not at all.
 
-    What a killed writer left of one is removed by the next one who writes beside it.
-
-    `root` and `name` as of `replace_file`; nothing may be there.
+    The next writer beside it removes a killed writer's remains. `root` and `name` as of
+    `replace_file`; nothing may be there.
 
     Raises:
         UsageError: something is.
@@ -193,12 +190,11 @@ def _created(root: Path, name: str, data: bytes) -> None:
 
 
 def write_files(root: Path, files: Mapping[str, bytes | None]) -> None:
-    """Replace several files together; None removes one.
+    """Replace several files together; None removes one. Call under `locked`.
 
-    All new content is on the disk before the first rename, so that what can run
-    out of space has happened before anything is replaced. Renames follow the
-    mapping's order. Temporary files that a killed writer left in the same folders
-    are removed; call under `locked`, which is what makes them surely stale.
+    All new content is on the disk before the first rename, so that a lack of space shows before
+    anything is replaced. Renames follow the mapping's order. Temporary files that a killed writer
+    left in the same folders are removed; the lock makes them surely stale.
 
     Raises:
         MissingError: no space, or no permission; every old file is still there.
@@ -340,10 +336,7 @@ def _temporary() -> str:
 
 
 def _host() -> str:
-    """A mark of this host, eight hexadecimal digits: names of files should not tell its name.
-
-    A container counts its processes anew, and so has a mark of its own.
-    """
+    """Return a mark of this host or container, eight hexadecimal digits that hide its name."""
     import socket  # what only reads does not pay for it
     import zlib
 
@@ -354,7 +347,7 @@ def _host() -> str:
 
 
 def _is_gone(pid: str) -> bool:
-    """Whether no process of this host has that number; whoever asks elsewhere hears no."""
+    """Test whether this host has no process of that number; False for other hosts."""
     if os.name == "nt" or not pid.isdecimal() or len(pid) > 9:
         return False
     try:
@@ -367,10 +360,7 @@ def _is_gone(pid: str) -> bool:
 
 
 def _tidy_once(place: Opened) -> None:
-    """Remove what writers of this host left half written, once a process and folder.
-
-    Without a lock: only what a process wrote that no longer runs.
-    """
+    """Remove, once a process and folder, half-written files of processes that no longer run."""
     with contextlib.suppress(OSError):
         status = os.stat(place.path if place.handle is None else place.handle)  # noqa: PTH116
         if (known := (status.st_dev, status.st_ino)) in _tidied:
@@ -447,7 +437,7 @@ def _drop(place: Opened, name: str) -> None:
 
 
 def _tidy(place: Opened) -> None:
-    """Remove what is half written, unless a writer on another host may be at it.
+    """Remove half-written files, unless a writer on another host may still write them.
 
     Not every network file system carries our lock to other hosts.
     """

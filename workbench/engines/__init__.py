@@ -1,7 +1,7 @@
-"""Engines: what says something about a version. ncu needs a GPU, the emulator none.
+"""Engines verify and profile versions. ncu needs a GPU, the emulator does not.
 
-In come `Subject`s, which are compiled versions on problems that they can do, and what is
-asked of them; out go `Verdict`s and `Profile`s. `choice` decides which engine is taken.
+In come `Subject`s, which are compiled versions on problems that they can do, and options; out go
+`Verdict`s and `Profile`s. `choice` decides which engine is taken.
 
 The worker below a profiler imports this module as well: no engine, no compiler at its top.
 """
@@ -47,18 +47,14 @@ def silent(_line: str) -> None:
 
 
 class RunOptions(Record, frozen=True):
-    """Where and how versions run, as a user asks for it.
+    """A user's options for running versions.
 
-    Attributes:
-        seed: Of the inputs; None: a fresh one.
-        limit: Of compiling a version and of a version on a problem; of all work, if that has one.
-        arch: What to compile for; empty: what the GPU here needs.
-        launcher: Command before every other, as for a shell.
-        gpus: Which GPUs of this host share the work: ``all``, or numbers and UUIDs with
-            commas between them; empty: the first.
-        on: The cluster whose jobs do the work (``slurm``); empty: this machine.
-        instruction_limit: Instructions of one thread after which the emulator gives a
-            kernel up; None: its own limit.
+    `seed` is the inputs'; None: a fresh one. `limit` bounds compiling a version and running it on a
+    problem; also all work, if it has an end. `arch` is the target; empty: what the GPU here needs.
+    `launcher` precedes every command, as in a shell. `gpus`: ``all``, or numbers and UUIDs with
+    commas between them; empty: the first. `on`: the cluster that runs the jobs (``slurm``); empty:
+    this machine. `instruction_limit`: instructions of one thread after which the emulator gives a
+    kernel up.
     """
 
     seed: int | None = None
@@ -78,11 +74,10 @@ class RunOptions(Record, frozen=True):
 
 
 class Where(Record, frozen=True):
-    """Where and for how long the worker may run.
+    """The worker's place and time limit.
 
-    `launcher` stands before every command (``srun --gres=gpu:1``); `arch` is what
-    versions are compiled for. `gpus` are the UUIDs of those that share the work, all of one
-    model (`device`); none: the first that CUDA sees.
+    `launcher` precedes every command (``srun --gres=gpu:1``); `arch` is the target. `gpus` are the
+    UUIDs of those that share the work, all of one model (`device`); empty: the first of CUDA's.
     """
 
     arch: str
@@ -93,15 +88,12 @@ class Where(Record, frozen=True):
 
 
 class ProfileOptions(Record, frozen=True):
-    """What is asked of a profile.
+    """Options of a profile; None: the default.
 
-    Attributes:
-        collection: What ncu collects; None: the default.
-        repeats: Captures of every launch under ncu, for the noise of its counters.
-        keep_raw: Keep ncu's raw report beside the profile; ``auto``: if it is small and
-            names no folder of this machine.
-        blocks: About how many blocks of a launch the emulator runs; 0: all; None: all
-            unless the problem is large.
+    `repeats`: captures of every launch under ncu, for the noise of its counters. `keep_raw`: keep
+    ncu's raw report beside the profile; ``auto``: if it is small and names no folder of this
+    machine. `blocks`: about how many blocks of a launch the emulator runs; 0: all; None: all unless
+    the problem is large.
     """
 
     collection: Collection | None = None
@@ -111,11 +103,11 @@ class ProfileOptions(Record, frozen=True):
 
 
 class Subject(Record, frozen=True):
-    """What is run: a version on a problem that it can do, compiled and its launches settled.
+    """A version to run on a problem that it can do, compiled and its launches settled.
 
-    `built` is None for a Python version, which builds what it needs itself. `answering` is what
-    gives the right answer where a version does (``reference = "v0"``), on the same problem; None
-    for that version itself, which has nothing else to be held against.
+    `built` is None for a Python version, which builds what it needs itself. `answering` gives the
+    right answer on the same problem where a version does (``reference = "v0"``); None for that
+    version itself.
     """
 
     study: Study
@@ -129,7 +121,7 @@ class Subject(Record, frozen=True):
 
     @property
     def itself(self) -> bool:
-        """Whether the study takes this version's own results for right."""
+        """True if the study takes this version's own results as right."""
         return self.study.answering == self.version.id
 
     def on(self, problem: Problem) -> Subject:
@@ -145,17 +137,13 @@ class Subject(Record, frozen=True):
         problem: Problem,
         build: Callable[[Version], BuildResult | None],
     ) -> Subject:
-        """Settle a version's launches and buffers for a problem that it was found able to do.
+        """Settle the launches and buffers of a version for a problem that it can do.
 
-        Args:
-            study: Of the version.
-            version: The version.
-            problem: The problem.
-            build: Compiles it, and the version that gives the right answer.
+        `build` compiles it, and the version that gives the right answer.
 
         Raises:
-            UsageError: a launch that no chip can run or whose arguments are not the kernel's
-                parameters, or a fill that cannot be.
+            UsageError: a launch that no chip can run, arguments that do not match the kernel's
+                parameters, or an impossible fill.
         """
         built = build(version)
         resources = built.build.resources if built else ()
@@ -181,7 +169,7 @@ class Subject(Record, frozen=True):
 
 
 class Verdict(NamedTuple):
-    """What verifying one problem said: the check, and the error unless all was well."""
+    """The result of verifying one problem: the check, and the error if it failed."""
 
     problem: Problem
     check: Check | None
@@ -189,15 +177,12 @@ class Verdict(NamedTuple):
 
 
 class Engine(abc.ABC):
-    """What verifies and profiles versions, and what it cannot know of them.
+    """Verifies and profiles versions.
 
-    Attributes:
-        name: As profiles are kept under.
-        verify_line: What is said before versions are verified; empty: nothing.
-        profile_line: The first line of a profile run: which engine, and what it cannot know.
-        under: How a profile came about: ``under ncu``.
-        seed: Of the inputs of all versions.
-        times: Whether it can time versions (`workbench.engines.ncu.engine.GpuEngine`).
+    `name` names its profiles' files, `under` how they were made (``under ncu``). `verify_line`
+    precedes verifying (empty: nothing); `profile_line` precedes profiling and says what the engine
+    cannot know. `seed` is of the inputs of all versions. `times`: it can time versions
+    (`workbench.engines.ncu.engine.GpuEngine`).
     """
 
     name: EngineName
@@ -208,7 +193,7 @@ class Engine(abc.ABC):
     times: bool = False
 
     def refuses(self, version: Version) -> str:
-        """Why it can run no such version, whatever the problem; empty where it can."""
+        """Return why it can run no such version, whatever the problem; empty where it can."""
         del version
         return ""
 
@@ -233,13 +218,10 @@ class Engine(abc.ABC):
         tell: Callable[[int, Verdict], None],
         begin: Callable[[int], None],
     ) -> None:
-        """Check results against the reference; no failure keeps the others from their turn.
+        """Check results against the reference; a failure does not stop the others.
 
-        Args:
-            subjects: What to check, in this order.
-            tell: Called once for each with its place, as the verdict comes; perhaps from
-                another thread.
-            begin: Called with the place of each before it is begun.
+        `begin` is called with the place of each subject before it begins, `tell` once with place
+        and verdict as it ends, perhaps from another thread.
 
         Raises:
             MissingError: nothing can run here.

@@ -1,4 +1,4 @@
-"""Which engine is taken: the GPU's where it can run, else the emulator."""
+"""Choose an engine: the GPU's where it can run, else the emulator."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def choose(
     *,
     profiling: bool = False,
 ) -> Engine:
-    """The engine to take: the GPU's where it can run, else the emulator.
+    """Return the GPU's engine where it can run, else the emulator.
 
-    `wanted` is ``auto``, ``emulator``, or any other word for the GPU's. A launcher leads to a GPU
-    that is not asked from here. `profiling`: ncu is needed as well.
+    `wanted` is ``auto``, ``emulator``, or any other word for the GPU's. A GPU behind a launcher is
+    not queried from here. `profiling`: ncu is needed as well.
 
     Raises:
         MissingError: the GPU's was asked for and cannot run here; or neither it nor a
@@ -49,7 +49,7 @@ def on_gpu(
     profiling: bool = False,
     known: bool = False,
 ) -> GpuEngine:
-    """The engine of the GPU here, or behind a launcher.
+    """Return the engine of the GPU here, or behind a launcher.
 
     `profiling`: ncu is needed as well. `known`: nothing will be run (``--dry-run``): the
     architecture is enough.

@@ -39,7 +39,7 @@ from workbench.model import Notice
 if TYPE_CHECKING:
     from workbench.engines.gpu.race import Field
 
-#: After these nothing can be said of the process, or there is none to speak of.
+#: After these failures the process cannot do further jobs.
 _FATAL = frozenset(("internal", "no-device", "no-pycuda"))
 #: Seconds between two looks for further jobs.
 _LOOK_S = 0.01
@@ -56,7 +56,7 @@ def _wrong(executable: Executable) -> Failure:
 
 
 def _wake_for(session: DeviceContext, executable: Executable) -> None:
-    """What calls a library may choose among kernels by trying them."""
+    """Wake the device for a Python version: its library may choose kernels by timing them."""
     if executable.kind == "python":
         with session.doing(f"waking the device for {executable.version}"):
             session.wake()
@@ -150,16 +150,14 @@ class Answers:
 
     @property
     def well(self) -> bool:
-        """Whether none names a failure."""
+        """True if no result names a failure."""
         return all(result.failure is None for result in self._results)
 
 
 def incoming(path: Path, idle: Callable[[], None]) -> Iterator[Job]:
-    """The jobs of a file, and those that are added to it as long as it says that more follow.
+    """Yield the jobs of a file, and those added to it as long as it says that more follow.
 
-    Args:
-        path: The file, which is only ever replaced as a whole.
-        idle: Called before others are waited for.
+    The file is only ever replaced as a whole. `idle` is called before waiting for others.
 
     Raises:
         OSError, msgspec.DecodeError: it cannot be read, or holds something else.
@@ -224,7 +222,7 @@ def work(jobs: Iterator[Job], answers: Answers) -> None:
 
 
 def _claimed(job: Job) -> bool:
-    """Whether this worker is the one to do a job that others have as well."""
+    """Test whether this worker may do a job that others have as well."""
     if not job.claim:
         return True
     try:
@@ -276,12 +274,9 @@ def _one(
 
 
 def _prepare(benches: Benches, job: Job) -> threading.Thread:
-    """Open the device, and load what the study's jobs will need: code, and the baseline's library.
+    """Open the device, load the jobs' code; return the thread that loads the baseline's library.
 
-    What is wrong with any of it is left to the jobs, which can say whose fault it is.
-
-    Returns:
-        What still loads the library.
+    Errors are left to the jobs, which can say whose fault they are.
     """
 
     def device() -> None:

@@ -1,5 +1,5 @@
-"""What is done to a version from its build to its stored profile, and to many of them.
+"""Take a version from its build to its stored profile, and many of them.
 
-In come a study and what is asked of it; the engines run it. Out go records into the
-store: nothing that was not verified is kept. `ladder` reads them back, in order.
+A study and a request come in; the engines run it, and records of verified versions go into the
+store. `ladder` reads them back, in order.
 """

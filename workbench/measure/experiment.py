@@ -42,7 +42,7 @@ from workbench.units import digits3, quantity
 def report_lines(
     profile: Profile, engine: Engine, path: str, said: Sequence[Notice] = ()
 ) -> tuple[str, ...]:
-    """What is said of a kept profile: one line, and one for each notice that was not `said` yet.
+    """Return the lines about a kept profile: one, and one for each notice not yet `said`.
 
     ``v3 n1024: sgemm, error 2.1e-07, seed 7, 12.3 s under ncu -> profiles/…``
     """
@@ -71,7 +71,7 @@ class Display(Protocol):
         del line
 
     def doing(self, text: str) -> None:
-        """What is being done now."""
+        """Receive the current activity."""
         del text
 
     def counting(self, total: int) -> AbstractContextManager[None]:
@@ -80,7 +80,7 @@ class Display(Protocol):
         return contextlib.nullcontext()
 
     def done(self, count: int) -> None:
-        """How many combinations are done."""
+        """Receive the number of finished combinations."""
         del count
 
     def prepare(self) -> None:
@@ -173,11 +173,7 @@ class Experiment:
         return subjects
 
     def build_all(self, versions: Sequence[Version]) -> dict[str, WorkbenchError]:
-        """Compile versions side by side, a compiler process for each core.
-
-        Returns:
-            Version -> why it does not compile, for those that do not.
-        """
+        """Compile versions side by side, a process a core; return the errors of those that fail."""
         failed: dict[str, WorkbenchError] = {}
 
         def one(version: Version) -> None:
@@ -203,13 +199,10 @@ class Experiment:
         subjects: Sequence[Subject],
         tell: Callable[[int, Verdict], None] = lambda _place, _verdict: None,
     ) -> list[Verdict]:
-        """Check versions on problems.
+        """Check versions on problems; return a verdict a subject, in their order.
 
-        `tell` is called with place and verdict as each comes; perhaps from another thread.
-
-        Returns:
-            A verdict a subject, in their order. No failure keeps the others from being
-            checked.
+        A failure does not stop the others. `tell` is called with place and verdict as each comes;
+        perhaps from another thread.
 
         Raises:
             MissingError: nothing can run here.
@@ -254,9 +247,9 @@ class Experiment:
         return sanitizer.judge(tool, finished.output, finished.code, kernels)
 
     def clean(self, subjects: Sequence[Subject], tool: Tool, path: str) -> bool:
-        """Whether a tool runs over versions, all in one process, and finds nothing at all.
+        """Test whether a tool runs over all versions, in one process, without any finding.
 
-        False says nothing about any of them: `sanitize` finds out about each.
+        False says nothing about any of them: `sanitize` checks each.
         """
         jobs, results, finished = self._under(subjects, tool, path)
         whole = len(results) == len(jobs) and not any(result.failure for result in results)
@@ -279,11 +272,10 @@ class Experiment:
     ) -> None:
         """Compile and time versions on problems, each with the study's baseline in turns beside it.
 
-        Pieces on the same problem should stand together: they share inputs and reference. There
-        are as few worker processes as faults allow.
-
-        Pieces are in the order of measuring. `tell` is called once for each, as its timing (which
-        is kept by then) or error comes; perhaps from another thread.
+        Pieces are in the order of measuring; those on the same problem should be adjacent, since
+        they share inputs and reference. There are as few worker processes as faults allow. `tell`
+        is called once for each, as its timing (which is kept by then) or error comes; perhaps from
+        another thread.
 
         Raises:
             MissingError: no worker can run here.
@@ -345,12 +337,9 @@ class Experiment:
         options: ProfileOptions = ProfileOptions(),  # noqa: B008 - frozen
         notices: Sequence[Notice] = (),
     ) -> tuple[Profile, Path]:
-        """Verify and profile one version, and keep the profile.
+        """Verify and profile one version, and keep the profile; return it and its path.
 
-        `notices` are what is known of the circumstances, to be kept with the profile.
-
-        Returns:
-            The profile and the path it is kept at.
+        `notices` are known circumstances, to be kept with the profile.
 
         Raises:
             KernelError, MissingError, UsageError, DataError: nothing was kept, and an
@@ -362,13 +351,12 @@ class Experiment:
 
 
 class Failures:
-    """Errors of single versions, so that the others still have their turn.
+    """Collects errors of single versions, so that the others still have their turn.
 
-    Args:
-        say: Says each error as it comes.
-        alone: There is one piece of work only: its error is not said, but is how it `ended`.
-        every: Versions were not named (``--all``): what cannot run here is passed over.
-        broken: What is wrong with versions that were meant, too, and never had a turn.
+    `say` shows each error as it comes. `alone`: there is one piece of work only, whose error is not
+    shown, but is how it `ended`. `every`: versions were not named (``--all``), so those that cannot
+    run here are passed over. `broken`: errors of versions that were meant, too, and never had a
+    turn.
     """
 
     def __init__(
@@ -418,10 +406,10 @@ class Failures:
             self._say(f"  hint: {error.hint}")
 
     def pass_over(self, version: Version, error: WorkbenchError) -> bool:
-        """Whether an error means only that ``--all`` has named what cannot run here.
+        """Test whether an error means only that ``--all`` has named a version that cannot run here.
 
-        That is a baseline whose library is not installed; and, where problems are chosen, a
-        version that cannot do any of them (`UnableError`). It is said then, once.
+        That is a baseline whose library is not installed; and, where problems are chosen, a version
+        that cannot do any of them (`UnableError`). Report it then, once.
         """
         if not self._every:
             return False
@@ -460,6 +448,6 @@ class Failures:
 
 
 def _rank(error: WorkbenchError) -> int:
-    """Which of several errors decides the exit code: a wrong kernel before all else."""
+    """Rank errors by which of them decides the exit code: a wrong kernel before all others."""
     order = (4, 5, 3, 1, 6, 2)
     return order.index(error.exit_code) if error.exit_code in order else len(order)

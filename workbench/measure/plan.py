@@ -1,8 +1,8 @@
-"""What a run over versions and problems has to do, and what is stored of it already.
+"""Plan a run over versions and problems, and find its stored results.
 
-A *combination* is a version on a problem. Which of them a version refuses, which are
-recorded already and in which order the rest is measured is the same for every command,
-and needs no hardware. A version's requirements are checked here and nowhere else.
+A *combination* is a version on a problem. The combinations that a version refuses, those already
+recorded and the order of the rest are the same for every command, and need no hardware. A version's
+requirements are checked here and nowhere else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from workbench.study.folder import Study, source_hash
 
 Key = tuple[str, str]  # (version, problem)
 Use = Literal["verify", "profile", "sweep"]
-#: What problems are timed for.
+#: Uses of the problems that are timed.
 _TIMED: tuple[Use, ...] = ("profile", "sweep")
 
 
@@ -36,7 +36,7 @@ class Combination(NamedTuple):
 
     @classmethod
     def of(cls, study: Study, version: Version, problem: Problem) -> Combination:
-        """A version on a problem, if it can do it.
+        """Return a version on a problem, if it can do it.
 
         Raises:
             UnableError: it requires what the problem does not have.
@@ -54,7 +54,7 @@ class Combination(NamedTuple):
 
 
 class Gap(Record, frozen=True):
-    """Why there is no time of a combination: refused, not available here, failed, not recorded."""
+    """The reason for a missing time: refused, not available here, failed, not recorded."""
 
     kind: Literal["refused", "unavailable", "failed", "missing"]
     why: str
@@ -74,12 +74,10 @@ class Plan(Record, frozen=True):
 
 
 def sweep_problems(study: Study, patterns: Sequence[str] = ()) -> list[Problem]:
-    """The problems of a sweep, from the least work to the most.
+    """Return the problems of a sweep, from the least work to the most.
 
-    Args:
-        study: The study.
-        patterns: Names, or patterns of names (``n*``, ``s1_*``): a pattern chooses among
-            the problems marked ``sweep``, a name may be any problem's. Empty: all of them.
+    A pattern (``n*``, ``s1_*``) chooses among the problems marked ``sweep``, a name may be any
+    problem's; no patterns: all of them.
 
     Raises:
         UsageError: the study has none, or a pattern matches none.
@@ -114,10 +112,10 @@ def by_work(study: Study, problems: Iterable[Problem]) -> list[Problem]:
 
 
 def plan(study: Study, versions: Sequence[Version], problems: Sequence[Problem]) -> Plan:
-    """Every version at every problem, problem by problem.
+    """Return every version at every problem, problem by problem.
 
-    Problem by problem, because versions on one problem share its inputs and reference,
-    and because an interrupted sweep then has whole columns.
+    Versions on one problem share its inputs and reference, and an interrupted sweep then has whole
+    columns.
     """
     combinations = []
     refused: dict[Key, Gap] = {}
@@ -173,7 +171,7 @@ def to_time(study: Study, version: Version, name: str | None, every: bool) -> li
 
 
 class Recorded(Record, frozen=True):
-    """What the store holds of a plan: times that still hold, and times of older sources."""
+    """Stored times of a plan: those that still hold, and those of older sources."""
 
     current: dict[Key, Timing]
     stale: dict[Key, Timing]
@@ -187,14 +185,12 @@ def recorded(
     cache: str = "cold",
     since: str = "",
 ) -> Recorded:
-    """The stored times of combinations on a device.
+    """Return the stored times of combinations on a device.
 
-    A time holds if version and baseline have the sources that they had when it was taken,
-    and the baseline is still the same one. A time without ratio holds where the baseline
-    could not be timed then, and said so.
-
-    `cache` is the state of the caches that the times must be of. `since` is ISO time; what was
-    captured before it does not hold any more.
+    A time holds if version and baseline have the sources that they had when it was taken, and the
+    baseline is still the same one. A time without ratio holds where the baseline could not be timed
+    then, and said so. `cache` is the required state of the caches. `since` is ISO time; earlier
+    captures do not hold.
 
     Raises:
         DataError: a stored file is damaged.

@@ -168,10 +168,7 @@ def _base(kernel: str) -> str:
 
 
 def describe(finding: Finding, texts: Mapping[str, str]) -> list[str]:
-    """A finding in lines: what, how often, where, and the source text.
-
-    `texts` is path -> text of the version's source files.
-    """
+    """Describe a finding in lines: kind, count, place and source text (`texts`: path -> text)."""
     times = f" ({finding.count:,} times)" if finding.count > 1 else ""
     lines = [f"{finding.tool}: {finding.message}{times}"]
     for place in finding.places:

@@ -1,7 +1,7 @@
-"""How long work may take, and how much memory: a deadline that is carried along, and a limit.
+"""Bound the time and the memory of work, by a deadline that is carried along, and a limit.
 
-A child that is given a `Deadline` is ended at it. What we do ourselves is broken off by an alarm
-(`Deadline.kept`), as Ctrl-C would: whatever runs at that moment, a study's own function too.
+A child with a `Deadline` is ended at it. An alarm interrupts our own work (`Deadline.kept`), as
+Ctrl-C would: whatever runs at that moment, a study's own function too.
 """
 
 from __future__ import annotations
@@ -23,11 +23,9 @@ if sys.platform == "linux":
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """When work is given up.
+    """The time at which work is given up.
 
-    Attributes:
-        seconds: How long each piece of it may take.
-        end: When all of it is to be over, by `time.monotonic`; None: there is no such time.
+    `seconds` bounds each piece of it; `end`, by `time.monotonic`, bounds all of it; None: no end.
     """
 
     seconds: float = 300.0
@@ -43,18 +41,14 @@ class Deadline:
         return Deadline(self.seconds, time.monotonic() + self.left())
 
     def left(self, since: float | None = None) -> float:
-        """Seconds that are left to a piece of work.
-
-        Args:
-            since: When it began, by `time.monotonic`; None: it begins now.
-        """
+        """Seconds left to a piece of work that began at `since` (`time.monotonic`); None: now."""
         now = time.monotonic()
         piece = (now if since is None else since) + self.seconds
         return max(0.0, min(piece, math.inf if self.end is None else self.end) - now)
 
     @property
     def over(self) -> bool:
-        """Whether no time is left for all of it."""
+        """True if no time is left for all of it."""
         return self.end is not None and time.monotonic() >= self.end
 
     def __str__(self) -> str:
@@ -62,13 +56,10 @@ class Deadline:
 
     @contextlib.contextmanager
     def kept(self, error: Callable[[], BaseException], last_words_s: float = 0.0) -> Iterator[None]:
-        """Raise `error` in the block, whatever it is busy with, once the time of it is over.
+        """Raise `error` in the block, whatever it is busy with, once its time is over.
 
-        In the main thread alone; one call of a library in C is waited for.
-
-        Args:
-            error: What is raised.
-            last_words_s: So much later: who sees by itself that time is over comes first.
+        In the main thread alone; one call of a library in C is waited for. The alarm is
+        `last_words_s` late, so that code that notices the end of time by itself comes first.
         """
         if threading.current_thread() is not threading.main_thread() or not _SIGNAL:
             yield
@@ -94,7 +85,7 @@ class Deadline:
 
 #: A clock may ring so much too early.
 _EARLY_S = 0.05
-#: Means "your time is over", and is nobody else's.
+#: Means "your time is over", and nothing else.
 _SIGNAL = getattr(signal, "SIGXCPU", None)
 
 

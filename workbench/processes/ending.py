@@ -112,11 +112,10 @@ def end_group(group: int, reap: Callable[[], object] = lambda: None) -> None:
 
 
 class Guard(NamedTuple):
-    """What guards a program.
+    """Guards a program.
 
-    Attributes:
-        tell: To be called with its pid, once that is known.
-        mark: To be part of its environment: it is found by that where we were killed before.
+    `tell` is called with its pid, once that is known. `mark` goes into its environment, which
+    identifies it if we were killed before.
     """
 
     tell: Callable[[int], None]
@@ -125,10 +124,7 @@ class Guard(NamedTuple):
 
 @contextlib.contextmanager
 def guarded() -> Iterator[Guard]:
-    """See to it that a program which is started in the block ends, even if we are killed.
-
-    It must lead a group of its own.
-    """
+    """End a program that is started in the block even if we are killed; it leads its own group."""
     mark = {_MARK: os.urandom(8).hex()}
     reading, writing = os.pipe()
     try:
@@ -177,9 +173,9 @@ def _marked(mark: str) -> set[int]:
 
 
 def _end_marked(mark: str) -> None:
-    """End the groups of all that have a mark: a program of which only that is known.
+    """End the groups of all processes with a mark: a program whose pid is not known.
 
-    It may only be about to begin, and it may be gone already while what it started runs.
+    It may only be about to begin, or be gone already while its children run.
     """
     end, found = time.monotonic() + GRACE_S, False
     while time.monotonic() < end:

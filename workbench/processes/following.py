@@ -25,11 +25,9 @@ _forking = 0
 def follow_parent(parent: int | None = None) -> None:
     """End this process as soon as its parent has ended.
 
-    The kernel means the thread that started us, so a thread must not end before what it
-    forked; who waits for its children, as all here do, need not think of it.
-
-    Args:
-        parent: Who it is, where that is known: it may have ended before this is called.
+    The kernel means the thread that started us, so a thread must not end before its forks; a parent
+    that waits for its children, as all here do, is safe. `parent`: its pid, where known: it may
+    have ended before this call.
     """
     here = os.getppid() if parent is None else parent
     if _LIBC is not None and _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0:
@@ -40,7 +38,7 @@ def follow_parent(parent: int | None = None) -> None:
 
 
 def _look(parent: int) -> None:
-    # Who is orphaned is adopted: by init, or by whoever asked to be given such processes.
+    # An orphan is adopted by init, or by a process that asked for orphans.
     while os.getppid() == parent:
         time.sleep(_LOOK_EVERY_S)
     os.kill(os.getpid(), signal.SIGKILL)

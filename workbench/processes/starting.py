@@ -1,13 +1,13 @@
-"""How a child is started so that nothing of the folder that we stand in runs in it.
+"""Start a child so that no code of the current folder runs in it.
 
 Python takes modules from the working folder where it is asked for one by name (``python -m``,
 ``-c``, an empty entry of ``PYTHONPATH``), and the loader of shared libraries does the same with an
-empty entry of ``LD_LIBRARY_PATH``. The folder that we stand in may be anybody's, so
+empty entry of ``LD_LIBRARY_PATH``. The current folder may be anybody's, so
 
-* every Python child is started by what `own_module`, `worker` or `own_file` say (``-P``, and
+* every Python child is started by `own_module`, `worker` or `own_file` (``-P``, and
   ``PYTHONSAFEPATH`` for its own children), and finds our packages by their place;
 * its environment is `environment`: without relative and empty entries in lists of folders, and
-  without what would have Python run something else first;
+  without variables that would have Python run something else first;
 * its working folder is `NEUTRAL`, unless it is there for the files of one.
 
 As a program (``python -P starting.py MODULE ARGUMENTS``) it runs a module of ours.
@@ -43,7 +43,7 @@ _LIMIT = 'ulimit -c 0; ulimit -d "$0" 2>/dev/null; exec "$@"'
 
 
 class Start(NamedTuple):
-    """What ``subprocess.Popen(start.argv, cwd=start.cwd, env=start.env)`` takes."""
+    """Arguments of ``subprocess.Popen(start.argv, cwd=start.cwd, env=start.env)``."""
 
     argv: list[str]
     cwd: Path
@@ -51,10 +51,7 @@ class Start(NamedTuple):
 
 
 def environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Variables of a child in which no folder is meant that depends on where it stands.
-
-    `base` is what to start from; None: our own.
-    """
+    """Return a child's variables, without relative folders; from `base` (None: our own)."""
     env = dict(os.environ if base is None else base)
     for name in _DROPPED:
         env.pop(name, None)
@@ -81,13 +78,10 @@ def own_module(
     cwd: Path = NEUTRAL,
     env: Mapping[str, str] | None = None,
 ) -> Start:
-    """One of our modules as a program.
+    """Return the start of one of our modules (``workbench.ncurep.extract``) as a program.
 
-    Args:
-        name: ``workbench.ncurep.extract``.
-        arguments: Paths among them are absolute, or below `cwd`.
-        cwd: Its working folder, of which it imports nothing.
-        env: Variables to start from; None: our own.
+    Paths among the arguments are absolute, or below `cwd`, its working folder, from which it
+    imports nothing. `env` None: our own.
     """
     argv = [*interpreter(), __file__, name, *arguments]
     return Start(argv, cwd, {**environment(env), "PYTHONSAFEPATH": "1"})
@@ -99,10 +93,10 @@ def own_file(path: str, *arguments: str) -> Start:
 
 
 def worker(name: str, *arguments: str) -> tuple[str, ...]:
-    """The command line of a module of ours that runs a project's own code, perhaps elsewhere.
+    """Return the command line of a module of ours that runs a project's code, perhaps elsewhere.
 
-    Our interpreter stands in it by its bare name where PATH leads to it, else by its path: ncu
-    writes the command line into its report, which should name no folder of a user.
+    It has our interpreter's bare name where PATH leads to it, else its path: ncu writes the command
+    line into its report, which should name no folder of a user.
     """
     bare = Path(sys.executable).name
     here = bare if program(bare) == sys.executable else sys.executable
@@ -110,10 +104,7 @@ def worker(name: str, *arguments: str) -> tuple[str, ...]:
 
 
 def worker_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Variables of a `worker`, which has the caller's modules: what a study imports is wanted.
-
-    `base` as of `environment`.
-    """
+    """Return variables of a `worker`, which has the caller's modules: a study may import them."""
     base = os.environ if base is None else base
     # As Python has read it: a relative entry is below the folder that we were started in.
     listed = [each for each in base.get("PYTHONPATH", "").split(os.pathsep) if each]
@@ -124,15 +115,12 @@ def worker_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def limited(argv: Sequence[str], limit_bytes: int) -> list[str]:
-    """A command line that runs with a limit to its memory, as all that it starts does.
+    """Return a command line with a limit to its memory, and to that of its children.
 
-    The limit is one on what a process allocates (``RLIMIT_DATA``, which counts no libraries), and
-    an allocation meets it as a failure, which leaves no core behind. It is set by a shell that
-    then becomes the program, so the process keeps its number and its group.
-
-    Args:
-        argv: Program and arguments.
-        limit_bytes: Of each process. It is rounded down to KiB.
+    The limit is one on a process's allocations (``RLIMIT_DATA``, which counts no libraries), and an
+    allocation meets it as a failure, which leaves no core behind. A shell sets it and then becomes
+    the program, so the process keeps its number and its group. `limit_bytes` holds for each process
+    and is rounded down to KiB.
     """
     if os.name != "posix":
         return list(argv)

@@ -36,7 +36,7 @@ _ENGINES: tuple[EngineName, ...] = ("ncu", "emulator")
 _TIME: Literal["time"] = "time"
 #: The folder of a study's tunings, beside those of its versions.
 TUNED = "tuned"
-#: What a file's name says of it.
+#: A file's kind by its name.
 _KINDS: dict[str, EngineName | Literal["time"]] = {kind: kind for kind in (*_ENGINES, _TIME)}
 #: Longest file name that every common file system takes, less room for our suffixes.
 _MAX_NAME = 200
@@ -80,17 +80,16 @@ def _load(path: Path, *_state: int) -> Profile:
 
 
 def device_slug(name: str) -> str:
-    """The folder name of a device: ``NVIDIA GeForce RTX 4090`` -> ``rtx-4090``.
+    """Return the folder name of a device: ``NVIDIA GeForce RTX 4090`` -> ``rtx-4090``.
 
-    The vendor's and the brand's words are dropped because they carry nothing;
-    an empty name gives ``unknown``.
+    The vendor's and the brand's words carry nothing; an empty name gives ``unknown``.
     """
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     return re.sub(r"^(?:(?:nvidia|tesla|geforce)-)+", "", slug) or "unknown"
 
 
 def means_device(wanted: str, slug: str) -> bool:
-    """Whether a device that somebody typed is the one of this slug.
+    """Test whether a device that somebody typed is the one of this slug.
 
     Its name, its slug, or the beginning of it: ``h100`` means ``h100-80gb-hbm3``.
     """
@@ -125,12 +124,9 @@ def component(text: str, what: str) -> str:
 class Store:
     """The profiles and times below one folder.
 
-    Args:
-        root: The folder; created by the first write. To read one that is not there is an error.
-        lock_timeout_s: How long a writer waits for another one, in seconds.
-        remembers: How many profiles that `load` gave last are kept, for whoever asks for the
-            same again and again.
-        may_lack: Where there is no folder, nothing is recorded yet: that is no error.
+    The first write creates `root`; to read a missing one is an error, unless it `may_lack`: then
+    nothing is recorded yet. A writer waits `lock_timeout_s` seconds for another one. `remembers` is
+    how many profiles that `load` gave last are kept.
     """
 
     def __init__(
@@ -148,7 +144,7 @@ class Store:
 
     @classmethod
     def of(cls, project: Project, *, remembers: int = 0) -> Store:
-        """What is recorded in a project, which has no folder for that before its first profile."""
+        """Return the store of a project, which has no folder for it before its first profile."""
         return cls(project.profiles, remembers=remembers, may_lack=True)
 
     def __repr__(self) -> str:
@@ -164,7 +160,7 @@ class Store:
         return home / component(version, "version")
 
     def profile_path(self, profile: Profile) -> Path:
-        """Where `profile` is (to be) kept.
+        """Path of `profile`, kept or to be kept.
 
         Raises:
             UsageError: study, version or problem is empty or too long.
@@ -175,7 +171,7 @@ class Store:
     def path_of(
         self, device: str, study: str, version: str, problem: str, engine: EngineName
     ) -> Path:
-        """Where a profile is (to be) kept, of a version or of a choice of a tuned one.
+        """Path of a profile, kept or to be kept, of a version or of a choice of a tuned one.
 
         Raises:
             UsageError: a name is empty or too long.
@@ -191,15 +187,9 @@ class Store:
     # --- profiles ---------------------------------------------------------------
 
     def save(self, profile: Profile, raw: Path | bytes | None = None) -> Path:
-        """Keep `profile`, and the raw report beside it, replacing an earlier one.
+        """Keep `profile`, and the raw report beside it, replacing an earlier one; return its path.
 
-        Args:
-            profile: What to keep; study, version and problem must be set.
-            raw: The raw report (a path, ``.zst`` or not, or its bytes). None removes a
-                raw report that belonged to the profile being replaced.
-
-        Returns:
-            The path of the profile's file.
+        `raw` is a path, ``.zst`` or not, or bytes; None removes the replaced profile's raw report.
 
         Raises:
             UsageError: the profile names no study, version or problem.
@@ -230,9 +220,7 @@ class Store:
         return self._load(path, status.st_mtime_ns, status.st_size, status.st_ino)
 
     def unfolded(self, path: Path) -> Profile:
-        """Read one profile as `load` does, with lines as they were recorded.
-
-        Where nobody asks for lines, that saves a walk over its PTX.
+        """Read one profile as `load` does, with lines as recorded, which saves a walk over its PTX.
 
         Raises:
             MissingError, DataError: as `load`.
@@ -378,7 +366,7 @@ class Store:
         return found
 
     def has_timings(self, study: str) -> bool:
-        """Whether any time of a study is recorded, on whatever device; reads none of them."""
+        """Test whether any time of a study is recorded, on whatever device; reads none of them."""
         return any(file.kind == _TIME for file in self.files(study=study))
 
     # --- the walk -------------------------------------------------------------------

@@ -183,12 +183,10 @@ def _totals_envelope(metrics: frozenset[str] | None) -> type[Any]:
 def decode_totals(
     path: Path, data: bytes | None = None, metrics: frozenset[str] | None = None
 ) -> Profile:
-    """A profile without its instructions, sources, rules and build: in half of the time.
+    """Read a profile without its instructions, sources, rules and build: in half of the time.
 
-    Damage of what is passed over is found where it breaks the file's checksum or its JSON.
-
-    `data` as of `decode`. `metrics` are the only ones that are wanted, by ncu's names; a third of
-    the time again.
+    Damage of skipped parts is found where it breaks the file's checksum or its JSON. `data` as of
+    `decode`. `metrics` are the only ones to read, by ncu's names; a third of the time again.
 
     Raises:
         MissingError, DataError: as `decode`.
@@ -265,10 +263,10 @@ def _migrate(record: Json, version: int) -> Json:
 
 
 def contradiction(record: Profile | Timing) -> str:
-    """What in a record contradicts itself; empty where nothing does.
+    """Describe a contradiction in a record; empty if it is consistent.
 
-    Types are checked by decoding. This is what types cannot say, and what would
-    otherwise surface as an index error far from the damaged file.
+    Decoding checks types. This checks what types cannot say, which would otherwise surface as an
+    index error far from the damaged file.
     """
     if isinstance(record, Timing):
         return ""

@@ -60,7 +60,7 @@ class ShownChip(Record, frozen=True):
 
 
 def chip(name: str) -> ShownChip:
-    """One of `chips`.
+    """Return one of `chips`.
 
     Raises:
         KeyError: there is no such chip.

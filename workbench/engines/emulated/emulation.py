@@ -1,6 +1,6 @@
-"""One version on one problem on the CPU: its launches run, its result checked and explained.
+"""Run one version on one problem on the CPU; check and explain its result.
 
-It is one module because what explains a wrong result is the same run once more, followed.
+It is one module because a second, followed run explains a wrong result.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ Array = NDArray[Any]
 Defined = tuple[tuple[str, int], ...]
 
 
-#: How the emulator's hints name what has an option or a page of ours.
+#: Words of the emulator's hints -> our options and pages.
 _OURS = {
     "`Limits.within`": "--timeout SECONDS",
     "or allow the process more memory": f"or allow more with {MEMORY_VARIABLE}=N, in MiB",
@@ -93,11 +93,11 @@ def in_our_words(hint: str) -> str:
 
 @contextlib.contextmanager
 def as_ours() -> Iterator[None]:
-    """The emulator's errors as those of the program, which have an exit code.
+    """Convert the emulator's errors to those of the program, which have an exit code.
 
     Raises:
         UsageError: the launch does not fit the kernel.
-        InconclusiveError: the kernel needs what the emulator does not have, and may be right.
+        InconclusiveError: the kernel needs an unsupported feature, and may be right.
         HangError: time or memory was over, which says nothing of the kernel.
         KernelError: everything else that a kernel does or needs.
     """
@@ -111,9 +111,9 @@ def as_ours() -> Iterator[None]:
 
 
 class Suspect(NamedTuple):
-    """What of a launch is hardly meant so; told where a version does wrong.
+    """A likely mistake in a launch, reported where a version gives wrong results.
 
-    With a `place` it is said first, and its hint alone: what follows from it needs no other.
+    One with a `place` comes first, and then only its hint is shown.
     """
 
     hint: str
@@ -165,7 +165,7 @@ def _poisoned(shape: tuple[int, ...], dtype: str) -> Array:
 
 
 def arrays_of(subject: Subject, seed: int) -> Arrays:
-    """Inputs drawn from the seed as on a GPU; outputs and scratch poisoned.
+    """Draw inputs from the seed as on a GPU; poison outputs and scratch.
 
     Raises:
         UsageError: outputs and scratch alone are more than this machine's memory.
@@ -277,11 +277,7 @@ def memory_of(
 
 @lru_cache(maxsize=4)
 def _parsed(text: str, cubin: Path, arch: str, code: str, defined: Defined) -> ptxemu.Module:
-    """The same PTX is run on one problem after another, with what ptxas made of it.
-
-    Raises:
-        DataError: it is not PTX as a compiler writes it.
-    """
+    """Parse PTX once for all problems, with what ptxas made of it; DataError if it is malformed."""
     try:
         shapes = shared_arrays(code, dict(defined))
         return ptxemu.load(text, cubin, arch=arch, foreign=foreign, shapes=shapes)
@@ -318,8 +314,8 @@ def emulate(
 
     Raises:
         KernelError: it does wrong.
-        InconclusiveError: it needs what is not supported.
-        UsageError: a fill that the build has no room for.
+        InconclusiveError: it needs an unsupported feature.
+        UsageError: a fill that does not fit into the build.
     """
     limits = ptxemu.Limits.within(limit.left(), instructions)
     limits.seconds = limit.seconds  # as it was asked for
@@ -360,17 +356,16 @@ def emulate(
     return Emulation(counts, check, module, seconds, explain, suspects + doubts)
 
 
-#: What a kernel can ask for of its place: CUDA's name, and PTX's.
+#: A kernel's registers of its place: CUDA's name, and PTX's.
 _PLACES = {"blockIdx": "ctaid", "threadIdx": "tid"}
 
 
 def _suspects(
     subject: Subject, module: ptxemu.Module, dtypes: Mapping[str, str]
 ) -> Iterator[Suspect]:
-    """Arguments, coordinates and constants that a kernel takes for others than they are.
+    """Yield arguments, coordinates and constants that a kernel mistakes for others.
 
-    Raises:
-        UsageError: NumPy's float64 or int64 is taken as something narrower.
+    Raises UsageError where it takes NumPy's float64 or int64 as a narrower type.
     """
     version, ptx = subject.version, built_of(subject).build.ptx
     for each in misread(version.text, subject.launches, dtypes):
@@ -393,7 +388,7 @@ def _suspects(
             _PLACES.items(), (launch.grid, launch.block), strict=True
         ):
             for axis, extent in zip("xyz", extents, strict=True):
-                # What an atomic or a function gives may stand for it.
+                # The value of an atomic or a function may replace it.
                 if extent == 1 or (register, axis) in asked or re.search(r"\b(atom|call)\b", body):
                     continue
                 what = "blocks" if cuda == "blockIdx" else "threads of each block"
@@ -438,11 +433,7 @@ def _blame(
 
 
 def _answer(of: Subject, seed: int, limits: ptxemu.Limits) -> dict[str, NDArray[np.float64]]:
-    """What a version gives, for others to be held against.
-
-    Raises:
-        InconclusiveError: it does wrong: that is not the other's fault.
-    """
+    """Compute the answer that other versions are compared with; InconclusiveError if that fails."""
     try:
         module, arrays = _module_of(of), arrays_of(of, seed)
         memory = memory_of(of, arrays, module)
@@ -482,7 +473,7 @@ def _check(
 
 
 def verified(emulation: Emulation, subject: Subject) -> Check:
-    """The check of a whole run, if it passed.
+    """Return the check of a whole run, if it passed.
 
     Raises:
         KernelError: the result is wrong.
@@ -507,7 +498,7 @@ def verified(emulation: Emulation, subject: Subject) -> Check:
     return check
 
 
-# --- A wrong result, explained: which element, who wrote it, and which line stands out ---
+# --- A wrong result, explained: the element, its writer, and the suspicious line ---
 # The kernel runs once more with the lines behind every value followed
 # (`ptxemu.Origins`). A line stands out if it takes part in the wrong elements
 # more than in the right ones, by Ochiai's measure, and no other line does so as much.
@@ -616,11 +607,10 @@ def _too_small(subject: Subject, name: str, left: NDArray[np.bool_]) -> Suspect 
 def _standing_out(
     origins: ptxemu.Origins, name: str, wrong: NDArray[np.bool_], size: int
 ) -> tuple[int, int, int, int, int] | None:
-    """The line whose part in wrong elements is greatest against its part in right ones.
+    """Find the line whose part in wrong elements exceeds its part in right ones the most.
 
-    Returns:
-        Index of the line, wrong elements with it, wrong elements, right ones with it,
-        right ones; None where no line stands alone.
+    Returns index of the line, wrong elements with it, wrong elements, right ones with it, right
+    ones.
     """
     bad, good = np.nonzero(wrong)[0], np.nonzero(~wrong)[0]
     if not len(bad) or not len(good):
@@ -681,7 +671,7 @@ def _wrong_elements(
 
 
 def _off(got: Array, want: Array, tolerance: float, name: str) -> str:
-    """How many elements are off by more than the tolerance, and how many by less."""
+    """Say how many elements are off by more than the tolerance, and how many by less."""
     exact, right = got.astype(np.float64).reshape(-1), np.asarray(want, np.float64).reshape(-1)
     with np.errstate(invalid="ignore", over="ignore"):
         distance = np.abs(exact - right)
@@ -703,7 +693,7 @@ _ROUNDED = 0.95
 
 
 def _likeness(got: Array, want: NDArray[np.float64], tolerance: float, name: str) -> Suspect | None:
-    """What a wrong output is after all: the reference in another form; and what to do then."""
+    """Recognize a wrong output as another form of the reference, and say what to do then."""
     exact = got.astype(np.float64)
     rms = max(float(np.sqrt(np.mean(want**2))), np.finfo(np.float64).tiny)
     near = min(max(10 * tolerance, 1e-5), 1e-2) * rms

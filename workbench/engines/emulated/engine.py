@@ -62,13 +62,12 @@ from workbench.store import Store
 from workbench.study.sources import source_hash
 from workbench.units import quantity
 
-#: What versions are compiled for where nothing else is said: Hopper.
+#: The default target of compilation: Hopper.
 DEFAULT_ARCH = "sm_90"
 #: Seconds that a kernel that is given up has to say its line, before its study is broken off.
 _LAST_WORDS_S = 1.0
-#: Problems of more instructions than this, over the lanes of warps (ten seconds' work of two cores,
-#: or more), are profiled by a sample of so many blocks. The sample is what tells: what a study says
-#: of its operations may be a guess.
+#: Problems of more instructions than this, over the lanes of warps (ten seconds or more on two
+#: cores), are profiled by a sample of so many blocks, whose count is better than a study's guess.
 SAMPLE_ABOVE = 2_000_000_000
 SAMPLE_BLOCKS = 64
 #: Races are looked for in a second run of a profiled problem of fewer thread instructions than
@@ -82,10 +81,7 @@ _ERROR_WORDS = {
 
 
 class EmulatorEngine(Engine):
-    """Runs versions in CUDA C++ and Triton on this machine's CPU.
-
-    Of `options` it takes the seed, the architecture and the limits.
-    """
+    """Runs CUDA C++ and Triton on this CPU; of `options` it takes seed, architecture and limits."""
 
     name: EngineName = "emulator"
     verify_line = (
@@ -159,14 +155,9 @@ class EmulatorEngine(Engine):
 
     @contextlib.contextmanager
     def _within(self, subject: Subject) -> Iterator[Deadline]:
-        """Work on a subject in this process, which ends in time and takes no more than it may.
+        """Work on a subject in this process within its time and memory; yield its deadline.
 
-        Yields:
-            When the kernel is to be given up: that has a line to tell.
-
-        Raises:
-            InconclusiveError: all time was over before it began.
-            KernelError: it took more time or memory.
+        Raises InconclusiveError if all time was over before, KernelError if it exceeds a limit.
         """
         limit = self._limit.begun()
         if self._limit.over:
@@ -297,10 +288,9 @@ class EmulatorEngine(Engine):
                     yield subject.on(each)
 
     def _watched(self, subject: Subject, counted: Emulation) -> Subject | None:
-        """The subject on the problem on which races are looked for; None: on none.
+        """Return the subject on the problem that is watched for races, or None.
 
-        Raises:
-            UsageError: only a sample of blocks was run, and no other problem can verify it.
+        Raises UsageError if only a sample of blocks ran and no other problem can verify it.
         """
         work = sum(each.thread_instructions for each in counted.counts)
         if counted.check is not None and work < _WATCHED_BELOW:
@@ -323,7 +313,7 @@ def recorded_build(profile: Profile) -> BuildResult | None:
 
 
 def _unwatched(subject: Subject, watched: Subject | None) -> tuple[Notice, ...]:
-    """What is said of a profile whose own problem nobody watched."""
+    """Return the notice of a profile whose own problem was not watched for races."""
     name, version = subject.problem.name, subject.version
     if watched is not None and watched.problem.name == name:
         return ()
@@ -336,7 +326,7 @@ def _unwatched(subject: Subject, watched: Subject | None) -> tuple[Notice, ...]:
 
 
 def _warnings(emulation: Emulation) -> list[str]:
-    """What runs on a chip and is likely not meant so, each once."""
+    """List, each once, operations that run on a chip but are likely mistakes."""
     return list(dict.fromkeys(words for each in emulation.counts for words in each.warnings))
 
 

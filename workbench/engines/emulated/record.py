@@ -75,7 +75,7 @@ def texture_fetches(rows: Sequence[Executed]) -> list[Executed]:
     return [row for row in rows if row.warps and row.site.space == "texture"]
 
 
-#: What rests on how many instructions the machine issues.
+#: Metrics that rest on the number of issued machine instructions.
 ISSUED = ("ptx__machine_inst_estimate", "ptx__bound_cycles_issue_slots")
 
 
@@ -90,9 +90,9 @@ def _absent(rows: list[Executed], calls: str) -> dict[str, str]:
 
 
 def not_counted(code: MachineCode | None, module: Module) -> str:
-    """The calls of routines without which there is no number of a launch's instructions.
+    """Describe calls of routines whose instructions were not counted; empty if all were.
 
-    `code` is what the launch issued, as far as it is known.
+    `code` is the code that the launch issued, if known.
     """
     if code is None or code.complete:
         return ""
@@ -212,7 +212,7 @@ def _metrics(rows: list[Executed], issued: Sequence[float] | None) -> dict[str, 
 def _by_timing(
     counts: Counts, issued: Sequence[float] | None, metrics: Mapping[str, Metric]
 ) -> ByTiming | None:
-    """What of a launch's `metrics` hangs on the order in which warps met; None: nothing."""
+    """Return those of a launch's `metrics` that depend on the order in which warps met, or None."""
     marked = {id(row) for row in counts.schedule_dependent}
     if not marked:
         return None
@@ -303,13 +303,12 @@ class Bound:
 def bound(
     counts: Counts, chip: Chip, machine_instructions: float | None, least_bytes: int
 ) -> Bound:
-    """The least cycles that a launch can take on a chip, by each of its throughputs.
+    """Compute the least cycles of a launch on a chip, by each of its throughputs.
 
     Not a time: latency, dependencies, caches and clocks are left out. The bound by issue slots
-    rests on an estimate, that of machine instructions, and is as uncertain.
-
-    `machine_instructions` are warp instructions that the chip issues; None: not known.
-    `least_bytes` must cross the device memory's bus at least; 0: not known.
+    rests on an estimate, that of machine instructions, and is as uncertain. `machine_instructions`
+    are warp instructions that the chip issues; None: not known. `least_bytes` must cross the device
+    memory's bus at least; 0: not known.
     """
     fma = sum(
         row.on for row in counts.rows
@@ -355,13 +354,12 @@ def launch_records(
     device: Device,
     least_bytes: int,
 ) -> tuple[Launch, ...]:
-    """A version's emulated launches.
+    """Make the records of a version's emulated launches, whose counters are `every`.
 
-    `every` are their counters, in order; `built` is for registers and shared memory, `least_bytes`
-    the study's least traffic, for the bound by device memory of one launch.
+    `least_bytes` is the study's least traffic, for the bound by device memory of one launch.
     """
     chip = chip_for(device)
-    # What several launches must move is no single one's.
+    # The least traffic of several launches cannot be split among them.
     least_bytes = least_bytes if len(every) == 1 else 0
     sources = sources_of(module, built)
     resources = {kernel.name: kernel for kernel in built.build.resources}

@@ -1,7 +1,7 @@
-"""What a job is about: the study's problem on the host, and one version of it on the device.
+"""Data of a job: the study's problem on the host, and one version of it on the device.
 
-A version is loaded once and bound to buffers, for verifying, timing and profiling alike: so
-what is profiled is what was verified.
+A version is loaded once and bound to buffers for verifying, timing and profiling alike, so the
+profiled code is the verified code.
 """
 
 from __future__ import annotations
@@ -100,10 +100,10 @@ class CudaVersion:
         self._textures: dict[tuple[TextureArg, int], DeviceTexture] = {}
 
     def bind(self, buffers: Buffers) -> Binding:
-        """Pack the arguments of every launch once; before the launches stand the fills.
+        """Pack the arguments of every launch once; the fills precede the launches.
 
         Raises:
-            WorkerError: a launch or a fill that cannot be.
+            WorkerError: an impossible launch or fill.
         """
         asked = self._executable
         launches = [(launch.kernel, self._step(launch, buffers)) for launch in asked.launches]
@@ -167,7 +167,7 @@ class CudaVersion:
         return partial(cuda.memcpy_dtod_async, address, source.address, source.nbytes, stream)
 
     def _stage(self, fill: ResolvedFill, size: int) -> DeviceArray:
-        """What no memset writes, in device memory; once for all sets of buffers."""
+        """Stage contents that no memset can write in device memory, once for all sets."""
         key = (fill.name, size)
         if key not in self._staged:
             name = f"what {fill.name} is filled with"
@@ -283,7 +283,7 @@ class PythonVersion:
         """Call ``prepare`` for this set of buffers, on our stream.
 
         Raises:
-            WorkerError: it fails, or gives back nothing to call.
+            WorkerError: it fails, or returns nothing to call.
         """
         prepare = self._module.prepare
         try:
@@ -456,9 +456,9 @@ class Bench:
 class Benches:
     """The benches of a worker's jobs.
 
-    Versions on the same problem and seed have the same inputs and reference, so these are
-    made once; the float64 reference of a large problem takes the host longer than all its
-    versions take the device.
+    Versions on the same problem and seed share inputs and reference, which are made once; the
+    float64 reference of a large problem takes the host longer than all its versions take the
+    device.
     """
 
     def __init__(self, limit: int = _KEPT_BYTES) -> None:
@@ -467,11 +467,7 @@ class Benches:
         self._kept: dict[tuple[str, str, int], Bench] = {}  # the one used last stands last
 
     def of(self, job: Job) -> Bench:
-        """The bench of a job.
-
-        Raises:
-            WorkerError: ``bad-study``, in the study's own words.
-        """
+        """Return a job's bench; WorkerError ``bad-study``, in the study's own words."""
         key = (job.study, job.problem, job.seed)
         bench = self._kept.pop(key, None) or self._open(job)
         self._kept[key] = bench
@@ -481,11 +477,7 @@ class Benches:
         return bench
 
     def study(self, job: Job) -> Study:
-        """The study of a job, which is loaded once.
-
-        Raises:
-            WorkerError: ``bad-study``, in the study's own words.
-        """
+        """Return a job's study, loaded once; WorkerError ``bad-study`` as of `of`."""
         if job.study not in self._studies:
             with _as_bad_study():
                 self._studies[job.study] = load_study(require_project(Path.cwd()), job.study)

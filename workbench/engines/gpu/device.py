@@ -27,7 +27,7 @@ from workbench.store import device_slug
 GUARD = 4096
 _GUARD_BYTE = 0xFF
 _ALIGN = 512
-#: What `DeviceContext.wake` does: memsets of this size, so many between two waits, for so long.
+#: `DeviceContext.wake` does memsets of this size, so many between two waits, for so long.
 _WAKE_BYTES = 64 * 2**20
 _WAKE_BATCH = 100
 _WAKE_S = 0.2
@@ -75,10 +75,7 @@ def classify(text: str) -> tuple[FailureKind, str]:
 
 
 class DeviceArray:
-    """Device memory that others can wrap without a copy (``torch.as_tensor(x)``).
-
-    It does not own the memory; the session does.
-    """
+    """Device memory of a session, which others can wrap without a copy (``torch.as_tensor(x)``)."""
 
     def __init__(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.address = address
@@ -103,8 +100,7 @@ class DeviceArray:
 class DeviceContext:
     """An open device: allocate, copy, poison, synchronize. Use as a context manager.
 
-    Raises:
-        WorkerError: ``no-pycuda`` or ``no-device`` on entry.
+    Raises WorkerError ``no-pycuda`` or ``no-device`` on entry.
     """
 
     def __init__(self) -> None:
@@ -209,11 +205,7 @@ class DeviceContext:
         return int(memory)
 
     def upload(self, array: DeviceArray, values: NDArray[Any]) -> None:
-        """Copy host values into a buffer of the same shape and type.
-
-        Raises:
-            WorkerError: another shape.
-        """
+        """Copy host values into a buffer; WorkerError if its shape differs."""
         host = np.ascontiguousarray(values, dtype=array.dtype)
         if host.shape != array.shape:
             raise WorkerError(
@@ -257,7 +249,7 @@ class DeviceContext:
 
     @property
     def allocations(self) -> int:
-        """How many pieces of memory are held: for `release`."""
+        """Number of allocations held, for `release`."""
         return len(self._memory)
 
     def release(self, but: int = 0) -> None:
@@ -275,7 +267,7 @@ class DeviceContext:
             torch.cuda.empty_cache()
 
     def alive(self) -> bool:
-        """Whether the context still works; a fault of a kernel takes it for good."""
+        """Test whether the context still works; a kernel's fault ends it for good."""
         try:
             self.synchronize()
             self.free_bytes()
@@ -292,8 +284,8 @@ class DeviceContext:
     def wake(self) -> None:
         """Keep the device busy until its clocks have left their idle state.
 
-        A library that tries its kernels at the first call and keeps the fastest would
-        otherwise time the ones that it tries first on a device that is still waking up.
+        A library that tries its kernels at the first call and keeps the fastest would otherwise
+        time the ones that it tries first on a device that is still waking up.
         """
         memory = self.cuda.mem_alloc(_WAKE_BYTES)
         begin = time.perf_counter()

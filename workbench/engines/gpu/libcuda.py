@@ -86,7 +86,7 @@ class _LaunchConfig(ctypes.Structure):
 
 
 def attributes_of(resolved: ResolvedLaunch) -> Sequence[_Attribute]:
-    """What a launch asks for beyond grid, block and memory."""
+    """Return a launch's attributes beyond grid, block and memory."""
     out = []
     if resolved.cluster is not None and resolved.cluster != (1, 1, 1):
         out.append(_Attribute(id=_CLUSTER_DIMENSION))
@@ -98,11 +98,7 @@ def attributes_of(resolved: ResolvedLaunch) -> Sequence[_Attribute]:
 
 
 class Driver:
-    """libcuda, with every call checked.
-
-    Raises:
-        DriverError: the library is not here, or a call fails.
-    """
+    """libcuda, with every call checked; DriverError if it is not here, or a call fails."""
 
     def __init__(self) -> None:
         for name in ("libcuda.so.1", "nvcuda.dll"):
@@ -114,11 +110,7 @@ class Driver:
         raise DriverError("the CUDA driver library (libcuda.so.1) cannot be loaded")
 
     def call(self, name: str, *args: Any) -> None:
-        """Call a driver function that returns a CUresult.
-
-        Raises:
-            DriverError: this driver lacks it, or it fails.
-        """
+        """Call a driver function that returns a CUresult; DriverError if it is missing or fails."""
         try:
             function = getattr(self._lib, name)
         except AttributeError:
@@ -137,7 +129,7 @@ class Driver:
         meanwhile.
 
         Raises:
-            DriverError: what was enqueued cannot be recorded.
+            DriverError: its work cannot be recorded.
         """
         handle = ctypes.c_void_p(stream)
         graph = ctypes.c_void_p()
@@ -177,7 +169,7 @@ class Driver:
         return module
 
     def symbol(self, module: ctypes.c_void_p, name: str) -> tuple[int, int]:
-        """Address and bytes of a variable of a module.
+        """Return address and bytes of a variable of a module.
 
         Raises:
             DriverError: it has none of that name.
@@ -239,11 +231,7 @@ class Driver:
             self._lib.cuArrayDestroy(ctypes.c_void_p(array))
 
     def tensor_map(self, m: TensorMap, address: int) -> bytes:
-        """The driver's 128 bytes of the map of a tensor in an array that starts at an address.
-
-        Raises:
-            DriverError: the driver refuses it.
-        """
+        """Return the driver's 128 bytes of the map of a tensor in an array; else DriverError."""
         memory = ctypes.create_string_buffer(_TENSOR_MAP_BYTES + _TENSOR_MAP_ALIGN)
         start = -ctypes.addressof(memory) % _TENSOR_MAP_ALIGN
         place = ctypes.c_void_p(ctypes.addressof(memory) + start)
@@ -270,8 +258,8 @@ class Driver:
 def open_device() -> None:
     """Make the primary context of the first device, which stays until the process ends.
 
-    Whoever retains it later has it at once. PyCUDA would keep all of Python waiting for as long
-    as the driver takes; called through ctypes, it does not.
+    A later user retains it at once. PyCUDA would block all of Python for as long as the driver
+    takes; called through ctypes, it does not.
 
     Raises:
         DriverError: there is no driver, or no device.
@@ -367,7 +355,7 @@ class _Copy(ctypes.Structure):
 class DeviceTexture:
     """A texture object over device memory, or over a CUDA array with a copy of it.
 
-    `address` is where its first texel lies; it is copied on `stream`.
+    `address` is of its first texel; it is copied on `stream`.
 
     Raises:
         DriverError: the driver refuses it.
@@ -399,14 +387,14 @@ class DeviceTexture:
             ctypes.byref(description),
             ctypes.c_void_p(),
         )
-        #: What a kernel takes.
+        #: A kernel's argument.
         self.handle = handle.value
         weakref.finalize(self, driver.forget, self.handle, array.value).atexit = False
 
     def _copied(self, texture: Texture, address: int, stream: int) -> ctypes.c_void_p:
         """A CUDA array that holds the texels."""
         width, height, depth = (*texture.dims, 1, 1)[:3]
-        # An extent of 0 says that there is no such axis.
+        # An extent of 0 means that the axis does not exist.
         extents = (*texture.dims, 0, 0)[:3]
         shape = _ArrayDescription(format=_FORMATS[texture.dtype], channels=texture.channels)
         shape.extents[:] = extents

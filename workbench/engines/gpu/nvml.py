@@ -36,7 +36,7 @@ class Gpu(Record, frozen=True):
     memory_bytes: int
 
     def is_meant(self, word: str) -> bool:
-        """Whether a word is its number, or how its UUID begins."""
+        """Test whether a word is its number or the beginning of its UUID."""
         return word == str(self.index) or (len(word) > 4 and self.uuid.startswith(word))
 
 
@@ -51,7 +51,7 @@ class Look(NamedTuple):
 
     @property
     def hot(self) -> bool:
-        """Whether heat lowers the clocks."""
+        """True if heat lowers the clocks."""
         return bool(self.reasons & _HEAT)
 
 
@@ -95,7 +95,7 @@ def _visible(gpus: list[Gpu]) -> list[Gpu]:
 
 
 def gpus() -> list[Gpu]:
-    """The GPUs that CUDA programs started from here can see.
+    """Return the GPUs that CUDA programs started from here can see.
 
     Raises:
         NvmlError: NVML is not installed, does not start, or does not answer.
@@ -127,9 +127,8 @@ def gpus() -> list[Gpu]:
 class Sampler:
     """Samples clocks, power and temperature in a thread, from `start` to `stop`.
 
-    Where NVML is not here, `stop` returns None and timing goes on without it.
-
-    `bus_id` is the PCI address of the device, as CUDA gives it.
+    Without NVML `stop` returns None and timing goes on. `bus_id` is the device's PCI address from
+    CUDA.
     """
 
     def __init__(self, bus_id: str, interval_s: float = 0.05) -> None:
@@ -196,7 +195,7 @@ class Sampler:
 
     @property
     def slowed_by(self) -> tuple[str, ...]:
-        """Why the chip lowered its clocks while we sampled; empty if it did not."""
+        """Reasons why the chip lowered its clocks while we sampled; empty if it did not."""
         seen = functools.reduce(operator.or_, (row.reasons for row in self._rows), 0)
         return tuple(word for bit, word in _REASONS.items() if seen & bit)
 

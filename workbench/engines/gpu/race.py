@@ -1,9 +1,9 @@
 """Races: many versions on one problem, alone at first and then in turns.
 
-What they share (inputs, outputs, and the copies to rotate over) is put into device memory once
-and stays for the next race on the same problem; each brings its code and its scratch memory. A
-race of one checks its result as well, unless it is slower for certain than the best that was
-right: comparing takes the host longer than all else. A race of several takes results as they are.
+Shared data (inputs, outputs, and the copies to rotate over) is put into device memory once and
+stays for the next race on the same problem; each brings its code and its scratch memory. A race of
+one checks its result as well, unless it is slower for certain than the best that was right:
+comparing takes the host longer than all else. A race of several does not check results.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ Upload = Callable[[DeviceContext, Bench], dict[str, DeviceArray]]
 
 
 class Field:
-    """What races on one problem share, in device memory; one at a time.
+    """Device data that races on one problem share; one at a time.
 
-    Args:
-        upload: Makes the first set of inputs and outputs.
+    `upload` makes the first set of inputs and outputs.
     """
 
     def __init__(self, upload: Upload) -> None:
@@ -50,11 +49,7 @@ class Field:
             session.release()
 
     def enter(self, session: DeviceContext, bench: Bench, job: Job) -> list[dict[str, DeviceArray]]:
-        """The sets of buffers for a job.
-
-        Raises:
-            WorkerError: no room.
-        """
+        """Return the sets of buffers for a job; WorkerError without room."""
         key = (job.study, job.problem, str(job.seed), job.time.cache)
         if key == self._key:
             session.release(but=self._held)
@@ -75,10 +70,9 @@ class Field:
 
 
 def race(session: DeviceContext, bench: Bench, job: Job, field: Field) -> dict[str, Any]:
-    """Time the versions of a job; fields of the `Result`, with a check where there is one alone.
+    """Time a job's versions; return fields of the `Result`, with a check of a single one.
 
-    Raises:
-        WorkerError: one of them does wrong.
+    Raises WorkerError if one of them does wrong.
     """
     while True:
         found = _race(session, bench, job, field)
@@ -89,7 +83,7 @@ def race(session: DeviceContext, bench: Bench, job: Job, field: Field) -> dict[s
         field.leave(session)  # whatever else it wrote
         if fresh:
             return found
-        # Another one may have written around the buffers, whom nobody has checked.
+        # An unchecked version may have written around the buffers.
 
 
 def _race(session: DeviceContext, bench: Bench, job: Job, field: Field) -> dict[str, Any]:

@@ -39,9 +39,9 @@ from workbench.units import quantity
 
 #: A clock that moves by more than this while we measure makes times hard to compare.
 CLOCK_LIMIT = 0.03
-#: The clock stands when so many readings, each after a stretch of load, lie this close together.
+#: The clock is steady when so many readings, each after a stretch of load, are this close.
 _READINGS, _STRETCH_S, _STANDING = 3, 0.03, 0.01
-#: How long a hot chip is left alone before it is asked again.
+#: Seconds without load before a hot chip is asked again.
 _REST_S = 0.25
 #: More sets than this only cost time to prepare; buffers so small stay in the L2.
 MAX_SETS = 8192
@@ -52,15 +52,14 @@ _MAX_GRAPHS = 64
 #: Device seconds of one batch of samples between two synchronizations.
 _BATCH_S = 0.1
 _WARM_UP_S = 0.1
-#: The same of one among many, each of which warms the chip for the next.
+#: Warm-up of one version among many, each of which warms the chip for the next.
 _BRIEF_S = 0.01
-#: After a warm-up of this length no further round is needed, and one execution is estimate
-#: enough.
+#: After a warm-up of this length one execution is estimate enough.
 _LONG_S = 1.0
 #: A memset of this size holds the device back while the host fills the queue.
 _HOLD_BYTES = 256 * 2**20
-#: What is written between restoring and work; and by how much longer work is replayed as graphs
-#: where something is restored, which costs what is launched one by one behind it some µs.
+#: Bytes written between restoring and work; and the factor on `graph_below_s` where buffers are
+#: restored, which costs a launch behind it some µs.
 _PAUSE_BYTES, _RESTORING = 4096, 10
 
 
@@ -83,13 +82,10 @@ class Conditions:
         return self
 
     def settle(self, load: Callable[[], None]) -> None:
-        """Wait until the SM clock stands under load and no heat lowers it, within the limit.
+        """Wait within the limit until the SM clock is steady under load and no heat lowers it.
 
-        A chip without work lets its clock fall, so the clock is waited for at work; one that is
-        too hot is left to cool. What is seen meanwhile is no part of `state`.
-
-        Args:
-            load: Does a little of the work that will be timed, and waits for its end.
+        An idle chip lowers its clock, so `load` does a little of the work to be timed and waits for
+        its end; a chip that is too hot is left to cool. `state` ignores this time.
         """
         begin = time.perf_counter()
         readings: list[float] = []
@@ -123,7 +119,7 @@ class Conditions:
 def judge(
     state: DeviceState | None, slowed_by: tuple[str, ...], problem: str = ""
 ) -> tuple[Notice, ...]:
-    """What a reader of the time should know about its conditions."""
+    """Return notices about the conditions under which a time was measured."""
     if state is None:
         return (
             Notice("no-clocks", f"Clocks and power were not recorded: {problem or 'no samples'}."),
@@ -182,13 +178,10 @@ class Contestant:
 
 
 def rotation(l2_bytes: int, one_set: int, room: int) -> tuple[int, bool]:
-    """How many sets of buffers keep the caches cold.
+    """Return how many sets of buffers keep the caches cold.
 
     `one_set` is bytes of one set of inputs and outputs, `room` device bytes that the sets may take.
-
-    Returns:
-        The number of sets, and whether those used between two visits of a set
-        really exceed twice the L2.
+    The second value is True if the sets used between two visits of one really exceed twice the L2.
     """
     wanted = max(2, 1 + -(-2 * l2_bytes // max(1, one_set)))
     possible = max(1, min(wanted, MAX_SETS, room // max(1, one_set)))
@@ -217,7 +210,7 @@ def make_sets(
         sets.append(arrays)
     for name, target in sets[1].items():
         session.copy(target, first[name])
-    # What is copied already is the source of as much again: 13 copies instead of thousands,
+    # Each copy doubles the copied part: 13 copies instead of thousands,
     # whose calls would take longer than the kernels.
     done = 1
     while done < count - 1:
@@ -230,10 +223,7 @@ def make_sets(
 def rotating(
     session: DeviceContext, bench: Bench, first: dict[str, DeviceArray], cache: str
 ) -> tuple[list[dict[str, DeviceArray]], tuple[Notice, ...]]:
-    """The sets of buffers to rotate over, and what is said where they are too few to be cold.
-
-    `cache` is ``cold`` where caches are to be.
-    """
+    """Return the sets of buffers to rotate over, and a notice if they are too few for ``cold``."""
     count, said = 1, tuple[Notice, ...]()
     if cache == "cold":
         l2 = session.describe().l2_bytes
@@ -262,19 +252,14 @@ def contestant(run: Run, sets: Sequence[dict[str, DeviceArray]]) -> Contestant:
 
 
 def wants_graph(estimates: Sequence[tuple[float, float]], below_s: float) -> bool:
-    """Whether executions are replayed as CUDA graphs, or launched one by one.
+    """Decide whether to replay executions as CUDA graphs or to launch them one by one.
 
-    One by one, the device waits for the host wherever enqueueing takes longer than
-    running, and the time between two events is then the host's. So graphs are taken
-    where the version runs for less than `below_s`; and also where the version *or its
-    baseline* runs for less time than the host takes to enqueue it, as a library called
-    from Python often does. Both are measured in the same way, or their ratio would
-    compare two methods.
-
-    Args:
-        estimates: (device seconds, host seconds) of one execution from the warm-up, the
-            version's first.
-        below_s: The limit, `TimeOptions.graph_below_s`.
+    One by one, the device waits for the host wherever enqueueing takes longer than running, and the
+    time between two events is then the host's. So graphs are taken where the version runs for less
+    than `below_s` seconds; and also where the version *or its baseline* runs for less time than the
+    host takes to enqueue it, as a library called from Python often does. Both are measured in the
+    same way, or their ratio would compare two methods. `estimates` are (device seconds, host
+    seconds) of one execution from the warm-up, the version's first.
     """
     device, _ = estimates[0]
     return device < below_s or any(device < host for device, host in estimates)
@@ -337,16 +322,12 @@ class Stopwatch:
         every: Sequence[Contestant],
         settle: Callable[[Callable[[], None]], None] = lambda _load: None,
     ) -> list[Contestant]:
-        """Time many in turns, round by round, and drop whoever is slower than the best for certain.
+        """Time many in turns, round by round; drop those that are certainly slower than the best.
 
         A round is a pair of each with the fastest one, so that a clock that moves all alike hides
-        nothing and prolongs nothing. It is over when nobody can be faster than that by more than
-        `TimeOptions.width`. Single times stand in `Contestant.samples` afterwards.
-
-        Each of `every` was run once; `settle` as of `measure`.
-
-        Returns:
-            Those that were not dropped.
+        nothing and prolongs nothing. It ends when no other can be faster by more than
+        `TimeOptions.width`. `Contestant.samples` holds the single times afterwards. Each of `every`
+        was run once; `settle` as of `measure`. Returns those that were not dropped.
 
         Raises:
             WorkerError: a launch failed.
@@ -376,9 +357,9 @@ class Stopwatch:
         warm_s: float,
         tries: int,
     ) -> Iterator[list[tuple[float, float]]]:
-        """Warm up and wait for steady conditions; what was captured ends with the block.
+        """Warm up and wait for steady conditions; discard captured graphs at the end of the block.
 
-        Yields device and host seconds of one execution of each, roughly, by `tries` of them.
+        Yields rough device and host seconds of one execution of each, from `tries` of them.
         """
         for place, each in enumerate(every):
             # Apart by the same part of a round, so that none finds what another left in the caches.
@@ -401,11 +382,10 @@ class Stopwatch:
     def _looks(
         self, live: Sequence[Contestant], first: Sequence[tuple[float, float]], *, swapped: bool
     ) -> Iterator[None]:
-        """Sample in turns, until time is over; yields whenever it is worth a look at the samples.
+        """Sample in turns until time is over; yield whenever the samples are worth a look.
 
-        Who is taken out of `live` between two looks is left alone. `first` is seconds of one
-        execution of each, roughly. `swapped`: every second turn goes the other way (ABBA): none is
-        always the second.
+        A contestant removed from `live` is not sampled further. `first`: rough seconds of one
+        execution. `swapped`: every second turn is reversed (ABBA), so that none is always second.
         """
         options, begin = self._options, time.perf_counter()
         per_round = sum(
@@ -526,7 +506,7 @@ class Stopwatch:
         return start, stop
 
     def _intervals(self, both: Sequence[Contestant]) -> list[Estimate]:
-        """What has to become narrow."""
+        """Return the intervals that have to become narrow."""
         if self._options.pairs and len(both) > 1 and len(both[0].samples) >= LEAST_PAIRS:
             return [slowdown(both[1].samples, both[0].samples)]
         return [median_interval(contestant.samples) for contestant in both]

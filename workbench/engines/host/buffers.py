@@ -1,10 +1,10 @@
-"""What stands in the buffers of a version: element types, fills before a launch, results after it.
+"""Contents of a version's buffers: element types, fills before a launch, results after it.
 
-Pure NumPy: no device, so every rule here has a plain test. Outputs are filled with a poison
-before the launch. For floating-point outputs all bytes are 0xFF, which is a NaN of every IEEE
-format; a NaN that a kernel computes itself has another bit pattern on NVIDIA chips (0x7FFFFFFF
-in float32: CUDA C++ Programming Guide, "Mathematical Functions Appendix"), so an element that
-was never written can be told from one that was computed wrongly. For integers it is 0x7F.
+Pure NumPy: no device, so every rule here has a plain test. Outputs are filled with a poison before
+the launch. For floating-point outputs all bytes are 0xFF, which is a NaN of every IEEE format; a
+NaN that a kernel computes itself has another bit pattern on NVIDIA chips (0x7FFFFFFF in float32:
+CUDA C++ Programming Guide, "Mathematical Functions Appendix"), so an unwritten element differs from
+a wrongly computed one. For integers it is 0x7F.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Array = NDArray[Any]
 
 
 def dtype_of(name: str) -> DType:
-    """The type of a name such as ``float16``, ``<f4`` or ``bfloat16``.
+    """Return the type of a name such as ``float16``, ``<f4`` or ``bfloat16``.
 
     Raises:
         UsageError: there is no such type.
@@ -68,7 +68,7 @@ def name_of(dtype: DType) -> str:
 
 
 def is_float(dtype: DType) -> bool:
-    """Whether it is a floating type."""
+    """Test for a floating type."""
     return dtype.kind == "f" or dtype.name == _BFLOAT16
 
 
@@ -83,14 +83,7 @@ def poison_byte(dtype: DType) -> int:
 
 
 def unwritten(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which elements still hold the poison, bit by bit.
-
-    Args:
-        values: Output as copied from the device, any shape.
-
-    Returns:
-        Booleans of the same shape.
-    """
+    """Return booleans of the same shape: which elements still hold the poison, bit by bit."""
     flat = np.ascontiguousarray(values).reshape(-1)
     size = flat.dtype.itemsize
     poison = np.full(size, poison_byte(flat.dtype), dtype=np.uint8)
@@ -115,11 +108,7 @@ def unit(fill: ResolvedFill) -> Bytes:
 
 
 def check_whole(fill: ResolvedFill, size: int) -> None:
-    """Refuse to fill `size` bytes with values of which no whole number fits.
-
-    Raises:
-        UsageError: it is so.
-    """
+    """Refuse (UsageError) to fill `size` bytes that are not a whole number of values."""
     each = dtype_of(fill.dtype).itemsize
     if size % each:
         raise UsageError(
@@ -135,11 +124,7 @@ def repeated(fill: ResolvedFill, size: int) -> Bytes:
 
 
 def check_copy(fill: ResolvedFill, source: int, target: int) -> None:
-    """Refuse to copy an input that is larger than what it is copied to; sizes in bytes.
-
-    Raises:
-        UsageError: it does not fit.
-    """
+    """Refuse (UsageError) to copy an input to a smaller target; sizes in bytes."""
     if source > target:
         raise UsageError(
             f"{fill.where}: input `{fill.input}` has {source:,} bytes, `{fill.name}` has room "
@@ -164,9 +149,9 @@ def linked(
     pointers: Collection[Pointer],
     address: Callable[[str], int],
 ) -> Iterator[tuple[str, Array]]:
-    """The inputs in which pointers lie, with those leading where the buffers are now.
+    """Yield the inputs that hold pointers, with these set to the buffers' current addresses.
 
-    `pointers`: see `workbench.study.folder.Study.pointers`. `address` gives where a buffer begins.
+    `pointers`: see `workbench.study.folder.Study.pointers`. `address` gives a buffer's beginning.
     """
     for name in dict.fromkeys(each.buffer for each in pointers):
         own = [each for each in pointers if each.buffer == name]
@@ -198,7 +183,7 @@ def _spans(size: int) -> list[slice]:
 
 
 class _Piece(NamedTuple):
-    """What one piece of an output says: sums, counts, and its element that is furthest off."""
+    """Statistics of one piece of an output: sums, counts, and its element that is furthest off."""
 
     square: float
     largest: float
@@ -209,10 +194,7 @@ class _Piece(NamedTuple):
 
 
 def _square(values: NDArray[np.float64]) -> float:
-    """The squared norm.
-
-    Not by the BLAS: it would start a thread for each core, for less work than that costs.
-    """
+    """Return the squared norm, without BLAS, which would start a thread for each core."""
     return float(np.einsum("i,i->", values, values))
 
 
@@ -221,9 +203,7 @@ def _one(
 ) -> Check:
     """Compare one output of any shape.
 
-    Raises:
-        ValueError: the reference has another shape.
-        UsageError: it is not finite, and may not be.
+    Raises ValueError for another shape, UsageError for a reference that is not finite and must be.
     """
     shape = got.shape
     if want.shape != shape:
@@ -315,7 +295,7 @@ def _sampled(
 
 
 def _unwritten(values: Array) -> int:
-    """How many elements of a flat output still hold the poison."""
+    """Count elements of a flat output that still hold the poison."""
     return sum(int(np.count_nonzero(unwritten(values[span]))) for span in _spans(values.size))
 
 
@@ -332,7 +312,7 @@ def _worst(
 
 
 def as_answer(outputs: Mapping[str, Array]) -> dict[str, NDArray[np.float64]]:
-    """What a version gave, as the answer that others are held against."""
+    """Convert a version's outputs to the answer that others are compared with."""
     return {name: values.astype(np.float64) for name, values in outputs.items()}
 
 
@@ -371,12 +351,8 @@ def compare(
     `reference` has float64 values of the same shape; with `sample`, flat indices by name, one value
     for each of these. `tolerance` is the largest allowed ``‖out − ref‖ / ‖ref‖``. `strayed` are
     buffers around which the guard bytes changed. `special`: the reference may hold NaN and
-    infinities, which the outputs then hold as well.
-
-    Returns:
-        The combined check: errors are the largest over the outputs, counts are
-        sums. Elements that were never written are counted over the whole output
-        even where only a sample is compared.
+    infinities, and the outputs must match them. Errors are the largest over the outputs, counts are
+    sums; unwritten elements are counted over the whole output even with `sample`.
 
     Raises:
         ValueError: the reference lacks an output, has another shape, or is not finite.

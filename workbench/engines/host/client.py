@@ -48,10 +48,7 @@ def _safe(text: str) -> str:
 
 
 def folder_for(root: Path, name: str) -> Path:
-    """Make (and empty) the run folder of that name, without taking its lock.
-
-    Returns:
-        The path relative to the project root.
+    """Make and empty the run folder of that name (below `root`), without taking its lock.
 
     Raises:
         MissingError: the project folder cannot be written to.
@@ -82,15 +79,12 @@ def _unwritable(folder: Path, error: OSError) -> MissingError:
 
 @contextlib.contextmanager
 def workspace(root: Path, name: str) -> Iterator[Path]:
-    """A run folder that is ours until the end, and empty again after it.
+    """Yield a run folder of our own, relative to `root`; empty it at the end.
 
     `name` is like ``sgemm-v3-n1024``; a number is added where another run has it.
 
-    Yields:
-        The path relative to `root`.
-
     Raises:
-        MissingError: the project folder cannot be written to, or 64 runs are going on.
+        MissingError: the project folder is not writable, or 64 runs are active.
     """
     for number in range(1, _MAX_RUNS + 1):
         relative = RUNS / _safe(name if number == 1 else f"{name}-{number}")
@@ -115,11 +109,8 @@ def workspace(root: Path, name: str) -> Iterator[Path]:
 class Feed:
     """Jobs in the order in which they are to be done.
 
-    `more`: others will follow, with `add`.
-
-    Attributes:
-        closed: All are there.
-        grew: When jobs came last, by `time.monotonic`.
+    `more`: others will follow, with `add`; `closed`: all are there. `grew`: when jobs came last, by
+    `time.monotonic`.
     """
 
     def __init__(self, jobs: Sequence[Job] = (), *, more: bool = False) -> None:
@@ -219,20 +210,12 @@ def run_jobs(
 ) -> tuple[list[Result], Finished]:
     """Run jobs in one worker, with `wrapper` (compute-sanitizer) between launcher and it.
 
-    The time limit is each job's: it begins anew with every result, and where the worker waited
-    for jobs, as they come.
-
-    Args:
-        project: Its root is the worker's working folder.
-        jobs: What to do. While more may follow, the worker stays and waits for it.
-        where: Launcher and time limit.
-        wrapper: What stands before the worker's own command line.
-        on_result: Called with each result and its place among the jobs as it comes, from
-            another thread; also with those that came before an interruption.
-        stop: Ends it from another thread.
-
-    Returns:
-        The worker's results, as many as it came to, and how it ended.
+    The worker's working folder is the project's root. The time limit is each job's: it begins anew
+    with every result, and where the worker waited for jobs, as they come. While more jobs may
+    follow, the worker stays and waits for them. `on_result` is called from another thread with each
+    result and its place among the jobs as it comes; also with those that came before an
+    interruption. `stop` ends it from another thread. Returns the results that it came to, and how
+    it ended.
 
     Raises:
         MissingError: it cannot be started, or there is no room to write to.
@@ -266,9 +249,7 @@ def run_jobs(
 class _Inbox:
     """Looks for results five times a second, and hands on each as it comes.
 
-    Attributes:
-        moved: When the last one came, by `time.monotonic`.
-        seen: How many came.
+    `moved`: when the last one came, by `time.monotonic`. `seen`: how many came.
     """
 
     def __init__(self, target: Path, on_result: Callable[[int, Result], None] | None) -> None:
@@ -319,7 +300,7 @@ class _Inbox:
 
 
 def describe(project: Project, where: Where) -> Device:
-    """The device that a worker finds, which behind a launcher only a worker can tell.
+    """Describe the device that a worker finds, which behind a launcher only a worker can tell.
 
     Raises:
         KernelError, MissingError: the worker does not start, or finds no GPU.

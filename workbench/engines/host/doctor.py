@@ -1,4 +1,4 @@
-"""What this machine can do, row by row, for `workbench doctor`."""
+"""List this machine's abilities, row by row, for `workbench doctor`."""
 
 from __future__ import annotations
 
@@ -24,14 +24,11 @@ State = Literal["ok", "missing", "limited"]
 
 
 class Equipment(Record, frozen=True, kw_only=False):
-    """One thing that is here, or is not.
+    """One tool or device, present or not.
 
-    Attributes:
-        what: ``GPU``, ``ncu``, …
-        state: ``limited`` where it is here but cannot do all.
-        detail: Name, version, path; or what is wrong.
-        remedy: How to get it; empty where it is here.
-        without: What works without it.
+    `what`: ``GPU``, ``ncu``, …. `state`: ``limited`` where it is here but cannot do all. `detail`:
+    name, version, path; or what is wrong. `remedy`: how to get it; empty where it is here.
+    `without`: what works without it.
     """
 
     what: str
@@ -85,10 +82,10 @@ _LOGS = ByteLimit("logs of ncu", 64 * MIB)
 
 
 def read_log(path: Path) -> list[Explained]:
-    """What a log of ncu's says went wrong.
+    """Explain the errors in a log of ncu's.
 
     Raises:
-        DataError: it cannot be read, or is none.
+        DataError: it cannot be read, or is not a log.
     """
     try:
         data = read_regular(path, _LOGS)
@@ -100,7 +97,7 @@ def read_log(path: Path) -> list[Explained]:
 
 
 def fits() -> list[str]:
-    """Whether ncu, chip and driver of this machine fit; nothing where one of them is missing."""
+    """Say whether ncu, chip and driver of this machine fit; empty where one of them is missing."""
     found, _ = presence.find_gpus()
     try:
         version = _version_of(presence.need_ncu())

@@ -158,15 +158,15 @@ def failure_error(job: Job, failure: Failure, check: Check | None = None) -> Wor
 
 
 def differs(check: Check) -> bool:
-    """Whether a result is only another one than what it is held against.
+    """Test whether a result merely differs from its reference.
 
-    What was written outside of a buffer is wrong whatever is right.
+    A write outside of a buffer is wrong whatever the reference is.
     """
     return not check.ok and not check.strayed
 
 
 def describe_check(check: Check) -> str:
-    """What is wrong with a result, in lines: the error, the worst element, the counts."""
+    """Describe a wrong result, in lines: the error, the worst element, the counts."""
     if check.error is None:
         first = f"{check.not_a_number:,} of {check.compared:,} elements are NaN"
     else:

@@ -22,7 +22,7 @@ from workbench.study.launches import ResolvedFill, ResolvedLaunch, ResolvedScrat
 
 Task = Literal["verify", "time", "race", "profile", "describe", "prepare"]
 
-#: What went wrong, in the worker's words. `workbench.engines.host.client` turns each into an error.
+#: Kinds of failures of the worker. `workbench.engines.host.client` turns each into an error.
 FailureKind = Literal[
     "wrong-result",  # the outputs differ from the reference
     "crash",  # the kernel read or wrote where it must not, or hit an illegal instruction
@@ -50,10 +50,7 @@ class BufferSpec(Record, frozen=True):
 
 
 class Executable(Record, frozen=True):
-    """A version as the worker runs it: a cubin and its launches, or a Python file alone.
-
-    Paths are relative to the project root, which is the worker's working folder.
-    """
+    """A cubin and its launches, or a Python file alone; paths are relative to the project root."""
 
     version: str
     kind: Literal["cuda", "triton", "python"]
@@ -65,24 +62,23 @@ class Executable(Record, frozen=True):
 
 
 def nvtx_range(version: str) -> str:
-    """The name of the range that a version's launches stand in.
+    """Name the range of a version's launches, without characters of ncu's filters (``@,[``…).
 
-    Of characters that mean something in ncu's filters (``@``, ``,``, ``[``…) it has none: a
-    choice of a tuning is ``v0@64-8``.
+    A choice of a tuning is ``v0@64-8``.
     """
     return re.sub(r"[^\w.-]", "_", version)
 
 
 class TimeOptions(Record, frozen=True):
-    """How long to measure, and in what state of the caches.
+    """The length of a measurement, and the state of the caches.
 
-    `width` is the wanted width of the 95% interval relative to the median;
-    `limit_s` bounds the sampling of one version (and its baseline) in wall time.
-    `graph_below_s`: see `workbench.engines.gpu.stopwatch.wants_graph`. `settle_s` bounds the
-    wait for clocks and heat before the first sample. `pairs`: version and baseline are two
-    states of one kernel, so that `width` is that of the interval of their ratio
-    (`workbench.analysis.times.regression`), and the single times are handed back. `ceiling_s`: in a
-    race of one, who takes longer for certain is not looked at further: nor is its result.
+    `width` is the wanted width of the 95% interval relative to the median; `limit_s` bounds the
+    sampling of one version (and its baseline) in wall time. `graph_below_s`: see
+    `workbench.engines.gpu.stopwatch.wants_graph`. `settle_s` bounds the wait for clocks and heat
+    before the first sample. `pairs`: version and baseline are two states of one kernel, so that
+    `width` is that of the interval of their ratio (`workbench.analysis.times.regression`), and the
+    single times are returned. `ceiling_s`: a race of one drops a version that certainly takes
+    longer, and does not check it.
     """
 
     cache: Literal["cold", "warm"] = "cold"
@@ -97,7 +93,7 @@ class TimeOptions(Record, frozen=True):
 
 
 class Job(Record, frozen=True):
-    """What the worker has to do, for one version on one problem."""
+    """A worker's task for one version on one problem."""
 
     task: Task
     study: str
@@ -121,7 +117,7 @@ class Orders(Record, frozen=True):
 
 
 class Failure(Record, frozen=True):
-    """Why there is no result: the kind, what happened, and during what."""
+    """The reason for a missing result: the kind, what happened, and during what."""
 
     kind: FailureKind
     message: str
@@ -175,10 +171,9 @@ class Check(Record, frozen=True):
 
 
 class Times(Record, frozen=True):
-    """What the worker measured for one version (and the baseline beside it).
+    """Times that the worker measured for one version (and the baseline beside it).
 
-    `samples` and `baseline_samples` are the single times in seconds, pair by pair, where they
-    were asked for.
+    `samples` and `baseline_samples` are the single times in seconds, pair by pair, if requested.
     """
 
     time: Estimate
@@ -203,10 +198,10 @@ class Raced(Record, frozen=True):
 
 
 class Result(Record, frozen=True):
-    """What the worker says when it ends. `failure` None means that all went well.
+    """A worker's answer to a job. `failure` is None if it succeeded.
 
-    `elsewhere`: another worker has claimed the job, and nothing was done here. `seconds`: how
-    long the job took, of wall time.
+    `elsewhere`: another worker has claimed the job, and nothing was done here. `seconds`: wall time
+    of the job.
     """
 
     task: Task

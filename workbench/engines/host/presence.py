@@ -1,7 +1,7 @@
-"""What is here to measure with, and so where to run: GPU, ncu, compute-sanitizer, PyCUDA.
+"""Find the tools to measure with (GPU, ncu, compute-sanitizer, PyCUDA), and so where to run.
 
-Each `need_*` function returns it or raises a `MissingError` that says how to get it
-and what works without it. `doctor` asks the same functions.
+Each `need_*` function returns its tool or raises a `MissingError` that says how to get it and what
+works without it. `doctor` asks the same functions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WITHOUT_GPU = (
 )
 #: No name of a package that workbench itself is not published under.
 INSTALL_PYCUDA = "pip install '.[gpu]' in workbench's checkout, or pip install pycuda"
-#: Where NVIDIA's installers put the tools when PATH does not name them.
+#: Folders of NVIDIA's installers, for tools that are not on PATH.
 _FOLDERS = ("/usr/local/cuda/bin", "/opt/nvidia/nsight-compute/*")
 
 
@@ -66,7 +66,7 @@ def find_gpus() -> tuple[list[Gpu], str]:
     try:
         found = gpus()
     except NvmlAbsentError:
-        # The package is a convenience: that it is not here is no reason to have no GPU.
+        # The package is a convenience: a GPU works without it.
         found = _smi()
         there = program("nvidia-smi") is not None
         why = N_("nvidia-smi lists none")
@@ -80,7 +80,7 @@ def find_gpus() -> tuple[list[Gpu], str]:
 
 
 def need_gpu() -> Gpu:
-    """The GPU that a worker would take.
+    """Return the GPU that a worker would take.
 
     Raises:
         MissingError: there is none, or no driver.
@@ -117,7 +117,7 @@ def find_tool(name: str, variable: str) -> str | None:
 
 
 def need_ncu() -> str:
-    """Path of ncu.
+    """Return the path of ncu.
 
     Raises:
         MissingError: Nsight Compute is not installed.
@@ -134,7 +134,7 @@ def need_ncu() -> str:
 
 
 def need_sanitizer() -> str:
-    """Path of compute-sanitizer.
+    """Return the path of compute-sanitizer.
 
     Raises:
         MissingError: it is not installed.
@@ -151,7 +151,7 @@ def need_sanitizer() -> str:
 
 
 def need_pycuda() -> None:
-    """Refuse to go on without PyCUDA, which the worker runs kernels with.
+    """Require PyCUDA, with which the worker runs kernels.
 
     Raises:
         MissingError: it is not installed.
@@ -165,7 +165,7 @@ def need_pycuda() -> None:
 
 
 def counters_locked() -> bool | None:
-    """Whether the driver keeps the counters from users who are not root; None: unknown."""
+    """Test whether the driver keeps the counters from users who are not root; None: unknown."""
     try:
         text = Path("/proc/driver/nvidia/params").read_text()
     except OSError:
@@ -177,10 +177,7 @@ def counters_locked() -> bool | None:
 
 
 def choose_gpus(text: str) -> list[Gpu]:
-    """GPUs of this host by number or UUID, in the order of their numbers.
-
-    Args:
-        text: ``all``, or ``0,2``, or the beginnings of UUIDs.
+    """Return GPUs of this host, by number: ``all``, ``0,2``, or the beginnings of UUIDs.
 
     Raises:
         MissingError: there is none at all.
@@ -202,7 +199,7 @@ def choose_gpus(text: str) -> list[Gpu]:
 
 
 def choose_hosts(options: RunOptions) -> list[Where]:
-    """Where to run on several GPUs of this host: one entry a model, in their order.
+    """Choose where to run on several GPUs of this host: one entry a model, in their order.
 
     A model is measured by itself: its times are kept in a folder of their own.
 
@@ -240,8 +237,7 @@ def choose_where(options: RunOptions, *, known: bool = False) -> Where:
 
     Raises:
         MissingError: no GPU, no PyCUDA, and something is to be run here.
-        UsageError: a launcher that is no command; or no `arch`, and no GPU here to read
-            it from.
+        UsageError: a malformed launcher; or no `arch`, and no GPU here to read it from.
     """
     if options.gpus:
         hosts = choose_hosts(options)

@@ -40,7 +40,7 @@ _LOOK_S, _CHUNK = 0.05, 1 << 16
 
 
 class Finished(Record, frozen=True):
-    """How a program ended. `code` is negative for a signal, as in `subprocess`."""
+    """The end of a program. `code` is negative for a signal, as in `subprocess`."""
 
     code: int
     output: str
@@ -60,7 +60,7 @@ class Halt:
         self.said = False
 
     def fileno(self) -> int:
-        """What can be polled: it hangs up when the word comes."""
+        """Return a descriptor to poll; it hangs up when the word comes."""
         return self._reading
 
     def say(self) -> None:
@@ -90,7 +90,7 @@ class Interrupts:
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGXCPU):
-                # What the user chose to ignore (nohup) stays ignored.
+                # A signal that the user ignores (nohup) stays ignored.
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._caught)
         return self
@@ -126,14 +126,10 @@ class Interrupts:
 def _wait(
     process: subprocess.Popen[bytes], timeout_s: float | None, stop: Halt | None = None
 ) -> None:
-    """Wait for the end of a process, or for the word to stop.
+    """Wait for the end of a process, or for the word to stop (TimeoutExpired, HaltedError).
 
-    `Popen.wait` with a time limit looks every 50 ms; the kernel can wake us (pidfd,
-    Linux 5.3 and later).
-
-    Raises:
-        subprocess.TimeoutExpired: it still runs.
-        HaltedError: so does it then.
+    `Popen.wait` with a limit looks every 50 ms; the kernel can wake us (pidfd, Linux 5.3 and
+    later).
     """
     try:
         handle = os.pidfd_open(process.pid)
@@ -161,11 +157,9 @@ def _wait_while_moving(
     moved: Callable[[], float],
     stop: Halt | None,
 ) -> None:
-    """Wait for the end; the time of a piece of work begins anew with every sign of progress.
+    """Wait for the end; every sign of progress restarts the time of a piece of work.
 
-    Raises:
-        subprocess.TimeoutExpired: it still runs, and there was no progress in time.
-        HaltedError: it still runs, and `stop` has said so.
+    Raises TimeoutExpired without progress in time, HaltedError on `stop`; it still runs then.
     """
     begin = time.monotonic()
     while True:
@@ -190,14 +184,9 @@ def run_group(
 ) -> Finished:
     """Run a program in a session of its own and wait for it.
 
-    Args:
-        argv: Program and arguments.
-        cwd: Its working folder.
-        limit: When the whole group is ended; None: never.
-        moved: When it last made progress, by `time.monotonic`: there the next piece of work began.
-        env: Its environment; None: ours.
-        on_line: Called with every line that it prints, as it comes.
-        stop: Ends it from another thread.
+    `limit`: when the whole group is ended. `moved`: when it last made progress, by
+    `time.monotonic`: there the next piece of work began. `env` None: ours. `on_line` is called with
+    every line that it prints. `stop` ends it from another thread.
 
     Raises:
         MissingError: the program cannot be started.
@@ -264,7 +253,7 @@ def _start(argv: Sequence[str], cwd: Path, env: dict[str, str]) -> subprocess.Po
 
 
 class Ended(Record, frozen=True):
-    """How a program ended. `code` is negative for a signal; `seconds` are of its wall time."""
+    """The end of a program. `code` is negative for a signal; `seconds` is wall time."""
 
     code: int
     seconds: float
@@ -302,7 +291,7 @@ class Input:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[int | None]:
-        """What a run is given as standard input: a descriptor, or None for our own."""
+        """Yield a descriptor as a run's standard input, or None for our own."""
         if self._start is not None:
             os.lseek(0, self._start, os.SEEK_SET)
         if self._kept is None:
@@ -348,7 +337,7 @@ class _Foreground:
         if not self.lent:
             return
         if self._before is None:
-            # Whoever stands behind may not touch the terminal, but we must, to take it back.
+            # A background process may not touch the terminal, but we must, to take it back.
             self._before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         with contextlib.suppress(OSError):
             os.tcsetpgrp(0, group)
@@ -378,8 +367,8 @@ def run_foreground(
 ) -> Ended:
     """Run a program with our own streams and wait for it.
 
-    `given` is what it reads. `timeout_s`: end all of it after this many seconds; None: never.
-    `stdout` is where its output goes; None: where ours goes.
+    `given` is its input. `timeout_s`: end all of it after this many seconds; None: never. `stdout`
+    is where its output goes; None: where ours goes.
 
     Raises:
         MissingError: the program cannot be started.

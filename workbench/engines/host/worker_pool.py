@@ -39,7 +39,7 @@ _STARTS = 2
 
 
 class Ending(NamedTuple):
-    """What became of one job. `error` is None where all went well."""
+    """The end of one job. `error` is None if it succeeded."""
 
     result: Result | None
     error: WorkbenchError | None
@@ -60,17 +60,10 @@ def run_batch(
 ) -> None:
     """Run jobs, in order, in as few workers as their faults allow.
 
-    A version that hangs is not tried on further problems: each would cost the time limit.
-    Jobs that another worker has claimed have no ending here.
-
-    Args:
-        project: Its root is the workers' working folder.
-        feed: What to do, of one or several versions; this ends when all of them are done.
-        where: Launcher, and the time limit of each job.
-        tell: Called once for every job with its place in `feed`, as the ending comes; from
-            another thread.
-        begin: Called with the place of a job that is begun.
-        stop: Ends all from another thread.
+    A version that hangs is not tried on further problems: each would cost the time limit. Jobs that
+    another worker has claimed have no ending here. Returns when all of `feed` is done. `begin` is
+    called with the place of a job that is begun, `tell` once for every job with place and ending,
+    from another thread. `stop` ends all from another thread.
 
     Raises:
         MissingError: no worker can start here, or it finds no GPU; jobs without an
@@ -110,12 +103,10 @@ def run_batch(
 
 
 class _Remaining:
-    """Which jobs of a feed are still to be done, and how far the worker at work has come.
+    """The jobs of a feed still to be done, and the progress of the worker.
 
-    Attributes:
-        places: Of the worker's jobs in the feed, in its order.
-        part: The same jobs, as it is given them.
-        hung: The job on which a version hung, by the version.
+    `places`: of the worker's jobs in the feed, in its order; `part`: the same jobs. `hung`: the job
+    on which a version hung, by the version.
     """
 
     def __init__(
@@ -131,7 +122,7 @@ class _Remaining:
         self._count = 0  # the worker's results
 
     def begin_worker(self) -> bool:
-        """Whether another worker is needed; if so, with what is left for it."""
+        """Give the remaining jobs to another worker; False if none is needed."""
         feed = self._feed
         closed = feed.closed  # if so, its length is the last one
         self.places = self._untried([*self.places, *self._new()])
@@ -190,7 +181,7 @@ class _Remaining:
 
 
 def _nowhere(result: Result) -> bool:
-    """Whether a result says that there is nothing to run on: that holds for all jobs."""
+    """Test whether a result says that no GPU is here, which holds for all jobs."""
     return result.failure is not None and result.failure.kind in ("no-device", "no-pycuda")
 
 
@@ -235,12 +226,12 @@ class Crew:
 
     @property
     def over(self) -> bool:
-        """Whether no worker of it is left."""
+        """True if all of its workers have ended."""
         return all(over.is_set() for over in self._over)
 
     @property
     def stays(self) -> bool:
-        """Whether it can be given jobs again: a worker alone, which is not over."""
+        """True if it accepts further jobs: a single worker that has not ended."""
         return len(self._over) == 1 and not self._over[0].is_set()
 
     def run(
@@ -252,16 +243,11 @@ class Crew:
         *,
         more: bool = False,
     ) -> None:
-        """Run jobs; the last ones of a crew, unless `more` will follow (where it `stays`).
+        """Run jobs, given the largest first; a crew's last ones unless `more` will follow.
 
-        A GPU on which no worker can run leaves its share to the others.
-
-        Args:
-            jobs: Those of the most work first.
-            tell: As in `run_batch`.
-            begin: As there.
-            meanwhile: Called while the workers are busy.
-            more: The worker stays for other jobs.
+        With `more` the worker stays for other jobs, where the crew `stays`. A GPU on which no
+        worker can run leaves its share to the others. `tell` and `begin` as in `run_batch`;
+        `meanwhile` is called while the workers are busy.
 
         Raises:
             MissingError, KernelError: as `run_batch`, where jobs are left without an ending.
@@ -372,18 +358,12 @@ def crew(project: Project, where: Where, study: str) -> Iterator[Crew]:
 def early_workers(
     run: RunOptions, study: str | None, target: str | None, *, again: bool
 ) -> Iterator[Crew | None]:
-    """Start workers before it is known what they are to do, where it is certain to be something.
+    """Start workers before their jobs are known, where it is certain that there are some.
 
-    That is where all is measured again, or no time of the study is stored. A worker loads a
-    driver and libraries for seconds, in which the study is read, its versions are looked at
-    and compiled. None where it is not certain, or where it fails: whoever needs workers then
-    says why there are none.
-
-    Args:
-        run: Where to run. What other machines do is not begun before it is settled.
-        study: The study's name, if it was given.
-        target: A version that was named, perhaps with its study.
-        again: What is stored is measured again.
+    It is certain with `again` (measure what is stored), or where no time of the study is stored. A
+    worker loads a driver and libraries for seconds, in which the study is read and its versions are
+    compiled. Yields None where it is not certain, or where it fails: later callers then report why.
+    `target` is a version that was named, perhaps with its study.
     """
     with contextlib.ExitStack() as open_:
         workers = None

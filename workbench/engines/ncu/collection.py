@@ -1,4 +1,4 @@
-"""What ncu is asked to collect: the default is the fewest passes that fill the catalog."""
+"""Choose what ncu collects: the default is the fewest passes that fill the catalog."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.model import Record
 
 ClockControl = Literal["none", "base", "boost", "reset"]
 CacheControl = Literal["all", "none"]
-#: Whether the raw report is kept; ``auto``: if it is small and names no folder of this machine.
+#: Keep the raw report; ``auto``: if it is small and names no folder of this machine.
 Keep = Literal["auto", "always", "never"]
 ReplayMode = Literal["kernel", "application", "range", "app-range"]
 
@@ -51,12 +51,12 @@ def default_metrics() -> tuple[str, ...]:
 
 
 class Collection(Record, frozen=True):
-    """What a user may choose about the collection.
+    """A user's choices about the collection.
 
-    With neither `sets` nor `sections` the default collection is taken, and `metrics`
-    are added to it. Clocks are left alone by default ("none"): ncu's own default
-    locks them to the chip's base clock, at which nothing is ever timed here, and which
-    shifts the balance of memory and arithmetic; counts do not depend on it.
+    With neither `sets` nor `sections` the default collection is taken, and `metrics` are added to
+    it. Clocks are left alone by default ("none"): ncu's own default locks them to the chip's base
+    clock, at which nothing is ever timed here, and which shifts the balance of memory and
+    arithmetic; counts do not depend on it.
     """
 
     sets: tuple[str, ...] = ()

@@ -80,8 +80,7 @@ DOMAIN = "workbench"
 class Command(Record, frozen=True):
     """One ncu command, to be run in the project root.
 
-    All paths in it are relative but two, those of ncu and of Python, which `neutral`
-    leaves out.
+    All paths in it are relative but those of ncu and of Python, which `neutral` leaves out.
     """
 
     ncu: str
@@ -93,7 +92,7 @@ class Command(Record, frozen=True):
 
     @property
     def ncu_arguments(self) -> tuple[str, ...]:
-        """What stands between ncu and the worker."""
+        """Arguments between ncu and the worker."""
         # The slash at the end makes it match push/pop ranges.
         one = f"{DOMAIN}@{nvtx_range(self.version)}/"
         words = ("--nvtx", "--nvtx-include", one, *self.collection.words)
@@ -121,7 +120,7 @@ class Command(Record, frozen=True):
 
 
 class NcuRun(Record, frozen=True):
-    """What is to be captured: a job, where it runs, and what ncu collects of it."""
+    """A capture to make: a job, where it runs, and what ncu collects of it."""
 
     project: Project
     job: Job
@@ -153,13 +152,11 @@ class NcuRun(Record, frozen=True):
     def capture(
         self, keep: Keep = "auto", on_line: Callable[[str], None] | None = None
     ) -> Captured:
-        """Run ncu around the worker, and read the report if and only if all went well.
+        """Run ncu around the worker, and read the report if and only if it succeeded.
 
         Nearly all of the time should be ncu's own: the child that reads the report warms up
-        meanwhile, and reading and compressing go on side by side.
-
-        `keep`: whether the raw report is to be kept. `on_line` is called with each line that ncu
-        prints.
+        meanwhile, and reading and compressing go on side by side. `keep`: whether to keep the raw
+        report. `on_line` is called with each line that ncu prints.
 
         Raises:
             KernelError, MissingError, UsageError: as `workbench.engines.ncu.faults` says.
@@ -256,8 +253,8 @@ class GpuEngine(Engine):
         repeats: int = 1,
         time: TimeOptions = TimeOptions(),  # noqa: B008 - frozen
     ) -> Job:
-        """What the worker is asked about a subject; see `Job`."""
-        # Who is taken for right runs twice: its results must repeat themselves.
+        """Make the worker's job for a subject; see `Job`."""
+        # The version that gives the right answer runs twice: its results must repeat.
         answering = subject if subject.itself else subject.answering
         return Job(
             task=task,
@@ -373,13 +370,9 @@ class GpuEngine(Engine):
     ) -> None:
         """Time versions of one study, each with its baseline (or None) in turns beside it.
 
-        Args:
-            pairs: Version and baseline on the same problem, in the order of measuring.
-            options: How long and in what state of the caches.
-            tell: Called once for each with its place, as its timing or error comes; from
-                another thread.
-            begin: Called with the place of each before it is measured.
-            meanwhile: Called while the workers are busy.
+        Each of `pairs` is on one problem, in the order of measuring. `begin` is called with the
+        place of each before it is measured, `tell` once with place and timing or error, from
+        another thread; `meanwhile` is called while the workers are busy.
 
         Raises:
             MissingError: no worker can run here.
@@ -421,11 +414,8 @@ class GpuEngine(Engine):
     ) -> None:
         """Time versions of one study on one problem: each field of them in turns, in one process.
 
-        Args:
-            fields: Each is a race; one of a single version checks its result as well.
-            options: How long and in what state of the caches.
-            tell: Called once for each field with its place, as it ends; from another thread.
-            begin: Called with the place of each before it is begun.
+        Each field is a race; one of a single version checks its result as well. `begin` is called
+        with the place of each before it begins, `tell` once as it ends, from another thread.
 
         Raises:
             MissingError: no worker can run here.
@@ -482,7 +472,7 @@ class GpuEngine(Engine):
         )
 
     def command(self, subject: Subject, options: ProfileOptions) -> Command:
-        """The ncu command, with its job in place, but not run.
+        """Return the ncu command, with its job in place, but not run.
 
         Raises:
             MissingError: no room for the job.
@@ -546,7 +536,7 @@ class GpuEngine(Engine):
 
 
 def _work(subject: Subject) -> tuple[int, int]:
-    """How much a subject has to do, for want of its time: operations, then bytes."""
+    """Estimate a subject's work, for want of its time: operations, then bytes."""
     return subject.study.flops(subject.problem), subject.study.bytes(subject.problem)
 
 

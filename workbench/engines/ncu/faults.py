@@ -1,9 +1,8 @@
-"""Why a run of ncu gave no profile. Its exit code alone does not say.
+"""Explain why a run of ncu gave no profile. Its exit code alone does not say.
 
-ncu ends with 0 where nothing was profiled, writes a report after a crash, and prints
-its reasons as ``==ERROR==`` lines. ``data/ncu_faults.toml`` says what these mean, for `profile`,
-`capture` and `doctor --log`; texts are matched by a few of their words, since ncu's versions word
-them differently.
+ncu ends with 0 where nothing was profiled, writes a report after a crash, and prints its reasons as
+``==ERROR==`` lines. ``data/ncu_faults.toml`` explains these for `profile`, `capture` and `doctor
+--log`; a few words identify a text, since ncu's versions word them differently.
 """
 
 from __future__ import annotations
@@ -36,10 +35,9 @@ _APPLICATION_CODE = re.compile(r"application returned an error code \((-?\d+)\)"
 
 
 def permission(without: str = "Without it verify and time work.") -> CountersDeniedError:
-    """The error for counters that the driver keeps to administrators.
+    """Make the error for counters that the driver keeps to administrators.
 
-    Args:
-        without: What can be had all the same.
+    `without` says what works all the same.
     """
     return CountersDeniedError(
         "the driver lets only administrators read the GPU's counters (ERR_NVGPUCTRPERM)",
@@ -52,13 +50,13 @@ def permission(without: str = "Without it verify and time work.") -> CountersDen
 
 
 def error_lines(output: str) -> list[str]:
-    """What ncu printed as errors, without its marks."""
+    """Return the lines that ncu printed as errors, without its marks."""
     marked = [line for line in output.splitlines() if line.startswith("==ERROR==")]
     return [line.removeprefix("==ERROR==").strip() for line in marked]
 
 
 class NcuFault(Record, frozen=True):
-    """What ncu says, what it means and what to do next: a row of ``data/ncu_faults.toml``."""
+    """An error of ncu's, its meaning and its remedy: a row of ``data/ncu_faults.toml``."""
 
     words: tuple[str, ...]
     what: str
@@ -92,10 +90,9 @@ class Explained(Record, frozen=True):
 
 
 def explain(output: str) -> list[Explained]:
-    """What the errors and warnings of a log mean, those that follow from others last.
+    """Explain the errors and warnings of a log; those that follow from others come last.
 
-    Args:
-        output: What ncu printed, with or without what the program did.
+    `output` is what ncu printed, with or without the program's output.
     """
     table = _table()
     found: dict[NcuFault | str, Explained] = {}
@@ -118,7 +115,7 @@ _LONGEST = 400
 
 
 def remedy(fault: NcuFault) -> str:
-    """What to do about it."""
+    """Return what to do about a fault."""
     return permission().hint if fault.kind == "denied" else fault.hint
 
 
@@ -151,7 +148,7 @@ def known_fault(output: str, without: str = "") -> WorkbenchError | None:
 
 
 def fitting(ncu: str, capability: str, driver: str) -> list[str]:
-    """What is known of whether an ncu fits a chip and a driver.
+    """Say what is known about an ncu's support of a chip and a driver.
 
     `ncu` is like ``2025.3.1.0``, `capability` ``9.0``, `driver` ``580.159.04``.
     """

@@ -1,13 +1,12 @@
-"""What ncu captured, as it is kept: the raw report nameless and small, the profile of it neutral.
+"""Keep ncu's captures: the raw report nameless and small, the profile of it neutral.
 
-ncu writes host name and network addresses into every report (session records of the
-file's frame), whatever folder it is run from, and the whole binary of every kernel: for
-a library that is megabytes of a foreign cubin. What is kept lies in version control, so
-it must name no machine and must be small. Paths and the command line are left: they are
-neutral where the capture was, and meaningful where it was not.
+ncu writes host name and network addresses into every report (session records of the file's frame),
+whatever folder it is run from, and the whole binary of every kernel: for a library that is
+megabytes of a foreign cubin. What is kept lies in version control, so it must name no machine and
+must be small. Paths and the command line are left: they are neutral where the capture was, and
+meaningful where it was not.
 
-Of several executions of a version one profile is made, and its files are named as the project
-names them.
+Several executions of a version make one profile, whose files are named as in the project.
 """
 
 from __future__ import annotations
@@ -61,14 +60,14 @@ _FOR_COMPILERS = ("no-line-info", "no-source")
 
 
 class RawReport(Record, frozen=True):
-    """What to keep of a raw report: its compressed bytes, or None and why."""
+    """A raw report's compressed bytes, or None and the reason not to keep it."""
 
     packed: bytes | None = None
     notice: Notice | None = None
 
 
 def machine_words(root: Path) -> tuple[str, ...]:
-    """What must not stand in a file that is shared: folders of the user, the host's name."""
+    """Return words that a shared file must not contain: the user's folders, the host's name."""
     words = {str(root), socket.gethostname(), f"{tempfile.gettempdir()}/"}
     home = str(Path.home())
     if home not in ("/", "/root"):
@@ -144,14 +143,12 @@ def _dropped(code: str, why: str) -> RawReport:
 
 
 def fold_repeats(profile: Profile, repeats: int, launched: int = 0) -> Profile:
-    """One launch for each launch of the version, from several executions of it.
+    """Make one launch for each launch of the version from several executions of it.
 
-    Of the captures of a launch the one with the median duration is kept whole, so that
-    its counters, lines and rules belong together; how each metric varied stands in
-    `Launch.spreads`.
-
+    Of the captures of a launch the one with the median duration is kept whole, so that its
+    counters, lines and rules belong together; `Launch.spreads` says how each metric varied.
     `repeats`: how often the version was executed in its range. `launched`: launches of one
-    execution, where that is known; 0: unknown.
+    execution; 0: unknown.
 
     Raises:
         DataError: the launches do not divide evenly over the executions.
@@ -261,15 +258,11 @@ def _moved(launch: Launch, moves: Sequence[int]) -> Launch:
 def metric_notices(
     profile: Profile, asked: Sequence[str], expected: Sequence[str] = ()
 ) -> tuple[Notice, ...]:
-    """What was asked for and did not come, and what came without a number.
+    """Report metrics that were asked for and are missing, and those without a number.
 
-    ncu itself says nothing of a name that it does not know.
-
-    Args:
-        profile: As read.
-        asked: Names that the user gave to ``--metrics``, perhaps with ncu's prefixes
-            (``regex:``, ``group:``), which name no single metric.
-        expected: Names that the default collection asked for.
+    ncu itself ignores unknown names. `asked` are names that the user gave to ``--metrics``, perhaps
+    with ncu's prefixes (``regex:``, ``group:``), which name no single metric; `expected` those of
+    the default collection.
     """
     empty = sorted(
         {name for launch in profile.launches for name, why in launch.absent.items() if why == "NaN"}
