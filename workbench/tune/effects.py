@@ -344,9 +344,9 @@ _OCCUPANCY = "theoretical occupancy {old} → {new}"
 
 
 def limiters(fast: Trial, slow: Trial, ratio: float) -> tuple[str, tuple[str, ...]]:
-    """Name the fact that makes a choice slower by `ratio`, and all that moved that far.
+    """Facts that moved far enough to make a choice slower by `ratio`.
 
-    The name is "" where nothing known moved that far.
+    Gives the name of the one that moved most, "" without one, and a text a fact.
     """
     moved = [
         each
