@@ -54,9 +54,9 @@ _CLUSTER = tuple(f"launch__cluster_dim_{axis}" for axis in "xyz")
 
 
 class Import(Record, frozen=True):
-    """Which report is kept as what, as it was typed; `device` stands for the report's own.
+    """A report and the version to keep it as, as typed; `device` replaces the report's own.
 
-    Without a version the study is made of the report itself.
+    Without a version, a new study is made from the report.
     """
 
     report: str

@@ -47,7 +47,7 @@ _Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class SlurmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How jobs are asked for; the cluster decides about empty fields.
+    """Settings for submitting jobs; the cluster decides about empty fields.
 
     Attributes:
         time: Limit of one job: minutes, or ``1:30:00``, or ``2-00:00:00``.

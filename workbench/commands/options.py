@@ -158,7 +158,7 @@ two_source_options = folded(
 
 
 class Detail(NamedTuple):
-    """What a comparison shows besides: the machine code of hunks, or the memory chart alone."""
+    """Detail of a comparison: also the machine code of hunks, or the memory chart alone."""
 
     sass: bool
     memory: bool

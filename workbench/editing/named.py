@@ -298,12 +298,12 @@ def _or_raise(found: _T | WorkbenchError) -> _T:
 
 
 def _outline(record: Path) -> _Outline:
-    """Read when a profile was captured, and the paths and hashes of its sources."""
+    """Read the time of a capture, and paths and hashes of sources (WorkbenchError: unreadable)."""
     return _or_raise(_read_outline(record, _state(record)))
 
 
 def _whole(record: Path) -> Profile:
-    """Read the profile of a capture or a report."""
+    """Read the profile of a capture or a report (WorkbenchError: unreadable)."""
     return _or_raise(_read_whole(record, _state(record)))
 
 

@@ -54,10 +54,10 @@ class Keeping(NamedTuple):
 
 
 class Asked(Record, frozen=True):
-    """Which versions are judged, of which recorded profiles, by which rules.
+    """The versions to judge, the choice of their recorded profiles, and the rules.
 
-    `names` are as they were typed; without any, those that the gate takes by itself, or with
-    `every` all that it can.
+    `names` are as they were typed; without any, the gate chooses, or takes all that it
+    can with `every`.
     """
 
     names: tuple[str, ...]

@@ -247,7 +247,7 @@ def _option(words: list[str], name: str, default: str) -> str:
 
 
 def _capture(session: CaptureSession, passes: int) -> Capture:
-    """How the report was captured, from the command line that ncu recorded.
+    """The settings of the capture, from the command line that ncu recorded.
 
     Where the command line is known, an option that is not on it has ncu's default.
     """

@@ -45,7 +45,7 @@ _DOCS = "`workbench docs front-matter` shows a whole study.py."
 
 
 def compiled(text: str, path: Path, shown: str) -> types.CodeType:
-    """Compile a ``study.py`` without running it."""
+    """Compile a ``study.py`` without running it (UsageError: not Python)."""
     try:
         return compile(text, str(path), "exec", dont_inherit=True)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:

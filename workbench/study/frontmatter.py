@@ -438,7 +438,7 @@ class FrontMatter(Description, frozen=True, kw_only=True):
 
 
 class _Header(Record, frozen=True):
-    """Where the TOML stands: its text, its first line, the block's own lines."""
+    """The TOML of a file: its text, its first line, the lines of the block around it."""
 
     toml: str
     first: int

@@ -42,9 +42,9 @@ _QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|restrict)
 
 @dataclass
 class BufferUse:
-    """How a buffer takes part: as an input alone, or compared, or kept for the launch alone.
+    """The use of a buffer: only an input, or compared, or kept only for the launch.
 
-    `source` is the input that holds what was there before; "": the one that is named after it.
+    `source` is the input with the content before the launch; "": the one named after the buffer.
     """
 
     buffer: LiftedBuffer

@@ -1,4 +1,4 @@
-"""What a tuning says besides its winner: which parameter matters, where the cliffs are, and why.
+"""Effects of a tuning's parameters on the time, and cliffs with their causes.
 
 Effects are those of a functional analysis of variance (F. Hutter, H. Hoos, K. Leyton-Brown: An
 Efficient Approach for Assessing Hyperparameter Importance, 2014) on the logarithm of the time, so
@@ -13,12 +13,12 @@ what is left::
 
 Where every combination was timed, nothing is left but noise, and e is that of the intervals. Else e
 is the residual variance of the larger model, and a share is told if not one in a hundred
-permutations of the residuals gives as much (D. Freedman, D. Lane, 1983). What the timed choices
-cannot tell apart is not told.
+permutations of the residuals gives as much (D. Freedman, D. Lane, 1983). Effects that the
+timed choices cannot tell apart are not reported.
 
 A cliff is a step of one parameter to its next value that makes a choice slower by `CLIFF` or more,
-beyond both intervals. Named is what the compiler or the emulator say of both choices, if it moved
-far enough to make half of the difference; else nothing is named. The time is taken as proportional
+beyond both intervals. Its cause is a fact that the compiler or the emulator gives of both choices,
+if it moved far enough to make half of the difference; else none. The time is taken as proportional
 to it, but for what a unit of the SMs counts: of that only the part that the slower choice waits for
 it (Amdahl's law), which is all of the time where the unit is `FULL`. Occupancy hides what is waited
 for, and so is a reason only where it was counted that nothing else is.

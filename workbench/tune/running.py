@@ -88,7 +88,7 @@ _IN_TURNS = replace(_ALONE, min_samples=20, max_samples=2560, limit_s=10.0)
 
 
 class TuneManner(NamedTuple):
-    """How each version is tuned, for at most `budget_s` seconds.
+    """Options of tuning a version, for at most `budget_s` seconds.
 
     Attributes:
         restart: Discard the records of earlier runs.
@@ -463,7 +463,7 @@ class Tuner:
 
 
 def _a_round(space: Space) -> int:
-    """How many choices a search proposes before it gets results."""
+    """The number of choices that a search proposes before it gets results."""
     if space.size > _COUNTED:
         return _TOGETHER
     many = sum(1 for _ in itertools.islice(space.every(), _TENTH * _TOGETHER))

@@ -193,7 +193,7 @@ def told_sheets(tuning: Tuning, steps: Mapping[str, Step] = _NO_STEPS) -> Iterat
 
 
 def effects_sheet(tuning: Tuning, problem: str) -> Sheet:
-    """How much each parameter matters, and each two beyond that, the largest first."""
+    """The effects of each parameter, and of each two beyond that, the largest first."""
     found = effects(tuning, problem)
     title = _("which parameter matters on {problem}: share of the variance of the time's logarithm")
     many = several(found.tried, "choice")
