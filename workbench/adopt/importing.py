@@ -54,9 +54,9 @@ _CLUSTER = tuple(f"launch__cluster_dim_{axis}" for axis in "xyz")
 
 
 class Import(Record, frozen=True):
-    """Which report is kept as what, as it was typed; `device` stands for the report's own.
+    """A report and the version to keep it as, as typed; `device` replaces the report's own.
 
-    Without a version the study is made of the report itself.
+    Without a version, a new study is made from the report.
     """
 
     report: str
@@ -68,10 +68,9 @@ class Import(Record, frozen=True):
 
 
 class KeptReport(Record, frozen=True):
-    """A profile that was kept, and where; of a study that was made for it, what was written.
+    """A profile that was kept, and its path; of a new study also the files that were written.
 
-    `unknown` says what the report could not tell of that study, `more` which launch of several
-    was kept and what names another one.
+    `unknown` lists facts that the report lacks, `more` the choice among several launches.
     """
 
     profile: Profile
@@ -84,14 +83,8 @@ class KeptReport(Record, frozen=True):
 def keep_report(place: Workspace, wish: Import, *, force: bool = False) -> KeptReport:
     """Keep a report (or kernels of a captured program) as the profile of a version.
 
-    Args:
-        place: Where the project is; where there is none, the folder becomes one if the study
-            is to be made.
-        wish: The report and the version.
-        force: Replace a profile that is already recorded.
-
-    Returns:
-        The profile as it is kept, with notices where it differs from the version.
+    A folder without a project becomes one if the study is to be made. `force` replaces a recorded
+    profile. The returned profile has notices where it differs from the version.
 
     Raises:
         UsageError: no such version, problem or kernel; or there is a profile already.
@@ -113,11 +106,7 @@ def keep_report(place: Workspace, wish: Import, *, force: bool = False) -> KeptR
 
 
 def _measured(place: Workspace, wish: Import) -> Profile:
-    """The launches that are meant.
-
-    Raises:
-        UsageError, DataError: as `keep_report`.
-    """
+    """The launches that the import names."""
     path, inner = split_target(wish.report)
     if is_capture(wish.report):
         profile = select_kernels(open_capture(place.shelf, wish.report).profile, wish.kernel)
@@ -235,7 +224,7 @@ def _others(wish: Import, profile: Profile, more: str) -> str:
 
 
 def _one_launch(profile: Profile, report: str) -> tuple[Profile, str]:
-    """The launch that a version is made of, and what is told of others of its kernel.
+    """The launch that becomes a version, and a remark on other launches of its kernel.
 
     Raises:
         UsageError: there are several kernels; the hint names them.
@@ -263,10 +252,10 @@ def _one_launch(profile: Profile, report: str) -> tuple[Profile, str]:
 
 
 class _MadeStudy:
-    """The files of a study that a report's launch becomes: what is known, and what is not.
+    """The files of a study that a report's launch becomes.
 
-    Nothing in them is guessed. Contents and sizes of the arguments are in no report, so what
-    needs them says so when it is asked for, and the study is good for all that only reads.
+    Nothing in them is guessed: no report holds contents and sizes of the arguments. Code that
+    needs them raises an error that says so; commands that only read work.
     """
 
     def __init__(self, profile: Profile, study: str, problem: str, report: str, more: str) -> None:

@@ -44,11 +44,7 @@ def read_permits(given: Iterable[str]) -> frozenset[Permit]:
 
 
 def need(permits: frozenset[Permit], permit: Permit | None, tool: str) -> None:
-    """Refuse a tool that was not allowed.
-
-    Raises:
-        UsageError: it was not.
-    """
+    """Refuse a tool that was not allowed."""
     if permit is None or permit in permits:
         return
     allowed = ",".join(each for each in PERMITS if each in permits or each == permit)
@@ -63,11 +59,7 @@ def need(permits: frozenset[Permit], permit: Permit | None, tool: str) -> None:
 
 
 def plain(text: str, what: str) -> str:
-    """A word of a client, as it is.
-
-    Raises:
-        UsageError: it is too long, or holds a character that no name has.
-    """
+    """Return a client's word unchanged; refuse one that is too long or holds control characters."""
     if len(text) > LONGEST:
         raise UsageError(f"{what} has {len(text)} characters", f"At most {LONGEST}.")
     for character in text:
@@ -80,11 +72,7 @@ def plain(text: str, what: str) -> str:
 
 
 class Fence:
-    """The borders of a project.
-
-    Args:
-        project: Nothing outside of its folder is read or written for a client.
-    """
+    """The borders of a project: a client reads and writes nothing outside of its folder."""
 
     def __init__(self, project: Project) -> None:
         self.root = project.root

@@ -118,13 +118,10 @@ def _escaped(key: str) -> str:
 
 
 def fitted(value: Any, select: str, offset: int, fits: Callable[[Fitted], bool]) -> Fitted:
-    """As much of `value` as fits: whole, else its first entries whole, else parts of them.
+    """Fit as much of `value` as possible: whole, else its first entries whole, else parts of them.
 
-    Args:
-        value: What was picked.
-        select: The pointer that it was picked by, for what is left out.
-        offset: Entries (of a text: characters) that are passed over.
-        fits: Whether a page is small enough.
+    `select` is the pointer that it was picked by. `offset` entries (of a text: characters) are
+    skipped. `fits` decides whether a page is small enough.
 
     Raises:
         UsageError: `offset` lies behind the end.
@@ -207,8 +204,7 @@ class _Cut(NamedTuple):
 class _Knife:
     """Cuts a value so that every list, table and text in it has its share of bytes at most.
 
-    What lies in a list has a part of the list's share. So short lists stay whole, and what is
-    long gives most. Where it cut is remembered.
+    An element's share is a part of its list's: short lists stay whole, long ones give most.
     """
 
     def __init__(self, share: int) -> None:

@@ -77,10 +77,10 @@ TEMPLATES = (
 
 
 def meaning(word: str) -> Json:
-    """The meaning of a counter, by its id or one of ncu's names.
+    """Explain a counter, by its id or one of ncu's names.
 
     Raises:
-        UsageError: there is no such one; the hint names the nearest.
+        UsageError: unknown; the hint names the nearest.
     """
     known = catalog()
     counter = next(
@@ -110,10 +110,10 @@ def _whole(counter: Counter) -> Json:
 
 
 def read_resource(uri: str) -> tuple[str, str]:
-    """The text of a resource, and its type.
+    """Return the text of a resource, and its type.
 
     Raises:
-        UsageError: there is no such one.
+        UsageError: unknown.
     """
     kind, _, name = uri.removeprefix(SCHEME).partition("/")
     if uri.startswith(SCHEME):
@@ -170,19 +170,13 @@ class Reply(Record, frozen=True):
 async def run_command(
     words: Sequence[str], project: Project, say: Say, *, json: bool = True
 ) -> Reply:
-    """Run ``workbench WORDS`` in the project's folder.
+    """Run ``workbench WORDS`` in the project's folder; `say` gets every line on standard error.
 
-    Where the caller is cancelled, the command gets Ctrl-C, which keeps what it has finished, and
+    Where the caller is cancelled, the command gets Ctrl-C, which keeps finished work, and
     then all of its processes are ended.
 
-    Args:
-        words: The command and its arguments.
-        project: Where.
-        say: Told of every line on standard error, as it comes.
-        json: It prints a document.
-
     Raises:
-        DataError: it printed more than can be an answer.
+        DataError: its output is larger than an answer may be.
     """
     start = own_module("workbench.cli", "--json-errors", *words, cwd=project.root)
     fixed = {CLOSED_VARIABLE: "1" if project.closed else "", "NO_COLOR": "1"}
@@ -292,12 +286,7 @@ Context = ServerRequestContext[Any, Any]
 
 
 class Desk:
-    """Answers the calls of one connection.
-
-    Args:
-        project: What it is about; nothing outside of it is read or written.
-        permits: What was allowed beyond looking.
-    """
+    """Answers the calls of one connection; `permits` allow more than looking."""
 
     def __init__(self, project: Project, permits: frozenset[Permit]) -> None:
         self._project = project = replace(project, closed="files" not in permits)
@@ -312,13 +301,7 @@ class Desk:
         return [each for each in TOOLS if each.permit is None or each.permit in self._permits]
 
     async def call(self, name: str, given: Json, say: Say) -> tuple[Json, bool]:
-        """The answer to a call, and whether it is an error.
-
-        Args:
-            name: The tool.
-            given: Its arguments, as they came.
-            say: Told how far a command is.
-        """
+        """Answer a call of the tool `name`; gives the answer, and whether it is an error."""
         size = given.get("max_bytes")
         most = size if isinstance(size, int) and not isinstance(size, bool) else takes.BYTES
         most = min(max(most, takes.LEAST_BYTES), takes.MOST_BYTES)

@@ -20,14 +20,7 @@ _CAUSE = ("sentence", "strip", "cause")
 
 
 class Tool(NamedTuple):
-    """One tool.
-
-    Attributes:
-        name: What it is called by.
-        text: What it does, for a client to choose by.
-        takes: Its arguments.
-        permit: What must be allowed for it; None: nothing.
-    """
+    """One tool; clients choose by its `text`. `permit`: None: always allowed."""
 
     name: str
     text: str
@@ -128,9 +121,9 @@ def _options(given: takes.Arguments, *names: str) -> list[str]:
 
 
 def in_arguments(hint: str, tool: Tool) -> str:
-    """A command's hint with the names of a tool's arguments for its options.
+    """Replace options in a command's hint by the names of a tool's arguments.
 
-    What a client does not give stays as it is, and so does a command line, which is in backticks.
+    Options that a client cannot give stay, and so does a command line, which is in backticks.
     """
     names = {name.removesuffix("_s"): name for name in tool.takes.__struct_fields__}
 

@@ -30,9 +30,7 @@ MOST_TEXT = 256 * 1024
 class Workshop:
     """The versions of a project, as a client may see and write them.
 
-    Args:
-        project: Where they are, closed or not.
-        python: Whether it may write Python, which runs with its user's rights where it is run.
+    `python`: it may write Python, which runs with its user's rights.
     """
 
     def __init__(self, project: Project, *, python: bool) -> None:
@@ -71,16 +69,12 @@ class Workshop:
         }
 
     def start(self, version: str, parent: str, study: str, about: tuple[str, str, str]) -> Json:
-        """Start a version from its parent.
+        """Start a version, ``v5`` or ``sgemm/v5_wide``, from its parent ("": the last one).
 
-        Args:
-            version: Its name: ``v5``, ``sgemm/v5_wide``.
-            parent: The version to start from; "": the last one.
-            study: Of names without one.
-            about: Its title, what was changed, and its text ("": the parent's code).
+        `about` is its title, the change, and its text ("": the parent's code).
 
         Raises:
-            UsageError: it is there already, cannot be named so, or cannot be read.
+            UsageError: it exists, has a wrong name, or cannot be read.
         """
         title, change, text = about
         project = self._project()
@@ -121,10 +115,10 @@ class Workshop:
         return answer
 
     def write(self, version: str, study: str, text: str) -> Json:
-        """Write the text of a version anew that was started over this connection.
+        """Replace the text of a version that was started over this connection.
 
         Raises:
-            UsageError: it was not, or the text is no version's: the old one is there still.
+            UsageError: it was not, or the text is no version's; then the old text stays.
         """
         project, seen, found = self._find(version, study)
         if found.path not in self._started:

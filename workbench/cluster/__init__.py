@@ -1,5 +1,5 @@
-"""Work that a cluster's queue does: sent, waited for, and what became of it.
+"""Send work to a cluster's queue, wait for it, and collect its results.
 
 A task's *pieces* are versions on problems. `dispatch` keeps both in files that login node and jobs
-share, `fleet` sends them out and waits; `slurm` knows the queue, and what a job of it does.
+share, `fleet` sends them out and waits; `slurm` knows the queue, and runs a job's pieces.
 """

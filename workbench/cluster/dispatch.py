@@ -51,14 +51,7 @@ _ERRORS: dict[int, type[WorkbenchError]] = {
 
 
 class JobOrder(Record, frozen=True):
-    """A task, as it was sent.
-
-    Attributes:
-        kind: The task's.
-        words: The command line, for people.
-        submitted: When, in ISO 8601.
-        task: Its fields.
-    """
+    """A task, as it was sent; `words` are its command line, `submitted` is ISO 8601."""
 
     kind: str
     study: str
@@ -92,12 +85,9 @@ class Array(Record, frozen=True):
 
 
 class Standing(Record, frozen=True):
-    """How far a dispatch is, in pieces.
+    """Counts pieces of a dispatch; `words` is its command, `jobs` the queue's names of its arrays.
 
-    Attributes:
-        words: The command that sent it.
-        jobs: The queue's names of its arrays.
-        lost: Pieces that are in no job and have no outcome: the same command sends them again.
+    The same command sends `lost` pieces again: they are in no job and have no outcome.
     """
 
     name: str
@@ -112,13 +102,9 @@ class Standing(Record, frozen=True):
 
 
 class PieceOutcome(Record, frozen=True):
-    """What became of a piece.
+    """The result of a piece. `begun` and `ended` are seconds since 1970, by the node's clock.
 
-    Attributes:
-        begun, ended: Seconds since 1970, by the node's clock.
-        found: The task's results.
-        notes: Lines that are said where the command waits.
-        source_hash: Of the version that was run.
+    The waiting command prints `notes`; `source_hash` is of the version that was run.
     """
 
     version: str
@@ -165,12 +151,7 @@ def _error(_type: type, plain: object) -> WorkbenchError:
 
 
 class Dispatch:
-    """One dispatch's files.
-
-    Args:
-        root: The project's root.
-        name: The dispatch's.
-    """
+    """One dispatch's files."""
 
     def __init__(self, root: Path, name: str) -> None:
         self.root = root
@@ -181,7 +162,7 @@ class Dispatch:
 
     @property
     def order(self) -> JobOrder:
-        """What is asked.
+        """Return the task, as it was sent.
 
         Raises:
             DataError: its file is damaged.
@@ -239,7 +220,7 @@ class Dispatch:
         self._write(f"done/{number}.json", outcome)
 
     def outcome(self, number: int) -> PieceOutcome | None:
-        """What became of a piece; None: nothing yet."""
+        """Return the result of a piece; None: not finished."""
         path = self.folder / "done" / f"{number}.json"
         return _read(path, PieceOutcome) if path.exists() else None
 
@@ -270,10 +251,10 @@ class Dispatch:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Nobody else watches it for the length of the block.
+        """Hold the watcher's lock for the length of the block.
 
         Raises:
-            BusyError: somebody does.
+            BusyError: another process watches the dispatch.
         """
         with locked(self.root, 0.0, f"{JOBS}/{self.name}", keep=True):
             yield
@@ -305,7 +286,7 @@ def dispatches(root: Path) -> list[Dispatch]:
 
 
 def find(root: Path, name: str) -> Dispatch:
-    """A dispatch by its name.
+    """Find a dispatch by its name.
 
     Raises:
         UsageError: there is none of that name.

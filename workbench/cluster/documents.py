@@ -1,4 +1,4 @@
-"""What ``workbench jobs`` prints: its JSON document, and its table."""
+"""The JSON document and the table of ``workbench jobs``."""
 
 from __future__ import annotations
 

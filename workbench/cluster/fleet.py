@@ -1,4 +1,4 @@
-"""A command's work on a cluster: sent, waited for wherever that takes it, and what became of it.
+"""Send a command's work to a cluster, wait for it, and collect the results.
 
 A command that asks for what an earlier one has sent joins that dispatch, so that leaving
 it (Ctrl-C) and coming back is running the same command again.
@@ -65,15 +65,9 @@ _NODE_WORDS = {"NODE_FAIL", "BOOT_FAIL"}
 
 
 class Watch:
-    """One dispatch, sent and waited for.
+    """Sends one dispatch and waits for it; the caller holds the lock of `dispatch`.
 
-    Args:
-        dispatch: Its files; its lock is held by the caller.
-        task: What is done.
-        queue: Where it is sent to.
-        settings: How.
-        display: Where it is said what happens.
-        tell: Called with each outcome that is final, once.
+    `tell` gets each final outcome, once.
     """
 
     def __init__(
@@ -105,7 +99,7 @@ class Watch:
         self._last_line = ""
 
     def run(self) -> None:
-        """Send what was not sent yet, and wait for all.
+        """Send the unsent pieces, and wait for all.
 
         Raises:
             MissingError: the queue refuses the jobs, at the first time.
@@ -148,7 +142,7 @@ class Watch:
         self._display.say(f"sent {several(len(works), 'job')} for {what}: Slurm's array {job}")
 
     def _tries(self) -> Counter[int]:
-        """How often each piece was sent."""
+        """Count how often each piece was sent."""
         arrays = self._dispatch.arrays
         return Counter(number for array in arrays for work in array.works for number in work)
 
@@ -255,7 +249,7 @@ class Watch:
         return lost
 
     def _patience(self, element: Element | None) -> float:
-        """How long a file may still come from another node."""
+        """Seconds that a file may still take to arrive from another node."""
         if element is not None and element.word not in ("COMPLETED", "UNKNOWN"):
             return min(_SOON_S, self._settings.patience)  # it had no time to write one
         return self._settings.patience
@@ -333,12 +327,9 @@ class Watch:
 
 
 class Fleet:
-    """Does pieces of work by jobs of a cluster: a `workbench.session.runners.Runner`.
+    """Does pieces of work by jobs of a cluster, a `workbench.session.runners.Runner`.
 
-    Args:
-        project: Its root is at the same path on all nodes.
-        study: The study.
-        display: Where it is said what happens.
+    The project's root is at the same path on all nodes.
 
     Raises:
         UsageError: wrong settings, with their line.
@@ -364,12 +355,7 @@ class Fleet:
         return known_devices(self._project.root, self._where)
 
     def run(self, task: Task[R], pieces: Sequence[Combination], tell: Tell[R]) -> None:
-        """Have pieces done, and wait for them; or join who was sent for the same.
-
-        Args:
-            task: What is done.
-            pieces: Versions on problems.
-            tell: Called with each result as it comes.
+        """Have pieces done, and wait; join an earlier dispatch of them. `tell` gets results.
 
         Raises:
             BusyError: another command waits for the same.
@@ -445,7 +431,7 @@ class Fleet:
 
 
 def standing(dispatch: Dispatch, queue: SlurmQueue) -> Standing:
-    """How far a dispatch is, without changing anything of it."""
+    """Count the pieces of a dispatch without changing it."""
     order, arrays = dispatch.order, dispatch.arrays
     elements = queue.elements([array.name for array in arrays]) or {}
     phase: dict[int, str] = {}

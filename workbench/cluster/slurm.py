@@ -1,10 +1,9 @@
-"""Slurm: its settings, what a job of it does, arrays through submitit, and what becomes of them.
+"""Slurm: settings, the work of a job, arrays through submitit, and states of jobs.
 
 ``[tool.workbench.cluster.slurm]`` says how jobs are asked for; a complaint names file and line.
 
-A job does pieces of a dispatch, each written down when it is begun and when it is done. One that
-was killed, timed out or put back does only what is not done yet, and of times only what is not
-stored yet: so it goes on where it was.
+A job does pieces of a dispatch, and records the begin and the end of each. After a kill, a time
+limit or a requeue it does the unfinished pieces only, and takes only times that are not stored.
 
 submitit writes the batch script, pickles the work, and puts a job that reaches its time
 limit back into the queue. States are not asked of it: it reads them from the accounting
@@ -48,17 +47,15 @@ _Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class SlurmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How jobs are asked for; what is empty is left to the cluster.
+    """Settings for submitting jobs; the cluster decides about empty fields.
 
     Attributes:
-        gres: What each job gets; one GPU.
         time: Limit of one job: minutes, or ``1:30:00``, or ``2-00:00:00``.
         array_parallelism: How many jobs of ours may run at once.
         per_job: How many combinations one job does, one after another.
         exclusive: Jobs that take times have their node for themselves.
         setup: Lines of the shell before the work: ``module load cuda``.
-        exclude: Nodes that no job may go to.
-        patience: Seconds until a job that ended without a result is taken for lost: a network
+        patience: Seconds until a job that ended without a result counts as lost: a network
             file system may show a file so much later on another node.
     """
 
@@ -158,13 +155,9 @@ def _wrong(project: Project, key: str, what: str, hint: str) -> NoReturn:
 
 
 class JobWork:
-    """What submitit calls in a job: some pieces of a dispatch.
+    """The callable that submitit runs in a job; it does the pieces `numbers` of a dispatch.
 
-    Args:
-        root: The project's root, the same on all nodes.
-        name: The dispatch's.
-        task: What is done.
-        numbers: The pieces.
+    The project's `root` is the same on all nodes.
     """
 
     def __init__(self, root: str, name: str, task: Task[Any], numbers: tuple[int, ...]) -> None:
@@ -264,11 +257,7 @@ class _JobPieces:
 
 
 class _JobDisplay(Silent):
-    """Into the job's own output, which the queue keeps in the dispatch's folder.
-
-    Attributes:
-        notes: Lines that are said where the command waits.
-    """
+    """Writes into the job's own output, which the queue keeps; collects `notes` for the caller."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -290,14 +279,10 @@ Phase = Literal["queued", "running", "ended"]
 
 
 class Element(Record, frozen=True):
-    """One job of an array, as the queue tells it.
+    """One job of an array, as the queue reports it.
 
-    Attributes:
-        phase: Whether it waits, runs, or is over.
-        word: The queue's own word for that: ``NODE_FAIL``.
-        node: Where it is or was; empty where the queue does not say.
-        reason: Why it waits.
-        restarts: How often it was put back into the queue after it had begun.
+    `phase` is waiting, running or over, `word` the queue's own word (``NODE_FAIL``), `node` is
+    empty where the queue does not say. `restarts` counts returns to the queue after it had begun.
     """
 
     phase: Phase
@@ -332,10 +317,7 @@ _TIMEOUTS = 10
 
 
 class SlurmQueue:
-    """The Slurm whose login node this is. Arrays are known by names that we give them.
-
-    Args:
-        settings: How jobs are asked for.
+    """The Slurm of this login node. Arrays are known by names that we give them.
 
     Raises:
         MissingError: no Slurm, or no submitit.
@@ -368,18 +350,10 @@ class SlurmQueue:
         minutes: int | None,
         avoid: Sequence[str],
     ) -> str:
-        """Send an array of jobs.
+        """Send an array of jobs, one for each of `works`; gives Slurm's own name for it.
 
-        Args:
-            name: Of the array; no other one has it.
-            works: What each element does: pieces of the dispatch.
-            folder: The dispatch's folder.
-            exclusive: Times are taken: nobody else should be on the node.
-            minutes: Limit of an element; None: what the settings say.
-            avoid: Nodes that it must not go to.
-
-        Returns:
-            Slurm's own name for it.
+        No other array is named `name`. `exclusive` asks for whole nodes, because times are taken.
+        `minutes` limit an element (None: as the settings say); `avoid` names nodes to leave out.
 
         Raises:
             MissingError: Slurm refuses it; its words are quoted.
@@ -422,7 +396,7 @@ class SlurmQueue:
         return str(jobs[0].job_id).partition("_")[0]
 
     def elements(self, names: Sequence[str]) -> dict[Slot, Element] | None:
-        """What the queue knows of arrays; None: it does not answer just now."""
+        """Ask the queue about arrays; None: it does not answer just now."""
         if not names:
             return {}
         rows = _ask(
@@ -442,7 +416,7 @@ class SlurmQueue:
         return found
 
     def _accounted(self, names: Sequence[str]) -> dict[Slot, Element]:
-        """What the accounting says of arrays that the controller has forgotten."""
+        """Ask the accounting about arrays that the controller has forgotten."""
         rows = _ask(
             *("sacct", "-n", "-X", "-P", f"--name={','.join(names)}"),
             *("--format=JobName,JobID,State,NodeList", "-S", "now-30days"),

@@ -152,11 +152,7 @@ def command(name: str | None, wish: Wish, **given: Any) -> None:
 
 
 def _refuse(wish: Wish, given: dict[str, Any]) -> None:
-    """Refuse options that mean nothing to the emulator.
-
-    Raises:
-        UsageError: one of them was given.
-    """
+    """Refuse options that mean nothing to the emulator."""
     asked = {f"--{name}": value for name, value in asdict(wish).items()}
     asked |= {f"--{name}": given[name] for name in ("repeat", "survey")}
     asked |= {"--like": given["like"], "--lift": given["lifted"], "--no-detail": given["no_detail"]}
@@ -203,7 +199,7 @@ def _say(line: str) -> None:
 
 
 def _tell(taken: Taken, first: Path | None) -> None:
-    """What was kept, and what to do with it."""
+    """Print the kept captures and the next commands."""
     capture = taken.capture
     survey = capture.survey
     kernels = units.several(sum(work.kind == "kernel" for work in survey.works), "kernel")

@@ -37,7 +37,7 @@ def speak_for(format_: str | None) -> None:
 
 
 def format_chosen(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
-    """What ``--format`` was given, in the language of who reads it."""
+    """The value of ``--format``; sets the language of its reader."""
     speak_for(value)
     return value
 
@@ -158,7 +158,7 @@ two_source_options = folded(
 
 
 class Detail(NamedTuple):
-    """What a comparison shows besides: the machine code of hunks, or the memory chart alone."""
+    """Detail of a comparison: also the machine code of hunks, or the memory chart alone."""
 
     sass: bool
     memory: bool
@@ -315,7 +315,7 @@ time_options = folded(
 
 
 class Stored(NamedTuple):
-    """Which stored times are taken: none (`again`), or those that are not older than `since`."""
+    """Choice of stored times: none (`again`), or those that are not older than `since`."""
 
     again: bool | None
     since: str
@@ -390,11 +390,7 @@ def _behind(ctx: click.Context) -> str:
 
 
 def program_behind() -> tuple[str, ...]:
-    """The program behind ``--``.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The program behind ``--``, which must be there."""
     ctx = click.get_current_context()
     program: tuple[str, ...] = ctx.obj["program"]
     if not program:

@@ -90,14 +90,9 @@ def _build(plan: SitePlan, server: Server) -> None:
 
 
 def attempt(plan: SitePlan, first: Collection[str] = ()) -> list[str]:
-    """Build, and tell what is broken instead of ending: its repair is the next change.
+    """Build, and return the errors of broken files instead of raising the first.
 
-    Args:
-        plan: The site.
-        first: Pages that are written before the others: somebody looks at them.
-
-    Returns:
-        The messages of what was broken.
+    The next change may repair them. The pages `first`, which somebody looks at, are written first.
     """
     problems: list[WorkbenchError] = []
     try:

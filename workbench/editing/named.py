@@ -1,4 +1,4 @@
-"""A file that is no version: what captures and reports say of its lines, where they name it.
+"""A file that is no version: notes from captures and reports that name it.
 
 Nothing is run, and no report is read but those that the editor's own settings name. The newest
 record speaks whose source is the file as it is, else the newest that names it by its path; and
@@ -58,13 +58,10 @@ _T = TypeVar("_T")
 def look(
     session: CoreSession, path: Path, selection: Selection, reports: Sequence[str] = ()
 ) -> OpenedFile | NamedFile:
-    """A file, as what it is: a version's, or one that captures and reports may name.
+    """Open a file as a version's, or as one that captures and reports may name.
 
-    Args:
-        session: Of its folder.
-        path: Its path, absolute and through no link.
-        selection: Of a version: which of the recorded profiles is meant.
-        reports: Of another file: the reports that may be read (`NamedFile`).
+    `path` is absolute and through no link. `selection` chooses among the profiles of a version,
+    `reports` may be read for another file (`NamedFile`).
     """
     troubles: list[WorkbenchError] = []
     try:
@@ -80,15 +77,10 @@ def look(
 
 
 class _Naming(NamedTuple):
-    """That a capture or a report names a file.
+    """A capture or a report that names a file.
 
-    Attributes:
-        exact: The file is what was compiled, wherever that lay.
-        captured: When.
-        name: As commands take it.
-        title: As it is shown.
-        record: The file that the profile is in.
-        place: Which of the profile's sources it is.
+    `exact`: its source is the file byte by byte, at whatever path. `name` is written as commands
+    take it; `record` holds the profile, and `place` is the index of the source in it.
     """
 
     exact: bool
@@ -109,12 +101,7 @@ class NamedFile:
         path: Its path, absolute and through no link.
         reports: The reports that may be read: names or patterns, in the file's folder and in
             those above it, or whole paths.
-        troubles: What could not be read before.
-
-    Attributes:
-        root: Its folder.
-        path: As it was given.
-        troubles: What could not be read, of the records too that were asked.
+        troubles: Read errors so far; those of records are added.
     """
 
     def __init__(
@@ -142,7 +129,7 @@ class NamedFile:
         return self._speaker.title if self._speaker else ""
 
     def origin(self) -> list[str]:
-        """Where the numbers are from."""
+        """The records that the numbers come from."""
         if (of := self._speaker) is None:
             return []
         profile = _whole(of.record)
@@ -153,12 +140,7 @@ class NamedFile:
         return words
 
     def lines(self, text: str, tried: Profile | None = None) -> dict[int, list[Beside]]:
-        """Notes on the lines (counted from 1) of a text, of each kernel alone.
-
-        Args:
-            text: The text of now.
-            tried: None: it is of no version.
-        """
+        """Notes on the lines (counted from 1) of a text, of each kernel alone."""
         del tried
         if (of := self._speaker) is None:
             return {}
@@ -177,11 +159,7 @@ class NamedFile:
         return placed(replace(profile, sources=tuple(sources)), of.place, now, then_known)
 
     def heads(self, text: str) -> list[Headline]:
-        """A headline at the first line of each kernel of the file.
-
-        Args:
-            text: The text of now.
-        """
+        """A headline at the first line of each kernel of the file."""
         if (of := self._speaker) is None:
             return []
         places, out = kernels_in(text, self.path), []
@@ -242,11 +220,7 @@ class NamedFile:
         return sorted(found, reverse=True)
 
     def _records(self) -> Iterator[tuple[str, str, Path, list[Path]]]:
-        """Captures and reports.
-
-        Yields:
-            How commands take it, how it is shown, its file, and where relative paths in it begin.
-        """
+        """Yield captures and reports: command name, title, file, roots of relative paths."""
         try:
             shelf = shelf_above(self._path.parent)
             for name in shelf.names() if shelf else ():
@@ -292,10 +266,9 @@ def _has(of: _Naming, kernel: str) -> bool:
 
 
 def _here(named: str, folders: Sequence[Path]) -> Path | None:
-    """The file below one of the folders that a path of a line table means; None: not known.
+    """The file below one of `folders` that a path of a line table means; None: unknown.
 
-    A relative path is taken as it is. Of one of another machine the longest end decides, of which
-    at least a folder is the same.
+    A path of another machine matches by its longest end, of at least one folder and the name.
     """
     whole = named.replace("\\", "/")
     parts = [each for each in posixpath.normpath(whole).split("/") if each]
@@ -325,20 +298,12 @@ def _or_raise(found: _T | WorkbenchError) -> _T:
 
 
 def _outline(record: Path) -> _Outline:
-    """When a profile was captured, and the paths and hashes of its sources.
-
-    Raises:
-        WorkbenchError: it cannot be read.
-    """
+    """Read the time of a capture, and paths and hashes of sources (WorkbenchError: unreadable)."""
     return _or_raise(_read_outline(record, _state(record)))
 
 
 def _whole(record: Path) -> Profile:
-    """A profile of a capture or a report.
-
-    Raises:
-        WorkbenchError: it cannot be read.
-    """
+    """Read the profile of a capture or a report (WorkbenchError: unreadable)."""
     return _or_raise(_read_whole(record, _state(record)))
 
 

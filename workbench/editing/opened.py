@@ -59,12 +59,10 @@ class Headline(NamedTuple):
 
 
 class Tried(Record, frozen=True):
-    """A piece of what a trial found.
+    """A part of a trial's results.
 
-    Attributes:
-        faults: What the kernel does wrong, each with its place (``path:line: words``).
-        profile: The counters; None: this piece has none.
-        moved: What the edit moved, as `diff` says it.
+    `faults` are errors, each with its place (``path:line: words``); `moved` is the edit's
+    difference in the words of `diff`. `profile`: None: this part has no counters.
     """
 
     faults: tuple[str, ...] = ()
@@ -73,21 +71,18 @@ class Tried(Record, frozen=True):
 
 
 def trial(root: Path, target: str, seconds: float) -> Start:
-    """The program that tries a version's file as it stands: it says a `Tried` a line, as JSON.
+    """The program that tries a version (``sgemm/v3``) as its file is now, for some `seconds`.
 
-    Args:
-        root: The project's folder.
-        target: ``sgemm/v3``.
-        seconds: When it gives up.
+    It prints a `Tried` a line, as JSON.
     """
     return own_module("workbench.editing.trying", str(root), target, str(seconds), current())
 
 
 def remarks(words: str, path: str) -> list[Remark]:
-    """The words of an error at the places that they name; without one at the top of `path`.
+    """Place the words of an error where they name a line, or else at the top of `path`.
 
-    A compiler names several, each at the beginning of a line. What stands before them is said with
-    the first.
+    A compiler names several, each at the beginning of a line. Text before the first place joins
+    it.
     """
     found: list[Remark] = []
     ahead = ""
@@ -105,15 +100,8 @@ def remarks(words: str, path: str) -> list[Remark]:
 class OpenedFile:
     """A file of a study, at one moment.
 
-    Args:
-        session: Of the project that it is of.
-        path: Its path, absolute and through no link.
-        selection: Which of the recorded profiles is meant.
-
-    Attributes:
-        root: The project's folder.
-        path: As the project names it.
-        study: The study's name.
+    `path` is absolute and through no link; `selection` chooses among the recorded profiles.
+    The attribute `path` is relative to the project's `root`.
     """
 
     #: What stands behind each hint, and what of others' records could not be read.
@@ -163,17 +151,12 @@ class OpenedFile:
         return None
 
     def _file(self, profile: Profile) -> int | None:
-        """Which of a profile's sources the file is; None: none of them."""
+        """The index of the file among a profile's sources; None: absent."""
         names = [each.path for each in profile.sources]
         return names.index(self.path) if self.path in names else None
 
     def lines(self, text: str, tried: Profile | None = None) -> dict[int, list[Beside]]:
-        """Notes on the lines (counted from 1) of a text: times and counts.
-
-        Args:
-            text: The text of now.
-            tried: What a trial counted, which counts more than what is recorded.
-        """
+        """Notes on lines (counted from 1) of a text; counters of `tried` replace recorded ones."""
         target = self.target()
         found = self._placed(target.profile, text) if target else {}
         if tried is None:
@@ -189,7 +172,7 @@ class OpenedFile:
         return {} if file is None else placed(profile, file, {file: text}, _beside(profile))
 
     def origin(self) -> list[str]:
-        """Where the numbers are from."""
+        """The records that the numbers come from."""
         if (target := self.target()) is None:
             return []
         words = f"{target.name} on {target.profile.problem}, {target.profile.device.name}"
@@ -199,7 +182,7 @@ class OpenedFile:
         """Remarks from the records: the file is no version, or a prediction failed.
 
         Raises:
-            WorkbenchError: the step from its parent cannot be told.
+            WorkbenchError: the step from its parent cannot be computed.
         """
         if wrong := list(self._broken()):
             return wrong
@@ -207,11 +190,7 @@ class OpenedFile:
         return list(self._refuted(target)) if target else []
 
     def heads(self, text: str) -> list[Headline]:
-        """The headline of the version at its kernel.
-
-        Args:
-            text: The text of now.
-        """
+        """The headline of the version at its kernel."""
         target = self.target()
         places = kernels_in(text, self.path)
         first = min(places.values(), default=1)
@@ -302,11 +281,8 @@ def placed(
 ) -> dict[int, list[Beside]]:
     """Notes on the lines of a file that are unchanged, and use nothing changed.
 
-    Args:
-        profile: With the texts of then.
-        file: Which of its sources.
-        texts: Those of now, by source.
-        known: What is known of the lines of then.
+    `file` is the index of the source in `profile`, which has the old texts. `texts` are the new
+    ones, by source; `known` are the notes of the old lines.
     """
     sources = list(profile.sources)
     for place, text in texts.items():

@@ -1,7 +1,7 @@
 """The language server: pygls' protocol over standard input and output, and nothing of its own.
 
-What stands at a line's end is `analysis.beside`'s, and what is said of a version and of an edit
-`editing.opened`'s. A file that cannot be read costs its own hints and a line in the client's log.
+`analysis.beside` writes the hints, `editing.opened` the remarks on versions and edits. A file
+that cannot be read costs its own hints and a line in the client's log.
 """
 
 from __future__ import annotations
@@ -46,11 +46,9 @@ class Wishes(Record, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         verify: ``onSave``: try each saved version in the emulator, which runs its study's code.
-        timeout: Seconds after which a trial is given up.
-        problem: The problem whose records are shown; None: as `show` chooses.
-        device: The device of the same.
-        reports: Reports that are read for the files that they name: names, or patterns of names, in
-            a file's folder and in those above it.
+        timeout: Seconds after which a trial ends.
+        problem, device: Whose records are shown; None: as `show` chooses.
+        reports: Names or patterns of reports to read, in a file's folder and in those above it.
     """
 
     verify: Literal["never", "onSave"] = "never"
@@ -61,12 +59,7 @@ class Wishes(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Editing:
-    """Answers one client.
-
-    Args:
-        server: The protocol's side.
-        chosen: Whether the user has said which language is spoken; else the editor says it.
-    """
+    """Answers one client; `chosen`: the user set the language, else the editor sets it."""
 
     def __init__(self, server: LanguageServer, *, chosen: bool) -> None:
         self._server, self._chosen = server, chosen
@@ -229,9 +222,9 @@ class Editing:
     # --- a file --------------------------------------------------------------------------------
 
     def _of(self, uri: str, ask: Callable[[OpenedFile | NamedFile], _T]) -> _T | None:
-        """The answer to a question about a file; None where it has none.
+        """Answer a question about a file; None where it has no answer.
 
-        What could not be read is said once in the client's log, for as long as a file is open.
+        The client's log gets each read error once, for as long as a file is open.
         """
         path = to_fs_path(uri)
         if path is None or "\0" in path:
@@ -330,8 +323,7 @@ def server_of(*, chosen: bool = False) -> LanguageServer:
 def serve(*, chosen: bool) -> None:
     """Answer one client on standard input and output, until it closes them.
 
-    Args:
-        chosen: Whether the user has said which language is spoken.
+    `chosen`: the user set the language, else the editor sets it.
     """
     # pygls closes both in the end, and what else has words then says them on ours.
     with os.fdopen(os.dup(0), "rb") as reading, os.fdopen(os.dup(1), "wb") as writing:

@@ -33,13 +33,9 @@ from workbench.study import frontmatter
 
 
 def attempt(root: Path, target: str, seconds: float, say: Callable[[Tried], None]) -> None:
-    """Try a version on the problems to verify, and count on the largest of them.
+    """Try a version (``sgemm/v3``) on the problems to verify, and count on the largest of them.
 
-    Args:
-        root: The project's folder.
-        target: ``sgemm/v3``.
-        seconds: When it gives up, compiling included.
-        say: Called with each piece of what was found.
+    `say` gets each result as it comes. `seconds` include compiling.
     """
     project = require_project(root)
     try:

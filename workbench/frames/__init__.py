@@ -88,15 +88,12 @@ def counters(
 ) -> pd.DataFrame:
     """One row per profile, launch and counter.
 
-    Args:
-        profiles: One profile, or any, of any engines and devices.
-        metrics: Catalog ids or raw ncu names to keep, in this order; default: the
-            whole catalog.
+    `metrics` are catalog ids or raw ncu names to keep, in this order; None: the whole catalog.
 
     Returns:
         Columns `KEYS` then `COUNTER_COLUMNS`. `value` is float64 and NaN where
-        `missing` says why. `implausible` is what a counter can be, where no run can have
-        the value (`100% at most`), else empty. `ncu` is the metric or formula that the
+        `missing` says why. `implausible` is the counter's bound (`100% at most`) where
+        the value breaks it, else empty. `ncu` is the metric or formula that the
         value came from.
     """
     return frame_of(counter_rows(_each(profiles), metrics), _kinds(KEYS + COUNTER_COLUMNS))
@@ -111,9 +108,7 @@ def lines(
 ) -> pd.DataFrame:
     """One row per profile, launch, source line and line metric that is not zero there.
 
-    Args:
-        profiles: One profile, or any.
-        metrics: Catalog ids or ncu line-metric names to keep; default: all.
+    `metrics` are catalog ids or ncu line-metric names to keep; None: all.
 
     Returns:
         Columns `KEYS` then `LINE_COLUMNS`. `file` is empty and `line` 0 for
@@ -218,17 +213,17 @@ def stored(
     rows: int = ROWS,
     **where: Unpack[Filters],
 ) -> Iterator[pd.DataFrame]:
-    """A table of all that a store holds, in frames of at most so many rows.
+    """A table of all that a store holds, in frames of at most so many `rows`.
 
     Profiles are read one by one, and only as far as the table asks: ten thousand of them
     take no more memory than a hundred.
 
     Args:
-        store: Filters they are.
+        store: Any store.
         table: ``counters``, ``lines``, ``launches`` or ``times``.
         metrics: As of `counters` and `lines`.
         rows: Of one frame, at most.
-        where: Of which `study`, `version`, `problem`, `engine` or `device` (its slug) alone;
+        where: Keep this `study`, `version`, `problem`, `engine` or `device` (its slug) alone;
             a time has no engine.
 
     Yields:
@@ -264,11 +259,7 @@ def stored(
 
 
 def _known(metrics: Sequence[str] | None) -> Sequence[str] | None:
-    """The metrics, none of which is a misspelt counter.
-
-    Raises:
-        UsageError: it is.
-    """
+    """The metrics; refuse a misspelt counter."""
     ids = [counter.id for counter in catalog()]
     for name in metrics or ():
         if name not in ids and "__" not in name and not catalog().by_name(name):
@@ -300,7 +291,7 @@ _Kept = tuple[str, str, str, str, str, str, int, str, str, float | None, str, st
 
 
 class Filters(TypedDict, total=False):
-    """Which records of a store are meant; `device` is a slug."""
+    """Filters of a store's records; `device` is a slug."""
 
     study: str | None
     version: str | None
@@ -311,11 +302,6 @@ class Filters(TypedDict, total=False):
 
 def stored_rows(store: Store, metrics: Sequence[str] | None, where: Filters) -> Iterator[Row]:
     """The rows of `workbench.frames.counters` of all profiles that match, profile by profile.
-
-    Args:
-        store: Where they are.
-        metrics: Catalog ids or raw ncu names; None: the whole catalog.
-        where: Which profiles are meant.
 
     Raises:
         DataError: a file is damaged.
@@ -334,7 +320,7 @@ def stored_rows(store: Store, metrics: Sequence[str] | None, where: Filters) -> 
 def _kept(
     root: Path, shelf: tuple[str, str], metrics: Sequence[str], where: Filters
 ) -> KeptByContent[list[_Kept]]:
-    """What was kept of a study's profiles on a device."""
+    """The cached rows of a study's profiles on a device."""
     filters = [f"{name}={value}" for name, value in sorted(where.items()) if value is not None]
     how = _how_read()
     words = (how, str(root.resolve()), *shelf, str(len(filters)), *filters, *metrics)
@@ -376,7 +362,7 @@ def _enough(path: Path, data: bytes, metrics: Sequence[str]) -> Profile:
 
 
 def _direct(name: str) -> tuple[str, ...]:
-    """What ncu calls a counter, or the name itself; nothing where that is not all of it."""
+    """The ncu names of a counter, or the name itself; empty where they are not all of it."""
     if name not in catalog():
         return (name,)
     counter = catalog()[name]

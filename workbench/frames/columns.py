@@ -35,12 +35,9 @@ class _Numbered:
 
 
 def frame_of(rows: Iterable[Row], columns: dict[str, Kind]) -> pd.DataFrame:
-    """A frame of rows.
+    """A frame of rows, each with a value for every column; None where a float has no value.
 
-    Args:
-        rows: Each with a value for every column; None where a float has no value.
-        columns: Their names and kinds. A category's values are strings; a time is ISO 8601 in
-            UTC, or None.
+    A category's values are strings; a time is ISO 8601 in UTC, or None.
     """
     found: dict[str, Any] = {}
     for name, kind in columns.items():

@@ -73,11 +73,7 @@ class _Runs(Record, frozen=True):
 
 
 class Baselines:
-    """The baselines of one name.
-
-    Args:
-        root: The folder of all baselines; made by the first run that is kept.
-        name: Of this one.
+    """The baselines of one name below `root`, which the first kept run makes.
 
     Raises:
         UsageError: `name` cannot name a folder.
@@ -93,7 +89,7 @@ class Baselines:
         self.name = name
 
     def path(self, timing: Timing) -> Path:
-        """Where the runs of a timing's version, problem and device are (to be) kept."""
+        """The file for the runs of a timing's version, problem and device."""
         return self.root / self._file(timing)
 
     def _file(self, timing: Timing) -> str:
@@ -134,16 +130,12 @@ class Baselines:
         return tuple(sorted(file.runs, key=lambda run: run.captured))
 
     def keep(self, timing: Timing, run: BaselineRun, most: int, *, anew: bool = False) -> None:
-        """Add a run, and let go of the oldest beyond `most`.
+        """Add a run, in place of one of its name, and drop the oldest beyond `most`.
 
-        Args:
-            timing: Of what it is a run.
-            run: The run; an earlier one of its name goes.
-            most: Runs that are kept.
-            anew: Let go of all others: a new level is accepted.
+        `anew` drops all others: a new level is accepted.
 
         Raises:
-            MissingError: no space, no permission, another writer; what was there is still there.
+            MissingError: no space, no permission, another writer; the file is unchanged.
             DataError: the file is damaged, or a link on the way.
         """
         with locked(self.root, _LOCK_S):
@@ -154,5 +146,5 @@ class Baselines:
 
 
 def disturbed(timing: Timing) -> str:
-    """What disturbed a timing, in its own words; empty where nothing did."""
+    """The disturbances of a timing, in its own words; "" without any."""
     return " ".join(each.message for each in timing.notices if each.code in DISTURBED)

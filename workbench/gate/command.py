@@ -162,7 +162,7 @@ def command(
 
 
 def _nothing(name: str, past: str) -> str:
-    """Why nothing of a study (without a name: of any) was checked."""
+    """Explain that nothing was checked of a study (without a name: of any)."""
     of, only = (name, f" --study {name}") if name else ("any study", "")
     if past:
         return (
@@ -176,11 +176,7 @@ def _nothing(name: str, past: str) -> str:
 
 
 def _target(text: str) -> tuple[str, Path]:
-    """``markdown=gate.md``.
-
-    Raises:
-        UsageError: it is none, or of an unknown format.
-    """
+    """Split ``markdown=gate.md`` into format and path."""
     kind, _, name = text.partition("=")
     if kind not in _FORMATS[1:] or not name:
         what = f"`{kind}` is none of its formats" if name else "not FORMAT=FILE"
@@ -203,7 +199,7 @@ def _text(past: Past, kind: str) -> str:
 
 
 def _below_workspace() -> str:
-    """Where the project lies in the checkout that annotations speak of: ``perf/`` or nothing."""
+    """The project's folder in the checkout that annotations refer to: ``perf/``, or ""."""
     project, root = find_project(), os.environ.get("GITHUB_WORKSPACE", "")
     if project is None or not root or not project.root.is_relative_to(Path(root).resolve()):
         return ""

@@ -85,17 +85,13 @@ def measure(
     before: Before,
     problem: str | None,
 ) -> Iterator[tuple[Version, Outcome]]:
-    """Measure versions, each against its earlier state.
+    """Measure versions, each against its earlier state (first in each pair of `wanted`).
 
-    Args:
-        engines: The engine of the earlier project, and that of this one; with one seed.
-        study: The study as it is now.
-        wanted: The earlier state of each version, and the version.
-        before: What the earlier state is called.
-        problem: The problem; None: the first profiled one that the version can do.
+    `engines` are of the earlier project and of this one, with one seed. `study` is the present
+    one. `problem`: None: the first profiled one that the version can do.
 
     Yields:
-        Every version with its times on a GPU, or what was counted, or why there is none.
+        Every version with its times on a GPU, or its counters, or the reason for having neither.
 
     Raises:
         MissingError: nothing can run here.
@@ -200,7 +196,7 @@ def _counted(
 
 
 def _caught(work: Callable[[], T]) -> T | WorkbenchError:
-    """What the work gives, or the error that is of this one version."""
+    """Return the result of the work, or the error of this one version."""
     try:
         return work()
     except (KernelError, UsageError, InconclusiveError) as error:
@@ -209,7 +205,7 @@ def _caught(work: Callable[[], T]) -> T | WorkbenchError:
 
 @contextlib.contextmanager
 def _earlier(before: Before) -> Iterator[None]:
-    """What fails of the earlier state is no failure of the version, but nothing to compare with."""
+    """Turn an error of the earlier state into a missing comparison, not a failed version."""
     try:
         yield
     except (KernelError, UsageError) as error:

@@ -46,7 +46,7 @@ from workbench.study.folder import parse_targets, source_hash, study_names, view
 
 
 class Keeping(NamedTuple):
-    """What becomes of the run that is judged: ``--keep``, ``--accept`` and ``--run``."""
+    """The options ``--keep``, ``--accept`` and ``--run``: keep the judged run, and how."""
 
     keep: bool
     accept: bool
@@ -54,10 +54,10 @@ class Keeping(NamedTuple):
 
 
 class Asked(Record, frozen=True):
-    """Which versions are judged, of which recorded profiles, by which rules.
+    """The versions to judge, the choice of their recorded profiles, and the rules.
 
-    `names` are as they were typed; without any, those that the gate takes by itself, or with
-    `every` all that it can.
+    `names` are as they were typed; without any, the gate chooses, or takes all that it
+    can with `every`.
     """
 
     names: tuple[str, ...]
@@ -84,7 +84,7 @@ class Past(Record, frozen=True):
 
 
 def rules_of(place: Workspace, *, timed: bool = True) -> Rules:
-    """What the project allows (``[tool.workbench.check]``); captures need no project.
+    """Read the project's rules (``[tool.workbench.check]``); captures need no project.
 
     Raises:
         UsageError: rules that cannot be read.
@@ -95,13 +95,11 @@ def rules_of(place: Workspace, *, timed: bool = True) -> Rules:
 
 
 def of_recorded(place: Workspace, asked: Asked, *, force: bool = False) -> Past:
-    """Versions and their parents, one step, or two captured programs.
+    """Judge versions beside their parents, one step, or two captured programs.
 
-    Args:
-        place: Where we are.
-        asked: OLD NEW, versions, reports or captures; one version; none: all with a recorded
-            parent, of every study where none is meant.
-        force: Compare what is not comparable as well.
+    `asked` names OLD NEW (versions, reports or captures), one version, or none: all with a
+    recorded parent, of the default study or else of every one. `force` also compares the
+    incomparable.
 
     Raises:
         UsageError: targets that cannot be checked, or nothing is recorded of them.
@@ -220,14 +218,10 @@ def _of_programs(
 
 
 def against(place: Workspace, asked: Asked, where: str, run: RunOptions) -> Past:
-    """Versions against their state elsewhere; without names, those that were changed.
+    """Judge versions beside their state elsewhere; without names, the changed ones.
 
-    Args:
-        place: Where we are, and who is told which engine runs.
-        asked: The versions; with `every` and no names, those too that nobody changed.
-        where: A folder that holds the project as it was, or a Git revision; or a report, beside
-            which the one that is named is judged as it was recorded.
-        run: Where and how versions run.
+    With `every` and no names, unchanged ones too. `where` is a folder with the earlier project, a
+    Git revision, or a report: the named version is then judged by its record beside that.
 
     Raises:
         UsageError: no such folder or revision, an unknown version, versions of several studies.

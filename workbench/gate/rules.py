@@ -238,7 +238,7 @@ def check_step(
 
 
 def _predicted(name: str, judgements: Sequence[Judgement]) -> str:
-    """What a failed gate says of a prediction that allowed as much, and was confirmed."""
+    """Remark for a failed gate that a confirmed prediction allowed."""
     for judgement in judgements:
         counter = find_counter(judgement.counter)
         if judgement.verdict == "confirmed" and counter is not None and counter.id == name:

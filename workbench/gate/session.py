@@ -17,14 +17,14 @@ class GateMethods(Workspace):
     def check(
         self, *targets: str, force: bool = False, timed: bool = True, **chosen: Unpack[Chosen]
     ) -> tuple[Gate, ...]:
-        """The gates of what is recorded, by the rules of the project.
+        """Judge recorded profiles by the rules of the project.
 
         Args:
             targets: OLD NEW, versions or captures; one version, which is checked against its
                 parent; none: every version that is recorded together with its parent.
             force: Compare what is not comparable as well.
             timed: Whether durations are judged.
-            chosen: Which of the recorded profiles.
+            chosen: Selects among the recorded profiles.
 
         Raises:
             UsageError: targets or rules that cannot be checked, or nothing is recorded of them.

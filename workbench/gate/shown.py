@@ -154,7 +154,7 @@ def _gate_table(gates: Sequence[Gate], room: int) -> str:
 
 
 def check_view(gates: Sequence[Gate], *, passed: bool = False) -> RenderableType:
-    """How many passed and failed, what failed, by version, and what passed, if `passed` or few."""
+    """Count passed and failed gates, list the failed by version; the passed if `passed` or few."""
     listed = passed or len(gates) <= _GATES
     parts: list[RenderableType] = [Text(summary(gates), style=_STYLE[overall(gates)])]
     for status in _WORST_FIRST:

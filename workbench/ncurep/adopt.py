@@ -33,8 +33,8 @@ def adopt(
 ) -> Profile:
     """The report's profile, filed under `version` and `problem`.
 
-    `version` is the version that it is said to be of; sources and their hash are those of it as it
-    is now. `expected` are its launches on that problem; empty where they are unknown.
+    Sources and their hash are those of the version as it is now. `expected` are its launches on
+    that problem; empty where they are unknown.
 
     Returns:
         The profile with study, version, problem, source paths of the project where the
@@ -140,7 +140,7 @@ def _nearest(texts: Sequence[SourceFile], path: str) -> SourceFile:
 def _launch_notices(
     launches: Sequence[Launch], expected: Sequence[ResolvedLaunch], problem: str
 ) -> list[Notice]:
-    """What the report launched against what the version would launch."""
+    """Notices of differences between the report's launches and the version's."""
     if not expected:
         return []
     out = []

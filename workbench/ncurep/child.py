@@ -1,4 +1,4 @@
-"""The child process that runs NVIDIA's native reader, and what becomes of its failures.
+"""The child process that runs NVIDIA's native reader, and the errors of its failures.
 
 Of the half second that a first extraction takes, most is the same for every report:
 starting Python, loading the reader, and the reader's first disassembly. `Standby`
@@ -119,11 +119,7 @@ class Readers:
             reader.end()
 
     def extract(self, report: Path, shown: Path, output: Path, timeout_s: float) -> None:
-        """As `extract` does.
-
-        Raises:
-            DataError, MissingError: as `extract`.
-        """
+        """Run `extract` in a free child, with the same errors."""
         try:
             reader = self._idle.pop()
         except IndexError:
@@ -173,7 +169,7 @@ class _Child:
 
 
 def _order(report: Path, output: Path) -> bytes:
-    """What a child that waits for orders is told."""
+    """The order for a child that waits for orders."""
     return json.dumps([str(report), str(output)]).encode() + b"\n"
 
 
@@ -212,11 +208,7 @@ def _too_late(shown: Path, timeout_s: float) -> DataError:
 
 
 def _check(code: int, errors: bytes, shown: Path) -> None:
-    """What became of a child that has ended.
-
-    Raises:
-        DataError, MissingError: as `extract`.
-    """
+    """Raise the error of a child that has ended, as `extract` does."""
     if code < 0:
         with contextlib.suppress(ValueError):
             name = signal.Signals(-code).name

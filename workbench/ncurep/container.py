@@ -77,7 +77,7 @@ class Entries(Sequence[bytes]):
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """Where each begins in the file."""
+        """The offset of each in the file."""
         return tuple(place.start for place in self._places)
 
     def __len__(self) -> int:
@@ -116,12 +116,12 @@ class FileBlock:
 
 @dataclass(frozen=True)
 class CaptureSession:
-    """What the session records of a report say.
+    """The session records of a report.
 
     Attributes:
         created: Unix time of the capture in seconds; 0 where unknown.
-        tools: What was at work: ``Nsight Compute Target``, ``CUDA Version``,
-            ``PerfWorks``, ``Display Driver Version`` -> version.
+        tools: ``Nsight Compute Target``, ``CUDA Version``, ``PerfWorks``,
+            ``Display Driver Version`` -> version.
         command: The command line as ncu recorded it; empty in old or GUI-made reports.
         processes: Paths of the profiled programs.
     """
@@ -147,14 +147,13 @@ class CaptureSession:
 
 @dataclass(frozen=True)
 class Container:
-    """What a report file says of itself.
+    """The frame of a report file.
 
     Attributes:
-        size: The file's size in bytes.
-        blocks: Where each block starts and ends.
+        size: Of the file, in bytes.
+        blocks: The offsets of each block.
         results: Number of results (kernels, ranges, graphs) in the file.
-        session: What its session records say.
-        doubts: Why the file may have been cut between two blocks; empty for most.
+        doubts: Signs that the file was cut between two blocks; empty for most.
         debug: Kernels with a result whose machine code was built for debugging (``-G``).
     """
 
@@ -174,9 +173,9 @@ def _damaged(path: Path, why: str) -> DataError:
 
 
 def read_container(path: Path, *, shown: Path | None = None) -> Container:
-    """Check that `path` is a whole report and read what its frame says.
+    """Check that `path` is a whole report and read its frame.
 
-    `shown` is the name to use in messages, where `path` is a temporary copy.
+    Messages name `shown`, where `path` is a temporary copy.
 
     Raises:
         DataError: no report, or one that was cut short or damaged; the message names
@@ -244,10 +243,9 @@ def parse(data: bytes | mmap.mmap, path: Path) -> Container:
 
 
 def _surely_cut(kinds: list[tuple[bool, bool, set[int]]]) -> str:
-    """What must follow the last block and does not; empty where nothing is missing.
+    """Name the block that must follow the last one and is missing; "" where none is.
 
-    Args:
-        kinds: Per block: has sources, has results, session records in its header.
+    `kinds` are, of each block: has sources, has results, session records in its header.
     """
     if not any(results for _, results, _ in kinds):
         return ""  # "no profiled kernel" is the caller's word for it
@@ -278,7 +276,7 @@ def _cut(path: Path, size: int, expected: int, where: str) -> DataError:
 
 
 def _sized(data: bytes | mmap.mmap, at: int, path: Path, where: str) -> slice:
-    """Where the bytes behind a size word at `at` lie."""
+    """The place of the bytes behind a size word at `at`."""
     start = at + SIZE.size
     if start > len(data):
         raise _cut(path, len(data), start, where)
@@ -329,7 +327,7 @@ def read_blocks(data: bytes | mmap.mmap, path: Path) -> Iterator[FileBlock]:
 
 
 def _session(headers: list[Field]) -> CaptureSession:
-    """What the session records in the headers of all blocks say."""
+    """Read the session records in the headers of all blocks."""
     created, command = 0, ""
     tools: dict[str, str] = {}
     processes: dict[str, None] = {}

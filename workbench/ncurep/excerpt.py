@@ -45,7 +45,7 @@ PART, MOST = 8 << 20, 250
 
 
 class ListedResult(Record, frozen=True):
-    """What a report says of a launch without the native reader: enough to choose by."""
+    """The facts of a launch that a report gives without the native reader: enough to choose by."""
 
     symbol: str
     function: str
@@ -56,10 +56,7 @@ class ListedResult(Record, frozen=True):
 
 
 def list_results(path: Path) -> list[ListedResult]:
-    """Every result of a report, in the reader's order.
-
-    Args:
-        path: The report, not compressed.
+    """List every result of a report that is not compressed, in the reader's order.
 
     Raises:
         DataError: cut short or damaged.
@@ -136,11 +133,10 @@ def parts(results: Sequence[ListedResult], most: int = PART) -> Iterator[list[in
 
 
 def excerpt(path: Path, wanted: Holder[int]) -> Iterator[bytes]:
-    """The bytes of a report that holds some results of another, and everything else.
+    """The bytes of a report that holds the `wanted` results of another, and everything else.
 
-    Args:
-        path: The report, not compressed; whole, as `container` says.
-        wanted: Which results, counted from 0 in the order of `list_results`.
+    The report at `path` is whole, as `container` says, and not compressed. Results are counted
+    from 0 in the order of `list_results`.
     """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         yield data[: len(MAGIC) + SIZE.size + SIZE.unpack_from(data, len(MAGIC))[0]]

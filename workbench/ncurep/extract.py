@@ -79,11 +79,7 @@ _Series = dict[int, float]  # time stamp -> value
 
 
 def read_timeline(action: Any) -> Timeline | None:
-    """The PM samples of one launch; None where the report holds none.
-
-    Args:
-        action: ``ncu_report.IAction``.
-    """
+    """The PM samples of an ``ncu_report.IAction``; None where the report holds none."""
     # Metrics of one pass share their time stamps.
     passes: dict[tuple[int, ...], dict[str, _Series]] = defaultdict(dict)
     for raw, name in _sampled(tuple(action.metric_names())):
@@ -424,7 +420,7 @@ def _device(launches: list[Launch]) -> tuple[Device, list[str]]:
 
 
 def _troubles(failures: list[str], others: list[str]) -> list[Notice]:
-    """What went wrong while reading, which the records themselves do not tell."""
+    """Notices of read errors, which the records themselves do not show."""
     out = []
     if failures:
         message = "the native reader failed on " + "; ".join(failures[:3])

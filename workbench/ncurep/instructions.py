@@ -167,7 +167,7 @@ def _integral(values: list[Number]) -> list[Number]:
 
 @dataclass(frozen=True, eq=False)
 class FunctionCode:
-    """The code of a function as launches of it have in common: what no counter changes.
+    """The code of a function, which its launches share: everything but counters.
 
     `pcs` are all instructions, `files` and `lines` where each comes from.
     """
@@ -180,7 +180,7 @@ class FunctionCode:
 
     @cached_property
     def address(self) -> tuple[int, ...]:
-        """Where each instruction lies, in bytes from the lowest one."""
+        """The address of each instruction, in bytes from the lowest one."""
         return tuple(pc - self.pcs[0] for pc in self.pcs)
 
     @cached_property
@@ -238,7 +238,7 @@ def read_table(
 
 
 def _column(code: FunctionCode, counts: Counts, native_unit: str) -> Column:
-    """What is not nought of a metric, by the rows of the table."""
+    """A metric's nonzero values, by the rows of the table."""
     unit, divisor, multiplier = base_unit(native_unit)
     kept = {code.row[pc]: value for pc, value in counts.items() if value}
     scaled = _integral([to_base(value, divisor, multiplier) for value in kept.values()])

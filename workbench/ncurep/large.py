@@ -189,7 +189,7 @@ def _moved(launch: Launch, moves: Sequence[int], known: dict[Any, Any]) -> Launc
 
 
 def decoded(data: bytes, known: dict[Any, Any]) -> Profile:
-    """A profile from the JSON of one, launch by launch, so that they are small from the start.
+    """Decode a profile from JSON, launch by launch, so that they are small from the start.
 
     `known` is what launches had in common so far; added to.
 

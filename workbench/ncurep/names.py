@@ -31,9 +31,9 @@ _OPENING = "NIJXLF"
 
 
 def kernel_name(raw: str) -> str:
-    """The name that stands in the source, without namespaces, parameters and specialisation.
+    """The name in the source, without namespaces, parameters and specialisation.
 
-    ``_ZN6cudapy8__main__10matmul$241E5ArrayIfLi2E…`` -> ``matmul``; what is no mangled name
+    ``_ZN6cudapy8__main__10matmul$241E5ArrayIfLi2E…`` -> ``matmul``; a name that is not mangled
     comes back without the marks of Numba, Triton and CuTe DSL (``Class.method`` of a method).
     """
     if cute := _CUTE.match(raw):
@@ -86,7 +86,7 @@ def _identifiers(raw: str) -> list[str]:
 
 
 def _identifier(raw: str, at: int) -> tuple[int, str]:
-    """Where a name with its length before it ends, and the name."""
+    """The end of a name with its length before it, and the name."""
     digits = re.compile(r"\d+").match(raw, at)
     if digits is None:
         return len(raw), ""
@@ -95,7 +95,7 @@ def _identifier(raw: str, at: int) -> tuple[int, str]:
 
 
 def _behind_arguments(raw: str, at: int) -> int:
-    """Where template arguments end that begin at `at`; the end of the text if they do not."""
+    """The end of template arguments that begin at `at`; of the text if they do not end."""
     open_: list[str] = []
     while at < len(raw):
         value = re.compile(r"n?\d+(?=E)").match(raw, at) if open_ and open_[-1] == "L" else None

@@ -46,7 +46,7 @@ _TOOLS = {"CUDA Version": "cuda", "Display Driver Version": "driver", "PerfWorks
 
 
 def _beside(path: Path) -> str:
-    """What to do about a report that is not there: the one beside it that may be meant."""
+    """The hint for a missing report: a file beside it with a similar name."""
     names = []
     with contextlib.suppress(OSError):
         near = (each.name for each in path.parent.iterdir() if each.name.endswith(SUFFIXES))
@@ -130,14 +130,13 @@ def read_report(
 
     Args:
         path: The report.
-        timeout_s: How long the native reader may take, in seconds; None: the usual
-            limit; of a large report, for each part.
-        standby: A child process that waits for this report. What it reads is not cached:
+        timeout_s: Limit of the native reader in seconds (None: the usual one); of a large
+            report, for each part.
+        standby: A child process that waits for this report. Its result is not cached:
             a report that we captured ourselves is read this once.
         beside: Another one, which reads half of the kernels meanwhile.
-        progress: Told of a large report how many launches are read, and of how many.
-        choose: Which launches of a large report are wanted (None: all); one that is not large
-            is read as a whole.
+        progress: Gets the number of launches of a large report that are read, and of all.
+        choose: Selects launches of a large report (None: all); a small one is read as a whole.
 
     Raises:
         UsageError: there is no such file.
@@ -205,7 +204,7 @@ def _extract(
 ) -> Profile:
     """Run the native reader over a checked file, or take its answer from the cache.
 
-    With `keep` the cache gets it; `common` is what launches of several files share.
+    `keep` stores the answer there; `common` is what launches of several files share.
     """
     cache = Cache(cache_folder("reports"), _CACHED)
     key = "" if isinstance(standby, Standby) or not keep else _entry(plain)
@@ -248,7 +247,7 @@ def _option(words: list[str], name: str, default: str) -> str:
 
 
 def _capture(session: CaptureSession, passes: int) -> Capture:
-    """How the report was captured, from the command line that ncu recorded.
+    """The settings of the capture, from the command line that ncu recorded.
 
     Where the command line is known, an option that is not on it has ncu's default.
     """

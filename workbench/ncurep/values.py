@@ -127,12 +127,7 @@ def instances(native: Any, count: int) -> list[Any]:
 
 
 def read_metric(name: str, native: Any) -> Metric | str:
-    """One metric, or the reason why there is no number.
-
-    Args:
-        name: ncu's name.
-        native: ``ncu_report.IMetric`` or None.
-    """
+    """One ``ncu_report.IMetric`` by ncu's name, or the reason why there is no number."""
     if native is None:
         return "not collected for this launch"
     return _read(name, native.value(), native.unit() or "")

@@ -99,11 +99,7 @@ def _scan(data: bytes) -> Iterator[tuple[int, int | bytes, int, int]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number at `at`, and where it ends.
-
-    Raises:
-        WireError: it runs past the end, or has more than ten bytes.
-    """
+    """The number at `at`, and where it ends; WireError: cut short, or more than ten bytes."""
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(data):

@@ -1,5 +1,4 @@
-"""The report on a local address, live: what is let in, what has changed, who is told.
+"""The report on a local address, live: checks requests, watches files, sends news.
 
-In come requests from this machine and the folder's files; out go pages and news for
-those that are open.
+In come requests from this machine and the folder's files; out go pages and news for open ones.
 """

@@ -81,7 +81,7 @@ class Server(ThreadingHTTPServer):
         """Say nothing of a reader who leaves in the middle of an answer."""
 
     def knows(self, name: str) -> bool:
-        """Whether a browser that asks for this host was not lured here by another name.
+        """Whether this address has that host name, against DNS rebinding.
 
         A page elsewhere can point a name of its own at this address and then read the report as
         if it were its own; its browser sends that name. It cannot do so with an address.
@@ -170,10 +170,10 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 def with_script(page: bytes, news: str, state: str) -> bytes:
-    """A page with the script that asks for news at its end.
+    """Add the script that asks for news at a page's end.
 
-    `news` is the address that gives the page's news, `state` the key of the page; where the news
-    have another, the page reloads.
+    `news` is the address of the page's news, `state` the key of the page; the page reloads where
+    the news have another key.
     """
     # As JSON, with `<` as an escape: whatever an address holds, it stays a string.
     code = files("workbench").joinpath("data", "live.js").read_text(encoding="utf-8")

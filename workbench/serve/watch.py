@@ -1,4 +1,4 @@
-"""Which files have changed: folders looked at again and again, by `stat` alone.
+"""Find changed files: folders looked at again and again, by `stat` alone.
 
 Polling, and not the kernel's notices of changes: a profile that a compute node writes
 to a network folder raises no notice on the machine that watches it. A look at
@@ -23,7 +23,7 @@ _NEVER_OURS = {"__pycache__", "node_modules"}
 
 
 class FileState(NamedTuple):
-    """What tells a file from its next edition. The inode sees an atomic replacement."""
+    """Facts that tell a file from its next edition. The inode detects an atomic replacement."""
 
     modified_ns: int
     size: int

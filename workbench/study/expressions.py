@@ -31,7 +31,7 @@ _HINT = "Integer arithmetic only: + - * // % **, comparisons, and/or/not, min, m
 
 
 class _NoValueError(Exception):
-    """Why an expression has no value here; becomes a UsageError that shows it."""
+    """The reason why an expression has no value here; becomes a UsageError that shows it."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -235,7 +235,7 @@ def evaluate(expression: str, names: Mapping[str, int], *, where: str = "") -> i
 
 
 class Scope(Protocol):
-    """What resolving needs of a `workbench.study.folder.Study`, which imports this module."""
+    """The part of `workbench.study.folder.Study`, which imports this module, for resolving."""
 
     input_names: tuple[str, ...]
 
@@ -269,7 +269,7 @@ class Key(NamedTuple):
         return UsageError(f"{self.where}: {what}", hint)
 
     def names_in(self, text: str) -> tuple[str, ...]:
-        """What an expression of the key uses; a complaint names the key's line."""
+        """The names in an expression of the key; an error names the key's line."""
         try:
             return names_in(text)
         except UsageError as error:

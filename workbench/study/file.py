@@ -45,11 +45,7 @@ _DOCS = "`workbench docs front-matter` shows a whole study.py."
 
 
 def compiled(text: str, path: Path, shown: str) -> types.CodeType:
-    """A ``study.py`` as code, of which nothing is run.
-
-    Raises:
-        UsageError: it is no Python.
-    """
+    """Compile a ``study.py`` without running it (UsageError: not Python)."""
     try:
         return compile(text, str(path), "exec", dont_inherit=True)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
@@ -62,7 +58,7 @@ _Read = TypeVar("_Read", bound=Callable[..., Any])
 
 
 def _judged(read: _Read) -> _Read:
-    """What a value of the file raises while it is looked at, or shown, is the file's own fault."""
+    """Turn an exception of a value, when it is read or shown, into the file's error."""
 
     @functools.wraps(read)
     def reading(file: StudyFile, *args: Any, **kwargs: Any) -> Any:
@@ -195,7 +191,7 @@ class StudyFile:
 
     @_judged
     def derive(self, parameters: dict[str, int]) -> dict[str, int]:
-        """What ``derive`` adds to a problem's parameters; nothing where it is not there."""
+        """The parameters that ``derive`` adds to a problem's; empty without it."""
         found = self.call("derive", parameters) if self.has("derive") else {}
         return self._integers(found, "derive")
 
@@ -282,7 +278,7 @@ class StudyFile:
 
     @_judged
     def outputs(self, parameters: dict[str, int]) -> dict[str, tuple[tuple[int, ...], str]]:
-        """What ``outputs`` gives: name -> (shape, dtype name)."""
+        """The result of ``outputs``: name -> (shape, dtype name)."""
         value = self.call("outputs", parameters)
         form = '{"C": ((M, N), "float32")}'
         if not isinstance(value, Mapping) or not value:
@@ -306,7 +302,7 @@ class StudyFile:
 
     @_judged
     def count(self, function: str, parameters: dict[str, int], problem: str) -> int:
-        """What ``flops`` or ``bytes`` gives for a problem."""
+        """The result of ``flops`` or ``bytes`` for a problem."""
         value = self.call(function, parameters)
         try:
             count = operator.index(value)
@@ -323,7 +319,7 @@ class StudyFile:
     def inputs(
         self, parameters: dict[str, int], rng: np.random.Generator, names: tuple[str, ...]
     ) -> dict[str, npt.NDArray[np.generic]]:
-        """What ``inputs`` gives, C-contiguous, in the order of `names`."""
+        """The result of ``inputs``, C-contiguous, in the order of `names`."""
         import numpy as np
 
         value = self.call("inputs", parameters, rng)
@@ -343,7 +339,7 @@ class StudyFile:
     def pointers(
         self, parameters: dict[str, int], sizes: Mapping[str, int | None]
     ) -> tuple[Pointer, ...]:
-        """What ``pointers`` gives: (input, byte, buffer that it leads to, byte in that).
+        """The result of ``pointers``: (input, byte, buffer that it leads to, byte in that).
 
         `sizes` are bytes of every buffer that the study has; None: not known here.
         """
@@ -377,7 +373,7 @@ class StudyFile:
         outputs: Mapping[str, tuple[tuple[int, ...], str]],
         *arguments: object,
     ) -> dict[str, npt.NDArray[np.float64]]:
-        """What ``reference`` or ``reference_at`` gives, checked against the outputs."""
+        """The result of ``reference`` or ``reference_at``, checked against the outputs."""
         import numpy as np
 
         value = self.call(function, *arguments)

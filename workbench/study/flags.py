@@ -40,7 +40,7 @@ _LISTED = "`workbench docs front-matter` lists the flags that a version may have
 
 
 def refusal(flags: Sequence[str]) -> tuple[str, str] | None:
-    """What is wrong with the first flag that may not be given, and what to do; None: nothing."""
+    """The fault of the first flag that may not be given, and the remedy; None: all may."""
     for flag, name, value in _read(flags):
         if not name:
             kind = "further options" if flag.startswith("@") else "code"

@@ -76,12 +76,11 @@ class Study:
     """One job with all that is needed to judge an implementation.
 
     Attributes:
-        name: Its folder's name.
         title: One line for people.
         folder: ``kernels/<name>``, absolute.
         problems: Name -> problem, in the order of ``study.py``.
         versions: Id -> version: v0, v1, …, then the baselines by name.
-        broken: Id -> what is wrong with a version that cannot be used as it is.
+        broken: Id -> the error of a version that cannot be used as it is.
         input_names: The buffers that `inputs` gives, in order.
         tolerance: Largest accepted ‖out − ref‖ / ‖ref‖.
         tolerance_why: The reason for that number.
@@ -208,7 +207,7 @@ class Study:
 
     @property
     def work(self) -> Literal["flop", "op"]:
-        """What `flops` counts: ``op`` where all results are integers."""
+        """The unit of `flops`: ``op`` where all results are integers."""
         kinds = [kind for _, kind in self.outputs(next(iter(self.problems.values()))).values()]
         return "op" if all(kind.startswith(("int", "uint")) for kind in kinds) else "flop"
 
@@ -267,7 +266,7 @@ class Study:
     # --- a version on a problem --------------------------------------------------
 
     def names(self, version: Version, problem: Problem) -> dict[str, int]:
-        """What the version's expressions may use: parameters and integer defines.
+        """Parameters and integer defines, which the version's expressions may use.
 
         Raises:
             UsageError: a define hides a parameter.
@@ -284,15 +283,11 @@ class Study:
         return parameters | defines
 
     def buffer_names(self, version: Version) -> set[str]:
-        """What the version's arguments may point to."""
+        """The buffers that the version's arguments may point to."""
         return {*self.input_names, *self.output_names, *(each.name for each in version.scratch)}
 
     def check_requirements(self, version: Version, problem: Problem) -> None:
-        """Refuse a problem that a version says it cannot do.
-
-        Raises:
-            UsageError: ``requires`` is false for the problem; says why.
-        """
+        """Refuse a problem that the version's ``requires`` excludes; the UsageError says why."""
         if not version.requires:
             return
         where = place(version, "requires")
@@ -310,11 +305,7 @@ def study_names(project: Project) -> list[str]:
 
 
 def require_study(project: Project, name: str) -> None:
-    """Refuse a name that is no study's.
-
-    Raises:
-        UsageError: there is none of that name; names the nearest one.
-    """
+    """Refuse a name without a study; the UsageError names the nearest one."""
     # By the names that are there: a file system may refuse to be asked for another one.
     if name not in (names := study_names(project)):
         raise UsageError(
@@ -328,7 +319,7 @@ def require_study(project: Project, name: str) -> None:
 def load_study(project: Project, name: str) -> Study:
     """Load and check a study with all its versions; this runs ``study.py``.
 
-    What only looks at a study takes `workbench.study.folder.view_study` instead.
+    `view_study` gives a study to look at without running it.
 
     Raises:
         UsageError: no such study; or study.py or the front matter of a version is
@@ -375,7 +366,7 @@ def parse_targets(
 
 
 def _which(text: str, version: str, project: Project) -> str:
-    """What to write instead of a version that names no study."""
+    """The hint for a version that names no study."""
     if version[1:].isdigit():
         files = project.kernels.glob(f"*/{version}[._]*")
         names = dict.fromkeys(sorted(f"{file.parent.name}/{version}" for file in files))
@@ -401,7 +392,7 @@ def _without_path(text: str) -> str:
 
 
 class ProblemFacts(Record, frozen=True):
-    """What ``study.py`` says of one problem.
+    """The facts that ``study.py`` gives of one problem.
 
     `derived` are all parameters that expressions may use, `outputs` name -> (shape, dtype).
     """
@@ -414,7 +405,7 @@ class ProblemFacts(Record, frozen=True):
 
 
 class StudyFacts(Record, frozen=True):
-    """What ``study.py`` says, apart from inputs and references; `source`: the file's SHA-256."""
+    """The facts of ``study.py``, without inputs and references; `source`: the file's SHA-256."""
 
     title: str
     source: str
@@ -427,7 +418,7 @@ class StudyFacts(Record, frozen=True):
 
 
 def facts_of(study: Study) -> StudyFacts:
-    """What is kept of a study that was run.
+    """The record of a study that was run.
 
     Raises:
         UsageError: study.py raised, or gave what it must not.
@@ -453,11 +444,7 @@ def facts_of(study: Study) -> StudyFacts:
 
 
 def run_study(project: Project, name: str) -> Study:
-    """Load a study by running its ``study.py``, and keep what views need of it.
-
-    Raises:
-        UsageError: as `load_study`.
-    """
+    """Load a study by running its ``study.py``, and keep the facts that views need."""
     study = load_study(project, name)
     # A folder that cannot be written, or a flops() that fails for one problem, is told where
     # it matters; here it only means that views go without.
@@ -473,11 +460,7 @@ def run_study(project: Project, name: str) -> Study:
 
 
 class SeenStudy(Study):
-    """A study that was not run.
-
-    Attributes:
-        note: Why what is told of it may not hold; "" where it does.
-    """
+    """A study that was not run; `note` says why its facts may be wrong, "" where they are not."""
 
     def __init__(self, project: Project, name: str, facts: StudyFacts | None, note: str) -> None:
         self.name = name
@@ -497,7 +480,7 @@ class SeenStudy(Study):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What is to be said of it: why it may not hold, and which versions are left out."""
+        """Remarks on it: why it may be out of date, and which versions are left out."""
         left = (f"{each} is left out: {error.message}" for each, error in self.broken.items())
         return (*([self.note] if self.note else []), *left)
 
@@ -532,7 +515,7 @@ class SeenStudy(Study):
 
     @property
     def work(self) -> Literal["flop", "op"]:
-        """What `flops` counts; operations on floats where that is not known."""
+        """The unit of `flops`; operations on floats where it is not known."""
         return super().work if self.output_names else "flop"
 
     def _of(self, problem: Problem) -> ProblemFacts:
@@ -591,13 +574,12 @@ def _kept(project: Project, name: str) -> bytes:
 
 
 class StudyInfo:
-    """A study's words, or the reason why there are none; what is recorded needs neither.
+    """A study's words, or the reason why there are none; records need neither.
 
     Attributes:
-        name: The study's name, as the profiles know it.
-        study: The study; None where it is gone or broken.
-        error: Why the study could not be loaded; None where it was, or is not there.
-        work: What a job's work is counted in: ``flop``, or ``op`` where results are integers.
+        study: None where it is gone or broken.
+        error: Why the study could not be loaded; None where it was, or does not exist.
+        work: The unit of a job's work: ``flop``, or ``op`` where results are integers.
         default: Whether a command that names no study means this one.
         device: The project's default device; "" where it has none.
     """
@@ -624,7 +606,7 @@ class StudyInfo:
 
     @property
     def problem(self) -> str:
-        """Why the study could not be loaded, in words; "" where it was, or is not there."""
+        """The loading error in words; "" where the study was loaded, or does not exist."""
         return self.error.message if self.error else ""
 
     @property

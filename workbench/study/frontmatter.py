@@ -217,7 +217,7 @@ def _described(
     dtypes: Collection[str],
     taken: set[str],
 ) -> DescriptorSpec:
-    """What all descriptors have: a name of their own, a buffer, a type and axes."""
+    """Read the keys that all descriptors have: a name of their own, a buffer, a type and axes."""
     kind = key.partition("[")[0]
     name = keys.required(f"{key}.name", table.name)
     if not _IDENTIFIER.match(name) or name in taken:
@@ -378,7 +378,7 @@ _WRITE_RULE = 'Write requires = "TILE * UNROLL <= 1024".'
 
 
 def _of_launch(keys: Keys, key: str, launches: tuple[LaunchSpec, ...]) -> str:
-    """What the one launch has of a parameter that is its key."""
+    """The value that the only launch has for a parameter that is its key."""
     name = key.rpartition(".")[2]
     triton = bool(launches) and launches[0].num_stages > 0
     if (name == "block") == triton:
@@ -423,7 +423,7 @@ _COMPILED = ("launch", "scratch", "fill", "tensor_map", "texture", "defines", "f
 
 
 class FrontMatter(Description, frozen=True, kw_only=True):
-    """What a version's file says of itself, checked but not yet evaluated.
+    """The front matter of a version's file, checked but not yet evaluated.
 
     `lines` are the first and last line of the front matter.
     """
@@ -438,7 +438,7 @@ class FrontMatter(Description, frozen=True, kw_only=True):
 
 
 class _Header(Record, frozen=True):
-    """Where the TOML stands: its text, its first line, the block's own lines."""
+    """The TOML of a file: its text, its first line, the lines of the block around it."""
 
     toml: str
     first: int
@@ -523,8 +523,7 @@ def present(text: str, *, path: str, kind: Kind) -> bool:
     """Whether the text starts with front matter.
 
     Raises:
-        UsageError: front matter that is opened and not closed, or a ``.py`` file
-            that is no Python.
+        UsageError: the front matter is not closed, or a ``.py`` file is not Python.
     """
     return _block(text, path, kind) is not None
 

@@ -255,13 +255,10 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`\Z", re.DOTALL)
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys of a file's front matter: their lines, their values, what is wrong with them.
+    """The keys of a file's front matter: lines, values, errors.
 
-    Attributes:
-        path: Name of the file in messages.
-        toml: The TOML.
-        first: Its first line in the file.
-        opened: The line on which the front matter begins.
+    Messages name `path`. `first` is the line in the file on which `toml` begins, `opened` the line
+    on which the front matter begins.
     """
 
     path: str

@@ -1,8 +1,7 @@
-"""From expressions to numbers: what a version starts for one problem.
+"""From expressions to numbers: the launches of a version for one problem.
 
-Its launches with their arguments, its scratch buffers, the descriptors of ``[[tensor_map]]`` and
-``[[texture]]`` that a kernel takes by name, and what ``[[fill]]`` puts into buffers before the
-first launch.
+Also its scratch buffers, the descriptors of ``[[tensor_map]]`` and ``[[texture]]`` that a kernel
+takes by name, and the contents that ``[[fill]]`` puts into buffers before the first launch.
 """
 
 from __future__ import annotations
@@ -46,11 +45,7 @@ class TensorMapArg(Record, frozen=True, tag="tensor_map"):
     where: str = ""
 
     def check(self, size: int) -> None:
-        """Refuse a tensor that reaches beyond its buffer of `size` bytes.
-
-        Raises:
-            UsageError: it does.
-        """
+        """Refuse a tensor that reaches beyond its buffer of `size` bytes."""
         _check_reach(self.where, "tensor", self.map.extent, self.buffer, size)
 
 
@@ -62,11 +57,7 @@ class TextureArg(Record, frozen=True, tag="texture"):
     where: str = ""
 
     def check(self, size: int) -> None:
-        """Refuse a texture that reaches beyond its buffer of `size` bytes.
-
-        Raises:
-            UsageError: it does.
-        """
+        """Refuse a texture that reaches beyond its buffer of `size` bytes."""
         _check_reach(self.where, "texture", self.texture.extent, self.buffer, size)
 
 
@@ -226,7 +217,7 @@ class BufferArg(Record, frozen=True, tag="buffer"):
 
     @property
     def ctype(self) -> str:
-        """What `format_of` calls it."""
+        """The type's name for `format_of`."""
         return "pointer"
 
 
@@ -605,7 +596,7 @@ class ResolvedFill(Record, frozen=True):
 
 
 class FillScope(Scope, Protocol):
-    """What resolving needs of a `workbench.study.folder.Study` beyond a `Scope`."""
+    """The part of a `workbench.study.folder.Study`, beyond a `Scope`, that resolving fills uses."""
 
     def outputs(self, problem: Problem) -> dict[str, tuple[tuple[int, ...], str]]:
         """Name -> shape and dtype of each output."""

@@ -255,13 +255,10 @@ AGAIN = "Restore the folder as it was, or lift the kernel again: `workbench lift
 
 
 def _exactly(path: Path, size: int) -> bytes:
-    """What a frame holds, which is `size` bytes; no more than that is ever taken in.
+    """Unpack a frame of exactly `size` bytes; never take in more.
 
     Buffers of zeros are honest, so that no ratio is asked for: `_contradiction` bounds them all.
-
-    Raises:
-        ValueError: it holds fewer or more, or is no whole frame.
-        OSError: it cannot be read.
+    ValueError: of another size, or not a whole frame. OSError: it cannot be read.
     """
     out = bytearray()
     try:
@@ -311,11 +308,7 @@ def _read(folder: Path) -> tuple[LiftedLaunch, dict[str, str]]:
 
 
 def _check_size(folder: Path, launch: LiftedLaunch) -> None:
-    """Refuse more than anybody lifts without meaning to: what little disk expands to.
-
-    Raises:
-        DataError: the buffers hold too much.
-    """
+    """Refuse buffers that expand to more than a user lifts on purpose (DataError)."""
     total = sum(each.size * len(each.files) for each in launch.buffers)
     if total <= LIFTED.bytes:
         return
@@ -326,7 +319,7 @@ def _check_size(folder: Path, launch: LiftedLaunch) -> None:
 
 
 def _contradiction(launch: LiftedLaunch, hashes: Mapping[str, str]) -> str:
-    """What in a record contradicts itself; empty where nothing does."""
+    """The first contradiction in a record; "" without one."""
     sizes = {each.name: each.size for each in launch.buffers}
     if len(sizes) != len(launch.buffers):
         return "two buffers of one name"
@@ -353,7 +346,7 @@ def _contradiction(launch: LiftedLaunch, hashes: Mapping[str, str]) -> str:
 
 
 def _misplaced(launch: LiftedLaunch, sizes: Mapping[str, int]) -> str:
-    """Which argument or pointer does not lie where it may; empty where all do."""
+    """The first argument or pointer that lies outside of its bounds; "" without one."""
     end = 0
     lengths: dict[int, int] = {}
     for place, each in enumerate(launch.arguments):

@@ -79,7 +79,7 @@ def own_name(kernel: str) -> str:
 
 
 def spelled(name: str) -> str:
-    """A name without what may be written in two ways: blanks, casts, suffixes, names of types.
+    """Normalise a name: drop blanks, casts, suffixes and other spellings of types.
 
     `name` is as a demangler, ncu or a source has it.
     """
@@ -88,7 +88,7 @@ def spelled(name: str) -> str:
 
 
 def entries(kernel: str, names: Collection[str]) -> list[str]:
-    """Which compiled kernels a name may mean: itself, an instantiation, or one of any namespace.
+    """The compiled kernels that a name may mean: itself, an instantiation, or in any namespace.
 
     `kernel` is ``k``, ``k<float>`` or a mangled name.
     """
@@ -109,7 +109,7 @@ def entries(kernel: str, names: Collection[str]) -> list[str]:
 
 
 def in_parentheses(text: str) -> list[str]:
-    """What stands between the first parenthesis that is not part of a template, by its commas."""
+    """Split the first parenthesis that is not part of a template at its commas."""
     depth, parts, at = 0, [""], -1
     for place, letter in enumerate(text):
         if letter == "<":

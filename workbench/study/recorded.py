@@ -1,4 +1,4 @@
-"""What a ``study.py`` of a lifted launch reads: the memory that was recorded, as arrays."""
+"""The recorded memory of a lifted launch as arrays, for its ``study.py``."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from workbench.study.lifted import AGAIN, RECORD, lifted_bytes, read_lifted
 def recorded(
     folder: Path, buffer: str, dtype: str, *, after: bool = False
 ) -> npt.NDArray[np.generic]:
-    """What a buffer held before the launch or after it, as a flat array.
+    """The content of a buffer before the launch or `after` it, as a flat array.
 
-    `folder` is ``captured``, beside the study; `buffer` its name in the record; `dtype` NumPy's
-    name of its elements, or ``bfloat16``. `after`: of after the launch; what that left alone is as
-    before.
+    `folder` is ``captured``, beside the study; `dtype` is NumPy's name of the elements, or
+    ``bfloat16``. A buffer that the launch left alone is the same before and after.
 
     Raises:
         MissingError, DataError: as `workbench.study.lifted.lifted_bytes`; or there is no such

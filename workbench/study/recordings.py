@@ -42,9 +42,9 @@ _QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|restrict)
 
 @dataclass
 class BufferUse:
-    """How a buffer takes part: as an input alone, or compared, or kept for the launch alone.
+    """The use of a buffer: only an input, or compared, or kept only for the launch.
 
-    `source` is the input that holds what was there before; "": the one that is named after it.
+    `source` is the input with the content before the launch; "": the one named after the buffer.
     """
 
     buffer: LiftedBuffer
@@ -64,9 +64,8 @@ class BufferUse:
 class ProblemSizes:
     """The recordings of a study, one a problem, and the integers that its problems name.
 
-    Attributes:
-        recordings: The numbers of those that a version was recorded in.
-        named: Parameter -> its value in each of them.
+    `recordings` are the numbers of those of one version; `named` is parameter -> values, one for
+    each.
     """
 
     recordings: tuple[int, ...] = (0,)
@@ -79,7 +78,7 @@ class ProblemSizes:
         return cls(recordings, {name: [problems[at][name] for at in recordings] for name in names})
 
     def text(self, values: Sequence[int], name: str = "", block: Sequence[int] = ()) -> int | str:
-        """What has these values in the recordings: a parameter, a number, or an expression."""
+        """A parameter, a number, or an expression with these values in the recordings."""
         if name and list(self.named.get(name, ())) == list(values):
             return name
         if len(set(values)) == 1:
@@ -95,14 +94,9 @@ class ProblemSizes:
 
 @dataclass(frozen=True)
 class Recording:
-    """A problem of a study and what was recorded for it.
+    """A problem of a study, its integers, and its recording: the launch of v0.
 
-    Attributes:
-        lifted: The launch of v0.
-        folder: Where it lies, in the study's folder.
-        problem: Its name.
-        parameters: The integers that it names.
-        said: How the program was called for it.
+    `folder` lies in the study's folder; `said` is the program's command line.
     """
 
     lifted: LiftedLaunch
@@ -294,10 +288,9 @@ def _argument(
     names: Mapping[str, BufferUse],
     sizes: ProblemSizes,
 ) -> str | list[str]:
-    """An argument as front matter writes it; of a struct the members, by value, as words.
+    """An argument as front matter writes it; a struct's members by value, as words.
 
-    Raises:
-        KernelError: it holds other pointers in one recording than in another.
+    KernelError: it holds other pointers in one recording than in another.
     """
     first = launches[0]
     argument = first.arguments[at]

@@ -122,17 +122,13 @@ def _check_no_project(root: Path) -> None:
 
 
 def study_name(after: str) -> str:
-    """What a study is called that nobody named: after a kernel, or a file."""
+    """A default name for a study: after a kernel, or a file."""
     name = re.sub(r"\W+", "_", after, flags=re.ASCII).strip("_")[:60]
     return name if name[:1].isalpha() else f"study_{name}".rstrip("_")
 
 
 def check_study_name(name: str) -> None:
-    """Refuse what cannot be a study's name.
-
-    Raises:
-        UsageError: it holds more than letters, digits and ``_``.
-    """
+    """Refuse a study's name that holds more than letters, digits and ``_``."""
     if not _STUDY_NAME.match(name):
         raise UsageError(
             f"`{name}` cannot be a study's name",
@@ -141,21 +137,14 @@ def check_study_name(name: str) -> None:
 
 
 def check_study_free(project: Project, name: str, hint: str) -> None:
-    """Refuse the name of a study that is there.
-
-    Raises:
-        UsageError: it is; with this hint.
-    """
+    """Refuse the name of an existing study, with this hint."""
     folder = project.kernels / name
     if folder.exists():
         raise UsageError(f"study `{name}` already exists, in {folder}", hint)
 
 
 def start_study(project: Project, name: str) -> list[str]:
-    """Write a small working study, to be replaced piece by piece.
-
-    Returns:
-        The paths that were written, relative to the project.
+    """Write a small working study, to be replaced piece by piece; gives the relative paths.
 
     Raises:
         UsageError: the name cannot be one, or is taken.
@@ -172,17 +161,12 @@ def write_study(
 ) -> list[str]:
     """Write a new study: all of it or nothing, also where the process is killed meanwhile.
 
-    Args:
-        project: Where it is written.
-        name: Of the study.
-        make: Gives the texts of the study's files by name, which are read before any is written.
-            It gets the folder that becomes the study's, and may put recorded data in there.
-
-    Returns:
-        The paths that were written, relative to the project.
+    `make` gives the texts of the study's files by name, and all are read before one is written. It
+    gets the folder that becomes the study's, and may put recorded data in there. Gives the paths
+    that were written, relative to the project.
 
     Raises:
-        UsageError: the name cannot be one, or is taken; or a text is not what its file must hold.
+        UsageError: the name cannot be one, or is taken; or a text is not valid in its file.
     """
     check_study_name(name)
     check_study_free(project, name, f"To add a version to it: workbench new v1 --study {name}.")
@@ -224,10 +208,9 @@ def ensure_project(root: Path) -> list[str]:
 
 
 def start_example(project: Project) -> list[str]:
-    """Write the ladder that came with workbench, with what was recorded of it on an H200.
+    """Write the ladder that came with workbench, with its records on an H200.
 
-    Returns:
-        The paths that were written, relative to the project.
+    Gives the paths that were written, relative to the project.
 
     Raises:
         UsageError: the project has a study of that name.
@@ -354,11 +337,7 @@ _GLOBAL = re.compile(r"(\d+)(?=_GLOBAL__N_)")
 
 
 def _code(parent: Version) -> str:
-    """The code that a child begins with. Of a lifted kernel it is what was found of its source.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The code that a child begins with; of a lifted kernel the source, as far as it was found."""
     code = frontmatter.code(parent.text, kind=parent.kind)
     if not parent.image:
         return code
@@ -394,11 +373,7 @@ def _continued(
 ) -> _ContinuedKernel:
     """A lifted kernel in Triton as a version that is compiled: with constants, types, arguments.
 
-    `defines` are values of constants; the tables of `study.py` say what buffers hold.
-
-    Raises:
-        UsageError: a constant has no value, a define no parameter; or the arguments are not as
-            many as the other parameters.
+    `defines` are values of constants; the tables of `study.py` give the types of buffers.
     """
     (launch,) = parent.launches
     tree = ast.parse(code)
@@ -473,7 +448,7 @@ def _is_constant(argument: ast.arg) -> bool:
 
 
 def _elements(study: str) -> dict[str, str]:
-    """What buffers hold, by the tables that ``study.py`` of a lifted launch has: it is not run."""
+    """The element types of buffers, by the tables in ``study.py`` of a lifted launch, not run."""
     out: dict[str, str] = {}
     with contextlib.suppress(SyntaxError):
         tables = recorded_tables(study)
@@ -539,14 +514,14 @@ def start_version(
 ) -> str:
     """Write the file of a new version; the path, relative to the project.
 
-    `name` is ``v5``, or ``v5_register_tile``, which becomes the file's name. `title`: empty: to be
-    filled in. `change` is what is another than in its parent. `text` is the whole file, or its code
-    alone, which gets the parent's launches; "": a copy. `defines`: of a lifted kernel in Triton,
-    what its constants were.
+    `name` is ``v5``, or ``v5_register_tile``, which becomes the file's name. `title`: "": to be
+    filled in. `change` is the difference from its parent. `text` is the whole file, or its code
+    alone, which gets the parent's launches; "": a copy. `defines`: the constants of a lifted
+    kernel in Triton.
 
     Raises:
         UsageError: the name is no version's name, or the number is taken, or the study cannot
-            be read with it; then it is not there.
+            be read with it; then the file is not there.
     """
     match = VERSION_NAME.match(name)
     if match is None:

@@ -1,11 +1,11 @@
-"""What a kernel's parameters are, and where its arguments are of another size or type.
+"""Check a kernel's arguments against the sizes and types of its parameters.
 
 A driver reads as many bytes as a kernel's parameters have, whatever it was given: arguments are
 counted and measured against the PTX before anything is launched.
 
-NumPy makes float64 where nothing else is said, and a kernel that takes ``const float*`` reads
-such an array as noise: no compiler sees that, and no access is out of bounds. Only types that are
-written out are read; of a name that a typedef or a template gave, nothing is said.
+NumPy makes float64 by default, and a kernel that takes ``const float*`` reads such an array as
+noise: no compiler sees that, and no access is out of bounds. Only types that are written out are
+read; names of a typedef or a template are skipped.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _TEXTURES = ("cudaTextureObject_t", "CUtexObject")
 def check_arguments(version: Version, ptx: str, launches: Iterable[ResolvedLaunch]) -> None:
     """Hold arguments against the parameters that kernels were compiled with.
 
-    `ptx` is what its code was compiled to; of kernels that it lacks nothing is said.
+    Kernels that `ptx`, the compiled code, lacks are skipped.
 
     Raises:
         UsageError: there are more or fewer arguments than parameters, or one is of another size;
@@ -216,16 +216,16 @@ class Misread(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What is wrong."""
+        """The fault in words."""
         kernel = own_name(self.launch.kernel)
         words = "`{name}` is {given}, and {kernel} takes it as {written}"
         return words.format(name=self.name, given=self.given, kernel=kernel, written=self.written)
 
     def refuse(self, version: Version) -> None:
-        """Refuse NumPy's own type where it is taken as something narrower: nobody means that.
+        """Refuse NumPy's default type where the kernel takes a narrower one: that is never meant.
 
         Raises:
-            UsageError: it is so; at the line of `args`.
+            UsageError: at the line of `args`.
         """
         if self.given in _DEFAULTS and _bits(self.taken) < _bits(self.given):
             raise launch_key(version, self.launch, "args").error(

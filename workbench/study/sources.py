@@ -61,7 +61,7 @@ def read_source(path: Path, shown: str = "") -> str:
 
 
 def _encoding(raw: bytes) -> str:
-    """What a text that is no UTF-8 most likely is: Chinese pairs of bytes, or single ones."""
+    """The likely encoding of a text that is not UTF-8: Chinese pairs of bytes, or single ones."""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "UTF-16"
     try:
@@ -164,7 +164,7 @@ def local_sources(
 
 
 class _Included(NamedTuple):
-    """What is known of a file that is included: its ``stat``, and what follows from its text."""
+    """The facts of an included file: its ``stat``, and those that follow from its text."""
 
     state: tuple[int, ...]
     text: str
@@ -177,11 +177,7 @@ _known: dict[tuple[int, int], _Included] = {}
 
 
 def _included(path: Path, shown: str) -> _Included:
-    """A file that is included, read again only where it may have changed.
-
-    Raises:
-        UsageError: as `read_source`.
-    """
+    """Read an included file, again only where it may have changed; errors as `read_source`."""
     status = path.stat()
     key = (status.st_dev, status.st_ino)
     state = (status.st_mtime_ns, status.st_ctime_ns, status.st_size)
@@ -199,7 +195,7 @@ def _included(path: Path, shown: str) -> _Included:
 
 
 def include_directives(text: str) -> tuple[tuple[str, str, int], ...]:
-    """What a text includes: ``<`` or ``"``, the name, and the first line that names it."""
+    """The includes of a text: ``<`` or ``"``, the name, and the first line that names it."""
     found: dict[tuple[str, str], int] = {}
     line, at, behind = 1, 0, 0
     for match in _INCLUDE.finditer(text):
@@ -238,7 +234,7 @@ def open_to_programs(path: str, folders: Iterable[str]) -> bool:
 
 
 def _linked(project: Project, path: str) -> str:
-    """Where a path of the project leads, relative to its root."""
+    """The target of a path of the project, relative to its root."""
     return os.path.relpath((project.root / path).resolve(), project.root.resolve())
 
 
@@ -344,7 +340,7 @@ def version_files(project: Project, study: str) -> Iterator[tuple[Path, str, int
 
 
 def count_versions(project: Project, study: str) -> int:
-    """How many versions a study has, without reading what they say: some may be broken."""
+    """Count the versions of a study, broken ones too, without reading their front matter."""
     return sum(
         number >= 0 or _described(path, study) for path, _, number in version_files(project, study)
     )

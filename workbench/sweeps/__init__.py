@@ -1,4 +1,4 @@
-"""Every version of a study at every size, timed and stored: `sweep`.
+"""Time and store every version of a study at every size: `sweep`.
 
 Versions and patterns of problems go in; stored times come out, and a table of versions × problems.
 """

@@ -12,7 +12,7 @@ from workbench.study.folder import Study, study_names
 
 
 class SweepScope(NamedTuple):
-    """What a sweep goes over, as it was typed: targets, study, patterns of problems."""
+    """Targets, study and patterns of problems of a sweep, as they were typed."""
 
     targets: tuple[str, ...]
     study: str | None
@@ -27,10 +27,7 @@ class SweepScope(NamedTuple):
         return self.study, first
 
     def pick(self, *, run: bool) -> tuple[Named, tuple[Project, Study, list[Version]]]:
-        """The versions as they were named, and what that is.
-
-        Args:
-            run: Run ``study.py``, because the versions are going to be run as well.
+        """Load the named versions. `run`: run ``study.py``, because the versions run as well.
 
         Raises:
             UsageError: as `Named.pick`; the hint names a study that may be meant.

@@ -16,10 +16,8 @@ class SweepMethods(Workspace):
     def sweep(self, study: str | None = None, *problems: str, device: str | None = None) -> Sweep:
         """The recorded times of a study's versions at every size.
 
-        Args:
-            study: The study; None: the default one.
-            problems: Names of problems, or patterns of names; none: all that are swept.
-            device: The device; None: the project's, or that of the newest time.
+        `problems` are names or patterns of names; none: all that are swept. Without a `device` it
+        is the project's, or that of the newest time; without a `study` the default one.
 
         Raises:
             UsageError: no such study or problem, or nothing is recorded on the device.

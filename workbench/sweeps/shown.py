@@ -105,7 +105,7 @@ def title(sweep: Sweep) -> str:
 
 
 def _fastest(sweep: Sweep) -> str:
-    """Which version is the fastest where, and how it stands to the baseline there."""
+    """Name the fastest version of each range of problems, and its ratio to the baseline."""
     best = sweep.best
     if not best:
         return ""
@@ -148,7 +148,7 @@ def _gap_lines(sweep: Sweep) -> list[str]:
 
 
 def notes(sweep: Sweep) -> list[str]:
-    """What stands below the table, without the warnings."""
+    """The notes below the table, without the warnings."""
     lines = [line for line in (_fastest(sweep),) if line]
     if any(not timing.converged for timing in sweep.ordered):
         text = _("the 95% interval stayed wider than asked for; --again measures again")

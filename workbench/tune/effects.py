@@ -1,4 +1,4 @@
-"""What a tuning says besides its winner: which parameter matters, where the cliffs are, and why.
+"""Effects of a tuning's parameters on the time, and cliffs with their causes.
 
 Effects are those of a functional analysis of variance (F. Hutter, H. Hoos, K. Leyton-Brown: An
 Efficient Approach for Assessing Hyperparameter Importance, 2014) on the logarithm of the time, so
@@ -13,12 +13,12 @@ what is left::
 
 Where every combination was timed, nothing is left but noise, and e is that of the intervals. Else e
 is the residual variance of the larger model, and a share is told if not one in a hundred
-permutations of the residuals gives as much (D. Freedman, D. Lane, 1983). What the timed choices
-cannot tell apart is not told.
+permutations of the residuals gives as much (D. Freedman, D. Lane, 1983). Effects that the
+timed choices cannot tell apart are not reported.
 
 A cliff is a step of one parameter to its next value that makes a choice slower by `CLIFF` or more,
-beyond both intervals. Named is what the compiler or the emulator say of both choices, if it moved
-far enough to make half of the difference; else nothing is named. The time is taken as proportional
+beyond both intervals. Its cause is a fact that the compiler or the emulator gives of both choices,
+if it moved far enough to make half of the difference; else none. The time is taken as proportional
 to it, but for what a unit of the SMs counts: of that only the part that the slower choice waits for
 it (Amdahl's law), which is all of the time where the unit is `FULL`. Occupancy hides what is waited
 for, and so is a reason only where it was counted that nothing else is.
@@ -188,12 +188,9 @@ class _Model(NamedTuple):
 
 
 class _Fit:
-    """Models of one problem's times.
+    """Models of one problem's times. `y` are their logarithms, `table` the columns of a parameter.
 
-    Args:
-        y: Logarithms of the times.
-        table: The columns of each parameter.
-        noise: Variance that is left where nothing else is; None: the residual says it.
+    `noise` is the variance without any cause; None: the residual gives it.
     """
 
     def __init__(self, y: Matrix, table: Mapping[str, Matrix], noise: float | None) -> None:
@@ -347,10 +344,9 @@ _OCCUPANCY = "theoretical occupancy {old} → {new}"
 
 
 def limiters(fast: Trial, slow: Trial, ratio: float) -> tuple[str, tuple[str, ...]]:
-    """What moved far enough to make a choice slower by `ratio`: its name, and all that did.
+    """Facts that moved far enough to make a choice slower by `ratio`.
 
-    Returns:
-        What moved most, empty where nothing is known to, and a text a fact.
+    Gives the name of the one that moved most, "" without one, and a text a fact.
     """
     moved = [
         each
@@ -395,9 +391,9 @@ def _facts(fast: Trial, slow: Trial) -> Iterator[_Moved]:
 
 
 def _bound(counter: str, slow: Trial) -> float:
-    """Part (0-1) of a choice's time in which it waits for the unit that counts; none if unknown.
+    """Part (0-1) of a choice's time in which it waits for the unit that counts; 0 if unknown.
 
-    Memory answers after a while, however far from its peak it is: there all of it.
+    Memory answers after a while, however far from its peak it is: there it is 1.
     """
     if counter not in BUSY:
         return 1.0
@@ -412,9 +408,9 @@ def _fitting(facts: Mapping[str, float]) -> float:
 
 
 def _uneven(facts: Mapping[str, float]) -> float | None:
-    """How much longer a grid takes for its last blocks, which leave SMs without any.
+    """Factor by which the last blocks of a grid, which leave SMs idle, make it longer.
 
-    Where one wave is not full that is of the blocks for each SM: how many would fit is no matter.
+    A grid that fills no wave is judged by its blocks for each SM: occupancy does not matter there.
     """
     shares = facts.get("waves", 0.0)
     if 0 < shares < 1:
@@ -440,10 +436,10 @@ _LIMITS = {
 
 
 def _occupied(fast: Trial, slow: Trial) -> Iterator[_Moved]:
-    """Fewer warps on an SM, and which resource takes them where it is one.
+    """Fewer warps on an SM, and the resource that limits them, if one does.
 
-    Of grids that fill no wave, what fits is no matter: there, warps are fewer where blocks are
-    smaller and no more.
+    Of grids that fill no wave, occupancy does not matter: there, warps are fewer only where blocks
+    are smaller.
     """
     if all(0 < each.facts.get("waves", 1.0) < 1 for each in (fast, slow)):
         yield from _smaller(fast, slow)
@@ -488,7 +484,7 @@ def _smaller(fast: Trial, slow: Trial) -> Iterator[_Moved]:
 
 
 def wrong_choices(tuning: Tuning) -> tuple[WrongChoice, ...]:
-    """What each problem's winner costs on every problem of the tuning."""
+    """The cost of each problem's winner on every problem of the tuning."""
     winners = tuning.winners
     known = {each.key: score(tuning, each) for each in tuning.trials}
     rows = []

@@ -1,4 +1,4 @@
-"""What falls away before a GPU is asked: of choices, those that cannot run, or are wrong.
+"""Discard choices that cannot run, or are wrong, before a GPU is asked.
 
 Each is compiled, held against the chip's limits and verified on a small problem; a sample of its
 blocks is counted, and counts and the chip's peaks give a bound below its time, and an estimate.
@@ -62,14 +62,9 @@ class Sifted(NamedTuple):
 
 
 class Sieve:
-    """What falls away before a GPU is asked.
+    """Discards choices before a GPU is asked. It compiles for `arch`.
 
-    Args:
-        runner: Compiles, for the chip that is meant.
-        space: The space.
-        options: Where and how versions run.
-        arch: What is compiled for.
-        until: When it verifies and counts no further choice, by `time.monotonic`.
+    It verifies and counts no choice after `until`, by `time.monotonic`.
     """
 
     def __init__(
@@ -169,7 +164,7 @@ class Sieve:
         return found, ""
 
     def _verified(self, version: Version) -> tuple[Fate, WorkbenchError] | None:
-        """What is wrong on the smallest problem; None where nothing is, or nobody can say."""
+        """Verify on the smallest problem; None: right, or nothing can run it."""
         study = self._runner.study
         for problem in sorted(study.problems_for("verify"), key=study.flops):
             try:
@@ -188,8 +183,8 @@ class Sieve:
     def _counted(self, trial: Trial, subject: Subject, version: Version) -> Trial:
         """The trial with its bound and the estimate, where the emulator can count it.
 
-        Where that takes long, choices are counted on a smaller problem instead: then there is an
-        estimate, as much larger as the problem is, and no bound.
+        Where that takes long, choices are counted on a smaller problem instead: then there is no
+        bound, and the estimate is scaled by the work.
         """
         study, problem = self._runner.study, subject.problem
         loss = self._loss(subject)
@@ -208,7 +203,7 @@ class Sieve:
         return replace(trial, estimate=None)
 
     def _loss(self, subject: Subject) -> list[float]:
-        """How much longer each launch takes than a full chip would, by its shape alone.
+        """The factor of each launch's time over a full chip's, by its shape alone.
 
         The SM that has most blocks decides, and few warps wait longer for each other.
         """
@@ -226,13 +221,10 @@ class Sieve:
     def _estimated(
         self, trial: Trial, subject: Subject, loss: Sequence[float], work: float
     ) -> Trial:
-        """The trial with `Trial.bound_s`, `Trial.estimate` and counts, from a subject.
+        """Add `Trial.bound_s`, `Trial.estimate` and counts from a subject to the trial.
 
-        Args:
-            trial: What it is without.
-            subject: What is counted.
-            loss: `_loss` of each launch where it counts.
-            work: How much more work that is.
+        `loss` is `_loss` of each counted launch, `work` the factor from the subject's work to the
+        trial's.
         """
         limit = Deadline(max(1.0, min(EMULATOR_S, self._until - time.monotonic())))
         try:
@@ -268,7 +260,7 @@ class Sieve:
 
 
 def _counts(launch: Launch, work: float, clock: float) -> dict[str, float]:
-    """What choices are told apart by: counters of a launch, of so many times its work."""
+    """Counters of a launch that tell choices apart, scaled by `work`."""
     found = {name: read(launch, name) for name in _COUNTERS}
     cycles = {
         name: _number(launch, f"ptx__bound_cycles_{name.removesuffix('_s')}")
@@ -297,5 +289,5 @@ def _number(launch: Launch, name: str) -> float | None:
 
 
 def first_line(error: WorkbenchError) -> str:
-    """What is said of a trial that an error ended."""
+    """The line that describes a trial that an error ended."""
     return error.message.split("\n")[0]

@@ -1,9 +1,9 @@
-"""A tuning from its space to its winners: what falls away on the CPU, what races on the GPU.
+"""A tuning from its space to its winners: sieve on the CPU, race on the GPU.
 
-What passes the sieve is tried on the GPU in the order of its estimate: timed alone and briefly, and
-compared with the reference where it may be the best, unless its bound already lies above the best
-time. Those that may be the best then race in turns, with the stopping rule of `workbench time`.
-Each trial is kept as it ends.
+Choices that pass the sieve run on the GPU in the order of their estimate: timed alone and briefly,
+and compared with the reference where they may be the best, unless their bound already lies above
+the best time. Those that may be the best then race in turns, with the stopping rule of
+`workbench time`. Each trial is kept as it ends.
 """
 
 from __future__ import annotations
@@ -88,14 +88,13 @@ _IN_TURNS = replace(_ALONE, min_samples=20, max_samples=2560, limit_s=10.0)
 
 
 class TuneManner(NamedTuple):
-    """How each version is tuned.
+    """Options of tuning a version, for at most `budget_s` seconds.
 
     Attributes:
-        budget_s: Seconds for all of it.
-        restart: What is kept of earlier runs is thrown away.
-        profile: Winner and runner-up are profiled afterwards.
-        since: When this run was begun first (ISO 8601), if it was broken off since: what it had
-            kept by then is not thrown away, and a search that had ended is not begun again.
+        restart: Discard the records of earlier runs.
+        profile: Profile winner and runner-up afterwards.
+        since: When this run was first begun (ISO 8601), if it was broken off since: its records
+            are not discarded, and a search that had ended is not begun again.
     """
 
     budget_s: float
@@ -105,14 +104,7 @@ class TuneManner(NamedTuple):
 
 
 class Tuner:
-    """One run over a version's space.
-
-    Args:
-        runner: Runs versions of the study under an engine.
-        version: What is tuned.
-        options: Where and how.
-        display: Who is told how far it is.
-    """
+    """One run over a version's space."""
 
     def __init__(
         self, runner: Experiment, version: Version, options: RunOptions, display: Display
@@ -129,17 +121,13 @@ class Tuner:
         self._fault: WorkbenchError | None = None
 
     def tune(self, problems: Sequence[Problem], manner: TuneManner) -> Tuning:
-        """Search, and keep every trial as it ends.
-
-        Args:
-            problems: On which, in this order; at least one.
-            manner: How.
+        """Search for `problems` (at least one, in order), and keep every trial as it ends.
 
         Raises:
             BusyError: the version is being tuned by another process.
             UsageError: it has no ``[tune]``.
             MissingError: nothing can run here; Optuna is needed and not installed; no space.
-            DataError: what is kept of earlier runs is damaged.
+            DataError: the record of earlier runs is damaged.
         """
         runner, version = self._runner, self._version
         spaces = [Space(runner.study, version, problem) for problem in problems]
@@ -475,7 +463,7 @@ class Tuner:
 
 
 def _a_round(space: Space) -> int:
-    """How many choices a search proposes before it is told of any."""
+    """The number of choices that a search proposes before it gets results."""
     if space.size > _COUNTED:
         return _TOGETHER
     many = sum(1 for _ in itertools.islice(space.every(), _TENTH * _TOGETHER))
@@ -489,13 +477,9 @@ def _over(kept: Tuning, begun: TuningBegun, since: str) -> bool:
 
 
 def tuning_engine(project: Project, wanted: str, run: RunOptions, say: Say) -> Engine:
-    """What runs the choices: a hang is told sooner than of a version that somebody trusts.
+    """Choose the engine for the choices, with a shorter limit for hangs than trusted versions have.
 
-    Args:
-        project: Whose versions they are.
-        wanted: ``auto``, ``gpu`` or ``emulator``.
-        run: Where and how.
-        say: Told which it is.
+    `wanted` is ``auto``, ``gpu`` or ``emulator``; `say` gets the choice.
 
     Raises:
         MissingError: nothing can run here.
@@ -524,11 +508,7 @@ def tune_version(
 ) -> None:
     """Tune a version, and profile the winner and the runner-up of each problem.
 
-    Args:
-        tuner: Of the version.
-        problems: On which, in this order.
-        manner: How.
-        found: Called with the tuning, once it stands.
+    `found` gets the tuning before they are profiled.
 
     Raises:
         KernelError: no choice of the version can run.
@@ -547,14 +527,10 @@ def tune_version(
 
 
 def profile_sides(runner: Experiment, version: Version, tuning: Tuning) -> None:
-    """Profile winner and runner-up of each problem, so that counters tell the step between them.
+    """Profile winner and runner-up of each problem, so that counters explain the step between them.
 
-    What is kept of the same two choices and sources stays; that of others is removed.
-
-    Args:
-        runner: Runs versions of the study under an engine that profiles.
-        version: What was tuned.
-        tuning: How; its sources are the version's.
+    Profiles of the same two choices and sources stay; others are removed. The version's sources
+    must be those of `tuning`.
 
     Raises:
         KernelError, MissingError, UsageError, DataError: the first that cannot be profiled.
@@ -591,9 +567,9 @@ def _profiled(runner: Experiment, candidate: Version, path: Path) -> bool:
 
 
 class _Patience:
-    """Counts rounds of a search in a row that gained nothing on `best`, a time.
+    """Counts rounds of a search in a row without a gain on `best`, a time.
 
-    A gain is one on what stood at the last one, so that small ones add up.
+    A gain is measured from the time at the last gain, so that small ones add up.
     """
 
     def __init__(self, best: float | None) -> None:

@@ -1,7 +1,7 @@
-"""Which choice is tried next: all of a small space, or what a sampler of Optuna proposes.
+"""Propose the next choice: all of a small space, or samples of Optuna.
 
-Optuna (extra ``tune``) is imported where a space is too large to be tried whole. Its study lives in
-memory alone: what is known of earlier runs is told to it anew, from our own record.
+Optuna (extra ``tune``) is imported where a space is too large to be tried whole. Its study lives
+in memory alone: results of earlier runs are fed to it again, from our own record.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Search(Protocol):
         """The next ones, at most so many; none: there are no more."""
 
     def tell(self, values: Values, seconds: float | None) -> None:
-        """What became of a choice: its time, or None where it has none."""
+        """Report the time of a choice; None where it has none."""
 
 
 class Everything:
@@ -55,13 +55,9 @@ class Sampled:
     """Optuna's tree-structured Parzen estimator, over the places of values in their lists.
 
     A list of numbers in order is an axis, on which near values say something of each other; any
-    other one is a set of words. It models the logarithm of the time. Before what it draws come
-    those that differ from the best in one value: it comes near to a best one, and seldom to it.
-
-    Args:
-        space: The space.
-        seed: Of its draws.
-        first: Choices that are tried before it proposes any.
+    other one is a set of words. It models the logarithm of the time. Before its samples it
+    proposes `first`, then the choices that differ from the best in one value: samples come near to
+    a best choice, and seldom to it.
 
     Raises:
         MissingError: Optuna is not installed.
@@ -117,7 +113,7 @@ class Sampled:
         return found
 
     def _beside(self) -> list[Values]:
-        """What differs from the best in one value and is not known, in any order."""
+        """Unknown choices that differ from the best in one value, in any order."""
         if self._best is None:
             return []
         best = self._best[1]

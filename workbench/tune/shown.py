@@ -1,4 +1,4 @@
-"""The tables of ``workbench tune``: winners and what became of the rest; effects, cliffs, sizes.
+"""The tables of ``workbench tune``: winners and fates of the rest; effects, cliffs, sizes.
 
 A page and a terminal print the same rows, and decide nothing.
 """
@@ -42,7 +42,7 @@ def _choice(trial: Trial | None) -> str:
 
 
 def _times(tuning: Tuning, other: Trial | None, best: Trial) -> float | None:
-    """How many times the other's time the best one's goes into."""
+    """The other's time over the best one's."""
     above, below = score(tuning, other), score(tuning, best)
     return above / below if above and below else None
 
@@ -122,12 +122,9 @@ def _notes(tuning: Tuning) -> list[str]:
 
 
 def tune_sheet(study: str, tunings: Sequence[Tuning], steps: Sequence[Mapping[str, Step]]) -> Sheet:
-    """The table of ``workbench tune``.
+    """The table of ``workbench tune``, of one study and engine.
 
-    Args:
-        study: The study's name.
-        tunings: At least one, of one study and engine.
-        steps: Of each, from the runner-up to the winner, by problem.
+    `steps` are of each tuning, from the runner-up to the winner, by problem.
     """
     rows, raw, documents, notes = [], [], [], list[str]()
     for tuning, own in zip(tunings, steps, strict=True):
@@ -196,7 +193,7 @@ def told_sheets(tuning: Tuning, steps: Mapping[str, Step] = _NO_STEPS) -> Iterat
 
 
 def effects_sheet(tuning: Tuning, problem: str) -> Sheet:
-    """How much each parameter matters, and each two beyond that, the largest first."""
+    """The effects of each parameter, and of each two beyond that, the largest first."""
     found = effects(tuning, problem)
     title = _("which parameter matters on {problem}: share of the variance of the time's logarithm")
     many = several(found.tried, "choice")
@@ -289,7 +286,7 @@ def sizes_sheet(tuning: Tuning) -> Sheet:
 
 
 def step_sheet(step: Step) -> Sheet:
-    """What moved from the runner-up to the winner, as `diff` has it: the sentence, and counters."""
+    """Changes from runner-up to winner, as `diff` shows them: the sentence, and counters."""
     comparison, story = step.comparison, step.story
     title = _("from the runner-up to the winner on {problem}")
     said = (story.sentence, *comparison.refusals, *comparison.warnings)

@@ -19,12 +19,7 @@ from workbench.study.launches import BLOCK_NAMES
 
 
 class Space:
-    """What may be chosen for a version on a problem.
-
-    Args:
-        study: Whose version it is.
-        version: What is tuned.
-        problem: On which.
+    """The choices for a version on a problem.
 
     Raises:
         UsageError: it has no ``[tune]``.
@@ -45,7 +40,7 @@ class Space:
 
     @property
     def size(self) -> int:
-        """How many choices there are, before `requires`."""
+        """The number of choices, before `requires`."""
         return math.prod(len(values) for values in self.parameters.values())
 
     def holds(self, values: Values) -> bool:

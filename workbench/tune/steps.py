@@ -31,7 +31,7 @@ def tuned_steps(
 
 
 def _tuned_step(store: Store, tuning: Tuning, problem: str) -> Step | None:
-    """What moved on a problem; None: there is no runner-up, or not both were profiled."""
+    """The step on a problem; None without a runner-up or without both profiles."""
     sides = tuning.sides(store, problem)
     if not sides or not all(path.is_file() for _, path in sides):
         return None
@@ -42,7 +42,7 @@ def _tuned_step(store: Store, tuning: Tuning, problem: str) -> Step | None:
 def step_between(
     tuning: Tuning, trials: tuple[Trial, Trial], profiles: tuple[Profile, Profile]
 ) -> Step:
-    """What moved from one choice to another: each is called by values that the other has not."""
+    """The step from one choice to another; each is named by its values that the other lacks."""
     old, new = trials
     differ = [name for name in tuning.parameters if old.values[name] != new.values[name]]
     labels = [" ".join(f"{name}={each.values[name]}" for name in differ) for each in trials]

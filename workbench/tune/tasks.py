@@ -28,8 +28,8 @@ from workbench.tune.steps import Steps, tuned_steps
 class TuneTask(Task[Tuning], frozen=True, kw_only=True):
     """Tune versions one after another.
 
-    A piece is a version and its first problem: its search on all of them is one, and what it keeps
-    is one file.
+    A piece is a version and its first problem: one search covers all of its problems, and writes
+    one file.
     """
 
     kind = "tune"
