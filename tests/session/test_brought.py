@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 
+from ptxemu.errors import Fault
 from tests import ran_programs
 from tests.ladders import needs_compiler
 from tests.lifted_maker import Lift, needs_nvcc
@@ -22,6 +22,7 @@ from workbench.project import Project
 from workbench.session import brought
 from workbench.session.brought import FromProgram, add_from_program, start_from_program
 from workbench.session.calling import calling, launching_functions
+from workbench.standin.faults import FaultLog
 from workbench.standin.running import Program
 from workbench.study.flags import accepted
 from workbench.study.folder import load_study
@@ -162,8 +163,9 @@ def test_an_answer_that_lay_there_before_is_one_where_it_was_written(
 def test_a_kernel_that_does_wrong_is_told_and_another_one_taken(
     runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fault = SimpleNamespace(kernel=ran_programs.SCALE, message="scaling.cu:9: a race")
-    ran_programs.fake(runs.project.root, monkeypatch, faults=(fault,))
+    found = FaultLog(str, runs.project.root)
+    found.add(Fault("scaling.cu:9: a race", kind="race"), ran_programs.SCALE, 1)
+    ran_programs.fake(runs.project.root, monkeypatch, faults=found.all)
     made = start(runs)
     assert made.versions == {"v0": "sum"} and list(made.left) == ["scale", "scale_wide<4>"]
     assert made.notes[0].startswith("scale does wrong: scaling.cu:9: a race. A version of it")

@@ -365,7 +365,7 @@ def _groups(
     another = _("another job; --kernel NAME --study STUDY makes a study of one")
     for group in groups:
         own = {kernel.name for kernel in group.kernels}
-        group.faulty = group.kernels[0].first.launch.kernel in wrong
+        group.faulty = own_name(group.kernels[0].first.launch.kernel) in wrong
         others = {each.name: another for each in kernels}
         group.left = {name: why for name, why in (others | left).items() if name not in own}
     return groups
@@ -564,7 +564,7 @@ def _told_of(runs: Sequence[ProgramOutcome]) -> Iterator[str]:
         if run.faults:
             fault = run.faults[0]
             yield (
-                f"{own_name(fault.kernel)} does wrong: {fault.message}. A version of it does not "
+                f"{fault.kernel} does wrong: {fault.message}. A version of it does not "
                 "verify until that is mended."
             )
 
