@@ -11,13 +11,13 @@ from ptxemu import Module
 from ptxemu.ptx.instructions import Ptx
 from tests.factories import make_profile
 from tests.ptxemu.conftest import Compile, execute, scalar
-from workbench.capture.counted import CountedLaunch, CountedRun
-from workbench.capture.records import Counted
 from workbench.compile.build import BuildResult
 from workbench.counters import Reading, read
 from workbench.engines.emulated.chips import device_of
 from workbench.engines.emulated.record import launch_records, sources_of
 from workbench.model import Launch, SourceFile
+from workbench.programs.capture.counted import CountedLaunch, CountedRun
+from workbench.programs.capture.records import Counted
 from workbench.study.mangling import own_name
 
 #: A copy whose lanes lie side by side, a transpose whose stores do not, and one in tiles.

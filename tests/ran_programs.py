@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tests.lifted_maker import Lift
-from workbench.session import brought
-from workbench.standin.running import Program
+from workbench.programs.standin.running import Program
+from workbench.programs.studies import brought
 from workbench.study.lifted import RecordedLaunch
 
 #: Two kernels of one job and one of another; a header of its own, a macro for the host alone.

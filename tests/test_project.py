@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.capture.capture_store import find_shelf
 from workbench.errors import UsageError
+from workbench.programs.capture.capture_store import find_shelf
 from workbench.project import find_project, require_project
 
 

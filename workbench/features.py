@@ -22,6 +22,7 @@ class Feature(NamedTuple):
     Attributes:
         name: Its folder in the package.
         commands: Name of a command -> its module in the folder, and one line for ``--help``.
+        ahead: Name of a command -> the one of the core that ``--help`` lists right behind it.
         extra: The extra of pyproject.toml that it needs alone.
         documents: Module of its JSON documents (`workbench.views.shapes.schema.Documents`).
         tunings: Module of a tuned version's page (`workbench.views.html.ladders.TunedPages`).
@@ -31,6 +32,7 @@ class Feature(NamedTuple):
 
     name: str
     commands: Mapping[str, tuple[str, str]]
+    ahead: Mapping[str, str] = MappingProxyType({})
     extra: str = ""
     documents: str = ""
     tunings: str = ""
@@ -47,6 +49,21 @@ class Feature(NamedTuple):
 
 
 FEATURES: tuple[Feature, ...] = (
+    Feature(
+        "programs",
+        {
+            "run": ("cli.run", "Run a CUDA program without a GPU: its faults, and counters."),
+            "capture": (
+                "cli.capture",
+                "Capture any program: its kernels, and counters of the slowest.",
+            ),
+            "lift": (
+                "cli.lift",
+                "Keep one launch of a program's kernel, with its data, as a study.",
+            ),
+        },
+        ahead={"run": "list", "capture": "profile", "lift": "profile"},
+    ),
     Feature(
         "gate",
         {

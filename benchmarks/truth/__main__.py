@@ -19,9 +19,9 @@ from benchmarks.truth import programs, shown
 from benchmarks.truth.judge import Verdict, judge
 from benchmarks.truth.labels import Label, load_labels
 from workbench.analysis.story import Step
-from workbench.capture.capture_store import Shelf
 from workbench.model import Profile, Timing
 from workbench.ncurep.read import read_report
+from workbench.programs.capture.capture_store import Shelf
 from workbench.project import require_project
 from workbench.store import Store
 

@@ -15,8 +15,8 @@ from typing import Literal
 
 import msgspec
 
-from workbench.capture.capture_store import Shelf
 from workbench.model import Record
+from workbench.programs.capture.capture_store import Shelf
 from workbench.session.reports import ProgramDiff, open_capture
 
 LABELS = Path("tests/data/truth/programs.toml")

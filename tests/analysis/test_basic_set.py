@@ -19,11 +19,11 @@ from msgspec.structs import replace
 
 from tests.analysis.test_attribution_properties import recorded_ladders
 from tests.analysis.test_derived import SHARE, basic, profile
-from workbench.analysis.programs.program import closer, compare_programs, told
 from workbench.analysis.story import Step
-from workbench.capture.capture_store import Shelf
 from workbench.model import InstructionTable, Launch, Profile
 from workbench.ncurep.read import read_report
+from workbench.programs.capture.capture_store import Shelf
+from workbench.programs.compared.program import closer, compare_programs, told
 from workbench.session.reports import open_capture
 
 DATA = Path(__file__).resolve().parents[1] / "data"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from workbench.analysis.programs.iterations import alike, together, tuning, tuning_words
-from workbench.analysis.programs.program import compare_programs
-from workbench.capture.capture_store import Shelf
-from workbench.capture.records import ProgramCapture, Steady
+from workbench.programs.capture.capture_store import Shelf
+from workbench.programs.capture.records import ProgramCapture, Steady
+from workbench.programs.compared.iterations import alike, together, tuning, tuning_words
+from workbench.programs.compared.program import compare_programs
 from workbench.session.reports import ProgramDiff, open_capture
 
 SHELF = Shelf(Path(__file__).resolve().parents[1] / "data" / "programs")

@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.factories import H200, make_launch, make_metrics, make_profile
-from workbench.analysis.programs.counterparts import pair_works
-from workbench.analysis.programs.program import (
+from workbench.analysis.times.noise import student
+from workbench.errors import InconclusiveError
+from workbench.model import Device, Profile
+from workbench.programs.capture.records import ProgramCapture, Survey, TracedLaunch
+from workbench.programs.capture.trace import Trace, survey_of
+from workbench.programs.compared.counterparts import pair_works
+from workbench.programs.compared.program import (
     compare_programs,
     kernel_steps,
     total,
 )
-from workbench.analysis.times.noise import student
-from workbench.capture.records import ProgramCapture, Survey, TracedLaunch
-from workbench.capture.trace import Trace, survey_of
-from workbench.errors import InconclusiveError
-from workbench.model import Device, Profile
 
 
 def trace(*sequence: tuple[str, int]) -> Trace:

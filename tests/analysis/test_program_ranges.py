@@ -6,11 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.factories import H200
-from workbench.analysis.programs.program import ProgramDifference, WorkChange, compare_programs
-from workbench.analysis.programs.words import fate_words, program_words, range_words
-from workbench.capture.records import ProgramCapture, Range, TracedLaunch
-from workbench.capture.trace import Trace, survey_of
-from workbench.views.sheets.program import difference_sheet
+from workbench.programs.capture.records import ProgramCapture, Range, TracedLaunch
+from workbench.programs.capture.trace import Trace, survey_of
+from workbench.programs.compared.program import ProgramDifference, WorkChange, compare_programs
+from workbench.programs.compared.words import fate_words, program_words, range_words
+from workbench.programs.shown.sheets import difference_sheet
 
 #: Kernels of a step, in their order: ranges (outermost first), a name, nanoseconds.
 Step = list[tuple[str, str, int]]

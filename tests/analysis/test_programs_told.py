@@ -14,9 +14,9 @@ import pytest
 from msgspec.structs import replace
 
 from benchmarks.truth.programs import load_programs
-from workbench.analysis.programs.program import KernelStep, ProgramDifference
 from workbench.analysis.story import Step
-from workbench.capture.capture_store import Shelf
+from workbench.programs.capture.capture_store import Shelf
+from workbench.programs.compared.program import KernelStep, ProgramDifference
 from workbench.session.reports import ProgramDiff, Recalled, open_capture
 
 DATA = Path(__file__).resolve().parents[1] / "data"

@@ -22,10 +22,10 @@ from markdown_it import MarkdownIt
 from tests.attacks import harness
 from tests.attacks.book import Portion, book, dealt
 from tests.factories import RULE, make_launch, make_profile
-from workbench.capture.capture_store import Shelf
-from workbench.capture.records import ProgramCapture, ProgramRun, RangeShare, Survey, Work
 from workbench.cli import COMMANDS, app
 from workbench.model import Device, Notice, Profile, Rule, SourceFile
+from workbench.programs.capture.capture_store import Shelf
+from workbench.programs.capture.records import ProgramCapture, ProgramRun, RangeShare, Survey, Work
 from workbench.store import Store
 
 pytestmark = [pytest.mark.attack, pytest.mark.timeout(1200)]

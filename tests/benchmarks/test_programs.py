@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.truth.programs import Program, load_programs, tell, totals
-from workbench.capture.capture_store import Shelf
+from workbench.programs.capture.capture_store import Shelf
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "benchmarks" / "programs"

@@ -10,11 +10,11 @@ import pytest
 
 from tests.fixtures import Once
 from tests.views import site_data
+from workbench.programs.shown.captured import program_folder
 from workbench.project import find_project
 from workbench.session.site import SitePlan
 from workbench.session.workspace import Workspace
 from workbench.views.html.build import CapturedProgram, ReportFile, build_report
-from workbench.views.html.captured import program_folder
 
 CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures"
 Open = Callable[..., Any]

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from tests.counted import plain_run
 from tests.engines.stand_ins import Cli
-from workbench.capture.capture_store import Shelf
-from workbench.capture.counted import CountedLaunch, keep_counted
-from workbench.capture.records import Counted
 from workbench.errors import UsageError
 from workbench.model import Notice
-from workbench.standin import running
+from workbench.programs.capture.capture_store import Shelf
+from workbench.programs.capture.counted import CountedLaunch, keep_counted
+from workbench.programs.capture.records import Counted
+from workbench.programs.standin import running
 
 SMALL, LARGE = Counted(instructions=10, sectors=4), Counted(instructions=70, wavefronts=8)
 
@@ -72,7 +72,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> running.ProgramOutco
         thread_instructions=320,
     )
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("workbench.commands.capture.find_gpus", lambda: ([], "none"))
+    monkeypatch.setattr("workbench.programs.cli.capture.find_gpus", lambda: ([], "none"))
     monkeypatch.setattr(running, "run_program", lambda program, say: run)
     return run
 

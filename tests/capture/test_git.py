@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from workbench.capture.revisions import commit_of, git, repository, state_of, worktree
-from workbench.capture.source_lookup import texts_at
 from workbench.errors import MissingError
 from workbench.model import SourceFile
+from workbench.revisions import commit_of, git, repository, state_of, worktree
+from workbench.session.source_lookup import texts_at
 
 #: Other gits to try besides the one on PATH, separated as PATH is.
 OTHERS = os.environ.get("WORKBENCH_GITS", "").split(os.pathsep)

@@ -17,18 +17,18 @@ from hypothesis import strategies as st
 from tests.capture.fake_lifted import DATA, KERNEL, OUT, report, word, write
 from tests.engines.stand_ins import Cli
 from tests.processes import runs, until
-from workbench.capture import tracer
-from workbench.capture.lifting import (
+from workbench.compile.image import kernel_facts
+from workbench.disk.writing import new_folder
+from workbench.errors import MissingError, UsageError, WorkbenchError
+from workbench.programs.capture import tracer
+from workbench.programs.capture.lifting import (
     Wanted,
     described,
     find_ptx,
     plain_parameters,
 )
-from workbench.capture.records import Work
-from workbench.compile.fatbin import packed_ptx
-from workbench.compile.image import kernel_facts
-from workbench.disk.writing import new_folder
-from workbench.errors import MissingError, UsageError, WorkbenchError
+from workbench.programs.capture.records import Work
+from workbench.programs.fatbin import packed_ptx
 from workbench.study.lifted import LiftedPointer, lifted_bytes, read_lifted, write_lifted
 
 HERE = Path(__file__).resolve().parent
@@ -47,9 +47,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> Path:
     monkeypatch.setenv("FAKE_PIDS", str(tmp_path / "pids"))
     monkeypatch.setenv("FAKE_ASKED", str(tmp_path / "asked"))
     monkeypatch.setenv("FAKE_LAUNCHES", f"{KERNEL}*5@900 ncclDevKernel_AllReduce*2@5000")
-    monkeypatch.setattr("workbench.capture.survey.tracer", lambda: tmp_path / "tracer.so")
-    monkeypatch.setattr("workbench.commands.capture.find_gpus", lambda: ([None], ""))
-    monkeypatch.setattr("workbench.capture.lifting.lifter", lambda: tmp_path / "lifter.so")
+    monkeypatch.setattr("workbench.programs.capture.survey.tracer", lambda: tmp_path / "tracer.so")
+    monkeypatch.setattr("workbench.programs.cli.capture.find_gpus", lambda: ([None], ""))
+    monkeypatch.setattr("workbench.programs.capture.lifting.lifter", lambda: tmp_path / "lifter.so")
     code, _, said = cli("capture", "before", "--no-detail", "--", *PROGRAM)
     assert code == 0, said
     return folder
@@ -144,7 +144,7 @@ def test_a_killed_lift_leaves_no_study_and_the_next_one_removes_its_rest(
 ) -> None:
     monkeypatch.setenv("FAKE_LIFT", "hang")
     script = (
-        "import workbench.capture.lifting as lifting, sys; from pathlib import Path;"
+        "import workbench.programs.capture.lifting as lifting, sys; from pathlib import Path;"
         "lifting.lifter = lambda: Path('lifter.so'); from workbench.cli import main;"
         "main(sys.argv[1:])"
     )

@@ -15,13 +15,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from workbench.capture.capture_store import Shelf
-from workbench.capture.launch_choice import LAUNCHES, Seen, Wish, invocations, pick
-from workbench.capture.ranks import union_ns
-from workbench.capture.records import ProgramCapture, State, Survey, TracedLaunch
-from workbench.capture.trace import QUANTILES, Trace, name_of, quantiles, read_traces, survey_of
-from workbench.capture.tracer import SOURCE, find_cupti, tracer
 from workbench.errors import DataError, UsageError
+from workbench.programs.capture.capture_store import Shelf
+from workbench.programs.capture.launch_choice import LAUNCHES, Seen, Wish, invocations, pick
+from workbench.programs.capture.ranks import union_ns
+from workbench.programs.capture.records import ProgramCapture, State, Survey, TracedLaunch
+from workbench.programs.capture.trace import (
+    QUANTILES,
+    Trace,
+    name_of,
+    quantiles,
+    read_traces,
+    survey_of,
+)
+from workbench.programs.capture.tracer import SOURCE, find_cupti, tracer
 from workbench.study.mangling import demangled
 
 

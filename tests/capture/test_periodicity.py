@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.capture.periodicity import KEPT, rhythm
-from workbench.capture.records import Steady, TracedLaunch
-from workbench.capture.trace import Trace, survey_of
+from workbench.programs.capture.periodicity import KEPT, rhythm
+from workbench.programs.capture.records import Steady, TracedLaunch
+from workbench.programs.capture.trace import Trace, survey_of
 
 STEP = ["embed", "gemm", "softmax", "gemm", "norm", "gemm", "softmax", "gemm", "norm", "loss"]
 

@@ -11,11 +11,11 @@ import pytest
 from tests.capture.test_taking import PROGRAM, kept, place, started
 from tests.engines.stand_ins import Cli
 from tests.processes import runs, until
-from workbench.capture.launch_choice import Wish, pick
-from workbench.capture.ranks import waits_for
-from workbench.capture.records import Survey, TracedLaunch
-from workbench.capture.trace import Trace, survey_of
 from workbench.errors import UsageError
+from workbench.programs.capture.launch_choice import Wish, pick
+from workbench.programs.capture.ranks import waits_for
+from workbench.programs.capture.records import Survey, TracedLaunch
+from workbench.programs.capture.trace import Trace, survey_of
 
 __all__ = ["place"]
 
@@ -180,7 +180,7 @@ def test_ranks_that_do_not_end_under_ncu_leave_their_survey_and_no_error(
 ) -> None:
     monkeypatch.setenv("FAKE_PROGRAM", "ranks")
     monkeypatch.setenv("FAKE_NCU", "hang")
-    monkeypatch.setattr("workbench.capture.launch_choice.LEAST_S", 2.0)
+    monkeypatch.setattr("workbench.programs.capture.launch_choice.LEAST_S", 2.0)
     code, _, said = cli("capture", "before", "--", *PROGRAM)
     assert code == 0 and "had come to forward_gemm, launch 1" in said and "--rank N" in said
     assert [x.code for x in kept(place).notices] == ["waits-for-others", "detail-timeout"]

@@ -15,8 +15,8 @@ import pytest
 
 from tests.engines.stand_ins import Cli
 from tests.processes import runs, until
-from workbench.capture.capture_store import Shelf
-from workbench.capture.records import ProgramCapture
+from workbench.programs.capture.capture_store import Shelf
+from workbench.programs.capture.records import ProgramCapture
 from workbench.store import codec
 
 HERE = Path(__file__).resolve().parent
@@ -38,8 +38,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ncu.write_text(f'#!/bin/sh\nexec {sys.executable} {HERE / "ncu_stand_in.py"} "$@"\n')
     ncu.chmod(0o755)
     monkeypatch.setenv("WORKBENCH_NCU", str(ncu))
-    monkeypatch.setattr("workbench.capture.survey.tracer", lambda: tmp_path / "tracer.so")
-    monkeypatch.setattr("workbench.commands.capture.find_gpus", lambda: ([None], ""))
+    monkeypatch.setattr("workbench.programs.capture.survey.tracer", lambda: tmp_path / "tracer.so")
+    monkeypatch.setattr("workbench.programs.cli.capture.find_gpus", lambda: ([None], ""))
     return folder
 
 
@@ -214,10 +214,10 @@ def test_every_run_reads_the_same_standard_input(place: Path, tmp_path: Path) ->
 STARTER = """
 import sys
 from pathlib import Path
-import workbench.capture.survey
-workbench.capture.survey.tracer = lambda: Path({str(tmp_path)!r}) / "tracer.so"
-import workbench.commands.capture
-workbench.commands.capture.find_gpus = lambda: ([None], "")
+import workbench.programs.capture.survey
+workbench.programs.capture.survey.tracer = lambda: Path({str(tmp_path)!r}) / "tracer.so"
+import workbench.programs.cli.capture
+workbench.programs.cli.capture.find_gpus = lambda: ([None], "")
 from workbench.cli import main
 main(sys.argv[1:])
 """.replace("{str(tmp_path)!r}", "'{tmp_path}'")
@@ -319,8 +319,8 @@ def test_without_a_tracer_ncu_lists_every_launch_and_names_its_price(
     def none() -> Path:
         raise MissingError("no C compiler", "Install one.")
 
-    monkeypatch.setattr("workbench.capture.survey.tracer", none)
-    monkeypatch.setattr("workbench.commands.capture.find_gpus", lambda: ([None], ""))
+    monkeypatch.setattr("workbench.programs.capture.survey.tracer", none)
+    monkeypatch.setattr("workbench.programs.cli.capture.find_gpus", lambda: ([None], ""))
     listing = tmp_path / "listing"
     head = '"ID","Process ID","Kernel Name","Stream","Block Size","Grid Size","Device",'
     listing.write_text(

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.gpu.conftest import REPO
-from workbench.capture.capture_store import find_shelf
-from workbench.capture.lifting import choose, lift
-from workbench.capture.survey import Invocation
 from workbench.disk.writing import new_folder
 from workbench.engines.host import presence
 from workbench.engines.host.process import Input
 from workbench.errors import MissingError
+from workbench.programs.capture.capture_store import find_shelf
+from workbench.programs.capture.lifting import choose, lift
+from workbench.programs.capture.survey import Invocation
 from workbench.study.lifted import LiftedLaunch, read_lifted
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]

@@ -22,8 +22,8 @@ from workbench.compile.image import fits, load_image
 from workbench.disk.writing import create_files
 from workbench.engines.host.buffers import compare
 from workbench.errors import DataError, KernelError, MissingError, UsageError, WorkbenchError
+from workbench.programs.studies.adopting import lifted_study
 from workbench.project import Project
-from workbench.session.adopting import lifted_study
 from workbench.study.folder import load_study
 
 STUDY = "scaling"

@@ -18,15 +18,15 @@ from tests.lifted_maker import Lift, needs_nvcc
 from tests.ran_programs import HEADER, SOURCE
 from workbench.cli import app
 from workbench.errors import KernelError, UsageError, WorkbenchError
+from workbench.programs.standin.faults import FaultLog
+from workbench.programs.standin.running import Program
+from workbench.programs.studies import brought
+from workbench.programs.studies.brought import FromProgram, add_from_program, start_from_program
+from workbench.programs.studies.calling import calling, launching_functions
+from workbench.programs.studies.headers import own_headers
 from workbench.project import Project
-from workbench.session import brought
-from workbench.session.brought import FromProgram, add_from_program, start_from_program
-from workbench.session.calling import calling, launching_functions
-from workbench.standin.faults import FaultLog
-from workbench.standin.running import Program
 from workbench.study.flags import accepted
 from workbench.study.folder import load_study
-from workbench.study.headers import own_headers
 
 
 class Runs(NamedTuple):

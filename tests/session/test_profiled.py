@@ -11,8 +11,8 @@ import pytest
 
 import workbench as wb
 from tests.capture.test_taking import place
-from workbench.capture.capture_store import Shelf
 from workbench.errors import UsageError
+from workbench.programs.capture.capture_store import Shelf
 
 __all__ = ["place"]
 SCRIPT = """

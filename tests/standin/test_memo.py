@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.standin.memo import Memo, Region
+from workbench.programs.standin.memo import Memo, Region
 
 SIZE, REGIONS = 64, 3
 #: What may happen to memory: a launch, by its number, or a call of the host.

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from workbench.capture.capture_store import Shelf
+from workbench.programs.capture.capture_store import Shelf
+from workbench.programs.shown.captured import program_folder
 from workbench.views.html.build import CapturedProgram, build_report
-from workbench.views.html.captured import program_folder
 from workbench.views.html.parts import percent
 
 CAPTURES = Path(__file__).resolve().parent.parent / "data" / "captures"

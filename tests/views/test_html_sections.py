@@ -19,11 +19,11 @@ from workbench.counters import catalog
 from workbench.errors import UsageError
 from workbench.gpus import chip_for
 from workbench.model import Build, Estimate, Profile, SourceFile, Timing
+from workbench.programs.shown.captured import kernels_of
 from workbench.project import find_project
 from workbench.store import Store
 from workbench.study.folder import StudyInfo, run_study
 from workbench.views.html.build import build_report
-from workbench.views.html.captured import kernels_of
 from workbench.views.html.charts.lines import Axis, Point, Series, lines, what_if
 from workbench.views.html.code.source import ptx_view
 from workbench.views.html.pages.ladder import sweep

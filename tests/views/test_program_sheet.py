@@ -11,21 +11,21 @@ from msgspec.structs import replace
 
 import workbench as wb
 from tests.factories import H200, make_launch, make_profile
-from workbench.analysis.programs.program import ProgramDifference, compare_programs
-from workbench.analysis.programs.words import (
+from workbench.programs.capture.capture_store import Shelf
+from workbench.programs.capture.records import ProgramCapture, TracedLaunch
+from workbench.programs.capture.trace import Trace, survey_of
+from workbench.programs.compared.program import ProgramDifference, compare_programs
+from workbench.programs.compared.words import (
     beside_words,
     waiting_words,
 )
-from workbench.capture.capture_store import Shelf
-from workbench.capture.records import ProgramCapture, TracedLaunch
-from workbench.capture.trace import Trace, survey_of
-from workbench.session.reports import ProgramDiff, Recalled, open_capture
-from workbench.views.sheets.program import (
+from workbench.programs.shown.sheets import (
     difference_sheet,
     fold,
     headline,
     program_sheet,
 )
+from workbench.session.reports import ProgramDiff, Recalled, open_capture
 from workbench.views.terminal.console import Text, name_rows, render
 from workbench.views.terminal.diff import kernel_step_view
 from workbench.views.terminal.show import show_view

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from workbench.capture.capture_store import Shelf
+from workbench.programs.capture.capture_store import Shelf
+from workbench.programs.shown import captured
+from workbench.programs.shown.sheets import difference_document, difference_sheet, program_sheet
 from workbench.session.reports import ProgramDiff, open_capture
-from workbench.views.html import captured
 from workbench.views.html.page import CapturedProgram
 from workbench.views.html.site import Site
-from workbench.views.sheets.program import difference_document, difference_sheet, program_sheet
 from workbench.views.terminal.console import render
 from workbench.views.terminal.diff import kernel_step_view
 from workbench.views.text.documents import steps_of

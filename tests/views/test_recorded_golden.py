@@ -10,11 +10,11 @@ import pytest
 from benchmarks.recordings import opened
 from tests import goldens
 from workbench.analysis.story import Step
-from workbench.capture.capture_store import Shelf
 from workbench.ladder import find_ladders
+from workbench.programs.capture.capture_store import Shelf
+from workbench.programs.shown.sheets import difference_sheet, program_sheet
 from workbench.session.reports import ProgramDiff, open_capture
 from workbench.store import Store
-from workbench.views.sheets.program import difference_sheet, program_sheet
 from workbench.views.terminal.console import render
 from workbench.views.terminal.diff import diff_view, kernel_step_view
 from workbench.views.terminal.show import show_view

@@ -12,9 +12,9 @@ from tests import goldens
 from tests.factories import make_project
 from tests.views import site_data
 from tests.views.outline import outline, outline_of_data
+from workbench.programs.shown.captured import program_folder
 from workbench.project import find_project
 from workbench.views.html.build import CapturedProgram, ReportFile, build_report
-from workbench.views.html.captured import program_folder
 
 REPORT = Path(__file__).resolve().parents[1] / "data" / "ncurep" / "launch_failed.ncu-rep.zst"
 CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures"

@@ -19,8 +19,9 @@ from workbench.model import Problem, Profile, Record, SourceFile
 from workbench.ncurep.adopt import adopt
 from workbench.ncurep.files import read_raw, split_target
 from workbench.ncurep.read import read_report, select_kernels
+from workbench.programs.studies.adopting import free_name, parameters_of
+from workbench.programs.studies.recordings import PROBLEM, trimmed
 from workbench.project import Project, find_project
-from workbench.session.adopting import free_name, parameters_of
 from workbench.session.reports import open_capture
 from workbench.session.workspace import Workspace, is_capture
 from workbench.specs import Version
@@ -35,7 +36,6 @@ from workbench.study.folder import (
 )
 from workbench.study.frontmatter import code
 from workbench.study.mangling import own_name, written
-from workbench.study.recordings import PROBLEM, trimmed
 from workbench.study.scaffold import (
     check_study_free,
     check_study_name,

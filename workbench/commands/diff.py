@@ -107,7 +107,7 @@ def _print(step: Diff, format_: str, everything: bool, sass: bool) -> None:
 
 
 def _print_programs(programs: ProgramDiff, format_: str, everything: bool) -> None:
-    from workbench.views.sheets.program import difference_document, difference_sheet
+    from workbench.programs.shown.sheets import difference_document, difference_sheet
     from workbench.views.terminal.tables import print_sheet
 
     sheet = difference_sheet(programs.difference, everything=everything)

@@ -12,8 +12,8 @@ import click
 from workbench.commands.options import Behind
 from workbench.errors import UsageError
 from workbench.language import _, told
+from workbench.programs.studies.adopting import compiles
 from workbench.project import Project, find_project, require_project
-from workbench.session.adopting import compiles
 from workbench.session.tuned import start_tuned
 from workbench.study.folder import parse_target, view_study
 from workbench.study.scaffold import EXAMPLE, start_example, start_study, start_version
@@ -169,7 +169,7 @@ def command(
 
 def _from_program(project: Project, version: str | None, **wished: Any) -> None:
     # It loads the emulator, which no other way to a version needs.
-    from workbench.session.brought import FromProgram, add_from_program, start_from_program
+    from workbench.programs.studies.brought import FromProgram, add_from_program, start_from_program
 
     wish = FromProgram(**wished)
     say(f"new: {wish.file} is run without a GPU, on this machine, with your rights", err=True)

@@ -83,15 +83,15 @@ def command(
 
 
 def _program(session: CoreSession, name: str, everything: bool) -> Sheet:
-    from workbench.views.sheets.program import program_sheet
+    from workbench.programs.shown.sheets import program_sheet
 
     found = session.program(name)
     return program_sheet(found.capture, found.detail, everything=everything)
 
 
 def _large(path: Path) -> Sheet:
+    from workbench.programs.shown.sheets import report_sheet
     from workbench.session.reports import program_of_report
-    from workbench.views.sheets.program import report_sheet
 
     return report_sheet(program_of_report(path))
 

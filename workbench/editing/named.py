@@ -23,7 +23,6 @@ from workbench.analysis.aggregate import Recent, main_launch, value_of
 from workbench.analysis.limits.limit import limit_of
 from workbench.analysis.line_notes import Beside, beside
 from workbench.analysis.wording import limit_stop
-from workbench.capture.capture_store import shelf_above
 from workbench.disk.limits import SOURCE, read_regular
 from workbench.editing.opened import (
     SUFFIXES,
@@ -41,6 +40,7 @@ from workbench.ncurep.files import SUFFIXES as REPORTS
 from workbench.ncurep.files import holds_at_least, stem
 from workbench.ncurep.large import LARGE
 from workbench.ncurep.read import read_report
+from workbench.programs.capture.capture_store import shelf_above
 from workbench.project import studies_in, upwards
 from workbench.session.api import CoreSession
 from workbench.session.workspace import Selection

@@ -17,8 +17,6 @@ from msgspec.structs import replace
 
 from workbench.analysis.expectations import judge
 from workbench.analysis.times.regression import Turns
-from workbench.capture.capture_store import FOLDER
-from workbench.capture.revisions import commit_of, repository, worktree
 from workbench.engines import RunOptions, fresh_seed
 from workbench.engines.choice import choose
 from workbench.errors import InconclusiveError, KernelError, UsageError, WorkbenchError
@@ -35,7 +33,9 @@ from workbench.gate.rules import (
     turns_gate,
 )
 from workbench.model import Record, Timing
+from workbench.programs.capture.capture_store import FOLDER
 from workbench.project import Project, find_project
+from workbench.revisions import commit_of, repository, worktree
 from workbench.session.reports import ProgramDiff, open_capture
 from workbench.session.step import Diff
 from workbench.session.targets import Named, resolve

@@ -43,8 +43,6 @@ from workbench.analysis.expectations import (
     observed_change,
     of_machine,
 )
-from workbench.analysis.programs.program import KernelStep, ProgramDifference
-from workbench.analysis.programs.words import counts_change
 from workbench.analysis.times.noise import Chances
 from workbench.analysis.times.regression import (
     MAX_RUNS,
@@ -61,6 +59,8 @@ from workbench.counters import catalog
 from workbench.errors import UsageError
 from workbench.language import _, told
 from workbench.model import Estimate, Record, Timing
+from workbench.programs.compared.program import KernelStep, ProgramDifference
+from workbench.programs.compared.words import counts_change
 from workbench.units import quantity, relative, signed, span
 
 #: Counters that are gated without a clock where the project names none: what the emulator knows

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from workbench.analysis.programs.program import KernelStep, compare_programs, kernel_steps
-from workbench.capture.capture_store import Shelf
-from workbench.capture.records import ProgramCapture, TracedLaunch
-from workbench.capture.trace import Trace, survey_of
 from workbench.errors import UsageError
 from workbench.model import Profile, Record
 from workbench.ncurep import large
 from workbench.ncurep.files import holds_at_least, split_target
 from workbench.ncurep.read import read_report, report_results, select_kernels
+from workbench.programs.capture.capture_store import Shelf
+from workbench.programs.capture.records import ProgramCapture, TracedLaunch
+from workbench.programs.capture.trace import Trace, survey_of
+from workbench.programs.compared.program import KernelStep, compare_programs, kernel_steps
 from workbench.session.workspace import Selection, Workspace, is_capture
 
 #: Launches between two lines that say how far reading is, where there is no terminal.

@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench.capture.capture_store import Shelf
 from workbench.disk.writing import private_folder, replace_file
 from workbench.errors import MissingError, UsageError, did_you_mean
 from workbench.ladder import Ladder, find_ladders
 from workbench.model import Profile, Record
 from workbench.ncurep.files import split_target, stem
+from workbench.programs.capture.capture_store import Shelf
 from workbench.project import Project, find_project
 from workbench.session.workspace import (
     Selection,
@@ -264,7 +264,7 @@ def _of_report(place: Workspace, texts: tuple[str, ...], folder: Path) -> FoundP
 
 
 def _of_programs(place: Workspace, texts: tuple[str, ...], folder: Path) -> FoundPage:
-    from workbench.views.html.captured import program_folder  # for a page of programs alone
+    from workbench.programs.shown.captured import program_folder  # for a page of programs alone
 
     programs = tuple(dict.fromkeys(_captured_program(place, text) for text in texts))
     build_report(folder, programs=programs)

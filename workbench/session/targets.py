@@ -37,7 +37,7 @@ from workbench.units import several
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.capture.source_lookup import Texts
+    from workbench.session.source_lookup import Texts
     from workbench.study.folder import Study
 
 
@@ -203,7 +203,7 @@ def with_sources(targets: list[Target], places: Places) -> list[Target]:
     for side, target in enumerate(targets):
         where = places.of(side)
         if where is not None:
-            from workbench.capture.source_lookup import supplied, texts_at
+            from workbench.session.source_lookup import supplied, texts_at
 
             if where not in known:
                 known[where] = texts_at(where)
@@ -260,7 +260,7 @@ def _candidates(place: Workspace, text: str, selection: Selection) -> _Candidate
     try:
         return _Candidates(place, text, selection)
     except UsageError as error:
-        from workbench.capture.capture_store import without_sign
+        from workbench.programs.capture.capture_store import without_sign
 
         raise UsageError(error.message, without_sign(text) or error.hint) from error
 

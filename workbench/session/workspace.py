@@ -16,9 +16,9 @@ from workbench.project import VERSION_SUFFIXES, Project, find_project, require_p
 from workbench.store import Store
 
 if TYPE_CHECKING:
-    from workbench.capture.capture_store import Shelf
     from workbench.engines.host.job import TimeOptions
     from workbench.engines.host.worker_pool import Crew
+    from workbench.programs.capture.capture_store import Shelf
 
 
 class Listener(Protocol):
@@ -76,7 +76,7 @@ class Workspace:
     @property
     def shelf(self) -> Shelf:
         """The captures of the folder."""
-        from workbench.capture.capture_store import find_shelf  # of captures alone
+        from workbench.programs.capture.capture_store import find_shelf  # of captures alone
 
         return find_shelf(self.start)
 

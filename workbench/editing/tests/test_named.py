@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from tests.goldens import same
-from workbench.capture.capture_store import Shelf
 from workbench.editing.named import NamedFile, look
 from workbench.editing.tests.client import Client
 from workbench.editing.tests.test_sessions import leave_a_mark, talk
 from workbench.model import Profile, SourceFile
 from workbench.ncurep.read import read_report
+from workbench.programs.capture.capture_store import Shelf
 from workbench.session.api import CoreSession
 from workbench.session.workspace import Selection
 

@@ -21,10 +21,10 @@ from tests.factories import H200, make_profile, make_project, make_timing
 from tests.test_documentation import fences
 from workbench import language
 from workbench.analysis.compare import Comparison, compare
-from workbench.analysis.programs.program import compare_programs, kernel_steps
 from workbench.cli import app
 from workbench.gate.rules import Gate, Rules, check_programs, check_step, overall, read_rules
 from workbench.gate.shown import github, junit
+from workbench.programs.compared.program import compare_programs, kernel_steps
 from workbench.views.text.safe_output import write
 
 REPO = Path(__file__).resolve().parents[3]

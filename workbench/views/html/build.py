@@ -195,11 +195,11 @@ def build_report(
             site.leave_out(damaged)
             done = ladders.pages
         if reports:
-            from workbench.views.html.captured import write_reports
+            from workbench.programs.shown.captured import write_reports
 
             done = done.plus(write_reports(site, reports, stamp))
         if programs:
-            from workbench.views.html.captured import write_programs
+            from workbench.programs.shown.captured import write_programs
 
             done = done.plus(write_programs(site, programs, stamp))
         done = done.plus(site.write(index_pages(site, stamp), owners=(SHARED,)))

@@ -9,10 +9,10 @@ import msgspec
 
 from workbench import __version__
 from workbench.features import FEATURES
+from workbench.programs.documents import ProgramDocument, ProgramsDocument, RunDocument
 from workbench.views.shapes import Document, ErrorDocument, Json
 from workbench.views.shapes.listed import DoctorDocument, ListDocument, LogDocument
 from workbench.views.shapes.measured import TimeDocument, VerifyDocument
-from workbench.views.shapes.program import ProgramDocument, ProgramsDocument, RunDocument
 from workbench.views.shapes.show import MemoryDocument, MemoryStepDocument, ShowDocument
 from workbench.views.shapes.step import StepDocument
 

@@ -21,14 +21,15 @@ from workbench.analysis.aggregate import main_launch
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.launches import NO_PAIR, KernelChange, tells, values_words
 from workbench.analysis.listing import CodeClass, CodeDiff, HunkCode
-from workbench.analysis.programs.program import KernelStep, ProgramDifference
-from workbench.analysis.programs.words import ClassRow, step_words
 from workbench.analysis.story import Step, Story, beyond, excerpt, leading, source_lines, telling
 from workbench.analysis.weight import TELLING, Scale
 from workbench.analysis.wording import Chapter, LeftOut, Row, Tie, silence, title_of
 from workbench.counters import catalog
 from workbench.language import N_, _, ngettext, told
 from workbench.model import Number, Profile
+from workbench.programs.compared.program import KernelStep, ProgramDifference
+from workbench.programs.compared.words import ClassRow, step_words
+from workbench.programs.shown.sheets import told_names
 from workbench.units import (
     beside,
     capital,
@@ -43,7 +44,6 @@ from workbench.units import (
     span,
     when,
 )
-from workbench.views.sheets.program import told_names
 from workbench.views.terminal.console import (
     BAD,
     DIM,

@@ -18,15 +18,15 @@ from workbench.analysis.limits.headroom import Panel, line_at, panel_of, waited_
 from workbench.analysis.limits.limit import HotLine, Limit, sampled_lines
 from workbench.analysis.listing import HunkCode
 from workbench.analysis.misread import opinions
-from workbench.analysis.programs.program import KernelStep, ProgramDifference
-from workbench.analysis.programs.words import step_words
 from workbench.analysis.story import Story
 from workbench.analysis.weight import TELLING
 from workbench.analysis.wording import Passage
 from workbench.counters import Missing, catalog, line_metric, read_all
 from workbench.model import Build, Launch, LineKey, Number, Profile, Timing, line_counters
+from workbench.programs.compared.program import KernelStep, ProgramDifference
+from workbench.programs.compared.words import step_words
+from workbench.programs.documents import ProgramStep
 from workbench.views.shapes import Json, shaped, show, step
-from workbench.views.shapes.program import ProgramStep
 
 #: Lines of `hot_lines`, as many as ``show --all`` prints.
 _HOT_LINES = 24

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Sequence
 from workbench import __version__
 from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.launches import KERNELS_HEAD, kernel_rows
-from workbench.analysis.programs.program import KernelStep, ProgramDifference
-from workbench.analysis.programs.words import step_words
 from workbench.analysis.story import Story, source_lines
 from workbench.analysis.wording import Chapter, Row, Tie, line, silence, title_of
 from workbench.language import N_, _, ngettext, told
 from workbench.model import Profile
+from workbench.programs.compared.program import KernelStep, ProgramDifference
+from workbench.programs.compared.words import step_words
 from workbench.units import capital, count, factor, lines_changed, quantity, several
 from workbench.views.text.escaping import code, fenced, inline, paragraph, sentence, whole_line
 

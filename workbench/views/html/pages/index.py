@@ -14,13 +14,13 @@ import msgspec
 from workbench import units
 from workbench.analysis.aggregate import kernel_seconds, main_launch
 from workbench.analysis.limits.limit import limit_of
-from workbench.analysis.programs.program import ProgramDifference, total
 from workbench.analysis.times.growth import Measured, representative
-from workbench.capture.records import ProgramCapture
 from workbench.counters import catalog
 from workbench.ladder import Ladder, Rung
 from workbench.language import _
 from workbench.model import Profile, Record
+from workbench.programs.capture.records import ProgramCapture
+from workbench.programs.compared.program import ProgramDifference, total
 from workbench.store import means_device, natural_key
 from workbench.views.html.page import (
     Badge,
