@@ -18,8 +18,8 @@ from pathlib import Path
 
 from workbench.disk.writing import private_folder
 from workbench.errors import MissingError, UsageError
+from workbench.model import Record
 from workbench.processes.starting import environment, program
-from workbench.programs.capture.records import State
 
 #: Bytes of an uncommitted change that are kept; of a longer one only its hash is.
 LONGEST_PATCH = 400_000
@@ -76,6 +76,23 @@ _VARIABLES = {
     "GIT_PAGER": "cat",
 }
 _DROPPED = ("GIT_EXTERNAL_DIFF", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_PROXY_COMMAND", "GIT_ASKPASS")
+
+
+class State(Record, frozen=True):
+    """Of which state of the sources a program was captured.
+
+    `commit` is a full hash, empty outside of Git; `patch` is what `git diff HEAD` said of
+    tracked files, and `patch_sha256` its hash, also where it was too long to be kept.
+    """
+
+    commit: str = ""
+    patch: str = ""
+    patch_sha256: str = ""
+
+    @property
+    def clean(self) -> bool:
+        """Whether it is just what the commit holds (as far as Git tracks it)."""
+        return not self.patch_sha256
 
 
 def git(folder: Path, *words: str) -> bytes | None:

@@ -19,7 +19,7 @@ from workbench.errors import DataError, UsageError
 from workbench.programs.capture.capture_store import Shelf
 from workbench.programs.capture.launch_choice import LAUNCHES, Seen, Wish, invocations, pick
 from workbench.programs.capture.ranks import union_ns
-from workbench.programs.capture.records import ProgramCapture, State, Survey, TracedLaunch
+from workbench.programs.capture.records import ProgramCapture, Survey, TracedLaunch
 from workbench.programs.capture.trace import (
     QUANTILES,
     Trace,
@@ -29,6 +29,7 @@ from workbench.programs.capture.trace import (
     survey_of,
 )
 from workbench.programs.capture.tracer import SOURCE, find_cupti, tracer
+from workbench.revisions import State
 from workbench.study.mangling import demangled
 
 

@@ -19,8 +19,6 @@ from workbench.model import Problem, Profile, Record, SourceFile
 from workbench.ncurep.adopt import adopt
 from workbench.ncurep.files import read_raw, split_target
 from workbench.ncurep.read import read_report, select_kernels
-from workbench.programs.studies.adopting import free_name, parameters_of
-from workbench.programs.studies.recordings import PROBLEM, trimmed
 from workbench.project import Project, find_project
 from workbench.session.reports import open_capture
 from workbench.session.workspace import Workspace, is_capture
@@ -36,7 +34,9 @@ from workbench.study.folder import (
 )
 from workbench.study.frontmatter import code
 from workbench.study.mangling import own_name, written
+from workbench.study.parameters import free_name, parameters_of
 from workbench.study.scaffold import (
+    PROBLEM,
     check_study_free,
     check_study_name,
     docstring,
@@ -44,6 +44,7 @@ from workbench.study.scaffold import (
     filled,
     first_text,
     study_name,
+    trimmed,
     write_study,
 )
 from workbench.study.sources import include_directives, kernel_names

@@ -37,10 +37,10 @@ from workbench.errors import (
 )
 from workbench.measure.plan import Key
 from workbench.model import Record
-from workbench.programs.capture.capture_store import FOLDER
+from workbench.project import PRIVATE
 from workbench.session.runners import R, Task
 
-JOBS = f"{FOLDER}/jobs"
+JOBS = f"{PRIVATE}/jobs"
 LOG = "log"
 _NAME = re.compile(r"[\w.=-]{1,120}")
 _DEVICES = "devices.json"

@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from workbench.commands.options import Behind
+from workbench.compile.build import compiles
 from workbench.errors import UsageError
 from workbench.language import _, told
-from workbench.programs.studies.adopting import compiles
 from workbench.project import Project, find_project, require_project
 from workbench.session.tuned import start_tuned
 from workbench.study.folder import parse_target, view_study

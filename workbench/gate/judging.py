@@ -33,8 +33,7 @@ from workbench.gate.rules import (
     turns_gate,
 )
 from workbench.model import Record, Timing
-from workbench.programs.capture.capture_store import FOLDER
-from workbench.project import Project, find_project
+from workbench.project import PRIVATE, Project, find_project
 from workbench.revisions import commit_of, repository, worktree
 from workbench.session.reports import ProgramDiff, open_capture
 from workbench.session.step import Diff
@@ -340,7 +339,7 @@ def beside_baseline(place: Workspace, asked: Asked, baseline: str, keeping: Keep
 def _beside_baseline(place: Workspace, asked: Asked, baseline: str, keeping: Keeping) -> Past:
     selection, rules = asked.selection, asked.rules
     project, study, versions = asked.named.pick(place.project, run=False)
-    store, kept = Store.of(project), Baselines(project.root / FOLDER / "baselines", baseline)
+    store, kept = Store.of(project), Baselines(project.root / PRIVATE / "baselines", baseline)
     if not asked.names and not store.timings(study=study.name):
         return Past(gates=())
     wish = replace(selection, problem=study.problem(selection.problem).name)

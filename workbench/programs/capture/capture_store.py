@@ -19,11 +19,10 @@ from workbench.disk.writing import write_files
 from workbench.errors import DataError, MissingError, UsageError, did_you_mean
 from workbench.model import Profile
 from workbench.programs.capture.records import SCHEMA, ProgramCapture
-from workbench.project import check_owner, find_project, upwards
+from workbench.project import PRIVATE, check_owner, find_project, upwards
 from workbench.revisions import commit_of, repository
 from workbench.store import codec
 
-FOLDER = ".workbench"
 _CAPTURES, _RECORD, _DETAIL = "captures", "capture.json.zst", "detail.ncu.json.zst"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 _FORMAT = "workbench-capture"
@@ -44,7 +43,7 @@ class Shelf:
     @property
     def folder(self) -> Path:
         """Where they lie; it need not exist."""
-        return self.root / FOLDER
+        return self.root / PRIVATE
 
     def home(self, name: str) -> Path:
         """The folder of a capture; it need not exist.
@@ -226,8 +225,8 @@ def shelf_above(start: Path | None = None) -> Shelf | None:
         UsageError: that folder is another user's.
     """
     for folder in upwards(start):
-        if os.path.isdir(folder / FOLDER):  # noqa: PTH112 - a folder that may not be entered has none
-            check_owner(folder, folder / FOLDER)
+        if os.path.isdir(folder / PRIVATE):  # noqa: PTH112 - a folder that may not be entered has none
+            check_owner(folder, folder / PRIVATE)
             return Shelf(folder)
     return None
 

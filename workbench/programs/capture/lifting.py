@@ -29,7 +29,6 @@ from workbench.programs.capture.records import Shape, Survey, Work
 from workbench.programs.capture.survey import Invocation, failed, run_program
 from workbench.programs.capture.tracer import INJECTION, lifter
 from workbench.programs.fatbin import packed_ptx
-from workbench.programs.studies.recordings import KernelParameter
 from workbench.study.lifted import (
     FOLDER,
     LiftedArgument,
@@ -40,6 +39,7 @@ from workbench.study.lifted import (
     write_lifted,
 )
 from workbench.study.mangling import demangled, in_parentheses
+from workbench.study.parameters import KernelParameter
 from workbench.units import listed, several
 
 #: Bytes of memory that are kept of a launch, unless more is asked for.

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from workbench.model import Config, Device, Dim3, Notice, Record
+from workbench.revisions import State
 
 #: Bumped whenever `ProgramCapture` changes shape.
 SCHEMA = 1
@@ -291,23 +292,6 @@ class Survey(Record, frozen=True):
     def launches(self) -> int:
         """Launches of kernels in the first run."""
         return sum(work.launches[0] for work in self.works if work.kind == "kernel")
-
-
-class State(Record, frozen=True):
-    """Of which state of the sources a program was captured.
-
-    `commit` is a full hash, empty outside of Git; `patch` is what `git diff HEAD` said of
-    tracked files, and `patch_sha256` its hash, also where it was too long to be kept.
-    """
-
-    commit: str = ""
-    patch: str = ""
-    patch_sha256: str = ""
-
-    @property
-    def clean(self) -> bool:
-        """Whether it is just what the commit holds (as far as Git tracks it)."""
-        return not self.patch_sha256
 
 
 class ProgramFault(Record, frozen=True):

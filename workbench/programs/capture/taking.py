@@ -29,11 +29,11 @@ from workbench.language import using
 from workbench.model import Device, Notice, Profile, Record, SourceFile
 from workbench.programs.capture.capture_store import Shelf, check_name
 from workbench.programs.capture.launch_choice import KernelDetail, Picked, Wish, pick, take_detail
-from workbench.programs.capture.records import ProgramCapture, State, Survey
+from workbench.programs.capture.records import ProgramCapture, Survey
 from workbench.programs.capture.survey import Chosen, Invocation, take_survey
 from workbench.programs.capture.trace import wanted_range
 from workbench.programs.capture.tracer import find_cupti
-from workbench.revisions import repository, state_of, worktree
+from workbench.revisions import State, repository, state_of, worktree
 from workbench.session.source_lookup import supplied, texts_at
 from workbench.store import device_slug
 from workbench.units import several

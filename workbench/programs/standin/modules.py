@@ -18,8 +18,9 @@ from workbench.errors import DataError
 from workbench.model import Build, KernelResources, SourceFile
 from workbench.programs.fatbin import code_of, linked
 from workbench.programs.standin.functions import SOURCES
-from workbench.programs.studies.recordings import KernelParameter, itemsize
+from workbench.programs.studies.recordings import itemsize
 from workbench.study.mangling import demangled, in_parentheses, own_name
+from workbench.study.parameters import KernelParameter
 
 #: Machine code up to this size is read for the counts of its loads and stores.
 _LARGEST_CUBIN = 16 << 20

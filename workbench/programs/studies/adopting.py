@@ -6,7 +6,6 @@ docstring of ``study.py`` that is written, where all of it can be mended.
 
 from __future__ import annotations
 
-import keyword
 import math
 import posixpath
 import re
@@ -19,14 +18,12 @@ from pathlib import Path
 
 from ptxemu import source_lines
 from workbench.callers import foreign, marker
-from workbench.compile.build import build
-from workbench.compile.image import architecture, has_ptx
-from workbench.errors import KernelError, UsageError, WorkbenchError
+from workbench.compile.image import has_ptx
+from workbench.errors import KernelError, UsageError
 from workbench.language import _
 from workbench.programs.studies.headers import NO_HEADERS, SYSTEM, OwnHeaders, own_headers
 from workbench.programs.studies.recordings import (
     BufferUse,
-    KernelParameter,
     ProblemSizes,
     Recording,
     front_matter,
@@ -35,9 +32,6 @@ from workbench.programs.studies.recordings import (
     study_text,
     told_guesses,
 )
-from workbench.project import Project
-from workbench.specs import Version
-from workbench.study.expressions import FUNCTIONS
 from workbench.study.lifted import (
     FOLDER,
     POINTER,
@@ -46,9 +40,10 @@ from workbench.study.lifted import (
     lifted_bytes,
     read_lifted,
 )
-from workbench.study.mangling import in_parentheses, own_name
+from workbench.study.mangling import own_name
+from workbench.study.parameters import KernelParameter, free_name, parameters_of
 from workbench.study.scaffold import pair
-from workbench.study.sources import read_source, without_comments
+from workbench.study.sources import read_source
 
 #: What another order of sums may cost, of results of these types: stated, not measured.
 _TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
@@ -177,34 +172,6 @@ def instantiation(lifted: LiftedLaunch) -> str:
     return f"template __global__ {head};"
 
 
-def parameters_of(
-    kernel: str, demangled: str, text: str, count: int | None = None
-) -> list[KernelParameter]:
-    """The kernel's parameters: types by its mangled name, names by its source.
-
-    Its `demangled` name and its `text` may be empty; `count`: how many there are; None: as many as
-    either says.
-    """
-    mangled = in_parentheses(demangled)
-    plain = without_comments(text)
-    found = re.search(rf"__global__\b[^;{{}}]*?\b{re.escape(kernel)}\s*\(", plain)
-    written = in_parentheses(plain[found.end() - 1 :]) if found else []
-    if count is None:
-        count = len(written or mangled)
-    if len(mangled) != count:
-        mangled = [""] * count
-    if len(written) != count:
-        written = [""] * count
-    out = []
-    for place in range(count):
-        said = re.match(r"(.*?)(\w+)\s*(?:\[\w*\])?\Z", written[place].strip(), re.DOTALL)
-        name = said[2] if said and said[1].strip() else ""
-        own = said[1] if said else ""
-        # A template's source says T; its instance says what that is.
-        out.append(KernelParameter(name, mangled[place] or own))
-    return out
-
-
 # --- the buffers -----------------------------------------------------------------------------
 
 
@@ -299,19 +266,6 @@ def _rewritten(
     return [each.name for each in found if each.size % pool]
 
 
-def free_name(name: str, taken: set[str]) -> str:
-    """A name for a buffer that Python, expressions and the other buffers leave free."""
-    plain = re.sub(r"\W", "_", name)
-    if not plain.isidentifier() or keyword.iskeyword(plain) or plain in FUNCTIONS or plain == "at":
-        plain = f"b_{plain}"
-    found = plain
-    number = 2
-    while found in taken or f"{found}_before" in taken:
-        found, number = f"{plain}_{number}", number + 1
-    taken |= {found, f"{found}_before"}
-    return found
-
-
 def _element(
     buffer: LiftedBuffer, by: Sequence[tuple[int, KernelParameter]], content: bytes
 ) -> str:
@@ -386,16 +340,3 @@ def tolerance_of(lifted: LiftedLaunch, uses: Sequence[BufferUse]) -> tuple[float
     )
     bound = _TOLERANCES[widest]
     return bound, why.format(said=said, bound=bound, kind=widest)
-
-
-# --- v1 ------------------------------------------------------------------------------------------
-
-
-def compiles(project: Project, version: Version) -> str:
-    """Why a version that was made of a recorded launch does not compile here; empty: it does."""
-    try:
-        lifted = read_lifted(project.kernels / version.study / FOLDER)
-        build(project, version, architecture(lifted))
-    except WorkbenchError as error:
-        return f"{error.message}. {error.hint}"
-    return ""

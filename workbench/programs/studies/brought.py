@@ -25,7 +25,6 @@ from workbench.programs.studies.adopting import (
     buffer_uses,
     check_repeatable,
     instantiation,
-    parameters_of,
     tolerance_of,
 )
 from workbench.programs.studies.calling import runnable
@@ -33,7 +32,6 @@ from workbench.programs.studies.fitting import JobData, UnfitLaunchError, fitted
 from workbench.programs.studies.headers import OwnHeaders, own_headers
 from workbench.programs.studies.recordings import (
     BufferUse,
-    KernelParameter,
     ProblemSizes,
     Recording,
     front_matter,
@@ -49,6 +47,7 @@ from workbench.study.folder import run_study
 from workbench.study.frontmatter import KERNEL
 from workbench.study.lifted import FOLDER, LiftedLaunch, RecordedLaunch, write_lifted
 from workbench.study.mangling import own_name
+from workbench.study.parameters import KernelParameter, parameters_of
 from workbench.study.scaffold import (
     check_study_free,
     check_study_name,

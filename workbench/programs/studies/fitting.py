@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from workbench.engines.host.buffers import compare
 from workbench.errors import UsageError
-from workbench.programs.studies.adopting import free_name
-from workbench.programs.studies.recordings import BufferUse, KernelParameter
+from workbench.programs.studies.recordings import BufferUse
 from workbench.study.folder import Study
 from workbench.study.lifted import LiftedBuffer, RecordedLaunch, lifted_bytes, read_lifted
+from workbench.study.parameters import KernelParameter, free_name
 from workbench.study.scaffold import recorded_tables
 from workbench.study.sources import read_source
 

@@ -9,7 +9,7 @@ import json
 import keyword
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -20,13 +20,9 @@ from workbench.language import _, told
 from workbench.study.expressions import FUNCTIONS, LIMIT
 from workbench.study.lifted import FOLDER, POINTER, LiftedBuffer, LiftedLaunch
 from workbench.study.mangling import written
-from workbench.study.scaffold import docstring, filled, first_text, pair, table
-from workbench.study.signatures import KNOWN
+from workbench.study.parameters import KernelParameter
+from workbench.study.scaffold import PROBLEM, docstring, filled, first_text, pair, table, trimmed
 
-#: The study's one problem.
-PROBLEM = "captured"
-#: The bits of a vector type, ``float4`` or ``__nv_bfloat162``: the type of each element.
-_VECTOR = re.compile(r"((?:float|double|u?int|u?char|u?short|u?long|half|bfloat16))[1-4]\Z")
 #: NumPy's name of a number passed by value -> its bytes, `struct`'s letter and front matter's cast.
 _NUMBERS = {
     "float32": (4, "f", "float"), "float64": (8, "d", "double"), "int32": (4, "i", "int"),
@@ -37,7 +33,6 @@ _NUMBERS = {
 #: Names that mean something else in a study.
 _TAKEN = {"recording", "name", "uses", "parameters", "block_x", "block_y", "block_z", *FUNCTIONS}
 _WORDS = {8: "uint64", 4: "uint32", 2: "uint16", 1: "uint8"}
-_QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|restrict)\b|[*&]")
 
 
 @dataclass
@@ -104,24 +99,6 @@ class Recording:
     problem: str = PROBLEM
     parameters: Mapping[str, int] = field(default_factory=dict)
     said: str = ""
-
-
-@dataclass
-class KernelParameter:
-    """A kernel's parameter, as the source or the mangled name says it; empty where neither does."""
-
-    name: str = ""
-    type: str = ""
-
-    @property
-    def element(self) -> str:
-        """NumPy's name of what it points to, or of what it is; empty where it is not known."""
-        return KNOWN.get(_VECTOR.sub(r"\1", " ".join(_QUALIFIERS.sub(" ", self.type).split())), "")
-
-    @property
-    def writable(self) -> bool:
-        """Whether it is a pointer through which may be written."""
-        return "*" in self.type and not re.search(r"\bconst\b[^*]*\*\s*(?:\w+\s*)?\Z", self.type)
 
 
 def readable(symbol: str) -> str:
@@ -271,14 +248,6 @@ def front_matter(
     if first.cooperative:
         text += pair("cooperative", True)
     return text
-
-
-def trimmed(axes: Iterable[int | str]) -> list[int | str]:
-    """Extents without the ones at their end."""
-    found = list(axes)
-    while len(found) > 1 and found[-1] == 1:
-        found.pop()
-    return found
 
 
 def _argument(
