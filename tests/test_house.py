@@ -25,7 +25,7 @@ LONG = 600  # two modules that together are longer may stay two
 MOST_LATE = 169  # imports inside of functions, in both packages: doors for a quick start
 MOST_PARAMETERS = 8  # of a function
 #: Folders of which each file is a command or a page.
-ONE_A_FILE = ("workbench.commands.", "workbench.views.html.pages.")
+ONE_A_FILE = ("workbench.commands.", "workbench.programs.cli.", "workbench.views.html.pages.")
 #: Modules with one importer beside them that are no part of it, each with its reason.
 STAND_ALONE: Mapping[str, str] = {
     "ptxemu.api": "the face, which `ptxemu` loads when it is first asked for",
@@ -36,6 +36,7 @@ STAND_ALONE: Mapping[str, str] = {
     "workbench.agents.versions": "what a client may write, apart from the protocol",
     "workbench.frames.columns": "pandas is loaded by it alone",
     "workbench.gate.baselines": "a format of its own: the runs that are kept",
+    "workbench.programs.shown.page": "not loaded where no page of a program changed",
     "workbench.programs.standin.functions": "C++ that is made of a table, apart from its compiler",
     "workbench.programs.standin.library": "two libraries of C++, built and kept",
     "workbench.programs.standin.memo": "when two launches are one",

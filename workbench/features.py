@@ -26,6 +26,8 @@ class Feature(NamedTuple):
         extra: The extra of pyproject.toml that it needs alone.
         documents: Module of its JSON documents (`workbench.views.shapes.schema.Documents`).
         tunings: Module of a tuned version's page (`workbench.views.html.ladders.TunedPages`).
+        captures: Module that says what ``@NAME`` means (`workbench.session.captures.Captures`).
+        programs: Module of the pages of programs (`workbench.views.html.build.ProgramPages`).
         runners: A word for ``--on`` -> its module in the folder, whose `runner` makes a
             `workbench.session.runners.Runner` of project, study and display.
     """
@@ -36,6 +38,8 @@ class Feature(NamedTuple):
     extra: str = ""
     documents: str = ""
     tunings: str = ""
+    captures: str = ""
+    programs: str = ""
     runners: Mapping[str, str] = MappingProxyType({})
 
     @property
@@ -63,6 +67,9 @@ FEATURES: tuple[Feature, ...] = (
             ),
         },
         ahead={"run": "list", "capture": "profile", "lift": "profile"},
+        documents="documents",
+        captures="targets",
+        programs="shown.captured",
     ),
     Feature(
         "gate",

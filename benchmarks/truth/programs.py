@@ -17,7 +17,7 @@ import msgspec
 
 from workbench.model import Record
 from workbench.programs.capture.capture_store import Shelf
-from workbench.session.reports import ProgramDiff, open_capture
+from workbench.programs.recalled import ProgramDiff, open_capture
 
 LABELS = Path("tests/data/truth/programs.toml")
 CAPTURES = Path("tests/data/programs")

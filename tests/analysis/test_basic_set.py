@@ -24,7 +24,7 @@ from workbench.model import InstructionTable, Launch, Profile
 from workbench.ncurep.read import read_report
 from workbench.programs.capture.capture_store import Shelf
 from workbench.programs.compared.program import closer, compare_programs, told
-from workbench.session.reports import open_capture
+from workbench.programs.recalled import open_capture
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 #: Its sections are SpeedOfLight, LaunchStats, Occupancy and WorkloadDistribution.

@@ -11,7 +11,7 @@ from workbench.programs.capture.capture_store import Shelf
 from workbench.programs.capture.records import ProgramCapture, Steady
 from workbench.programs.compared.iterations import alike, together, tuning, tuning_words
 from workbench.programs.compared.program import compare_programs
-from workbench.session.reports import ProgramDiff, open_capture
+from workbench.programs.recalled import ProgramDiff, open_capture
 
 SHELF = Shelf(Path(__file__).resolve().parents[1] / "data" / "programs")
 

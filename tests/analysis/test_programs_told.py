@@ -17,7 +17,7 @@ from benchmarks.truth.programs import load_programs
 from workbench.analysis.story import Step
 from workbench.programs.capture.capture_store import Shelf
 from workbench.programs.compared.program import KernelStep, ProgramDifference
-from workbench.session.reports import ProgramDiff, Recalled, open_capture
+from workbench.programs.recalled import ProgramDiff, Recalled, open_capture
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 TENTH = math.log1p(0.1)

@@ -19,7 +19,6 @@ from workbench.counters import catalog
 from workbench.errors import UsageError
 from workbench.gpus import chip_for
 from workbench.model import Build, Estimate, Profile, SourceFile, Timing
-from workbench.programs.shown.captured import kernels_of
 from workbench.project import find_project
 from workbench.store import Store
 from workbench.study.folder import StudyInfo, run_study
@@ -29,6 +28,7 @@ from workbench.views.html.code.source import ptx_view
 from workbench.views.html.pages.ladder import sweep
 from workbench.views.html.parts import cell, panel_view
 from workbench.views.html.render import environment
+from workbench.views.html.reports import kernels_of
 
 PTX = """\
 .visible .entry _Z5scalePKfPf(

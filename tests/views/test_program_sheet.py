@@ -19,15 +19,15 @@ from workbench.programs.compared.words import (
     beside_words,
     waiting_words,
 )
+from workbench.programs.recalled import ProgramDiff, Recalled, open_capture
 from workbench.programs.shown.sheets import (
     difference_sheet,
     fold,
     headline,
     program_sheet,
 )
-from workbench.session.reports import ProgramDiff, Recalled, open_capture
+from workbench.programs.shown.steps import kernel_step_view
 from workbench.views.terminal.console import Text, name_rows, render
-from workbench.views.terminal.diff import kernel_step_view
 from workbench.views.terminal.show import show_view
 from workbench.views.terminal.tables import sheet_view
 from workbench.views.text.safe_output import name_parts

@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 
 from workbench.programs.capture.capture_store import Shelf
+from workbench.programs.recalled import ProgramDiff, open_capture
 from workbench.programs.shown import captured
 from workbench.programs.shown.sheets import difference_document, difference_sheet, program_sheet
-from workbench.session.reports import ProgramDiff, open_capture
+from workbench.programs.shown.steps import kernel_step_view, steps_markdown, steps_of
 from workbench.views.html.page import CapturedProgram
 from workbench.views.html.site import Site
 from workbench.views.terminal.console import render
-from workbench.views.terminal.diff import kernel_step_view
-from workbench.views.text.documents import steps_of
-from workbench.views.text.markdown import steps_markdown
 from workbench.views.text.tables import sheet_text
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -109,7 +107,7 @@ def test_one_program_is_said_alike(folder: str, name: str, tmp_path: Path) -> No
     assert [claim for claim in found if claim not in told] == []
     with Site(tmp_path) as site:
         program = captured._Surveyed(site, CapturedProgram(shelf.root, name))
-        page = next(captured._pages(program, "key")).render().html
+        page = program.overview().html
     told = bare(html.unescape(re.sub(r"<[^>]*>", " ", page)))
     # How long it was busy, and its wall time, stand in tiles.
     assert [claim for claim in found[1:] if claim not in told] == []

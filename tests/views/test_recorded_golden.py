@@ -12,11 +12,12 @@ from tests import goldens
 from workbench.analysis.story import Step
 from workbench.ladder import find_ladders
 from workbench.programs.capture.capture_store import Shelf
+from workbench.programs.recalled import ProgramDiff, open_capture
 from workbench.programs.shown.sheets import difference_sheet, program_sheet
-from workbench.session.reports import ProgramDiff, open_capture
+from workbench.programs.shown.steps import kernel_step_view
 from workbench.store import Store
 from workbench.views.terminal.console import render
-from workbench.views.terminal.diff import diff_view, kernel_step_view
+from workbench.views.terminal.diff import diff_view
 from workbench.views.terminal.show import show_view
 from workbench.views.terminal.tables import sheet_view
 from workbench.views.text.markdown import step_markdown

@@ -40,9 +40,9 @@ from workbench.ncurep.files import SUFFIXES as REPORTS
 from workbench.ncurep.files import holds_at_least, stem
 from workbench.ncurep.large import LARGE
 from workbench.ncurep.read import read_report
-from workbench.programs.capture.capture_store import shelf_above
 from workbench.project import studies_in, upwards
 from workbench.session.api import CoreSession
+from workbench.session.captures import installed
 from workbench.session.workspace import Selection
 from workbench.store import codec
 from workbench.study.mangling import own_name
@@ -222,10 +222,9 @@ class NamedFile:
     def _records(self) -> Iterator[tuple[str, str, Path, list[Path]]]:
         """Yield captures and reports: command name, title, file, roots of relative paths."""
         try:
-            shelf = shelf_above(self._path.parent)
-            for name in shelf.names() if shelf else ():
-                if shelf and (path := shelf.detail_path(name)).exists():
-                    yield f"@{name}", f"@{name}", path, [shelf.root]
+            seen = installed()
+            for name, path, root in seen.profiles_above(self._path.parent) if seen else ():
+                yield f"@{name}", f"@{name}", path, [root]
         except WorkbenchError as error:
             self.troubles.append(error)
         found = {path for each in self._reports for path in self._reports_of(each)}

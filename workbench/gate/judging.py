@@ -35,7 +35,7 @@ from workbench.gate.rules import (
 from workbench.model import Record, Timing
 from workbench.project import PRIVATE, Project, find_project
 from workbench.revisions import commit_of, repository, worktree
-from workbench.session.reports import ProgramDiff, open_capture
+from workbench.session.captures import captures
 from workbench.session.step import Diff
 from workbench.session.targets import Named, resolve
 from workbench.session.workspace import Selection, Workspace, is_program, is_report
@@ -205,9 +205,11 @@ def _of_programs(
     place: Workspace, old: str, new: str, rules: Rules, force: bool
 ) -> tuple[Gate, ...]:
     """The gates of the step from one capture to another."""
-    before, after = (open_capture(place.shelf, text) for text in (old, new))
+    captures(old)  # refused where the feature is not here
+    from workbench.programs.session import ProgramMethods
+
     try:
-        programs = ProgramDiff(before, after, force=force)
+        programs = ProgramMethods(place.start).diff_programs(old, new, force=force)
     except InconclusiveError as error:
         return (inconclusive(new, "", error.message),)
     return tuple(check_programs(programs.difference, programs.steps(), rules))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from workbench.model import Number
@@ -236,3 +237,11 @@ class RunDocument(Document, frozen=True):
     faults: list[FaultFacts]
     notices: list[str]
     program: ProgramDocument | None
+
+
+#: Command -> its documents of programs.
+SHAPES: Mapping[str, tuple[type[Document], ...]] = {
+    "show": (ProgramDocument,),
+    "diff": (ProgramsDocument,),
+    "run": (RunDocument,),
+}

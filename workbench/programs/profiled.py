@@ -17,7 +17,7 @@ from pathlib import Path
 import nvtx
 
 from workbench.errors import UsageError
-from workbench.programs.capture.capture_store import check_name
+from workbench.programs.capture.capture_store import check_name, find_shelf
 from workbench.programs.capture.launch_choice import Wish
 from workbench.programs.capture.survey import Invocation
 from workbench.programs.capture.taking import Order, take
@@ -68,7 +68,7 @@ class ProfiledBlock(ContextDecorator):
         sys.stdout.flush()
         os.environ[_AGAIN] = self.name
         try:
-            take(order, place.shelf, lambda _: None)
+            take(order, find_shelf(place.start), lambda _: None)
         finally:
             del os.environ[_AGAIN]
         (found,) = resolve(place, (f"@{self.name}",))

@@ -18,7 +18,6 @@ from workbench.store import Store
 if TYPE_CHECKING:
     from workbench.engines.host.job import TimeOptions
     from workbench.engines.host.worker_pool import Crew
-    from workbench.programs.capture.capture_store import Shelf
 
 
 class Listener(Protocol):
@@ -72,13 +71,6 @@ class Workspace:
         """Tell whoever listens."""
         if self.listener is not None:
             self.listener.say(line)
-
-    @property
-    def shelf(self) -> Shelf:
-        """The captures of the folder."""
-        from workbench.programs.capture.capture_store import find_shelf  # of captures alone
-
-        return find_shelf(self.start)
 
 
 class Selection(Record, frozen=True):

@@ -18,10 +18,10 @@ from workbench.programs.capture.counted import keep_counted
 from workbench.programs.capture.launch_choice import Wish, seen_in
 from workbench.programs.capture.survey import Invocation
 from workbench.programs.capture.taking import Order, Taken, build_command, checked_out, take
+from workbench.programs.recalled import open_capture
 from workbench.programs.standin import running
 from workbench.programs.studies.lifting import Lift, lift_kernel
 from workbench.project import find_project, require_project
-from workbench.session.reports import open_capture
 from workbench.views.text.safe_output import say
 
 _wish_options = folded(

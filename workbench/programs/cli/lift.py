@@ -9,9 +9,9 @@ import click
 from workbench.commands.options import Behind, program_behind, run_timeout
 from workbench.errors import UsageError
 from workbench.programs.capture.survey import Invocation
+from workbench.programs.session import ProgramMethods
 from workbench.programs.studies.lifting import Lift, lift_kernel
 from workbench.project import require_project
-from workbench.session.api import CoreSession
 from workbench.session.workspace import is_capture
 from workbench.views.text.safe_output import say
 
@@ -63,7 +63,7 @@ def command(
                 f"#{place} is no launch", "Number launches from 1, once: `--launch 3` or `#3`."
             )
         number = int(place)
-    capture = CoreSession().program(name).capture
+    capture = ProgramMethods().program(name).capture
     invocation = Invocation(command=program, folder=Path.cwd(), timeout_s=timeout_s)
     wish = Lift(kernel=kernel, number=number, limit=int(limit_gib * (1 << 30)), study=study)
     lift_kernel(require_project(), capture.survey, wish, invocation, _say)

@@ -1,6 +1,6 @@
 """A captured program, and two of them: what became of every kernel, so that it adds up.
 
-The table is that of `views.sheets.programs`; what is told of a kernel is told by its own page.
+The table is that of `sheets`; what is told of a kernel is told by its own page.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from workbench.programs.compared.program import (
 from workbench.programs.compared.words import program_words, step_words, survey_words, time_words
 from workbench.programs.shown.sheets import ROWS, difference_sheet, fold, program_sheet, row_names
 from workbench.views.html.page import Badge, Head, Link, Tone, View, launch_page
+from workbench.views.html.pages.index import ProgramSummary
 from workbench.views.html.pages.version import report_view
 from workbench.views.html.parts import PanelView, Tile, day, once, percent, profiled, strip_links
 
@@ -321,4 +322,41 @@ def _kernel(difference: ProgramDifference, kernel: Link, step: KernelStep) -> Vi
         alike=alike,
         strip=strip_links(story.strip, kernel.href) if story is not None and not alike else (),
         words=(*said.launches, *said.warnings, *sentences),
+    )
+
+
+# --- the index -----------------------------------------------------------------------------
+
+
+def summarize_program(capture: ProgramCapture, href: str) -> ProgramSummary:
+    """The index's words on a captured program."""
+    return ProgramSummary(
+        name=f"@{capture.name}",
+        command=" ".join(capture.command),
+        device=capture.device.name if capture.device else "",
+        captured=day(capture.captured),
+        href=href,
+        launches=units.count(capture.survey.launches),
+        time=units.quantity(total(capture.survey).value, "s") if capture.survey.timed else "—",
+    )
+
+
+def summarize_programs(difference: ProgramDifference, href: str) -> ProgramSummary:
+    """The index's words on two programs that were compared."""
+    sides = [summarize_program(side, href) for side in (difference.old, difference.new)]
+    told = ("command", "device", "captured", "launches", "time")
+    old, new = difference.totals
+    change = units.signed(difference.change_s.value, "s")
+    ratio = units.factor(old.value / new.value) if new.value else ""
+    changed = f"{ratio}, {change}".strip(", ") if difference.moved else _("no measurable change")
+    if not difference.timed:
+        before, after = (side.survey.counted() for side in (difference.old, difference.new))
+        changed = _("instructions {change}").format(
+            change=units.relative(before.instructions, after.instructions)
+        )
+    return ProgramSummary(
+        name=" → ".join(side.name for side in sides),
+        href=href,
+        **{field: once(getattr(side, field) for side in sides) for field in told},
+        change=changed,
     )
