@@ -32,18 +32,7 @@ _FACE = {
     "WorkbenchError": ("workbench.errors", "WorkbenchError"),
 }
 
-__all__ = [
-    "Diff",
-    "InconclusiveError",
-    "Profile",
-    "Selection",
-    "Session",
-    "Target",
-    "WorkbenchError",
-    "open",
-    "profiled",
-    "read_report",
-]
+__all__ = sorted(_FACE)
 
 
 def __getattr__(name: str) -> object:

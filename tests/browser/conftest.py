@@ -10,7 +10,6 @@ import pytest
 
 from tests.fixtures import Once
 from tests.views import site_data
-from workbench.programs.shown.captured import program_folder
 from workbench.project import find_project
 from workbench.session.site import SitePlan
 from workbench.session.workspace import Workspace
@@ -64,6 +63,8 @@ def compared(once: Once, report: Callable[[str], Path]) -> Path:
 @pytest.fixture(scope="session")
 def programs(once: Once) -> Path:
     """The folder of two captured programs, before and after; the kernel that changed has a page."""
+    from workbench.programs.shown.captured import program_folder
+
     both = tuple(CapturedProgram(CAPTURES, name) for name in ("strided", "coalesced"))
     return once("programs", lambda out: build_report(out, programs=both)) / program_folder(*both)
 

@@ -12,7 +12,6 @@ from tests import goldens
 from tests.factories import make_project
 from tests.views import site_data
 from tests.views.outline import outline, outline_of_data
-from workbench.programs.shown.captured import program_folder
 from workbench.project import find_project
 from workbench.views.html.build import CapturedProgram, ReportFile, build_report
 
@@ -45,6 +44,8 @@ def of_report(root: Path) -> None:
 
 def of_programs(root: Path) -> None:
     """The pages of two programs, without the part of their folders that says where they lay."""
+    from workbench.programs.shown.captured import program_folder
+
     reports = root / "reports"
     both = tuple(CapturedProgram(CAPTURES, name) for name in ("manual", "fused"))
     build_report(reports, programs=both)

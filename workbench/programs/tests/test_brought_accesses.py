@@ -16,7 +16,7 @@ from workbench.analysis.aggregate import main_launch, value_of
 from workbench.analysis.limits.headroom import line_at, panel_of
 from workbench.project import Project
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).resolve().parents[3] / "tests" / "data"
 SOURCE = DATA / "bring/accesses.cu"
 TRUTH: list[dict[str, Any]] = tomllib.loads(
     (DATA / "truth/accesses.toml").read_text(encoding="utf-8")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.capture.test_taking import PROGRAM, kept, place, started
 from tests.engines.stand_ins import Cli
 from tests.processes import runs, until
 from workbench.errors import UsageError
@@ -16,6 +15,7 @@ from workbench.programs.capture.launch_choice import Wish, pick
 from workbench.programs.capture.ranks import waits_for
 from workbench.programs.capture.records import Survey, TracedLaunch
 from workbench.programs.capture.trace import Trace, survey_of
+from workbench.programs.tests.test_taking import PROGRAM, kept, place, started
 
 __all__ = ["place"]
 

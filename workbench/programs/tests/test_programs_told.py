@@ -19,7 +19,7 @@ from workbench.programs.capture.capture_store import Shelf
 from workbench.programs.compared.program import KernelStep, ProgramDifference
 from workbench.programs.recalled import ProgramDiff, Recalled, open_capture
 
-DATA = Path(__file__).resolve().parents[1] / "data"
+DATA = Path(__file__).resolve().parents[3] / "tests" / "data"
 TENTH = math.log1p(0.1)
 #: Captures of one program, before and after an edit.
 OTHERS = (

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.counted import NAIVE, TILED, run_of
 from tests.engines.stand_ins import Cli
 from tests.ptxemu.conftest import Compile, compiler, cuda
 from workbench.programs.capture.capture_store import Shelf
 from workbench.programs.capture.counted import keep_counted
+from workbench.programs.tests.counted import NAIVE, TILED, run_of
 
 __all__ = ["compiler", "cuda"]  # fixtures
 

@@ -20,7 +20,7 @@ from workbench.views.html.site import Site
 from workbench.views.terminal.console import render
 from workbench.views.text.tables import sheet_text
 
-DATA = Path(__file__).resolve().parents[1] / "data"
+DATA = Path(__file__).resolve().parents[3] / "tests" / "data"
 #: Columns in which no sentence is broken.
 WIDE = 4000
 #: Where prose ends and tables of hunks begin.

@@ -27,7 +27,7 @@ from workbench.project import Project
 from workbench.study.folder import load_study
 
 STUDY = "scaling"
-REPO = Path(__file__).resolve().parents[2]
+REPO = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -118,7 +118,9 @@ def test_what_lies_where_and_what_was_guessed(tmp_path: Path, project: Project) 
 @pytest.mark.slow
 def test_the_tutorials_kernel_is_lifted_and_made_faster(tmp_path: Path, project: Project) -> None:
     source = (REPO / "examples" / "softmax_extension" / "softmax.cu").read_text()
-    (line,) = re.findall(r"```cuda\n(.*)\n```", (REPO / "docs" / "tutorial-lift.md").read_text())
+    (line,) = re.findall(
+        r"```cuda\n(.*)\n```", (REPO / "workbench/programs/docs/tutorial-lift.md").read_text()
+    )
     cubin = made.compiled(tmp_path, source, "softmax.cu")
     x = np.random.default_rng(2).normal(size=(4, 600)).astype("f4")
     grown = np.exp(x - x.max(axis=1, keepdims=True))

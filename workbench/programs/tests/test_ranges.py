@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.capture.test_taking import PROGRAM, kept, place
 from tests.engines.stand_ins import Cli
 from workbench.errors import UsageError
 from workbench.programs.capture.records import Range
 from workbench.programs.capture.trace import read_ranges, read_traces, shares, wanted_range
 from workbench.programs.capture.tracer import SOURCE, find_cupti
+from workbench.programs.tests.test_taking import PROGRAM, kept, place
 
 __all__ = ["place"]
 HERE = Path(__file__).resolve().parent

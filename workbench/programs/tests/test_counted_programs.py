@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.counted import plain_run
 from workbench.errors import InconclusiveError
 from workbench.programs.capture.counted import counted_capture
 from workbench.programs.capture.records import Counted, ProgramCapture, TracedLaunch
 from workbench.programs.capture.trace import Trace, survey_of
 from workbench.programs.compared.program import compare_programs, told, unchanged
 from workbench.programs.compared.words import program_words, survey_words
+from workbench.programs.tests.counted import plain_run
 
 C = Counted(instructions=100, sectors=40, sectors_ideal=20)
 FEWER = Counted(instructions=100, sectors=20, sectors_ideal=20)

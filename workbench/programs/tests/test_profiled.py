@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
-from tests.capture.test_taking import place
 from workbench.errors import UsageError
 from workbench.programs.capture.capture_store import Shelf
+from workbench.programs.tests.test_taking import place
 
 __all__ = ["place"]
 SCRIPT = """
 import os, sys
 from pathlib import Path
 import workbench as wb
-from tests.capture import fake_program
+from workbench.programs.tests import fake_program
 
 @wb.profiled("step")
 def step():

@@ -13,7 +13,7 @@ from workbench.programs.compared.iterations import alike, together, tuning, tuni
 from workbench.programs.compared.program import compare_programs
 from workbench.programs.recalled import ProgramDiff, open_capture
 
-SHELF = Shelf(Path(__file__).resolve().parents[1] / "data" / "programs")
+SHELF = Shelf(Path(__file__).resolve().parents[3] / "tests" / "data" / "programs")
 
 
 def capture(name: str) -> ProgramCapture:

@@ -14,7 +14,7 @@ from workbench.programs.shown.captured import program_folder
 from workbench.views.html.build import CapturedProgram, build_report
 from workbench.views.html.parts import percent
 
-CAPTURES = Path(__file__).resolve().parent.parent / "data" / "captures"
+CAPTURES = Path(__file__).resolve().parents[3] / "tests" / "data" / "captures"
 
 
 def few(root: Path, name: str, kernel: str) -> CapturedProgram:

@@ -20,7 +20,7 @@ from workbench.programs.capture.records import ProgramCapture
 from workbench.store import codec
 
 HERE = Path(__file__).resolve().parent
-DATA = HERE.parent / "data" / "ncurep"
+DATA = HERE.parents[2] / "tests" / "data" / "ncurep"
 PROGRAM = (sys.executable, str(HERE / "fake_program.py"))
 
 
@@ -30,7 +30,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "work"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("PYTHONPATH", str(HERE.parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(HERE.parents[2]))
     monkeypatch.setenv("FAKE_REPORT", str(DATA / "sgemm_v3.ncu-rep.zst"))
     monkeypatch.setenv("FAKE_ARGV", str(tmp_path / "argv.json"))
     monkeypatch.setenv("FAKE_PIDS", str(tmp_path / "pids"))

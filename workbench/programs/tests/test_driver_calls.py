@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.test_run import Ran, pytestmark, run
 from tests.ptxemu.ptxwords import PRELUDE
 from workbench.compile.compilers import find_nvcc, wheel_nvcc
+from workbench.programs.tests.test_run import Ran, pytestmark, run
 
 __all__ = ["pytestmark"]
 

@@ -14,7 +14,6 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.capture.fake_lifted import DATA, KERNEL, OUT, report, word, write
 from tests.engines.stand_ins import Cli
 from tests.processes import runs, until
 from workbench.compile.image import kernel_facts
@@ -29,6 +28,7 @@ from workbench.programs.capture.lifting import (
 )
 from workbench.programs.capture.records import Work
 from workbench.programs.fatbin import packed_ptx
+from workbench.programs.tests.fake_lifted import DATA, KERNEL, OUT, report, word, write
 from workbench.study.lifted import LiftedPointer, lifted_bytes, read_lifted, write_lifted
 
 HERE = Path(__file__).resolve().parent
@@ -43,7 +43,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> Path:
     (folder / "kernels").mkdir(parents=True)
     (folder / "workbench.toml").touch()
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE.parents[1]), str(HERE)]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE.parents[2]), str(HERE)]))
     monkeypatch.setenv("FAKE_PIDS", str(tmp_path / "pids"))
     monkeypatch.setenv("FAKE_ASKED", str(tmp_path / "asked"))
     monkeypatch.setenv("FAKE_LAUNCHES", f"{KERNEL}*5@900 ncclDevKernel_AllReduce*2@5000")

@@ -16,7 +16,7 @@ import pytest
 from workbench.compile.compilers import find_nvcc, wheel_nvcc
 from workbench.views.shapes.schema import schema_of
 
-REPO = Path(__file__).resolve().parents[2]
+REPO = Path(__file__).resolve().parents[3]
 PROGRAMS = REPO / "tests" / "data" / "programs"
 WORKBENCH = (sys.executable, "-c", "from workbench.cli import main; raise SystemExit(main())")
 FAULT = re.compile(r"// fault: ([\w-]+) at line (\d+)")

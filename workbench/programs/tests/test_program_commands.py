@@ -12,7 +12,7 @@ from workbench.serve.watch import look
 from workbench.session.api import CoreSession
 from workbench.store import codec
 
-CAPTURES = Path(__file__).resolve().parent.parent / "data" / "captures"
+CAPTURES = Path(__file__).resolve().parents[3] / "tests" / "data" / "captures"
 
 
 @pytest.fixture(autouse=True)

@@ -32,7 +32,7 @@ from workbench.views.terminal.show import show_view
 from workbench.views.terminal.tables import sheet_view
 from workbench.views.text.safe_output import name_parts
 
-DATA = Path(__file__).resolve().parents[1] / "data"
+DATA = Path(__file__).resolve().parents[3] / "tests" / "data"
 LONG = "sm90_xmma_gemm_f32f32_tf32f32_f32_nt_n_tilesize128x128x32_warpgroupsize1x1x1"
 
 
@@ -80,7 +80,7 @@ def test_a_short_kernel_may_differ_by_the_clocks_step(old: int, new: int, folded
 
 
 def test_the_pace_of_iterations_is_said_to_be_the_tracers() -> None:
-    programs = wb.Session(Path(__file__).parents[1] / "data" / "programs")
+    programs = wb.Session(Path(__file__).resolve().parents[3] / "tests" / "data" / "programs")
     found = programs.diff_programs("@train_optimizer-before", "@train_optimizer-after").difference
     assert beside_words(found).startswith("under the tracer an iteration begins every 45.3 ms")
     by_ncu = replace(found, old=replace(found.old, survey=replace(found.old.survey, way="ncu")))

@@ -11,7 +11,7 @@ from pathlib import Path
 import zstandard
 
 KERNEL = "_Z6gather3JobfPKi"
-DATA = Path(__file__).resolve().parents[1] / "data" / "lifted"
+DATA = Path(__file__).resolve().parents[3] / "tests" / "data" / "lifted"
 PARTS, OUT, COUNT = 0x7F00_0000_0000, 0x7F00_0010_0000, 0x7F00_0020_0000
 
 
@@ -64,7 +64,7 @@ def main() -> int:
     folder = os.environ.get("WORKBENCH_LIFT")
     case = os.environ.get("FAKE_LIFT", "ok")
     if folder is None:
-        from tests.capture.fake_program import main as traced
+        from workbench.programs.tests.fake_program import main as traced
 
         return traced()
     place = Path(folder)

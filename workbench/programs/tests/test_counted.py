@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.counted import plain_run
 from tests.engines.stand_ins import Cli
 from workbench.errors import UsageError
 from workbench.model import Notice
@@ -15,6 +14,7 @@ from workbench.programs.capture.capture_store import Shelf
 from workbench.programs.capture.counted import CountedLaunch, keep_counted
 from workbench.programs.capture.records import Counted
 from workbench.programs.standin import running
+from workbench.programs.tests.counted import plain_run
 
 SMALL, LARGE = Counted(instructions=10, sectors=4), Counted(instructions=70, wavefronts=8)
 
