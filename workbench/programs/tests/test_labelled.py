@@ -15,7 +15,7 @@ import pytest
 from benchmarks.truth.programs import Program, load_programs, tell, totals
 from workbench.programs.capture.capture_store import Shelf
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROGRAMS = ROOT / "benchmarks" / "programs"
 LABELS = ROOT / "tests" / "data" / "truth" / "programs.toml"
 
