@@ -25,6 +25,7 @@ class Feature(NamedTuple):
         extra: The extra of pyproject.toml that it needs alone.
         documents: Module of its JSON documents (`workbench.views.shapes.schema.Documents`).
         tunings: Module of a tuned version's page (`workbench.views.html.ladders.TunedPages`).
+        starts: Module whose `start_tuned` writes the next version of a tuned one.
         runners: A word for ``--on`` -> its module in the folder, whose `runner` makes a
             `workbench.session.runners.Runner` of project, study and display.
     """
@@ -34,6 +35,7 @@ class Feature(NamedTuple):
     extra: str = ""
     documents: str = ""
     tunings: str = ""
+    starts: str = ""
     runners: Mapping[str, str] = MappingProxyType({})
 
     @property
@@ -73,6 +75,7 @@ FEATURES: tuple[Feature, ...] = (
         extra="tune",
         documents="documents",
         tunings="page",
+        starts="starting",
     ),
     Feature(
         "exchange",

@@ -82,7 +82,7 @@ class Trial(Record, frozen=True):
     `gpu_s` are the seconds of a GPU that it took, start and check included. What is not known is
     None. `facts` are what else the compiler and the emulator say of the launch that takes longest:
     counters by their id, ``spill_bytes``, ``stack_bytes``, ``waves``, the seconds of `BUSY`; what
-    they do not say is not there.
+    they do not say is not there. `verified` are problems on which its result is right.
     """
 
     values: Values
@@ -100,6 +100,7 @@ class Trial(Record, frozen=True):
     high_s: float | None = None
     gpu_s: float | None = None
     facts: dict[str, float] = msgspec.field(default_factory=dict)
+    verified: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, str]:
@@ -173,8 +174,7 @@ class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
 
     def ranked(self, problem: str) -> tuple[Trial, ...]:
         """The timed trials on a problem, from the fastest on; of the emulator by the estimate."""
-        timed = [each for each in self.of(problem) if each.fate in ("timed", "counted")]
-        return tuple(sorted(timed, key=_rank))
+        return ranked(self.of(problem))
 
     def default_trial(self, problem: str) -> Trial | None:
         """What the values without tuning came to on a problem; None: they were not tried."""
@@ -185,8 +185,8 @@ class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
         """The next best on a problem: timed to the end, or else the fastest that was dropped."""
         if rest := self.ranked(problem)[1:]:
             return rest[0]
-        dropped = [each for each in self.of(problem) if each.fate == "dropped" and each.median_s]
-        return min(dropped, key=_rank, default=None)
+        dropped = [each for each in self.of(problem) if each.median_s]
+        return next(iter(ranked(dropped, "dropped")), None)
 
     def choice(self, values: Values) -> str:
         """What a choice is called: ``v3@32-4``."""
@@ -228,11 +228,11 @@ class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
         return sum(each.fate in before and each.gpu_s is None for each in self.trials)
 
 
-def score(tuning: Tuning, trial: Trial | None) -> float | None:
+def score(engine: TuningEngine, trial: Trial | None) -> float | None:
     """What trials are compared by, in seconds: a time, or the emulator's estimate."""
-    if trial is None:
+    if trial is None or trial.fate not in ("timed", "counted", "dropped"):
         return None
-    return trial.median_s if tuning.engine == "gpu" else trial.estimate
+    return trial.median_s if engine == "gpu" else trial.estimate
 
 
 def key_of(values: Values) -> str:
@@ -253,11 +253,14 @@ def choice_name(version: str, parameters: Iterable[str], values: Values) -> str:
     return f"{version}@{shown}"
 
 
-def _rank(trial: Trial) -> tuple[float, float, str]:
-    def last(value: float | None) -> float:
-        return math.inf if value is None else value
+def ranked(trials: Iterable[Trial], *fates: Fate) -> tuple[Trial, ...]:
+    """Trials of these fates (of what may win, for want of any), the best first."""
 
-    return last(trial.median_s), last(trial.estimate), key_of(trial.values)
+    def rank(trial: Trial) -> tuple[float, float, str]:
+        return trial.median_s or math.inf, trial.estimate or math.inf, key_of(trial.values)
+
+    which = fates or ("timed", "counted")
+    return tuple(sorted((each for each in trials if each.fate in which), key=rank))
 
 
 def with_values(version: Version, values: Values) -> Version:
@@ -515,7 +518,7 @@ def _line(tuning: Tuning, problem: str, *, stale: bool) -> str:
         best=shown_values(best.values),
         choices=several(tried, "choice"),
     )
-    before, after = score(tuning, own), score(tuning, best)
+    before, after = score(tuning.engine, own), score(tuning.engine, best)
     if own is best:
         said += _(", which are its own values")
     elif before and after:

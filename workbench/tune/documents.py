@@ -27,6 +27,7 @@ class TuneTrial(Document, frozen=True):
     median_s: float | None
     high_s: float | None
     gpu_s: float | None
+    verified: tuple[str, ...]
 
 
 class TuneWinner(Document, frozen=True):

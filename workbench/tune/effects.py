@@ -123,7 +123,7 @@ class WrongChoice(Record, frozen=True):
 
 def effects(tuning: Tuning, problem: str) -> Effects:
     """Main effects and interactions of two parameters, over what was timed on a problem."""
-    scored = [(each, s) for each in tuning.of(problem) if (s := score(tuning, each))]
+    scored = [(each, s) for each in tuning.of(problem) if (s := score(tuning.engine, each))]
     trials = [each for each, _ in scored]
     count = {
         name: {value: sum(each.values.get(name) == value for each in trials) for value in values}
@@ -294,7 +294,7 @@ def cliffs(tuning: Tuning, problem: str) -> tuple[Cliff, ...]:
 
 def _steps(tuning: Tuning, problem: str) -> Iterator[tuple[str, Trial, Trial, float]]:
     """Neighbours that differ by a cliff: parameter, the faster, the slower, and the factor."""
-    timed = {key_of(each.values): each for each in tuning.of(problem) if score(tuning, each)}
+    timed = {key_of(each.values): each for each in tuning.of(problem) if score(tuning.engine, each)}
     for trial in timed.values():
         for name, values in tuning.parameters.items():
             place = values.index(trial.values[name]) + 1 if trial.values.get(name) in values else 0
@@ -303,8 +303,8 @@ def _steps(tuning: Tuning, problem: str) -> Iterator[tuple[str, Trial, Trial, fl
             other = timed.get(key_of({**trial.values, name: values[place]}))
             if other is None:
                 continue
-            fast, slow = sorted((trial, other), key=lambda each: score(tuning, each) or 0.0)
-            ratio = (score(tuning, slow) or 0.0) / (score(tuning, fast) or 1.0)
+            fast, slow = sorted((trial, other), key=lambda each: score(tuning.engine, each) or 0.0)
+            ratio = (score(tuning.engine, slow) or 0.0) / (score(tuning.engine, fast) or 1.0)
             if ratio >= CLIFF and _apart(tuning, fast, slow):
                 yield name, fast, slow, ratio
 
@@ -486,12 +486,12 @@ def _smaller(fast: Trial, slow: Trial) -> Iterator[_Moved]:
 def wrong_choices(tuning: Tuning) -> tuple[WrongChoice, ...]:
     """The cost of each problem's winner on every problem of the tuning."""
     winners = tuning.winners
-    known = {each.key: score(tuning, each) for each in tuning.trials}
+    known = {each.key: score(tuning.engine, each) for each in tuning.trials}
     rows = []
     for problem, best in winners.items():
         costs: dict[str, float | None] = {}
         for other, own in winners.items():
-            mine, least = known.get((key_of(best.values), other)), score(tuning, own)
+            mine, least = known.get((key_of(best.values), other)), score(tuning.engine, own)
             costs[other] = mine / least if mine and least else None
         rows.append(WrongChoice(problem=problem, values=best.values, costs=costs))
     return tuple(rows)

@@ -21,6 +21,7 @@ from workbench.engines.emulated.chips import device_of
 from workbench.engines.emulated.emulation import built_of
 from workbench.engines.emulated.engine import EmulatorEngine
 from workbench.engines.emulated.record import launch_records, resident
+from workbench.engines.host.job import Check
 from workbench.errors import (
     HangError,
     InconclusiveError,
@@ -175,9 +176,9 @@ class Sieve:
             self._emulator.verify([small], verdicts.insert, lambda _: None)
             check, error = verdicts[0].check, verdicts[0].error
             self._slow = isinstance(error, HangError)
-            if error is None or isinstance(error, HangError | InconclusiveError | UsageError):
-                return None  # that the emulator is too slow says nothing of the kernel
-            return ("wrong" if check is not None else "failed"), error
+            if error is None or untold(error):
+                return None
+            return fate_of(error, check), error
         return None
 
     def _counted(self, trial: Trial, subject: Subject, version: Version) -> Trial:
@@ -230,7 +231,9 @@ class Sieve:
         try:
             with limit.kept(lambda: HangError("counting took too long")):
                 done = self._emulator.emulate(subject, limit, blocks=_BLOCKS)
-        except (KernelError, InconclusiveError, UsageError, MemoryError):
+        except (KernelError, InconclusiveError, UsageError) as error:
+            return replace(trial, why=f"not counted: {first_line(error)}")
+        except MemoryError:
             return trial
         built, sms, clock = built_of(subject), self._device.sms, self._device.sm_clock
         least = subject.study.bytes(subject.problem)
@@ -286,6 +289,18 @@ def _together(launch: Launch, sms: int) -> float:
 def _number(launch: Launch, name: str) -> float | None:
     metric = launch.metrics.get(name)
     return None if metric is None or isinstance(metric.value, str) else float(metric.value)
+
+
+def untold(error: WorkbenchError) -> bool:
+    """Whether an error says nothing of the kernel: the emulator is too slow, or lacks something."""
+    return isinstance(error, HangError | InconclusiveError | UsageError)
+
+
+def fate_of(error: WorkbenchError | None, check: Check | None) -> Fate:
+    """What becomes of a choice that ran with an error, or a result that was compared."""
+    if isinstance(error, HangError):
+        return "hung"
+    return "wrong" if check is not None and not check.ok else "failed"
 
 
 def first_line(error: WorkbenchError) -> str:

@@ -43,7 +43,7 @@ def _choice(trial: Trial | None) -> str:
 
 def _times(tuning: Tuning, other: Trial | None, best: Trial) -> float | None:
     """The other's time over the best one's."""
-    above, below = score(tuning, other), score(tuning, best)
+    above, below = score(tuning.engine, other), score(tuning.engine, best)
     return above / below if above and below else None
 
 
@@ -73,7 +73,7 @@ def _cells(tuning: Tuning, winner: TuneWinner) -> dict[str, str]:
         "version": tuning.version,
         "problem": winner.problem,
         "best": _choice(best),
-        "median" if gpu else "estimate": quantity(score(tuning, best), "s"),
+        "median" if gpu else "estimate": quantity(score(tuning.engine, best), "s"),
         "±": half,
         "× default": factor(winner.times_default) if winner.times_default else "—",
         "runner-up": f"{_choice(second)} ({factor(slower)})" if slower else _choice(second),
@@ -117,6 +117,15 @@ def _notes(tuning: Tuning) -> list[str]:
     for problem in tuning.problems:
         if problem not in tuning.winners:
             notes.append(_("no choice was timed on {problem}").format(problem=problem))
+    for problem, best in tuning.winners.items():
+        if best.why:
+            said = _("the winner on {problem}: {why}")
+            notes.append(said.format(problem=problem, why=told(best.why)))
+    for each in tuning.trials:
+        if each.fate in ("wrong", "failed", "hung") and (each.median_s or each.estimate):
+            said = _("{choice} does not win on {problem}: it is {fate} {why}")
+            words = {"choice": shown_values(each.values), "problem": each.problem}
+            notes.append(said.format(**words, fate=_(each.fate), why=told(each.why)))
     unknown = [_(_UNKNOWN)] * (tuning.engine == "emulator")
     return [f"{tuning.version}{_(': ')}{each}" for each in notes] + unknown
 
@@ -311,7 +320,7 @@ def step_sheet(step: Step) -> Sheet:
 def best_sheet(tuning: Tuning, problem: str) -> Sheet:
     """The best choices on a problem beside the version's own values."""
     ranked, default = tuning.ranked(problem), tuning.default_trial(problem)
-    best = score(tuning, ranked[0])
+    best = score(tuning.engine, ranked[0])
     named: list[tuple[str, Trial | None]] = [(_("winner"), ranked[0])]
     if runner_up := tuning.runner_up(problem):
         named.append((_("runner-up"), runner_up))
@@ -325,7 +334,7 @@ def best_sheet(tuning: Tuning, problem: str) -> Sheet:
 def _row(tuning: Tuning, name: str, trial: Trial | None, best: float | None) -> tuple[str, ...]:
     if trial is None:
         return (name, shown_values(tuning.default), "—", "—", "—", "—")
-    seconds = score(tuning, trial)
+    seconds = score(tuning.engine, trial)
     occupancy = None if trial.occupancy is None else round(100 * trial.occupancy, 1)
     return (
         name,

@@ -35,12 +35,18 @@ def start_tuned(
 
     Raises:
         MissingError: it was never tuned, or not on that problem.
-        UsageError: it has changed since, winners differ and none is chosen, or its own values won.
+        UsageError: it has changed since, winners differ and none is chosen, the winner was not
+            verified, or its own values won.
         DataError: a tuning is damaged.
     """
     tuning = _tuning(project, study, version)
     problem = _problem(tuning, version, problem)
     best = tuning.winners[problem]
+    if not best.verified and not best.why:
+        raise UsageError(
+            f"the winner of {version.id} on {problem} was not verified on every problem",
+            f"`workbench tune {study.name}/{version.id}` does so, with the trials that are kept.",
+        )
     moved = {
         parameter: (tuning.default.get(parameter), value)
         for parameter, value in best.values.items()
