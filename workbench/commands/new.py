@@ -20,7 +20,6 @@ from workbench.study.scaffold import EXAMPLE, start_example, start_study, start_
 from workbench.units import several
 from workbench.views.text.safe_output import say
 
-
 #: The feature that makes versions of tuned ones.
 _TUNED = next((each for each in FEATURES if each.starts), None)
 

@@ -116,6 +116,7 @@ class Tuner:
         where = engine.where if isinstance(engine, GpuEngine) else None
         self._timing = where is not None
         self._arch = where.arch if where else options.arch or DEFAULT_ARCH
+        self._device = device_of(self._arch).slug
         self._hang_s = where.limit.seconds if where else EMULATOR_S
         self._gpu_s: float | None = None
         self._lock = threading.Lock()
@@ -139,12 +140,14 @@ class Tuner:
             first.size <= _COUNTED
             and sum(1 for _ in itertools.islice(first.every(), _SMALL + 1)) <= _SMALL
         )
+        if self._timing:
+            self._device = runner.device
         begun = TuningBegun(
             study=runner.study.name,
             version=version.id,
             source_hash=source_hash(runner.project, version),
             problems=tuple(each.name for each in problems),
-            gpu=runner.device if self._timing else device_of(self._arch).slug,
+            gpu=self._device,
             engine="gpu" if self._timing else "emulator",
             parameters=dict(first.parameters),
             default=first.default,
@@ -215,7 +218,7 @@ class Tuner:
         begin = time.monotonic()
         until = begin + budget_s
         counting = begin + (_COUNTING if self._timing else 1.0) * budget_s
-        sieve = Sieve(self._runner, space, self._options, self._arch, counting)
+        sieve = Sieve(self._runner, space, self._options, self._arch, self._device, counting)
         search = self._search(space, whole)
         say = self._display.say
         many = sum(1 for _ in space.every()) if space.size <= _COUNTED else space.size
@@ -275,8 +278,10 @@ class Tuner:
                     kept.append(each)
         if gone:
             self._display.say(f"{name}: {gone} of {several(len(choices), 'choice')} fell away")
-        last = float("inf")
-        return sorted(kept, key=lambda each: each.trial.estimate or last)
+        known = [each for each in kept if each.trial.estimate]
+        known.sort(key=lambda each: each.trial.estimate or 0.0, reverse=True)
+        # What could not be counted keeps its place: nothing says that it is slower.
+        return [known.pop() if each.trial.estimate else each for each in kept]
 
     def _screened(self, space: Space, search: Search, sieve: Sieve, until: float) -> Reason:
         """Try choices on the GPU, each alone, until none is left, or time is over."""
