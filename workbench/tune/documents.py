@@ -58,7 +58,7 @@ class TuneEffects(Document, Effects, frozen=True):
 
 
 class TuneCliff(Document, Cliff, frozen=True):
-    """One step of one parameter that costs much; `limiter` is empty where nothing is known to."""
+    """One step of one parameter that costs much, and what moved."""
 
 
 class TuneWrongChoice(Document, WrongChoice, frozen=True):

@@ -18,7 +18,7 @@ timed choices cannot tell apart are not reported.
 
 A cliff is a step of one parameter to its next value that makes a choice slower by `CLIFF` or more,
 beyond both intervals. Its cause is a fact that the compiler or the emulator gives of both choices,
-if it moved far enough to make half of the difference; else none. The time is taken as proportional
+if it moved far enough to make half of the difference; without one it is not listed. The time is taken as proportional
 to it, but for what a unit of the SMs counts: of that only the part that the slower choice waits for
 it (Amdahl's law), which is all of the time where the unit is `FULL`. Occupancy hides what is waited
 for, and so is a reason only where it was counted that nothing else is.
@@ -93,8 +93,7 @@ class Cliff(Record, frozen=True):
     """A parameter's step to a neighbouring value that makes choices slower.
 
     `factor` is the largest of `cases`, which differ in their other parameters; `fast` and `slow`
-    are that one's two choices. `limiter` is what moved; empty: nothing known moved that far.
-    `moved` says from where to where, one text a fact.
+    are that one's two choices. `limiter` is what moved; `moved` says from where to where.
     """
 
     problem: str
@@ -269,10 +268,15 @@ class _Fit:
 
 
 def cliffs(tuning: Tuning, problem: str) -> tuple[Cliff, ...]:
-    """Steps of one parameter that cost `CLIFF` or more, like ones together, the largest first."""
+    """Steps of one parameter that cost `CLIFF` or more and why, like ones together.
+
+    The largest is first.
+    """
     found: dict[tuple[object, ...], Cliff] = {}
     for parameter, fast, slow, ratio in _steps(tuning, problem):
         limiter, moved = limiters(fast, slow, ratio)
+        if not limiter:
+            continue  # of such a step nobody learns anything
         alike = (parameter, fast.values[parameter], slow.values[parameter], limiter)
         known = found.get(alike)
         cases = known.cases + 1 if known else 1

@@ -235,7 +235,7 @@ def _effect(effect: Effect) -> tuple[str, str, str]:
 
 
 def cliffs_sheet(tuning: Tuning, problem: str) -> Sheet | None:
-    """Steps that cost much, and what moved on the way; None where there are none."""
+    """Steps that cost much, and what moved on the way; None without any."""
     found = cliffs(tuning, problem)
     if not found:
         return None
@@ -256,14 +256,9 @@ def _cliff(cliff: Cliff) -> tuple[str, ...]:
         f"{cliff.parameter} {before} → {after}",
         factor(cliff.factor),
         str(cliff.cases),
-        _limiter(cliff.limiter) if cliff.limiter else _("unknown"),
-        _("; ").join(_told(each) for each in cliff.moved)
-        or _("nothing that the compiler or the emulator say moved so far"),
+        " → ".join(_(_APART.get(each, each)) for each in cliff.limiter.split(" → ")),
+        _("; ").join(_told(each) for each in cliff.moved),
     )
-
-
-def _limiter(name: str) -> str:
-    return " → ".join(_(_APART.get(each, each)) for each in name.split(" → "))
 
 
 def _told(moved: str) -> str:
