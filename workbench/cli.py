@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -276,6 +277,27 @@ def _of_the_system(error: Exception) -> WorkbenchError | None:
     return None
 
 
+def _for_python(arguments: Iterable[str], error: WorkbenchError) -> str:
+    """Return the commands for a program in Python that was named to one of CUDA; else ""."""
+    from workbench.disk.limits import SOURCE, read_regular
+
+    own = itertools.takewhile(lambda word: word != "--", arguments)
+    for word in [*own, error.message.partition(":")[0]]:
+        text = b""
+        if word.endswith(".py") and error.exit_code in (2, 3):
+            with contextlib.suppress(OSError, ValueError, WorkbenchError):
+                text = read_regular(Path(word), SOURCE)
+        kind = re.search(rb"^\s*(?:import|from)\s+(triton|numba|cupy)\b", text, re.MULTILINE)
+        if kind and b"\n---" not in text:  # a version has front matter
+            where = "on a machine with a GPU" if kind[1] == b"cupy" else "with or without a GPU"
+            free = "" if kind[1] == b"cupy" else f"`workbench run -- python {word}` checks them, "
+            return (
+                f"The kernels of {word} are in Python: {free}`workbench capture NAME -- python "
+                f"{word}` keeps their counters, {where}. `workbench docs python-kernels` says more."
+            )
+    return ""
+
+
 def _leave(code: int) -> NoReturn:
     """End, and leave nothing in a buffer that Python would fail to write on its way out."""
     try:
@@ -316,6 +338,7 @@ def main(argv: list[str] | None = None) -> int:
     except WorkbenchError as error:
         if debug:
             raise
+        error.hint = _for_python(arguments, error) or error.hint
         _print_error(error, plain=plain)
         _leave(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
