@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-from msgspec.structs import replace
 
 from workbench.disk.limits import RECORD, read_regular
 from workbench.disk.lock import locked
@@ -32,7 +31,6 @@ from workbench.disk.writing import append_file, remove_file, replace_file
 from workbench.errors import DataError, MissingError
 from workbench.language import N_, _
 from workbench.model import EngineName, Record
-from workbench.specs import LaunchSpec, Version
 from workbench.store import TUNED, Store, component
 from workbench.study.frontmatter import define_text
 from workbench.units import factor, several
@@ -261,26 +259,6 @@ def ranked(trials: Iterable[Trial], *fates: Fate) -> tuple[Trial, ...]:
 
     which = fates or ("timed", "counted")
     return tuple(sorted((each for each in trials if each.fate in which), key=rank))
-
-
-def with_values(version: Version, values: Values) -> Version:
-    """A version with other values of its parameters."""
-    own = {name: define_text(each) for name, each in values.items() if name in version.defines}
-    return replace(
-        version,
-        defines=version.defines | own,
-        launches=tuple(_launch(each, values) for each in version.launches),
-    )
-
-
-def _launch(launch: LaunchSpec, values: Values) -> LaunchSpec:
-    if "block" in values:
-        launch = replace(launch, block=tuple(str(values["block"]).split("x")))
-    if "num_warps" in values:
-        launch = replace(launch, block=(str(32 * int(values["num_warps"])),))
-    if "num_stages" in values:
-        launch = replace(launch, num_stages=int(values["num_stages"]))
-    return launch
 
 
 # --- the file ------------------------------------------------------------------------------

@@ -7,13 +7,14 @@ import re
 from msgspec.structs import replace
 
 from workbench.errors import MissingError, UsageError, did_you_mean
-from workbench.ladder.tunings import Trial, Tuning, find, key_of, load, shown_values, with_values
+from workbench.ladder.tunings import Trial, Tuning, find, key_of, load, shown_values
 from workbench.language import _
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.store import means_device
 from workbench.study.folder import Study, source_hash
 from workbench.study.scaffold import start_version
+from workbench.tune.space import with_values
 from workbench.units import factor
 
 
