@@ -17,11 +17,11 @@ permutations of the residuals gives as much (D. Freedman, D. Lane, 1983). Effect
 timed choices cannot tell apart are not reported.
 
 A cliff is a step of one parameter to its next value that makes a choice slower by `CLIFF` or more,
-beyond both intervals. Its cause is a fact that the compiler or the emulator gives of both choices,
-if it moved far enough to make half of the difference; without one it is not listed. The time is taken as proportional
-to it, but for what a unit of the SMs counts: of that only the part that the slower choice waits for
-it (Amdahl's law), which is all of the time where the unit is `FULL`. Occupancy hides what is waited
-for, and so is a reason only where it was counted that nothing else is.
+beyond both intervals, and whose cause is known: a fact that the compiler or the emulator gives of
+both choices, if it moved far enough to make half of the difference. The time is taken as
+proportional to it, but for what a unit of the SMs counts: of that only the part that the slower
+choice waits for it (Amdahl's law), which is all of the time where the unit is `FULL`. Occupancy
+hides what is waited for, and so is a reason only where it was counted that nothing else is.
 """
 
 from __future__ import annotations
