@@ -279,18 +279,16 @@ def _of_the_system(error: Exception) -> WorkbenchError | None:
 
 def _for_python(arguments: Iterable[str], error: WorkbenchError) -> str:
     """Return the commands for a program in Python that was named to one of CUDA; else ""."""
-    from workbench.disk.limits import SOURCE, read_regular
-
     own = itertools.takewhile(lambda word: word != "--", arguments)
     for word in [*own, error.message.partition(":")[0]]:
-        text = b""
+        text = ""
         if word.endswith(".py") and error.exit_code in (2, 3):
-            with contextlib.suppress(OSError, ValueError, WorkbenchError):
-                text = read_regular(Path(word), SOURCE)
-        kind = re.search(rb"^\s*(?:import|from)\s+(triton|numba|cupy)\b", text, re.MULTILINE)
-        if kind and b"\n---" not in text:  # a version has front matter
-            where = "on a machine with a GPU" if kind[1] == b"cupy" else "with or without a GPU"
-            free = "" if kind[1] == b"cupy" else f"`workbench run -- python {word}` checks them, "
+            with contextlib.suppress(OSError, ValueError):
+                text = Path(word).read_text(encoding="utf-8") if Path(word).is_file() else ""
+        kind = re.search(r"^\s*(?:import|from)\s+(triton|numba|cupy)\b", text, re.MULTILINE)
+        if kind and "\n---" not in text:  # a version has front matter
+            where = "on a machine with a GPU" if kind[1] == "cupy" else "with or without a GPU"
+            free = "" if kind[1] == "cupy" else f"`workbench run -- python {word}` checks them, "
             return (
                 f"The kernels of {word} are in Python: {free}`workbench capture NAME -- python "
                 f"{word}` keeps their counters, {where}. `workbench docs python-kernels` says more."
