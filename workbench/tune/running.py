@@ -49,6 +49,7 @@ from workbench.ladder.tunings import (
     path_of,
     ranked,
     score,
+    shown_values,
     writing,
 )
 from workbench.measure.experiment import Display, Experiment
@@ -433,10 +434,10 @@ class Tuner:
             elif untold(error) and not self._timing:
                 doubts.append(f"not verified on {each.name}: {first_line(error)}")
             else:
-                fate, why = fate_of(error, check), f"on {each.name}: {first_line(error)}"
-                self._keep(replace(best, fate=fate, why=why))
-                choice = key_of(best.values)
-                self._display.say(f"{choice} does not win on {name}: it is {fate} {why}")
+                why = f"wrong on {each.name}: {first_line(error)}"
+                self._keep(replace(best, fate=fate_of(error, check), why=why))
+                choice = shown_values(best.values)
+                self._display.say(f"{choice} does not win on {name}: {why}")
                 return False
         self._keep(replace(best, verified=tuple(sorted(right)), why="; ".join(doubts)))
         return True

@@ -123,9 +123,9 @@ def _notes(tuning: Tuning) -> list[str]:
             notes.append(said.format(problem=problem, why=told(best.why)))
     for each in tuning.trials:
         if each.fate in ("wrong", "failed", "hung") and (each.median_s or each.estimate):
-            said = _("{choice} does not win on {problem}: it is {fate} {why}")
-            words = {"choice": shown_values(each.values), "problem": each.problem}
-            notes.append(said.format(**words, fate=_(each.fate), why=told(each.why)))
+            choice, name, why = shown_values(each.values), each.problem, told(each.why)
+            said = _("{choice} does not win on {name}: {why}")
+            notes.append(said.format(choice=choice, name=name, why=why))
     unknown = [_(_UNKNOWN)] * (tuning.engine == "emulator")
     return [f"{tuning.version}{_(': ')}{each}" for each in notes] + unknown
 
