@@ -287,11 +287,12 @@ def _for_python(arguments: Iterable[str], error: WorkbenchError) -> str:
                 text = Path(word).read_text(encoding="utf-8") if Path(word).is_file() else ""
         kind = re.search(r"^\s*(?:import|from)\s+(triton|numba|cupy)\b", text, re.MULTILINE)
         if kind and "\n---" not in text:  # a version has front matter
-            where = "on a machine with a GPU" if kind[1] == "cupy" else "with or without a GPU"
-            free = "" if kind[1] == "cupy" else f"`workbench run -- python {word}` checks them, "
+            keeps = f"`workbench capture NAME -- python {word}` keeps their counters"
+            if kind[1] == "cupy":
+                return f"The kernels of {word} are in Python: {keeps} on a machine with a GPU."
             return (
-                f"The kernels of {word} are in Python: {free}`workbench capture NAME -- python "
-                f"{word}` keeps their counters, {where}. `workbench docs python-kernels` says more."
+                f"The kernels of {word} are in Python: `workbench run -- python {word}` checks "
+                f"them without a GPU, {keeps}."
             )
     return ""
 

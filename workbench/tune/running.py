@@ -434,10 +434,11 @@ class Tuner:
             elif untold(error) and not self._timing:
                 doubts.append(f"not verified on {each.name}: {first_line(error)}")
             else:
-                why = f"wrong on {each.name}: {first_line(error)}"
-                self._keep(replace(best, fate=fate_of(error, check), why=why))
+                fate, line = fate_of(error, check), first_line(error)
+                lost = replace(best, fate=fate, why=f"it is wrong on {each.name}: {line}")
+                self._keep(lost)
                 choice = shown_values(best.values)
-                self._display.say(f"{choice} does not win on {name}: {why}")
+                self._display.say(f"{choice} does not win on {name}: {lost.why}")
                 return False
         self._keep(replace(best, verified=tuple(sorted(right)), why="; ".join(doubts)))
         return True

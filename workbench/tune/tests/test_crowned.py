@@ -94,8 +94,8 @@ def test_half_of_the_output_is_never_written_and_the_next_best_wins(
     (winner,) = found["winners"]
     assert winner["best"]["values"] == {"block": "256"}
     (wrong,) = [each for each in found["trials"] if each["fate"] == "wrong"]
-    assert wrong["values"] == {"block": "128"} and wrong["why"].startswith("wrong on n1000: ")
-    assert "block=128 does not win on n1000000: wrong on n1000" in err
+    assert wrong["values"] == {"block": "128"} and wrong["why"].startswith("it is wrong on n1000: ")
+    assert "block=128 does not win on n1000000: it is wrong on n1000" in err
     code, _, err = cli("new", "v2", "--from-tuned", "v1")
     assert code == 2 and "has the best values of its space already" in err
 
@@ -164,7 +164,7 @@ def test_a_wrong_choice_says_nothing_of_times(
     assert code == 0, err
     assert found["cliffs"] == [] and found["effects"][0]["tried"] == 1
     _, out, _ = cli("tune", "v1", "--engine", "emulator", "--no-profile", "--problem", large)
-    assert f"v1: block=128 does not win on {large}: wrong on n1000: " in flat(out)
+    assert f"v1: block=128 does not win on {large}: it is wrong on n1000: " in flat(out)
 
 
 @compiled
@@ -211,4 +211,8 @@ def test_the_fastest_that_is_wrong_on_another_problem_does_not_win(
     assert winner["best"]["values"] == {"WORK": 2}
     assert winner["best"]["verified"] == ["n1000", "n7"]
     (gone,) = [each for each in found["trials"] if each["values"] == {"WORK": 1}]
-    assert gone["fate"] == "wrong" and gone["why"].startswith("wrong on n1000: ") and gone["median_s"]
+    assert (
+        gone["fate"] == "wrong"
+        and gone["why"].startswith("it is wrong on n1000: ")
+        and gone["median_s"]
+    )
