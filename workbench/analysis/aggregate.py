@@ -28,6 +28,8 @@ How = Literal["signature", "name", "renamed", "order", "added", "removed"]
 
 #: The emulator's metric of machine instructions.
 ESTIMATE = "ptx__machine_inst_estimate"
+#: And of the machine code of a kernel: its SHA-256.
+COMPILED = "ptxas__code"
 #: In the name of every metric that is made of warp samples.
 _SAMPLED = "pcsamp"
 #: Kernels whose names and work are less alike than this (0-1) were not renamed.

@@ -21,6 +21,7 @@ import msgspec
 
 from workbench.compile.build import BuildResult
 from workbench.engines import Engine, ProfileOptions, Say, Subject, Verdict
+from workbench.engines.emulated.record import check_launches
 from workbench.engines.host import presence
 from workbench.engines.host.client import describe
 from workbench.engines.host.failures import failure_error, hang
@@ -147,9 +148,12 @@ class Experiment:
 
         Raises:
             KernelError, MissingError: it does not compile, or there is no compiler.
-            UsageError: a launch that no chip can run.
+            UsageError: a launch that no chip, or not the one it is compiled for, can run.
         """
-        return Subject.of(self.study, version, problem, self._build)
+        subject = Subject.of(self.study, version, problem, self._build)
+        if subject.built is not None:
+            check_launches(version, subject.launches, subject.built.build)
+        return subject
 
     def subjects(
         self, pieces: Sequence[Combination], tell: Callable[[Combination, WorkbenchError], None]
