@@ -208,6 +208,7 @@ def touched_by(launch: Launch, *accesses: Access) -> tuple[Touched, Touched]:
     table = launch.instructions
     names = ("global_sectors", "global_sectors_ideal", "l1_tag_requests", "instructions")
     every, ideal, tags, issued = (_rows(launch, name, "") for name in names)
+    issued = _rows(launch, "ptx_instructions", "") or issued  # the rows are PTX
     now, least = [Touched()], [Touched()]
     for row, lines in tags.items():
         if accesses and access_of(table.text[row]) not in accesses:

@@ -89,7 +89,8 @@ def _hot_lines(profile: Profile) -> show.HotLines | None:
     if hot:
         lines = [_hot_line(profile, launch, counters, line) for line in hot]
         return show.HotLines(by="samples", lines=lines)
-    name = line_metric(launch, catalog()["instructions"]) or ""
+    by = (line_metric(launch, catalog()[x]) for x in ("instructions", "ptx_instructions"))
+    name = next(filter(None, by), "")
     counted = {key: own.get(name, 0) for key, own in counters.items()}
     whole = sum(counted.values())
     known = [key for key in counted if key[1] > 0 and counted[key]]

@@ -49,7 +49,8 @@ def sass_view(launch: Launch, anchor: Callable[[LineKey], str], launches: int = 
     """
     count = len(launch.instructions.address)
     samples = _by_row(launch, line_metric(launch, catalog()[SAMPLES]))
-    executed = _by_row(launch, line_metric(launch, catalog()["instructions"]))
+    rows_of = (line_metric(launch, catalog()[x]) for x in ("ptx_instructions", "instructions"))
+    executed = _by_row(launch, next(filter(None, rows_of), None))
     worst = _worst(launch)
     total, top = sum(samples.values()), max(samples.values(), default=0)
     counts = {number: units.count(number) for number in set(executed.values())}
