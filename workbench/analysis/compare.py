@@ -59,7 +59,7 @@ from workbench.counters import (
 from workbench.errors import InconclusiveError
 from workbench.gpus import Chip, chip_for
 from workbench.language import N_, _, told
-from workbench.model import Number, Profile, Record, Timing
+from workbench.model import COMPILER, Number, Profile, Record, Timing
 from workbench.units import faster, points, quantity, relative, several, signed
 
 Movement = Literal["better", "worse", "changed", "same", "missing"]
@@ -291,6 +291,9 @@ def compare(
     if loose:
         deltas = tuple(replace(d, chances=loose.get(d.id)) for d in deltas)
     warnings = _warnings(both.old, both.new, before, after)
+    for name, one, other in zip(names, (old, new), (new, old), strict=True):
+        alone = [x for x in one.notices if x.code == COMPILER and x not in other.notices]
+        warnings += [f"{name}: {told(notice.message)}" for notice in alone]
     impossible = [*implausible(old), *implausible(new)]
     impossible += [text for one in (old_time, new_time) if one for text in implausible_time(one)]
     warnings += impossible

@@ -19,7 +19,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from workbench.compile.build import BuildResult
+from workbench.compile.build import BuildResult, remarks
 from workbench.engines import Engine, ProfileOptions, Say, Subject, Verdict
 from workbench.engines.emulated.record import check_launches
 from workbench.engines.host import presence
@@ -32,7 +32,7 @@ from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.measure import sanitizer
 from workbench.measure.plan import Combination, UnableError
 from workbench.measure.sanitizer import Finding, Tool
-from workbench.model import Notice, Problem, Profile, Timing
+from workbench.model import COMPILER, Notice, Problem, Profile, Timing
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.store import Store, device_slug
@@ -221,6 +221,8 @@ class Experiment:
             if version != shown:
                 what = names[0] if len(names) == 1 else f"{len(names)} problems"
                 self.display.say(f"verify {version} on {what}")
+                for said in _remarks(subjects[place]):
+                    self.display.say(f"note: {version}: {said.message}")
                 shown = version
             name, total = subjects[place].problem.name, len(names)
             at = names.index(name) + 1
@@ -350,8 +352,17 @@ class Experiment:
                 earlier profile is as it was.
         """
         profile, raw = self.engine.profile(subject, options)
-        profile = msgspec.structs.replace(profile, notices=(*notices, *profile.notices))
+        notices = (*notices, *profile.notices, *_remarks(subject))
+        profile = msgspec.structs.replace(profile, notices=notices)
         return profile, self.store.save(profile, raw)
+
+
+def _remarks(subject: Subject) -> list[Notice]:
+    """What the compiler did to a version's kernels, as notices of its profile."""
+    built, kernels = subject.built, [each.kernel for each in subject.launches]
+    return [
+        Notice(COMPILER, f"{said}.") for said in (remarks(built.build, kernels) if built else ())
+    ]
 
 
 class Failures:
