@@ -131,6 +131,8 @@ class Reading(NamedTuple):
 DERIVED, ESTIMATED = N_(" (derived)"), N_(" (estimated)")
 #: So begin the emulator's metrics of machine instructions, which it estimates.
 MACHINE = "ptx__machine_"
+#: Its metric of executed PTX.
+PTX = "ptx__inst_executed"
 #: Two derived counts of one kernel differ by up to this part of them (docs/counters.md).
 DERIVED_NOISE = 0.03
 
@@ -350,7 +352,7 @@ NEVER_EMULATED = "the emulator never has it"
 
 
 def _missing(launch: Launch, counter: Counter, why: Missing | None) -> Missing:
-    emulated = "ptx__inst_executed" in launch.metrics
+    emulated = PTX in launch.metrics
     for name in counter.names:
         if name in launch.absent:
             if emulated:

@@ -100,18 +100,16 @@ def test_what_compiler_and_launch_fix_is_certain_in_the_larger_launch_too() -> N
     small = make_launch(
         kernel="clear",
         metrics={
-            "ptx__inst_executed": Metric(value=50),
+            ESTIMATE: Metric(value=50),
             "launch__registers_per_thread": Metric(value=8),
         },
     )
-    (large,) = counted(
-        {"ptx__inst_executed": 100, "launch__registers_per_thread": 40}, {"ptx__inst_executed": 10}
-    ).launches
+    (large,) = counted({ESTIMATE: 100, "launch__registers_per_thread": 40}, {ESTIMATE: 10}).launches
     profile = make_profile(engine="emulator", launches=(small, large))
     found = chances(profile, combine(profile))
     assert "registers" not in found
-    ptx = found["ptx_instructions"]
-    assert (ptx.low, ptx.high > 1e6) == (60, True)
+    issued = found["instructions"]
+    assert (issued.low, issued.high > 1e6) == (60, True)
 
 
 # --- which verdicts stand ---------------------------------------------------------------------

@@ -54,7 +54,7 @@ from workbench.analysis.limits.roofline import (
     work,
 )
 from workbench.analysis.optional import over, plus
-from workbench.counters import Missing
+from workbench.counters import PTX, Missing
 from workbench.gpus import WARP_SIZE
 from workbench.language import N_, _
 from workbench.model import DEBUG_BUILD, Launch, Profile, Record
@@ -124,8 +124,7 @@ _INPUTS = {
     "E5M2": "float8",
 }
 
-#: The emulator's metrics of PTX that ran, and of what ptxas made of it.
-_PTX = "ptx__inst_executed"
+#: Metrics of what the compiler made of PTX that ran.
 _RESOURCES = ("launch__registers_per_thread", "launch__shared_mem_per_block_static")
 #: Addresses of device code have nine digits and more; constants of 32 bits have eight.
 _ADDRESS = re.compile(r"0x[0-9a-f]{9,}")
@@ -281,7 +280,7 @@ def _codes(profile: Profile) -> set[tuple[str, ...]] | None:
 
 def _other_flags(sides: tuple[Profile, Profile]) -> bool:
     """Whether PTX became machine code that nobody holds, by other flags than definitions."""
-    if all(COMPILED in x.metrics or _PTX not in x.metrics for x in measured(sides[0])):
+    if all(COMPILED in x.metrics or PTX not in x.metrics for x in measured(sides[0])):
         return False
     built = [[x for x in p.build.flags if x[:2] != "-D"] for p in sides if p.build is not None]
     return len(built) == 2 and built[0] != built[1]
@@ -338,7 +337,7 @@ def _relative(launch: Launch) -> tuple[str, ...]:
     """
     base: list[int] = []
     held = [launch.metrics[name] for name in (COMPILED, *_RESOURCES) if name in launch.metrics]
-    made = tuple(str(metric.value) for metric in held) if _PTX in launch.metrics else ()
+    made = tuple(str(metric.value) for metric in held) if PTX in launch.metrics else ()
     if COMPILED in launch.metrics:
         return made
 

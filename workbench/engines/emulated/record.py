@@ -425,6 +425,8 @@ def launch_records(
         kernel = resources.get(launch.kernel)
         smem = "enable_smem_spilling" in built.build.ptx
         metrics |= _local(metrics, code, kernel, smem)
+        if ISSUED[4] in metrics:
+            del metrics[_LOCAL_SECTORS]  # of PTX alone
         by_timing = _by_timing(counts, issued, metrics)
         metrics |= _shape(counts)
         if kernel is not None:

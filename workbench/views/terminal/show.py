@@ -27,6 +27,7 @@ from workbench.counters import (
     ESTIMATED,
     MACHINE,
     NEVER_EMULATED,
+    PTX,
     Missing,
     Reading,
     catalog,
@@ -582,8 +583,8 @@ def _without_samples(
 ) -> list[RenderableType]:
     """Lines by instructions where nothing was sampled (the emulator, some reports)."""
     name, note = line_metric(launch, catalog()["instructions"]), _("by instructions executed")
-    if name is None:
-        name, note = line_metric(launch, catalog()["ptx_instructions"]), _("by PTX instructions")
+    if name is None and PTX in launch.instructions.columns:
+        name, note = PTX, _("by PTX instructions")
     if name is None:
         return []
     note += _(ESTIMATED) if name.startswith(MACHINE) else ""

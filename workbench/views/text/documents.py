@@ -23,7 +23,7 @@ from workbench.analysis.programs.words import step_words
 from workbench.analysis.story import Story
 from workbench.analysis.weight import TELLING
 from workbench.analysis.wording import Passage
-from workbench.counters import Missing, catalog, line_metric, read_all
+from workbench.counters import PTX, Missing, catalog, line_metric, read_all
 from workbench.model import Build, Launch, LineKey, Number, Profile, Timing, line_counters
 from workbench.views.shapes import Json, shaped, show, step
 from workbench.views.shapes.program import ProgramStep
@@ -89,8 +89,7 @@ def _hot_lines(profile: Profile) -> show.HotLines | None:
     if hot:
         lines = [_hot_line(profile, launch, counters, line) for line in hot]
         return show.HotLines(by="samples", lines=lines)
-    by = (line_metric(launch, catalog()[x]) for x in ("instructions", "ptx_instructions"))
-    name = next(filter(None, by), "")
+    name = line_metric(launch, catalog()["instructions"]) or PTX
     counted = {key: own.get(name, 0) for key, own in counters.items()}
     whole = sum(counted.values())
     known = [key for key in counted if key[1] > 0 and counted[key]]
