@@ -166,24 +166,14 @@ class Mix:
 
 
 def heaviest_line(launch: Launch, counter: str, less: str = "") -> LineKey | None:
-    """The source line with most of a counter (less another one); None where none has any.
-
-    Of what ncu misreads nothing is known, and no line is blamed for it.
-    """
+    """The source line with most of a counter (less another one); None where none has any."""
     table = launch.instructions
     amounts: dict[LineKey, Number] = defaultdict(int)
     for row, amount in _rows(launch, counter, less).items():
-        if table.line[row] > 0 and not is_misread(table.text[row]):
+        if table.line[row] > 0 and (less or not is_misread(table.text[row])):
             amounts[table.file[row], table.line[row]] += amount
     best = max(amounts, key=lambda key: amounts[key], default=None)
     return best if best is not None and amounts[best] > 0 else None
-
-
-def misread(launch: Launch, counter: str, less: str) -> Number:
-    """How much of a counter (less another one) lies on instructions that ncu misreads."""
-    table = launch.instructions
-    rows = _rows(launch, counter, less)
-    return sum(amount for row, amount in rows.items() if is_misread(table.text[row]))
 
 
 class Touched(NamedTuple):
@@ -231,13 +221,28 @@ _SPREAD = 0.5
 
 
 def _rows(launch: Launch, counter: str, less: str) -> dict[int, Number]:
-    """Instruction -> its part of a counter, less that of another one; {} where none is known."""
-    names = [line_metric(launch, catalog()[name]) if name else None for name in (counter, less)]
+    """Instruction -> its part of a counter, less that of another one; {} where none is known.
+
+    Of what is in excess ncu knows nothing where it misreads, and a copy takes a wavefront of shared
+    memory for each line of global memory that it reads, wherever it writes them.
+    """
+    table = launch.instructions
+    names = [
+        line_metric(launch, catalog()[name]) if name in catalog() else None
+        for name in (counter, less)
+    ]
     out: dict[int, Number] = defaultdict(int)
     for name, sign in zip(names, (1, -1), strict=True) if names[0] else ():
-        column = launch.instructions.columns.get(name) if name else None
+        column = table.columns.get(name) if name else None
         for row, value in zip(column.rows, column.values, strict=True) if column else ():
             out[row] += sign * value
+    lines = _rows(launch, "l1_tag_requests", "") if less == "shared_wavefronts_ideal" else {}
+    ideal = _rows(launch, less, "") if lines else {}
+    for row in out if less else ():
+        if is_misread(table.text[row]):
+            out[row] = 0
+        elif row in lines and access_of(table.text[row]) == "copy":
+            out[row] = max(0, out[row] - max(0, lines[row] - ideal.get(row, 0)))
     return out
 
 
@@ -471,8 +476,8 @@ def _excess(seen: Examined, whole: str, noun: str) -> _Part | None:
     total, excess = (seen.side.value(name) for name in (whole, f"{whole}_excess"))
     if not total or excess is None:
         return None
-    if excess and f"{whole}_ideal" in catalog():
-        excess -= misread(seen.launch, whole, f"{whole}_ideal")
+    if excess and (rows := _rows(seen.launch, whole, f"{whole}_ideal")):
+        excess = float(sum(rows.values()))
     return _beyond(total, total - excess, noun) if excess > 0 else None
 
 
