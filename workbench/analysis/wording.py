@@ -379,6 +379,8 @@ def tell(
     `attribution` is the split of the line counters, for the places of hunks; `cause` what made the
     step.
     """
+    if cause.broken:
+        return joined([f"{capital(text)}." for text in cause.broken])
     precise = precision_words(cause.doubts)
     if head := headline(cause.doubts):
         # Of one machine code a difference in time is the machine's, and worth a word.

@@ -34,6 +34,7 @@ from workbench.analysis.duration import TimeSplit
 from workbench.analysis.limits.limit import FULL, RESOURCES, Limit, limit_of, state_seconds
 from workbench.analysis.limits.occupancy import OccupancySplit
 from workbench.analysis.optional import growth, over, times
+from workbench.analysis.plausible import broken
 from workbench.analysis.sameness import Doubt
 from workbench.analysis.source.lines import scan
 from workbench.analysis.weight import Scale, tells
@@ -86,7 +87,8 @@ class Cause(Record, frozen=True):
     `limit_old` and `limit_new` what limited either side. `active` is the part of the time (0-1)
     that SMs were active on both sides; `room` are the resources that changed how many blocks fit
     on an SM.
-    `doubts` say why the two did not do the same, where they did not.
+    `doubts` say why the two did not do the same, where they did not; `broken` why a side's report
+    cannot be right, of which nothing else is said then.
     """
 
     proofs: tuple[Proof, ...]
@@ -96,6 +98,7 @@ class Cause(Record, frozen=True):
     active: tuple[float, float] | None = None
     room: tuple[Delta, ...] = ()
     doubts: tuple[Doubt, ...] = ()
+    broken: tuple[str, ...] = ()
 
     @property
     def other_work(self) -> bool:
@@ -113,6 +116,8 @@ def find_cause(
     doubts: tuple[Doubt, ...] = (),
 ) -> Cause:
     """Weigh every counter that moved, and find where the best of them moved."""
+    if wrong := dict.fromkeys((*broken(old), *broken(new))):
+        return Cause((), (), None, None, doubts=doubts, broken=tuple(wrong))
     sides = _side(old), _side(new)
     known = "unknown" not in (attribution.sources.old, attribution.sources.new)
     hypotheses = rank(comparison, *sides)

@@ -21,7 +21,7 @@ from workbench.model import Launch, Profile
 _ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
 #: Of a unit without a counter in the catalog the one that shows it: the highest share of all.
 _SHOWN = "sm_throughput"
-UNITS = {unit.id: unit for unit in RESOURCES if not unit.rest}
+UNITS: dict[str, Resource] = {unit.id: unit for unit in RESOURCES if not unit.rest}
 
 
 def works_of(profile: Profile) -> dict[str, float]:

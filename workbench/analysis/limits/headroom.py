@@ -35,6 +35,7 @@ from workbench.analysis.limits.limit import (
 from workbench.analysis.limits.memory import access_of
 from workbench.analysis.misread import is_misread
 from workbench.analysis.optional import Maybe, largest, minus, over, plus, times
+from workbench.analysis.plausible import broken
 from workbench.counters import Counter, Missing, catalog, line_metric
 from workbench.gpus import LINE_BYTES, SECTOR_BYTES, WARP_SIZE, Chip, chip_for
 from workbench.language import N_, _
@@ -690,10 +691,10 @@ def _reuse(seen: Examined) -> Way | None:
         return None
     counter = "shared_wavefronts" if through >= 0.5 else "global_load_requests"
     ratio = work / max(1, shared + far)
-    needed = 1.0 - (_excess(seen, counter, "") or (0.0, ""))[0]
+    excess = over(seen.side.value(f"{counter}_excess"), seen.side.value(counter))
     said = _("{ratio:.2g} arithmetic instructions per load").format(ratio=ratio)
     went = seen.went({"l1_data": 1.0, "lsu": 1.0}, (*_SHARED, "lg_throttle"))
-    found = bound(seen, (needed, said), went, _ARITHMETIC | _FAR)
+    found = bound(seen, (1.0 - (excess or 0.0), said), went, _ARITHMETIC | _FAR)
     words = _("Load less per operation: more outputs per thread, kept in registers")
     line = heaviest_line(seen.launch, "shared_wavefronts" if through >= 0.5 else "global_sectors")
     return made("reuse", found, words, 3, counter, line)
@@ -797,7 +798,7 @@ _found: deque[tuple[Launch, Panel]] = deque(maxlen=32)
 
 def panel_of(profile: Profile) -> Panel | None:
     """The panel of the launch that takes most of a profile's time; None where none was profiled."""
-    launch = main_launch(profile)
+    launch = main_launch(profile) if not broken(profile) else None
     return panel_of_launch(launch, profile.device) if launch is not None else None
 
 

@@ -17,6 +17,7 @@ from typing import Literal
 
 from workbench.analysis.aggregate import Recent, main_launch, value_of
 from workbench.analysis.optional import largest, over, times
+from workbench.analysis.plausible import broken
 from workbench.analysis.weight import TELLING, WELL
 from workbench.counters import Counter, catalog, line_metric
 from workbench.gpus import WARP_SIZE, chip_for, of_all_chips
@@ -452,7 +453,7 @@ def loads(launch: Launch) -> tuple[Load, ...]:
 
 def limit_of(profile: Profile) -> Limit | None:
     """What limits the launch that takes most of a profile's time; None where nothing is known."""
-    launch = main_launch(profile)
+    launch = main_launch(profile) if not broken(profile) else None
     return limit_of_launch(launch, profile.device) if launch is not None else None
 
 
