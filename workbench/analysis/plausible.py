@@ -56,8 +56,9 @@ def implausible(profile: Profile) -> list[str]:
 _MEASURED = ("duration", "cycles", "instructions", "dram_bytes", "l2_sectors")
 #: So many parts of one whole that are the very same are no measurement.
 _PARTS = 3
-#: Two counts of one launch differ by less than this factor, whatever its passes had to wait for.
-_PASSES = 4.0
+#: Two counts of one launch differ by less than this factor, whatever its passes had to wait for;
+#: fewer instructions than these may all be of one wait.
+_PASSES, _FEW = 4.0, 100_000
 #: Warp samples that chance does not put into equal parts.
 _SAMPLES = 100
 
@@ -88,8 +89,8 @@ def _contradictions(profile: Profile) -> Iterator[str]:
 def _of_one(launch: Launch) -> Iterator[str]:
     counted, columns = value_of(launch, "instructions"), launch.instructions.columns
     ran = columns.get("inst_executed")
-    factor = sum(ran.values) / counted if counted and ran is not None else 1.0
-    if launch.by_timing is None and not 1 / _PASSES <= factor <= _PASSES:
+    counts = sorted((counted, sum(ran.values))) if counted and ran is not None else (1, 1)
+    if launch.by_timing is None and counts[1] > max(_FEW, _PASSES * counts[0]):
         text = _("{kernel} issues other instructions than all of its lines together")
         yield text.format(kernel=launch.kernel)
     states = catalog().group("stalls")
