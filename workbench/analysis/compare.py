@@ -36,7 +36,7 @@ from workbench.analysis.launches import (
     speaking,
 )
 from workbench.analysis.misread import conflicts_told, misread_sides, misread_words
-from workbench.analysis.plausible import implausible, implausible_time, most_on
+from workbench.analysis.plausible import broken, implausible, implausible_time, most_on
 from workbench.analysis.sameness import both_for_debugging
 from workbench.analysis.times.noise import (
     Chance,
@@ -294,7 +294,7 @@ def compare(
     for name, one, other in zip(names, (old, new), (new, old), strict=True):
         alone = [x for x in one.notices if x.code == COMPILER and x not in other.notices]
         warnings += [f"{name}: {told(notice.message)}" for notice in alone]
-    impossible = [*implausible(old), *implausible(new)]
+    impossible = [x for x in (*implausible(old), *implausible(new)) if x not in reasons]
     impossible += [text for one in (old_time, new_time) if one for text in implausible_time(one)]
     warnings += impossible
     if time is None and old_time is not None and new_time is not None:
@@ -347,7 +347,7 @@ def incomparable(old: Profile, new: Profile, *, across: bool = False) -> list[st
 
     `across`: two devices were asked for.
     """
-    reasons = []
+    reasons = [*dict.fromkeys((*broken(old), *broken(new)))]
 
     def differ(what: str, a: str, b: str) -> None:
         if a and b and a != b:
