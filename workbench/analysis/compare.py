@@ -43,6 +43,7 @@ from workbench.analysis.times.noise import (
     Chance,
     Chances,
     CountedSide,
+    Steady,
     left_noise,
     machine_chances,
     noise_of,
@@ -253,8 +254,7 @@ def compare(
     names = labels or (label_of(old), label_of(new))
     reasons = incomparable(old, new, across=across)
     both = side_by_side(old, new)
-    pairs = both.pairs
-    kernels = kernel_changes(both, pairs)
+    kernels = kernel_changes(both)
     speaker = speaking(kernels)
     before = combine(both.old, speaker.old if speaker else None)
     after = combine(both.new, speaker.new if speaker else None)
@@ -279,7 +279,12 @@ def compare(
         )
     time = time_change(old_time, new_time, across=across)
     resized = _resized(before["threads_per_block"], after["threads_per_block"])
-    deltas = tuple(_delta(c, before[c.id], after[c.id], resized=resized) for c in catalog())
+    # Over several kernels no launch can be left out, and sums have the default noise.
+    alone = len(both.old.launches) == len(both.new.launches) == 1
+    steady = both.steady[0] if alone and both.steady else {}
+    deltas = tuple(
+        _delta(c, before[c.id], after[c.id], resized=resized, steady=steady) for c in catalog()
+    )
     chips = chip_for(old.device), chip_for(new.device)
     deltas = tuple(_told_as_absent(delta, chips) for delta in deltas)
     loose = of_both(
@@ -311,7 +316,7 @@ def compare(
         warnings=tuple(warnings),
         time=time,
         counters=deltas,
-        launches=pairs,
+        launches=both.pairs,
         kernels=kernels,
         launch_words=launch_words(kernels, names),
         machine_instructions=machine,
@@ -431,7 +436,12 @@ def _resized(old: Combined | Missing, new: Combined | Missing) -> bool:
 
 
 def _delta(
-    counter: Counter, old: Combined | Missing, new: Combined | Missing, *, resized: bool
+    counter: Counter,
+    old: Combined | Missing,
+    new: Combined | Missing,
+    *,
+    resized: bool,
+    steady: Mapping[str, Steady],
 ) -> Delta:
     # Of blocks of another size more are neither better nor worse.
     better = "" if resized and counter.id.startswith(_BLOCKS_THAT_FIT) else counter.better
@@ -467,7 +477,8 @@ def _delta(
         return result(delta=None, relative=None, moved=False, verdict="missing", reason=reason)
     delta = new.value - old.value
     noise = noise_of(counter, old.value, new.value, derived)
-    moved = left_noise(counter, old.value, new.value, (old.spread, new.spread), derived)
+    spreads, ratio = (old.spread, new.spread), steady.get(new.ncu)
+    moved = left_noise(counter, old.value, new.value, spreads, derived, ratio)
     verdict = movement(better, delta, moved)
     relative = delta / old.value if old.value else None
     return result(delta=delta, relative=relative, moved=moved, verdict=verdict, noise=noise)

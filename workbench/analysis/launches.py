@@ -1,32 +1,37 @@
 """The launches of two profiles: made comparable, named, and what became of each kernel.
 
 A profile of a study holds one run of a version: its launches are parts that add up. A
-report holds whatever a program launched while ncu looked on: of one kernel and one
-configuration it holds *samples*, as many as there happened to be. `merge_samples` makes
-one launch of them, their mean, so that everything behind it compares launch with launch;
-`side_by_side` leaves out what only one of two reports launched besides. It is one module because
-what is paired and what is said of the pairs are one decision.
+report holds whatever a program launched while ncu looked on. Its launches of one kernel and one
+configuration are *samples*, where their counterparts are as well and they take about as long: they
+become one launch, their mean, which counts as often as both sides ran it. So all behind
+`side_by_side` compares launch with launch, and sums are of everything that was launched. A kernel
+that came or went counts too, unless the kernels with a counterpart are too small a part.
+
+It is one module because what is paired and what is said of the pairs are one decision.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
-from math import fsum, prod
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from math import fsum, gcd, prod
 
 from msgspec import structs
 
 from workbench.analysis.aggregate import (
     How,
     LaunchPair,
-    Recent,
+    by_key,
+    gaps_of,
+    multiplied,
     near,
     pair_launches,
     seconds_of,
+    value_of,
     weights_of,
 )
 from workbench.analysis.naming import distinctions, titles
-from workbench.analysis.times.noise import left_noise
+from workbench.analysis.times.noise import Steady, left_noise
 from workbench.counters import Counter, Missing, Reading, catalog, read, spread
 from workbench.language import N_, _, ngettext
 from workbench.model import (
@@ -53,44 +58,40 @@ _FIXED = (
 
 #: Its spread says of which grids a launch is the mean, where they are not one.
 _BLOCKS = "launch__grid_size"
+#: Launches whose times are further apart than this factor do unlike things: layers of a network.
+_LAYERS = 1.5
+#: All of it is compared where this part of the longer side's time has a counterpart.
+_COVERED = 0.8
+#: How far the times of kernels that took the place of others may lie apart, as a factor.
+_FAR = 4.0
 
 
 class SideBySide(Record, frozen=True):
     """Two profiles of what is compared, and the launches that only one side has.
 
-    `alone` are (0 old, 1 new; the launch): kernels that a report holds beside those that
-    both hold. They are in neither profile. `pairs` are the launches that correspond.
+    `pairs` are the launches that correspond; of several launches that were merged `steady` has
+    what each counter does. `each` are the two profiles with every launch as it ran once.
+    `covered` is the part (0-1) of the work of the `longer` side (0 old, 1 new) that has a
+    counterpart. Where it is small, `alone` are (side; the launch) the kernels without one: they
+    are in neither profile.
     """
 
     old: Profile
     new: Profile
     pairs: tuple[LaunchPair, ...]
+    each: tuple[Profile, Profile]
+    steady: tuple[Mapping[str, Steady], ...] = ()
+    covered: float = 1.0
+    longer: int = 0
     alone: tuple[tuple[int, Launch], ...] = ()
 
 
 #: The last answers: the parts of one comparison ask for the same profiles.
 _beside: deque[tuple[Profile, Profile, SideBySide]] = deque(maxlen=4)
-
-
-def merge_samples(profile: Profile) -> Profile:
-    """The profile with all launches of one kernel and configuration as one, their mean.
-
-    `Launch.samples` says how many there were, `Launch.spreads` how far they lay apart. A
-    profile of a study, or one without repeated launches, is returned as it is.
-    """
-    return _merged(profile)
-
-
-def _merge(profile: Profile) -> Profile:
-    groups = [[launch] for launch in profile.launches]
-    if not profile.study and len(groups) > 1:
-        groups = classes_of_launches(profile.launches)
-    if len(groups) == len(profile.launches):
-        return profile
-    return structs.replace(profile, launches=tuple(_mean(group) for group in groups))
-
-
-_merged = Recent(_merge, most=8)
+_Both = tuple[Sequence[Launch], Sequence[Launch]]
+#: Positions of launches: of one and its counterpart, and in groups on both sides.
+_Row = tuple[int | None, int | None]
+_Groups = tuple[list[list[int]], list[list[int]]]
 
 
 def merged_by_work(profile: Profile, places: Sequence[int]) -> list[tuple[int, Launch]]:
@@ -107,64 +108,189 @@ def merged_by_work(profile: Profile, places: Sequence[int]) -> list[tuple[int, L
 
 
 def side_by_side(old: Profile, new: Profile) -> SideBySide:
-    """Two profiles with their samples merged, and without what only one report launched.
-
-    A version's launches are all parts of it. Of a report, a kernel without a partner is
-    left out where another kernel is on both sides: it is other work.
-    """
+    """Two profiles with their samples merged. A version's launches are all parts of it."""
     for a, b, answer in tuple(_beside):
         if a is old and b is new:
             return answer
-    before, after = merge_samples(old), merge_samples(new)
-    pairs = pair_launches(before.launches, after.launches)
-    answer = SideBySide(old=before, new=after, pairs=pairs)
-    foreign = not (old.study and new.study)
-    if foreign and any(pair.how in ("signature", "name", "renamed") for pair in pairs):
-        answer = _without_strangers(answer)
+    if old.study and new.study:
+        pairs = pair_launches(old.launches, new.launches)
+        answer = SideBySide(old=old, new=new, pairs=pairs, each=(old, new))
+    else:
+        answer = _of_reports(old, new)
     _beside.append((old, new, answer))
     return answer
 
 
-def _without_strangers(both: SideBySide) -> SideBySide:
-    strangers = [
-        pair
-        for pair in both.pairs
-        if pair.how in ("order", "added", "removed") and _profiled(both, pair)
-    ]
-    gone = (
-        {pair.old for pair in strangers if pair.old is not None},
-        {pair.new for pair in strangers if pair.new is not None},
-    )
-    if not strangers:
+def _of_reports(old: Profile, new: Profile) -> SideBySide:
+    """All launches; without those that have no counterpart where they are much of the work."""
+    both, groups = _laid(old, new)
+    loads = _loads(both.old.launches, both.new.launches)
+    apart = _strangers(both, loads)
+    longer = int(sum(loads[1]) > sum(loads[0]))
+    covered = 1 - sum(loads[longer][n] for n in apart[longer]) / (sum(loads[longer]) or 1.0)
+    if covered >= _COVERED:
         return both
-    sides = (both.old, both.new)
     kept = [
         structs.replace(
             profile,
-            launches=tuple(x for n, x in enumerate(profile.launches) if n not in gone[side]),
+            launches=tuple(
+                profile.launches[at]
+                for at in sorted(at for n, x in enumerate(own) if n not in gone for at in x)
+            ),
         )
-        for side, profile in enumerate(sides)
+        for profile, own, gone in zip((old, new), groups, apart, strict=True)
     ]
-    return SideBySide(
-        old=kept[0],
-        new=kept[1],
-        pairs=pair_launches(kept[0].launches, kept[1].launches),
-        alone=tuple(
-            (side, profile.launches[n])
-            for side, profile in enumerate(sides)
-            for n in sorted(gone[side])
-        ),
+    sides = enumerate(zip(both.each, apart, strict=True))
+    alone = tuple((side, each.launches[n]) for side, (each, own) in sides for n in own)
+    rest, __ = _laid(kept[0], kept[1])
+    return structs.replace(rest, alone=alone, covered=covered, longer=longer)
+
+
+def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
+    """Two profiles beside each other, and the positions of every launch's samples."""
+    sides = old.launches, new.launches
+    groups, twins = _samples(sides)
+    each = [
+        [_mean([side[at] for at in group]) for group in own]
+        for side, own in zip(sides, groups, strict=True)
+    ]
+    pairs = pair_launches(each[0], each[1])
+    often = [[launch.samples for launch in own] for own in each]
+    steady: list[Mapping[str, Steady]] = [{} for __ in pairs]
+    for n, pair in enumerate(pairs):
+        if pair.old is not None and pair.new is not None:
+            fewer = min(often[0][pair.old], often[1][pair.new])
+            often[0][pair.old] = often[1][pair.new] = fewer
+            first, second = groups[0][pair.old], groups[1][pair.new]
+            if len(first) > 1 and [twins.get(at) for at in first] == second:
+                launches = [sides[0][at] for at in first], [sides[1][at] for at in second]
+                steady[n] = _steady(*launches)
+    ran = [
+        n
+        for own, times in zip(each, often, strict=True)
+        for x, n in zip(own, times, strict=True)
+        if x.profiled
+    ]
+    unit = gcd(*ran) or 1
+    counted = [
+        [
+            structs.replace(multiplied(x, n // unit), samples=x.samples) if n > unit else x
+            for x, n in zip(own, times, strict=True)
+        ]
+        for own, times in zip(each, often, strict=True)
+    ]
+    both = SideBySide(
+        old=_with(old, counted[0]),
+        new=_with(new, counted[1]),
+        pairs=pairs,
+        each=(_with(old, each[0]), _with(new, each[1])),
+        steady=tuple(steady),
     )
+    return both, groups
 
 
-def _profiled(both: SideBySide, pair: LaunchPair) -> bool:
-    """Whether a launch that was only listed, and never measured, is not all that there is."""
-    found = [
-        profile.launches[place].profiled
-        for profile, place in ((both.old, pair.old), (both.new, pair.new))
-        if place is not None
-    ]
-    return any(found)
+def _with(profile: Profile, launches: Sequence[Launch]) -> Profile:
+    same = len(launches) == len(profile.launches)
+    if same and all(a is b for a, b in zip(launches, profile.launches, strict=True)):
+        return profile
+    return structs.replace(profile, launches=tuple(launches))
+
+
+def _samples(sides: _Both) -> tuple[_Groups, Mapping[int, int]]:
+    """The positions of samples of one launch, and which launch of both sides is which."""
+    twins = _twins(sides)
+    rows: list[_Row] = list(twins.items())
+    rows += [(at, None) for at in range(len(sides[0])) if at not in twins]
+    rows += [(None, at) for at in range(len(sides[1])) if at not in twins.values()]
+    kinds = [{at: n for n, own in enumerate(_classes(side)) for at in own} for side in sides]
+    seconds = [[seconds_of(launch) for launch in side] for side in sides]
+    groups: dict[Hashable, list[list[_Row]]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: (row[0] is None, row)):
+        kind = (None if at is None else own[at] for own, at in zip(kinds, row, strict=True))
+        alike = groups[tuple(kind)]
+        found = next((own for own in alike if _one_layer(seconds, own[0], row)), None)
+        if found is None:
+            alike.append([row])
+        else:
+            found.append(row)
+    every = [group for alike in groups.values() for group in alike]
+    old = sorted([a for a, __ in group if a is not None] for group in every)
+    new = sorted([b for __, b in group if b is not None] for group in every)
+    return (list(filter(None, old)), list(filter(None, new))), twins
+
+
+def _one_layer(seconds: Sequence[Sequence[float | None]], row: _Row, other: _Row) -> bool:
+    """Whether launches take about as long, on each side."""
+    for own, a, b in zip(seconds, row, other, strict=True):
+        times = [own[at] or 0.0 for at in (a, b) if at is not None]
+        if times and max(times) > _LAYERS * min(times) > 0:
+            return False
+    return True
+
+
+def _twins(sides: _Both) -> dict[int, int]:
+    """The n-th launch with the n-th, of each kernel that both sides launch as often.
+
+    First those of one configuration. Kernels that one side alone has are taken together, for
+    they may have been renamed.
+    """
+    names = [{(x.workload, x.kernel) for x in side} for side in sides]
+    shared = names[0] & names[1]
+    twins: dict[int, int] = {}
+    keys: tuple[Callable[[Launch], Hashable], ...] = (
+        lambda x: (x.workload, x.kernel, x.signature, *x.config),
+        lambda x: (x.workload, x.kernel),
+        lambda x: (x.workload, x.kernel) in shared and (x.workload, x.kernel),
+    )
+    for key in keys:
+        known = {*twins.values()}
+        old = by_key(sides[0], (at for at in range(len(sides[0])) if at not in twins), key)
+        new = by_key(sides[1], (at for at in range(len(sides[1])) if at not in known), key)
+        for name, places in old.items():
+            if len(places) == len(new.get(name, [])):
+                twins.update(zip(places, new[name], strict=True))
+    return twins
+
+
+def _steady(old: Sequence[Launch], new: Sequence[Launch]) -> dict[str, Steady]:
+    """By ncu's name: new over old of all pairs but one, whichever that is; the two extremes."""
+    out = {}
+    for name in old[0].metrics:
+        values = [[x.metrics[name].value for x in side if name in x.metrics] for side in (old, new)]
+        numbers = [[float(v) for v in own if not isinstance(v, str)] for own in values]
+        if len(numbers[0]) == len(numbers[1]) == len(old) and min(numbers[0]) > 0:
+            before, after = map(fsum, numbers)
+            rest = [(after - b) / (before - a) for a, b in zip(*numbers, strict=True)]
+            out[name] = min(rest), max(rest)
+    return out
+
+
+def _loads(old: Sequence[Launch], new: Sequence[Launch]) -> list[list[float]]:
+    """How much each launch is, in one unit on both sides: seconds, else instructions."""
+    for counter in ("duration", "instructions"):
+        found = [[value_of(x, counter) if x.profiled else 0.0 for x in side] for side in (old, new)]
+        known = [[float(v) for v in own if v is not None] for own in found]
+        if [len(own) for own in known] == [len(old), len(new)] and any(map(any, known)):
+            return known
+    return [[float(x.profiled) for x in side] for side in (old, new)]
+
+
+def _strangers(both: SideBySide, loads: Sequence[Sequence[float]]) -> tuple[list[int], list[int]]:
+    """Launches that nothing on the other side stands for, by place or by name."""
+    out: tuple[list[int], list[int]] = ([], [])
+    if not any(pair.matched for pair in both.pairs):
+        return out
+    lone: tuple[list[int], list[int]] = ([], [])
+    for pair in both.pairs:
+        for own, at, profile in zip(lone, (pair.old, pair.new), both.each, strict=True):
+            if at is not None and not pair.matched and profile.launches[at].profiled:
+                own.append(at)
+    for gap in gaps_of(both.pairs, *lone):
+        times = [sum(own[n] for n in places) for own, places in zip(loads, gap, strict=True)]
+        if not all(gap) or max(times) > _FAR * min(times):
+            for own, places in zip(out, gap, strict=True):
+                own += places
+    return out
 
 
 # --- samples of one launch -----------------------------------------------------------
@@ -175,9 +301,13 @@ def classes_of_launches(launches: Sequence[Launch]) -> list[list[Launch]]:
 
     Grids that are nearly equal are one configuration, as in a captured program.
     """
-    groups: dict[object, list[list[Launch]]] = {}
-    out: list[list[Launch]] = []
-    for launch in launches:
+    return [[launches[at] for at in group] for group in _classes(launches)]
+
+
+def _classes(launches: Sequence[Launch]) -> list[list[int]]:
+    groups: dict[object, list[list[int]]] = {}
+    out: list[list[int]] = []
+    for at, launch in enumerate(launches):
         fixed = [launch.metrics.get(name) for name in _FIXED]
         key = (
             *(launch.workload, launch.kernel, launch.signature),
@@ -187,12 +317,12 @@ def classes_of_launches(launches: Sequence[Launch]) -> list[list[Launch]]:
         alike = groups.setdefault(key, [])
         found = None
         if launch.profiled:
-            found = next((g for g in alike if _one_class(g[0], launch)), None)
+            found = next((g for g in alike if _one_class(launches[g[0]], launch)), None)
         if found is None:
             found = []
             alike.append(found)
             out.append(found)
-        found.append(launch)
+        found.append(at)
     return out
 
 
@@ -402,23 +532,34 @@ class KernelChange(Record, frozen=True):
         return self.new_s - self.old_s
 
 
-def kernel_changes(both: SideBySide, pairs: Sequence[LaunchPair]) -> tuple[KernelChange, ...]:
-    """Every kernel of two profiles, as `pairs` match them, and those that stand alone."""
+def kernel_changes(both: SideBySide) -> tuple[KernelChange, ...]:
+    """Every kernel of two profiles, as its pairs match them, and those that stand alone."""
     rows: list[tuple[Launch | None, Launch | None, LaunchPair | None]] = []
-    for pair in pairs:
-        a, b = pair.of(both.old, both.new)
+    steady: list[Steady | None] = []
+    whole: tuple[list[Launch | None], list[Launch | None]] = ([], [])
+    for pair, own in zip(both.pairs, both.steady or [{}] * len(both.pairs), strict=True):
+        a, b = pair.of(*both.each)
         if any(x is not None and x.profiled for x in (a, b)):
             rows.append((a, b, pair))
-    rows += [(None, x, None) if side else (x, None, None) for side, x in both.alone]
+            steady.append(next((own[x] for x in catalog()["duration"].names if x in own), None))
+            for found, launch in zip(whole, pair.of(both.old, both.new), strict=True):
+                found.append(launch)
+    for side, x in both.alone:
+        rows.append((None, x, None) if side else (x, None, None))
+        steady.append(None)
+        whole[side].append(x)
+        whole[1 - side].append(None)
     names = iter(titles([x for a, b, __ in rows for x in (a, b) if x is not None]))
     called = [
         (next(names) if a is not None else "", next(names) if b is not None else "")
         for a, b, __ in rows
     ]
-    weights = _weights([row[0] for row in rows]), _weights([row[1] for row in rows])
+    weights = _weights(whole[0]), _weights(whole[1])
     return tuple(
-        _change(a, b, pair, _sides_named(called[n], a, b), (weights[0][n] + weights[1][n]) / 2)
-        for n, (a, b, pair) in enumerate(rows)
+        _change(row, _sides_named(called[n], row[0], row[1]), weight, steady[n])
+        for n, (row, weight) in enumerate(
+            zip(rows, ((a + b) / 2 for a, b in zip(*weights, strict=True)), strict=True)
+        )
     )
 
 
@@ -443,12 +584,12 @@ def _weights(launches: Sequence[Launch | None]) -> list[float]:
 
 
 def _change(
-    a: Launch | None,
-    b: Launch | None,
-    pair: LaunchPair | None,
+    row: tuple[Launch | None, Launch | None, LaunchPair | None],
     names: tuple[str, str],
     weight: float,
+    steady: Steady | None,
 ) -> KernelChange:
+    a, b, pair = row
     how: How = "added" if a is None else "removed"
     duration = catalog()["duration"]
     seconds = [seconds_of(x) if x is not None else None for x in (a, b)]
@@ -456,7 +597,7 @@ def _change(
     moved = (
         seconds[0] is not None
         and seconds[1] is not None
-        and left_noise(duration, seconds[0], seconds[1], (before, after))
+        and left_noise(duration, seconds[0], seconds[1], (before, after), steady=steady)
     )
     return KernelChange(
         name_old=names[0],
