@@ -282,9 +282,9 @@ def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchP
        any others, where each side has one such launch left.
     3. A kernel under another name, where name and work (instruction mix, threads, duration)
        are much alike: the most alike first. Then one name in one configuration.
-    4. What is launched between the same two kernels where something else was, if those are as
-       many; then what is left, if it is: what takes longest on either side first, or in order,
-       where nothing says how long they took. The rest was added or removed.
+    4. Where as many are left on both sides, between the same two kernels or in all: in order, if
+       they have one shape or no time; else what takes longest on either side, if both are among
+       them. The rest was added or removed.
     """
     matching = _Matching(old, new)
     matching.same("signature", lambda x: (x.workload, x.kernel, x.signature, *x.config))
@@ -296,7 +296,7 @@ def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchP
     matching.same("name", lambda x: (x.workload, x.kernel, *x.config), even=True)
     matching.same("name", lambda x: (x.workload, x.kernel), alone=True)
     matching.in_turn(gaps_of(matching.pairs, matching.left, matching.right))
-    matching.in_turn([(matching.left, matching.right)])
+    matching.in_turn([(tuple(matching.left), tuple(matching.right))])
     found = matching.pairs
     found += [
         LaunchPair(kernel=old[a].kernel, old=a, new=None, how="removed") for a in matching.left
@@ -360,15 +360,18 @@ class _Matching:
                 self.take(a, b, how)
 
     def in_turn(self, gaps: Iterable[tuple[Sequence[int], Sequence[int]]]) -> None:
-        """Match what stands in one gap on both sides, if that is as many."""
-        weights, words = zip(weights_of(self.old), weights_of(self.new), strict=True)
-        for gap in gaps:
-            if len(gap[0]) == len(gap[1]):
-                own = [
-                    sorted(places, key=lambda at: -side[at] if all(words) else 0)
-                    for side, places in zip(weights, gap, strict=True)
-                ]
-                for a, b in zip(*own, strict=True):
+        """Match what stands in one gap on both sides, if that is as many launches.
+
+        In order where they have one shape, or no time; else those that take longest of all.
+        """
+        (before, timed), (after, too) = weights_of(self.old), weights_of(self.new)
+        for left, right in gaps:
+            pairs = list(zip(left, right, strict=False))
+            alike = all(self.old[a].config == self.new[b].config for a, b in pairs)
+            if timed and too and not alike:
+                pairs = [(before.index(max(before)), after.index(max(after)))]
+            for a, b in pairs if len(left) == len(right) else ():
+                if a in left and b in right:
                     self.take(a, b, "order")
 
     def alike(self) -> None:

@@ -33,6 +33,7 @@ from workbench.analysis.launches import (
     kernel_changes,
     launch_words,
     of_no_pair,
+    partial_words,
     side_by_side,
     speaking,
 )
@@ -63,6 +64,8 @@ Movement = Literal["better", "worse", "changed", "same", "missing"]
 _SEEDS, _KEPT = N_("different input seeds"), ("raw-not-kept", "raw-too-large", "library-kernel")
 #: Two captures whose SM clocks differ by more than this are not of the code alone.
 _CLOCK_DRIFT = 0.03
+#: Counters of the whole time, which a part of the kernels has not.
+_WHOLE = ("duration", "cycles")
 #: Counters of blocks on an SM by what each resource leaves room for.
 _BLOCKS_THAT_FIT = "occupancy_limit_"
 #: Counters of the use of shared memory. To begin with it is a choice, and not worse than none.
@@ -153,6 +156,7 @@ class Comparison(Record, frozen=True):
 
     `launches` are positions in the profiles of `launches.side_by_side`; `kernels` say
     what became of each kernel, and `launch_words` how several launches were compared.
+    `partial` says why there is no time of the whole, where much of either side has no counterpart.
     `machine_instructions` are those of both sides, estimated where PTX was run, and
     `machine_chances` what may be of them on a chip. `implausible` is what no run can have, of
     either side's counters and times; it stands among the warnings as well, as does `provenance`:
@@ -168,6 +172,7 @@ class Comparison(Record, frozen=True):
     launches: tuple[LaunchPair, ...]
     kernels: tuple[KernelChange, ...] = ()
     launch_words: tuple[str, ...] = ()
+    partial: str = ""
     machine_instructions: tuple[float, float] | None = None
     machine_chances: Chances | None = None
     implausible: tuple[str, ...] = ()
@@ -306,6 +311,9 @@ def compare(
             seen = float(duration.old) / float(duration.new)
             clocks = (clock.old, clock.new) if clock.moved else ()
             warnings += disagreement((time.low, time.speedup, time.high), seen, clocks)
+    partial = partial_words(both, kernels, names)
+    if partial:
+        deltas = tuple(_of_a_part(d, partial) if d.id in _WHOLE else d for d in deltas)
     machine = machine_instructions(old, new)
     if machine is not None:
         deltas = tuple(_beside_machine(delta, machine) for delta in deltas)
@@ -319,6 +327,7 @@ def compare(
         launches=both.pairs,
         kernels=kernels,
         launch_words=launch_words(kernels, names),
+        partial=partial,
         machine_instructions=machine,
         machine_chances=machine_chances(old, new),
         implausible=tuple(impossible),
@@ -504,6 +513,11 @@ def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None]) -> Del
         verdict="missing",
         reason="; ".join(filter(None, (delta.reason, *broken))),
     )
+
+
+def _of_a_part(delta: Delta, why: str) -> Delta:
+    lacking = replace(delta, old=None, new=None, delta=None, relative=None, moved=False)
+    return replace(lacking, verdict="missing", reason=why)
 
 
 def _beside_machine(delta: Delta, machine: tuple[float, float]) -> Delta:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from math import fsum, gcd, prod
+from math import fsum, gcd, inf, prod
 
 from msgspec import structs
 
@@ -62,8 +62,6 @@ _BLOCKS = "launch__grid_size"
 _LAYERS = 1.5
 #: All of it is compared where this part of the longer side's time has a counterpart.
 _COVERED = 0.8
-#: How far the times of kernels that took the place of others may lie apart, as a factor.
-_FAR = 4.0
 
 
 class SideBySide(Record, frozen=True):
@@ -125,7 +123,7 @@ def _of_reports(old: Profile, new: Profile) -> SideBySide:
     """All launches; without those that have no counterpart where they are much of the work."""
     both, groups = _laid(old, new)
     loads = _loads(both.old.launches, both.new.launches)
-    apart = _strangers(both, loads)
+    apart = _strangers(both)
     longer = int(sum(loads[1]) > sum(loads[0]))
     covered = 1 - sum(loads[longer][n] for n in apart[longer]) / (sum(loads[longer]) or 1.0)
     if covered >= _COVERED:
@@ -199,40 +197,42 @@ def _with(profile: Profile, launches: Sequence[Launch]) -> Profile:
 def _samples(sides: _Both) -> tuple[_Groups, Mapping[int, int]]:
     """The positions of samples of one launch, and which launch of both sides is which."""
     twins = _twins(sides)
-    rows: list[_Row] = list(twins.items())
+    rows: list[_Row] = sorted(twins.items())
     rows += [(at, None) for at in range(len(sides[0])) if at not in twins]
-    rows += [(None, at) for at in range(len(sides[1])) if at not in twins.values()]
+    rows += [(None, at) for at in range(len(sides[1])) if at not in {*twins.values()}]
     kinds = [{at: n for n, own in enumerate(_classes(side)) for at in own} for side in sides]
-    seconds = [[seconds_of(launch) for launch in side] for side in sides]
-    groups: dict[Hashable, list[list[_Row]]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: (row[0] is None, row)):
-        kind = (None if at is None else own[at] for own, at in zip(kinds, row, strict=True))
-        alike = groups[tuple(kind)]
-        found = next((own for own in alike if _one_layer(seconds, own[0], row)), None)
-        if found is None:
-            alike.append([row])
-        else:
-            found.append(row)
-    every = [group for alike in groups.values() for group in alike]
+    seconds = [[seconds_of(launch) or 0.0 for launch in side] for side in sides]
+    every: list[list[_Row]] = []
+    known: dict[tuple[int, int], list[list[_Row]]] = defaultdict(list)
+
+    def apart(row: _Row, other: _Row) -> float:
+        """By which factor their times differ at most; infinity: they are of other kinds."""
+        factor = 1.0
+        for kind, own, a, b in zip(kinds, seconds, row, other, strict=True):
+            if a is not None and b is not None:
+                least, most = sorted((own[a], own[b]))
+                same = kind[a] == kind[b]
+                factor = max(factor, (most / least if least else 1.0) if same else inf)
+        return factor
+
+    for row in rows:
+        keys = [(side, kinds[side][at]) for side, at in enumerate(row) if at is not None]
+        group = min(known[keys[0]], key=lambda own: apart(own[0], row), default=None)
+        if group is None or apart(group[0], row) > _LAYERS:
+            group = []
+            every.append(group)
+            for key in keys:
+                known[key].append(group)
+        group.append(row)
     old = sorted([a for a, __ in group if a is not None] for group in every)
     new = sorted([b for __, b in group if b is not None] for group in every)
     return (list(filter(None, old)), list(filter(None, new))), twins
 
 
-def _one_layer(seconds: Sequence[Sequence[float | None]], row: _Row, other: _Row) -> bool:
-    """Whether launches take about as long, on each side."""
-    for own, a, b in zip(seconds, row, other, strict=True):
-        times = [own[at] or 0.0 for at in (a, b) if at is not None]
-        if times and max(times) > _LAYERS * min(times) > 0:
-            return False
-    return True
-
-
 def _twins(sides: _Both) -> dict[int, int]:
-    """The n-th launch with the n-th, of each kernel that both sides launch as often.
+    """The n-th launch of a kernel with the n-th, first of one configuration.
 
-    First those of one configuration. Kernels that one side alone has are taken together, for
-    they may have been renamed.
+    What one side alone has may have been renamed: if it is as many launches, in order as well.
     """
     names = [{(x.workload, x.kernel) for x in side} for side in sides]
     shared = names[0] & names[1]
@@ -240,15 +240,16 @@ def _twins(sides: _Both) -> dict[int, int]:
     keys: tuple[Callable[[Launch], Hashable], ...] = (
         lambda x: (x.workload, x.kernel, x.signature, *x.config),
         lambda x: (x.workload, x.kernel),
-        lambda x: (x.workload, x.kernel) in shared and (x.workload, x.kernel),
+        lambda x: (x.workload, x.kernel) if (x.workload, x.kernel) in shared else None,
     )
     for key in keys:
         known = {*twins.values()}
         old = by_key(sides[0], (at for at in range(len(sides[0])) if at not in twins), key)
         new = by_key(sides[1], (at for at in range(len(sides[1])) if at not in known), key)
         for name, places in old.items():
-            if len(places) == len(new.get(name, [])):
-                twins.update(zip(places, new[name], strict=True))
+            others = new.get(name, [])
+            if name is not None or len(places) == len(others):
+                twins.update(zip(places, others, strict=False))
     return twins
 
 
@@ -275,21 +276,24 @@ def _loads(old: Sequence[Launch], new: Sequence[Launch]) -> list[list[float]]:
     return [[float(x.profiled) for x in side] for side in (old, new)]
 
 
-def _strangers(both: SideBySide, loads: Sequence[Sequence[float]]) -> tuple[list[int], list[int]]:
-    """Launches that nothing on the other side stands for, by place or by name."""
+def _strangers(both: SideBySide) -> tuple[list[int], list[int]]:
+    """Launches without a partner that stand where the other side launched nothing else.
+
+    Between two kernels of one name what is launched took the place of what was, however many.
+    """
     out: tuple[list[int], list[int]] = ([], [])
-    if not any(pair.matched for pair in both.pairs):
-        return out
-    lone: tuple[list[int], list[int]] = ([], [])
-    for pair in both.pairs:
-        for own, at, profile in zip(lone, (pair.old, pair.new), both.each, strict=True):
-            if at is not None and not pair.matched and profile.launches[at].profiled:
-                own.append(at)
-    for gap in gaps_of(both.pairs, *lone):
-        times = [sum(own[n] for n in places) for own, places in zip(loads, gap, strict=True)]
-        if not all(gap) or max(times) > _FAR * min(times):
-            for own, places in zip(out, gap, strict=True):
-                own += places
+    anchors = [pair for pair in both.pairs if pair.how in ("signature", "name")]
+    others = [pair for pair in both.pairs if pair not in anchors]
+    places = [
+        [p.old for p in others if p.old is not None],
+        [p.new for p in others if p.new is not None],
+    ]
+    alone = [{p.old for p in others if not p.matched}, {p.new for p in others if not p.matched}]
+    for gap in gaps_of(anchors, *places) if any(pair.matched for pair in both.pairs) else ():
+        for side, own in enumerate(gap):
+            launches = both.each[side].launches
+            if not gap[1 - side]:
+                out[side].extend(n for n in own if n in alone[side] and launches[n].profiled)
     return out
 
 
@@ -748,6 +752,30 @@ def _on_one_side(changes: Sequence[KernelChange], labels: tuple[str, str]) -> li
             )
         )
     return out
+
+
+def partial_words(
+    both: SideBySide, changes: Sequence[KernelChange], labels: tuple[str, str]
+) -> str:
+    """What is and is not compared, where much of the work has no counterpart; else ""."""
+    if not both.alone:
+        return ""
+    shared = sorted((c for c in changes if c.matched), key=lambda c: -c.weight)
+    said = [
+        f"{c.name} ({quantity(c.old_s, 's')} → {quantity(c.new_s, 's')})" if c.old_s else c.name
+        for c in shared[:_NAMED]
+    ]
+    more = _(" and {named} more").format(named=len(shared) - _NAMED) if shared[_NAMED:] else ""
+    words = _(
+        "Only {share} of the time of {label} is in kernels of both sides: no speed-up of the whole "
+        "is given. Compared: {kernels}{more}."
+    ).format(
+        share=quantity(100 * both.covered, "%"),
+        label=labels[both.longer],
+        kernels=_(", ").join(said),
+        more=more,
+    )
+    return " ".join((words, *_on_one_side(changes, labels)))
 
 
 def _timed(change: KernelChange, side: int) -> str:

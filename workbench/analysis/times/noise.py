@@ -41,6 +41,8 @@ from workbench.units import listed, quantity
 _SHARE = 0.1
 #: Of fewer captures, ranges lie apart by chance too often.
 _FEW = 3
+#: A range so many times as wide as the noise is of other inputs.
+_WIDE = 10.0
 
 #: New over old of what was paired launch by launch, in sum, whichever pair is left out: from, to.
 Steady = tuple[float, float]
@@ -72,14 +74,15 @@ def left_noise(
     `spreads` are of repeated captures of either side, where there are any; `derived` as for
     `noise_of`. Launches with other inputs are far apart on either side, which is no noise: where
     they are paired, `steady` tells whether they moved without any one of them; where they are not,
-    of enough of them every one must have.
+    their ranges must be apart.
     """
     noise, delta = noise_of(counter, old, new, derived), abs(new - old)
     before, after = spreads
     if before and after and min(before.n, after.n) >= 2:
         if _apart(before, after):
             return delta > _SHARE * noise
-        if steady is None and min(before.n, after.n) >= _FEW and before.low > 0:
+        wide = max(before.high - before.low, after.high - after.low) > _WIDE * noise
+        if steady is None and wide and min(before.n, after.n) >= _FEW and before.low > 0:
             steady = after.low / before.high, after.high / before.low
         low, high = steady or (1.0, 1.0)
         share = noise / (max(abs(old), abs(new)) or 1.0)
