@@ -36,13 +36,14 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal
 
 from workbench.analysis.aggregate import LADDER, Recent, main_launch, value_of
 from workbench.analysis.launches import side_by_side
 from workbench.analysis.limits.roofline import (
     Amounts,
+    Measure,
     all_arithmetic,
     amounts_of,
     each_once,
@@ -86,6 +87,10 @@ _OTHER_SIZE = 1.5
 _SAME_INSTRUCTIONS = 0.1
 #: Threads that execute up to this factor more or fewer instructions each do as much.
 _AS_MUCH = 1.25
+#: Elements that a thread may load at once.
+_WIDEST = 16.0
+#: How launches are matched that look like nothing on the other side.
+_BY_PLACE = ("order", "added", "removed")
 #: Two factors that agree within this part are one; those of lanes and of memory, within this.
 _AGREE, _ALIKE = 0.05, 0.1
 #: Local accesses per instruction of a debug build, at least; of the other side, at most; and
@@ -378,8 +383,9 @@ def _other_input(sides: tuple[Profile, Profile]) -> Doubt | None:
     return Doubt(kind="input", words=words)
 
 
-def _seconds(launch: Launch) -> float | None:
-    return value_of(launch, "duration")
+_seconds = partial(value_of, counter="duration")
+_instructions = partial(value_of, counter="instructions")
+_dram_bytes = partial(value_of, counter="dram_bytes")
 
 
 # --- amounts -----------------------------------------------------------------------
@@ -388,31 +394,49 @@ def _seconds(launch: Launch) -> float | None:
 def _by_amount(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
     operations, stored = amounts_of(sides, operations_of), amounts_of(sides, stored_bytes)
     one = [(side.study, side.problem, side.parameters) for side in sides]
-    known = one[0] == one[1] and all(one[0])
-    return (
-        _nothing_written(stored, labels)
+    found = (
+        _nothing_written(sides, labels)
         or _nothing_loaded(sides, labels)
         or _vanished(sides, operations, stored, labels)
-        or (None if known else _other_size(sides, operations, stored))
-        or (None if known else _other_launch(sides))
-        or (None if known else _hardly_ran(sides, labels))
-        or (None if known else _other_data(sides, operations))
-        or _fewer_operations(sides, operations)
     )
+    if found is None and not (one[0] == one[1] and all(one[0])):
+        data = _data(sides, stored)
+        if all(amounts.changed >= _AS_MUCH for amounts in data):
+            found = (
+                _other_size(sides, operations, stored)
+                or _other_launch(sides, _OTHER_SIZE if data else _WIDEST)
+                or _hardly_ran(sides, labels)
+            )
+        found = found or _other_kernel(sides) or _other_data(sides, operations)
+    return found or _fewer_operations(sides, operations)
 
 
-def _other_launch(sides: tuple[Profile, Profile]) -> Doubt | None:
+def _data(sides: tuple[Profile, Profile], stored: Amounts | None) -> list[Amounts]:
+    """The bytes that are known, which are as many where the same work is done another way.
+
+    Of what a cache holds, device memory sees little.
+    """
+    moved = amounts_of(sides, _dram_bytes)
+    known = [each for each in (stored, moved) if each is not None and min(each.once) > 0]
+    if len(known) == 2 and any(
+        2 * b < a for a, b in zip(known[0].once, known[1].once, strict=True)
+    ):
+        known.pop()
+    return known
+
+
+def _other_launch(sides: tuple[Profile, Profile], least: float) -> Doubt | None:
     """The kernel that takes most of the time, of more or fewer threads that do as much each.
 
-    Threads that take over the work of others execute more; what fewer threads leave undone,
-    nobody does.
+    Threads that take over the work of others execute more, but for what they move: a thread loads
+    up to `_WIDEST` elements in one instruction. `least` is the factor from which it is a size.
     """
     old, new = (main_launch(side) for side in sides)
     if old is None or new is None or old.kernel != new.kernel:
         return None
     more = over(_threads(new), _threads(old))
     each = over(over(_instructions(new), _instructions(old)), more)
-    if more is None or each is None or max(more, 1 / more) < _OTHER_SIZE:
+    if more is None or each is None or max(more, 1 / more) < least:
         return None
     if max(each, 1 / each) > _AS_MUCH:
         return None
@@ -427,6 +451,25 @@ def _other_launch(sides: tuple[Profile, Profile]) -> Doubt | None:
         a_piece=_a_piece(old, new),
     )
     return Doubt(kind="size", words=words)
+
+
+def _other_kernel(sides: tuple[Profile, Profile]) -> Doubt | None:
+    """Another kernel in the place of the one that takes most of the time, with other results."""
+    both = side_by_side(*sides)
+    old, new = (main_launch(side) for side in (both.old, both.new))
+    like = [pair.of(both.old, both.new) for pair in both.pairs if pair.how not in _BY_PLACE]
+    if old is None or new is None or any(old is a or new is b for a, b in like):
+        return None
+    for measure in (stored_bytes, partial(value_of, counter="dram_write_bytes")):
+        wrote = _between(old, new, measure)
+        if wrote is not None and wrote.changed >= _OTHER_SIZE:
+            words = _("another kernel, {old} → {new}, with {wrote} written").format(
+                old=old.kernel, new=new.kernel, wrote=_moved(wrote, "byte")
+            )
+            return Doubt(kind="size", words=words, certain=False)
+        if wrote is not None and min(wrote.once) > 0:
+            return None
+    return None
 
 
 def _dotted(launch: Launch) -> str:
@@ -452,12 +495,19 @@ def _a_piece(old: Launch, new: Launch) -> str:
 
 
 def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> Doubt | None:
-    """What lanes load and memory moves for them, changed alike: less data, or read once less."""
-    loaded = amounts_of(sides, loaded_bytes)
-    moved = amounts_of(sides, lambda launch: value_of(launch, "dram_bytes"))
-    if loaded is None or moved is None or min(*loaded.once, *moved.once) <= 0:
+    """What lanes load and memory moves for them, changed alike: less data, or read once less.
+
+    Where no lane is known, what memory reads, what it writes and the instructions did.
+    """
+    text, shown = _("{data} loaded, {ratio} × as much{piece}"), amounts_of(sides, loaded_bytes)
+    every = [shown, amounts_of(sides, _dram_bytes)]
+    if shown is None:
+        text, shown = _("{data} of device memory, {ratio} × as much{piece}"), every[1]
+        counters = "dram_read_bytes", "dram_write_bytes", "instructions"
+        every = [amounts_of(sides, partial(value_of, counter=name)) for name in counters]
+    amounts = [each for each in every if each is not None and min(each.once) > 0]
+    if shown is None or len(amounts) < len(every):
         return None
-    amounts = [loaded, moved]
     ratios = [over(amount.once[1], amount.once[0]) or 0.0 for amount in amounts]
     if operations is not None and max(operations.once) > 0:
         # What a block adds up whatever it reads is as much as before.
@@ -475,9 +525,7 @@ def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> D
         if each is not None
         else ""
     )
-    words = _("{loaded} loaded, {ratios_0} × as much{piece}").format(
-        loaded=_moved(loaded, "byte"), ratios_0=quantity(ratios[0]), piece=piece
-    )
+    words = text.format(data=_moved(shown, "byte"), ratio=quantity(ratios[0]), piece=piece)
     return Doubt(kind="size", words=words, certain=False)
 
 
@@ -504,7 +552,10 @@ def _hardly_ran(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doub
 
 def _nothing_loaded(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
     """One side reads nothing from global memory, by its instructions and by what the L2 gave."""
-    loaded, read = amounts_of(sides, loaded_bytes), amounts_of(sides, _read_sectors)
+    loaded, read = (
+        amounts_of(sides, loaded_bytes),
+        amounts_of(sides, partial(value_of, counter="l2_read_sectors")),
+    )
     if loaded is None or read is None or (loaded.together[0] > 0) == (loaded.together[1] > 0):
         return None
     idle = 0 if not loaded.together[0] else 1
@@ -515,10 +566,6 @@ def _nothing_loaded(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> 
         labels=labels[idle], labels2=labels[1 - idle], there=there
     )
     return Doubt(kind="input", words=words)
-
-
-def _read_sectors(launch: Launch) -> float | None:
-    return value_of(launch, "l2_read_sectors")
 
 
 def _fewer_operations(sides: tuple[Profile, Profile], operations: Amounts | None) -> Doubt | None:
@@ -545,15 +592,31 @@ def _units(profile: Profile) -> set[str]:
     return {unit for unit, count in totals.items() if count >= least}
 
 
-def _nothing_written(stored: Amounts | None, labels: tuple[str, str]) -> Doubt | None:
-    if stored is None or (stored.together[0] > 0) == (stored.together[1] > 0):
+def _nothing_written(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
+    """A side that stores nothing, in all or in a kernel that does on the other side."""
+    both = side_by_side(*sides)
+    found = [("", amounts_of(sides, stored_bytes))]
+    for pair in both.pairs:
+        old, new = pair.of(*both.each)
+        if old is not None and new is not None and pair.how in ("signature", "name"):
+            found.append((new.kernel, _between(old, new, stored_bytes)))
+    for kernel, stored in found:
+        if stored is None or (stored.together[0] > 0) == (stored.together[1] > 0):
+            continue
+        idle = 0 if not stored.together[0] else 1
+        there = quantity(stored.once[1 - idle], "byte")
+        words = _("{labels} writes nothing to global memory ({labels2}: {there})").format(
+            labels=joined([labels[idle], kernel]), labels2=labels[1 - idle], there=there
+        )
+        return Doubt(kind="output", words=words)
+    return None
+
+
+def _between(old: Launch, new: Launch, measure: Measure) -> Amounts | None:
+    before, after = measure(old), measure(new)
+    if before is None or after is None:
         return None
-    idle = 0 if not stored.together[0] else 1
-    there = quantity(stored.once[1 - idle], "byte")
-    words = _("{labels} writes nothing to global memory ({labels2}: {there})").format(
-        labels=labels[idle], labels2=labels[1 - idle], there=there
-    )
-    return Doubt(kind="output", words=words)
+    return Amounts((before, after), (before, after))
 
 
 def _vanished(
@@ -747,10 +810,6 @@ def _close(a: float, b: float, part: float) -> bool:
 
 def _total(profile: Profile, counter: str) -> float | None:
     return each_once(profile, lambda launch: value_of(launch, counter))
-
-
-def _instructions(launch: Launch) -> float | None:
-    return value_of(launch, "instructions")
 
 
 def _threads(launch: Launch) -> float | None:
