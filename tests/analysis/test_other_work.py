@@ -18,7 +18,6 @@ from workbench.analysis.story import Step
 from workbench.model import DEBUG_BUILD, InstructionTable, Launch, Metric, Notice, Profile
 from workbench.ncurep.read import read_report
 
-
 DRAM = "dram__bytes.sum"
 
 

@@ -30,7 +30,7 @@ from workbench.analysis.aggregate import (
     value_of,
     weights_of,
 )
-from workbench.analysis.naming import distinctions, titles
+from workbench.analysis.naming import distinctions, of_library, titles
 from workbench.analysis.times.noise import Steady, left_noise
 from workbench.counters import Counter, Missing, Reading, catalog, read, spread
 from workbench.language import N_, _, ngettext
@@ -279,21 +279,22 @@ def _loads(old: Sequence[Launch], new: Sequence[Launch]) -> list[list[float]]:
 def _strangers(both: SideBySide) -> tuple[list[int], list[int]]:
     """Launches without a partner that stand where the other side launched nothing else.
 
-    Between two kernels of one name what is launched took the place of what was, however many.
+    Between two kernels of one name what is launched took the place of what was, however many; but
+    which kernel a library chose, beside one's own, is no work of the author.
     """
     out: tuple[list[int], list[int]] = ([], [])
+    sides = both.each[0].launches, both.each[1].launches
     anchors = [pair for pair in both.pairs if pair.how in ("signature", "name")]
     others = [pair for pair in both.pairs if pair not in anchors]
-    places = [
-        [p.old for p in others if p.old is not None],
-        [p.new for p in others if p.new is not None],
-    ]
+    places = [[at for at in own if at is not None]
+              for own in ([p.old for p in others], [p.new for p in others])]  # fmt: skip
     alone = [{p.old for p in others if not p.matched}, {p.new for p in others if not p.matched}]
     for gap in gaps_of(anchors, *places) if any(pair.matched for pair in both.pairs) else ():
-        for side, own in enumerate(gap):
-            launches = both.each[side].launches
-            if not gap[1 - side]:
-                out[side].extend(n for n in own if n in alone[side] and launches[n].profiled)
+        found = [(side, at, sides[side][at]) for side in (0, 1) for at in gap[side]]
+        if not all(gap) or all(of_library(launch) for __, __, launch in found):
+            for side, at, launch in found:
+                if at in alone[side] and launch.profiled:
+                    out[side].append(at)
     return out
 
 
