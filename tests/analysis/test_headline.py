@@ -167,7 +167,7 @@ launched = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(launched, st.lists(st.floats(0.3, 3), min_size=8, max_size=8), st.booleans())
 def test_as_many_launches_of_each_kernel_are_all_in_the_sum(
     ran: list[Ran], factors: list[float], renamed: bool
@@ -183,7 +183,7 @@ def test_as_many_launches_of_each_kernel_are_all_in_the_sum(
     assert found.speedup == pytest.approx(sum(x[2] for x in ran) / sum(x[2] for x in new))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(launched, launched)
 def test_no_time_is_lost_however_launches_pair(old: list[Ran], new: list[Ran]) -> None:
     both = side_by_side(report(*old), report(*new))

@@ -12,6 +12,7 @@ It is one module because what is paired and what is said of the pairs are one de
 
 from __future__ import annotations
 
+from collections import Counter as Bag
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import fsum, gcd, inf, prod
@@ -27,7 +28,6 @@ from workbench.analysis.aggregate import (
     near,
     pair_launches,
     seconds_of,
-    value_of,
     weights_of,
 )
 from workbench.analysis.naming import distinctions, of_library, titles
@@ -122,8 +122,8 @@ def side_by_side(old: Profile, new: Profile) -> SideBySide:
 def _of_reports(old: Profile, new: Profile) -> SideBySide:
     """All launches; without those that have no counterpart where they are much of the work."""
     both, groups = _laid(old, new)
-    loads = _loads(both.old.launches, both.new.launches)
     apart = _strangers(both)
+    loads = [_weights(x.launches, relative=False) for x in (both.old, both.new)]
     longer = int(sum(loads[1]) > sum(loads[0]))
     covered = 1 - sum(loads[longer][n] for n in apart[longer]) / (sum(loads[longer]) or 1.0)
     if covered >= _COVERED:
@@ -154,22 +154,26 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
     ]
     pairs = pair_launches(each[0], each[1])
     often = [[launch.samples for launch in own] for own in each]
+    counts = [Bag(launch.kernel for launch in side) for side in sides]
     steady: list[Mapping[str, Steady]] = [{} for __ in pairs]
     for n, pair in enumerate(pairs):
         if pair.old is not None and pair.new is not None:
-            fewer = min(often[0][pair.old], often[1][pair.new])
-            often[0][pair.old] = often[1][pair.new] = fewer
+            both = each[0][pair.old], each[1][pair.new]
+            ran = [ran[x.kernel] for ran, x in zip(counts, both, strict=True)]
+            if pair.how != "order" and ran[0] != ran[1]:  # of one kernel more was looked at
+                fewer = min(both[0].samples, both[1].samples)
+                often[0][pair.old] = often[1][pair.new] = fewer
             first, second = groups[0][pair.old], groups[1][pair.new]
             if len(first) > 1 and [twins.get(at) for at in first] == second:
                 launches = [sides[0][at] for at in first], [sides[1][at] for at in second]
                 steady[n] = _steady(*launches)
-    ran = [
+    known = [
         n
         for own, times in zip(each, often, strict=True)
         for x, n in zip(own, times, strict=True)
         if x.profiled
     ]
-    unit = gcd(*ran) or 1
+    unit = gcd(*known) or 1
     counted = [
         [
             structs.replace(multiplied(x, n // unit), samples=x.samples) if n > unit else x
@@ -177,14 +181,14 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
         ]
         for own, times in zip(each, often, strict=True)
     ]
-    both = SideBySide(
+    answer = SideBySide(
         old=_with(old, counted[0]),
         new=_with(new, counted[1]),
         pairs=pairs,
         each=(_with(old, each[0]), _with(new, each[1])),
         steady=tuple(steady),
     )
-    return both, groups
+    return answer, groups
 
 
 def _with(profile: Profile, launches: Sequence[Launch]) -> Profile:
@@ -261,19 +265,10 @@ def _steady(old: Sequence[Launch], new: Sequence[Launch]) -> dict[str, Steady]:
         numbers = [[float(v) for v in own if not isinstance(v, str)] for own in values]
         if len(numbers[0]) == len(numbers[1]) == len(old) and min(numbers[0]) > 0:
             before, after = map(fsum, numbers)
-            rest = [(after - b) / (before - a) for a, b in zip(*numbers, strict=True)]
+            pairs = zip(*numbers, strict=True)
+            rest = [(after - b) / (before - a) if before > a else 1.0 for a, b in pairs]
             out[name] = min(rest), max(rest)
     return out
-
-
-def _loads(old: Sequence[Launch], new: Sequence[Launch]) -> list[list[float]]:
-    """How much each launch is, in one unit on both sides: seconds, else instructions."""
-    for counter in ("duration", "instructions"):
-        found = [[value_of(x, counter) if x.profiled else 0.0 for x in side] for side in (old, new)]
-        known = [[float(v) for v in own if v is not None] for own in found]
-        if [len(own) for own in known] == [len(old), len(new)] and any(map(any, known)):
-            return known
-    return [[float(x.profiled) for x in side] for side in (old, new)]
 
 
 def _strangers(both: SideBySide) -> tuple[list[int], list[int]]:
@@ -540,31 +535,32 @@ class KernelChange(Record, frozen=True):
 def kernel_changes(both: SideBySide) -> tuple[KernelChange, ...]:
     """Every kernel of two profiles, as its pairs match them, and those that stand alone."""
     rows: list[tuple[Launch | None, Launch | None, LaunchPair | None]] = []
-    steady: list[Steady | None] = []
-    whole: tuple[list[Launch | None], list[Launch | None]] = ([], [])
-    for pair, own in zip(both.pairs, both.steady or [{}] * len(both.pairs), strict=True):
+    whole: list[tuple[Launch | None, Launch | None]] = []
+    steady: list[Mapping[str, Steady]] = []
+    for n, pair in enumerate(both.pairs):
         a, b = pair.of(*both.each)
         if any(x is not None and x.profiled for x in (a, b)):
             rows.append((a, b, pair))
-            steady.append(next((own[x] for x in catalog()["duration"].names if x in own), None))
-            for found, launch in zip(whole, pair.of(both.old, both.new), strict=True):
-                found.append(launch)
+            whole.append(pair.of(both.old, both.new))
+            steady.append(both.steady[n] if both.steady else {})
     for side, x in both.alone:
-        rows.append((None, x, None) if side else (x, None, None))
-        steady.append(None)
-        whole[side].append(x)
-        whole[1 - side].append(None)
+        whole.append((None, x) if side else (x, None))
+        rows.append((*whole[-1], None))
+        steady.append({})
     names = iter(titles([x for a, b, __ in rows for x in (a, b) if x is not None]))
     called = [
         (next(names) if a is not None else "", next(names) if b is not None else "")
         for a, b, __ in rows
     ]
-    weights = _weights(whole[0]), _weights(whole[1])
+    weights = _weights([a for a, __ in whole]), _weights([b for __, b in whole])
     return tuple(
-        _change(row, _sides_named(called[n], row[0], row[1]), weight, steady[n])
-        for n, (row, weight) in enumerate(
-            zip(rows, ((a + b) / 2 for a, b in zip(*weights, strict=True)), strict=True)
+        _change(
+            row,
+            _sides_named(called[n], row[0], row[1]),
+            (weights[0][n] + weights[1][n]) / 2,
+            next((x for x in map(steady[n].get, catalog()["duration"].names) if x), None),
         )
+        for n, row in enumerate(rows)
     )
 
 
@@ -580,12 +576,12 @@ def _sides_named(names: tuple[str, str], a: Launch | None, b: Launch | None) -> 
     )
 
 
-def _weights(launches: Sequence[Launch | None]) -> list[float]:
-    """The part (0-1) that each launch is of its side."""
+def _weights(launches: Sequence[Launch | None], *, relative: bool = True) -> list[float]:
+    """How much each launch is; `relative`: as a part (0-1) of its side."""
     there = [launch for launch in launches if launch is not None and launch.profiled]
     known = iter(weights_of(there)[0])
     found = [next(known) if x is not None and x.profiled else 0.0 for x in launches]
-    return [value / (sum(found) or 1.0) for value in found]
+    return [value / (sum(found) or 1.0) for value in found] if relative else found
 
 
 def _change(

@@ -2,32 +2,17 @@
 
 A kernel may be faster because the compiler found that nobody reads its result, because it
 was run on a smaller problem, or because the other side was built for debugging; and two
-captures of the same machine code differ by nothing but the machine. Judged by:
+captures of the same machine code differ by nothing but the machine.
 
-* the arithmetic (`analysis.roofline`: float operations, tensor products, byte dot products,
-  all alike: a matrix unit in place of FFMAs is the same work);
-* the bytes that store instructions write to global memory, lane by lane, and that loads read:
-  where nothing says that the problem is one, and device memory moved as much more or less for
-  them, the time a byte is said first, and the step is told all the same;
-* where nothing says that the problem is one: threads × the instructions of each. More threads
-  that do as much each are another size, and as many of the same kernel that do a twentieth left
-  the work undone; the time is then told a block, thread, byte and operation;
-* the instructions that the same code, launched alike, executed: another input;
-* the problem's parameters, where both sides say them: of one problem no amount is a size;
-* the build's flags, the debug notice of a report, and local memory as debug builds alone use it;
-* the text of the machine code, with grid, block and shared memory: the same code launched
-  alike is no change at all, and kernels beside it are another set of launches;
-* the devices: what moved from one chip to another is not the code's;
-* the operations of each format of numbers: fewer bits are other results, though of the same work,
-  so it is said first and the step is told all the same.
+*Not the same work* needs proof: arithmetic or a result that is gone, another problem, another
+input of one code, or a size that bytes show as well. As many bytes by half of the blocks or
+instructions are the same work. Another algorithm, a fused kernel or fewer accumulations in global
+memory are work of the author. What looks like less data, another kernel, or fewer bits a number is
+said first (`Doubt.certain` is false), and the step is told all the same.
 
-The rules are conservative: an algorithm that needs fewer operations, a fused kernel or fewer
-accumulations in global memory are work of the author, and only doubted (`Doubt.certain` is
-false) or not mentioned at all. What launches of one kernel and configuration do is counted all
-together and once a configuration, and told only where the two agree: a program may run a kernel
-three times before and four times after.
-
-It is one module because every doubt is weighed beside the others.
+Launches of one kernel and configuration are counted all together and once, and told only where the
+two agree: a program may run a kernel three times before and four times after. It is one module
+because every doubt is weighed beside the others.
 """
 
 from __future__ import annotations
@@ -35,7 +20,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Literal
 
@@ -52,10 +37,9 @@ from workbench.analysis.limits.roofline import (
     measured,
     operations_of,
     stored_bytes,
-    work,
 )
+from workbench.analysis.naming import titles
 from workbench.analysis.optional import over, plus
-from workbench.counters import Missing
 from workbench.gpus import WARP_SIZE
 from workbench.language import N_, _
 from workbench.model import DEBUG_BUILD, Launch, Profile, Record
@@ -131,7 +115,6 @@ _INPUTS = {
 
 #: Addresses of device code have nine digits and more; constants of 32 bits have eight.
 _ADDRESS = re.compile(r"0x[0-9a-f]{9,}")
-_WORDS = re.compile(r"[A-Za-z_]\w*")
 
 
 class Doubt(Record, frozen=True):
@@ -162,8 +145,7 @@ def doubts(
     apart = _devices(sides, same)
     found.append(apart)
     if same:
-        other = _other_size_of_one_code(sides) or (None if found[0] else _other_input(sides))
-        found.append((None if apart else _twice(sides)) or other)
+        found += _of_one_code(sides, apart=apart is not None, debug=found[0] is not None)
     else:
         found.append(_other_launches(sides, codes, labels) or _by_amount(sides, labels))
         both = side_by_side(old, new)
@@ -280,18 +262,6 @@ def _codes(profile: Profile) -> set[tuple[str, ...]] | None:
     return texts if texts and all(any(text) for text in texts) else None
 
 
-def _twice(sides: tuple[Profile, Profile]) -> Doubt | None:
-    """The same code, launched alike, that executed as many instructions."""
-    old, new = (each_once(side, _instructions) for side in sides)
-    if {_launched(x) for x in measured(sides[0])} != {_launched(x) for x in measured(sides[1])}:
-        return None
-    if old is None or new is None or not _close(old, new, _SAME_INSTRUCTIONS):
-        return None
-    what = "instructions" if sides[0].engine == "ncu" else "PTX"
-    words = _("both sides have the same {what} and the same launch configuration").format(what=what)
-    return Doubt(kind="same-code", words=words)
-
-
 def _other_launches(
     sides: tuple[Profile, Profile],
     codes: tuple[set[tuple[str, ...]] | None, set[tuple[str, ...]] | None],
@@ -304,23 +274,14 @@ def _other_launches(
         there, here = codes[more] or set(), codes[less] or set()
         if here < there:
             launches = measured(sides[more])
-            shared = [launch for launch in launches if _code(launch) in here]
-            alone = [launch for launch in launches if _code(launch) not in here]
-            names = ", ".join(dict.fromkeys(_told_apart(launch, shared) for launch in alone))
+            called = zip(titles(launches), launches, strict=True)
+            alone = [name for name, launch in called if _code(launch) not in here]
+            names = ", ".join(dict.fromkeys(alone))
             words = _("{labels} ran {names} beside kernels that are the same on both sides").format(
                 labels=labels[more], names=names
             )
             return Doubt(kind="launches", words=words)
     return None
-
-
-def _told_apart(launch: Launch, others: Sequence[Launch]) -> str:
-    """A kernel's name; with the first word of its signature that others of the name lack."""
-    alike = [other for other in others if other.kernel == launch.kernel]
-    known = {word for other in alike for word in _WORDS.findall(other.signature)}
-    words = (word for word in _WORDS.findall(launch.signature) if word not in known)
-    own = next(words, "") if alike else ""
-    return f"{launch.kernel} ({own})" if own else launch.kernel
 
 
 def _relative(launch: Launch) -> tuple[str, ...]:
@@ -337,17 +298,20 @@ def _relative(launch: Launch) -> tuple[str, ...]:
 _code = Recent(_relative, most=LADDER)
 
 
-def _launched(launch: Launch) -> tuple[object, ...]:
-    return _code(launch), launch.config
-
-
-def _other_size_of_one_code(sides: tuple[Profile, Profile]) -> Doubt | None:
-    """The same code, over more or fewer elements: by what it stored, or by its operations.
+def _of_one_code(
+    sides: tuple[Profile, Profile], *, apart: bool, debug: bool
+) -> Iterator[Doubt | None]:
+    """The same code: run twice, or over more or fewer elements, or on another input.
 
     A grid that is cut otherwise stores as much, and may only repeat some work at its seams. One
     that is the same and stores as much is of one size, whatever its loops do: another input.
     """
-    alike = {_launched(x) for x in measured(sides[0])} == {_launched(x) for x in measured(sides[1])}
+    alike = len({frozenset((_code(x), x.config) for x in measured(side)) for side in sides}) == 1
+    ran = amounts_of(sides, _instructions)
+    if alike and not apart and ran is not None and _close(*ran.once, _SAME_INSTRUCTIONS):
+        what = "instructions" if sides[0].engine == "ncu" else "PTX"
+        words = _("both sides have the same {what} and the same launch configuration")
+        yield Doubt(kind="same-code", words=words.format(what=what))
     for measure, what, unit, least in (
         (stored_bytes, "stored", "byte", 1 + _SAME_INSTRUCTIONS),
         (operations_of, _("arithmetic operations"), "", _OTHER_SIZE),
@@ -357,18 +321,11 @@ def _other_size_of_one_code(sides: tuple[Profile, Profile]) -> Doubt | None:
             words = _("the same machine code ran on another size ({amounts} {what})").format(
                 amounts=_moved(amounts, unit), what=what
             )
-            return Doubt(kind="size", words=words)
-    return None
-
-
-def _other_input(sides: tuple[Profile, Profile]) -> Doubt | None:
-    """The same code, launched alike, that executed another number of instructions."""
-    if {_launched(x) for x in measured(sides[0])} != {_launched(x) for x in measured(sides[1])}:
-        return None
-    executed = amounts_of(sides, _instructions)
-    if executed is None or executed.changed < 1 + _SAME_INSTRUCTIONS:
-        return None
-    old, new = executed.once
+            yield Doubt(kind="size", words=words)
+            return
+    if not alike or debug or ran is None or ran.changed < 1 + _SAME_INSTRUCTIONS:
+        return
+    old, new = ran.once
     time = over(*(each_once(side, _seconds) for side in reversed(sides)))
     each = over(time, over(new, old))
     piece = (
@@ -380,7 +337,7 @@ def _other_input(sides: tuple[Profile, Profile]) -> Doubt | None:
         "the same machine code, launched alike, executed {old} × the "
         "instructions: another input{piece}"
     ).format(old=quantity(new / old), piece=piece)
-    return Doubt(kind="input", words=words)
+    yield Doubt(kind="input", words=words)
 
 
 _seconds = partial(value_of, counter="duration")
@@ -408,7 +365,7 @@ def _by_amount(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt
                 or _hardly_ran(sides, labels)
             )
         found = found or _other_kernel(sides) or _other_data(sides, operations)
-    return found or _fewer_operations(sides, operations)
+    return found
 
 
 def _data(sides: tuple[Profile, Profile], stored: Amounts | None) -> list[Amounts]:
@@ -566,30 +523,6 @@ def _nothing_loaded(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> 
         labels=labels[idle], labels2=labels[1 - idle], there=there
     )
     return Doubt(kind="input", words=words)
-
-
-def _fewer_operations(sides: tuple[Profile, Profile], operations: Amounts | None) -> Doubt | None:
-    """Arithmetic of the same units that became more or less: perhaps a better algorithm."""
-    if operations is None or operations.changed < _OTHER_SIZE:
-        return None
-    whole = amounts_of(sides, all_arithmetic)
-    if whole is None or whole.changed < _OTHER_SIZE or _units(sides[0]) != _units(sides[1]):
-        return None
-    words = _("another algorithm, or other work: {operations} arithmetic operations").format(
-        operations=_moved(operations)
-    )
-    return Doubt(kind="arithmetic", words=words, certain=False)
-
-
-def _units(profile: Profile) -> set[str]:
-    """Which units do a tenth of the arithmetic or more."""
-    totals: dict[str, float] = defaultdict(float)
-    for launch in measured(profile):
-        known = work(launch)
-        for unit, count in ({} if isinstance(known, Missing) else known).items():
-            totals[unit] += count
-    least = 0.1 * sum(totals.values())
-    return {unit for unit, count in totals.items() if count >= least}
 
 
 def _nothing_written(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
