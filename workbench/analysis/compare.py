@@ -291,7 +291,8 @@ def compare(
         _delta(c, before[c.id], after[c.id], resized=resized, steady=steady) for c in catalog()
     )
     chips = chip_for(old.device), chip_for(new.device)
-    deltas = tuple(_told_as_absent(delta, chips) for delta in deltas)
+    partial = partial_words(both, kernels, names)
+    deltas = tuple(_told_as_absent(delta, chips, partial) for delta in deltas)
     loose = of_both(
         CountedSide(both.old, before, speaker.old if speaker else None),
         CountedSide(both.new, after, speaker.new if speaker else None),
@@ -311,9 +312,6 @@ def compare(
             seen = float(duration.old) / float(duration.new)
             clocks = (clock.old, clock.new) if clock.moved else ()
             warnings += disagreement((time.low, time.speedup, time.high), seen, clocks)
-    partial = partial_words(both, kernels, names)
-    if partial:
-        deltas = tuple(_of_a_part(d, partial) if d.id in _WHOLE else d for d in deltas)
     machine = machine_instructions(old, new)
     if machine is not None:
         deltas = tuple(_beside_machine(delta, machine) for delta in deltas)
@@ -493,8 +491,11 @@ def _delta(
     return result(delta=delta, relative=relative, moved=moved, verdict=verdict, noise=noise)
 
 
-def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None]) -> Delta:
-    """A counter of which a side is what no run can have moved nothing, and explains nothing."""
+def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None], partial: str) -> Delta:
+    """A counter of which a side is what no run can have moved nothing, and explains nothing.
+
+    Nor has a part of the kernels (`partial`) the time of the whole, on either side.
+    """
     sides = zip((_("old"), _("new")), (delta.old, delta.new), chips, strict=True)
     broken = [
         _("{side}: {implausible}, {bound} is possible").format(
@@ -503,6 +504,8 @@ def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None]) -> Del
         for side, value, chip in sides
         if value is not None and (bound := bound_broken(delta.id, value, most_on(chip, delta.id)))
     ]
+    if partial and delta.id in _WHOLE:
+        broken, delta = [partial], replace(delta, old=None, new=None)
     if not broken:
         return delta
     return replace(
@@ -513,11 +516,6 @@ def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None]) -> Del
         verdict="missing",
         reason="; ".join(filter(None, (delta.reason, *broken))),
     )
-
-
-def _of_a_part(delta: Delta, why: str) -> Delta:
-    lacking = replace(delta, old=None, new=None, delta=None, relative=None, moved=False)
-    return replace(lacking, verdict="missing", reason=why)
 
 
 def _beside_machine(delta: Delta, machine: tuple[float, float]) -> Delta:

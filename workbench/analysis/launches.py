@@ -757,20 +757,19 @@ def partial_words(
     """What is and is not compared, where much of the work has no counterpart; else ""."""
     if not both.alone:
         return ""
+
+    def each(c: KernelChange) -> str:
+        times = f"{quantity(c.old_s, 's')} → {quantity(c.new_s, 's')}"
+        return f"{c.name} ({times})" if c.old_s else c.name
+
     shared = sorted((c for c in changes if c.matched), key=lambda c: -c.weight)
-    said = [
-        f"{c.name} ({quantity(c.old_s, 's')} → {quantity(c.new_s, 's')})" if c.old_s else c.name
-        for c in shared[:_NAMED]
-    ]
-    more = _(" and {named} more").format(named=len(shared) - _NAMED) if shared[_NAMED:] else ""
     words = _(
         "Only {share} of the time of {label} is in kernels of both sides: no speed-up of the whole "
-        "is given. Compared: {kernels}{more}."
+        "is given. Compared: {said}{more}."
     ).format(
         share=quantity(100 * both.covered, "%"),
         label=labels[both.longer],
-        kernels=_(", ").join(said),
-        more=more,
+        **_with_more(shared, each),
     )
     return " ".join((words, *_on_one_side(changes, labels)))
 

@@ -359,11 +359,8 @@ def _by_amount(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt
     if found is None and not (one[0] == one[1] and all(one[0])):
         data = _data(sides, stored)
         if all(amounts.changed >= _AS_MUCH for amounts in data):
-            found = (
-                _other_size(sides, operations, stored)
-                or _other_launch(sides, _OTHER_SIZE if data else _WIDEST)
-                or _hardly_ran(sides, labels)
-            )
+            least = _OTHER_SIZE if data else _WIDEST
+            found = _other_size(sides, operations, stored) or _other_launch(sides, least, labels)
         found = found or _other_kernel(sides) or _other_data(sides, operations)
     return found
 
@@ -382,32 +379,45 @@ def _data(sides: tuple[Profile, Profile], stored: Amounts | None) -> list[Amount
     return known
 
 
-def _other_launch(sides: tuple[Profile, Profile], least: float) -> Doubt | None:
+def _other_launch(
+    sides: tuple[Profile, Profile], least: float, labels: tuple[str, str]
+) -> Doubt | None:
     """The kernel that takes most of the time, of more or fewer threads that do as much each.
 
     Threads that take over the work of others execute more, but for what they move: a thread loads
-    up to `_WIDEST` elements in one instruction. `least` is the factor from which it is a size.
+    up to `_WIDEST` elements in one instruction. `least` is the factor from which it is a size. As
+    many threads may also have left the work undone.
     """
     old, new = (main_launch(side) for side in sides)
     if old is None or new is None or old.kernel != new.kernel:
         return None
     more = over(_threads(new), _threads(old))
     each = over(over(_instructions(new), _instructions(old)), more)
-    if more is None or each is None or max(more, 1 / more) < least:
+    if not more or not each:
         return None
-    if max(each, 1 / each) > _AS_MUCH:
+    if max(more, 1 / more) >= least and max(each, 1 / each) <= _AS_MUCH:
+        words = _(
+            "another size: {dotted} → {dotted2}, {more} × the threads, and each "
+            "executes {each} × the instructions{a_piece}"
+        ).format(
+            dotted=_dotted(old),
+            dotted2=_dotted(new),
+            more=quantity(more),
+            each=quantity(each),
+            a_piece=_a_piece(old, new),
+        )
+        return Doubt(kind="size", words=words)
+    # What a matrix unit does in one instruction took hundreds.
+    used = [value_of(launch, "tensor_utilization") for launch in (old, new)]
+    few = min(each, 1 / each)
+    if more != 1 or few > _VANISHED or any(share is None or share >= 1.0 for share in used):
         return None
     words = _(
-        "another size: {dotted} → {dotted2}, {more} × the threads, and each "
-        "executes {each} × the instructions{a_piece}"
-    ).format(
-        dotted=_dotted(old),
-        dotted2=_dotted(new),
-        more=quantity(more),
-        each=quantity(each),
-        a_piece=_a_piece(old, new),
-    )
-    return Doubt(kind="size", words=words)
+        "{idle} executes {min} of the other side's instructions in as many "
+        "threads: its loops may end early, or the compiler may have removed what "
+        "no result depends on"
+    ).format(idle=labels[int(each < 1)], min=quantity(100 * few, "%"))
+    return Doubt(kind="arithmetic", words=words)
 
 
 def _other_kernel(sides: tuple[Profile, Profile]) -> Doubt | None:
@@ -484,27 +494,6 @@ def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> D
     )
     words = text.format(data=_moved(shown, "byte"), ratio=quantity(ratios[0]), piece=piece)
     return Doubt(kind="size", words=words, certain=False)
-
-
-def _hardly_ran(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
-    """As many threads of one kernel, of which one side executes next to nothing."""
-    old, new = (main_launch(side) for side in sides)
-    if old is None or new is None or old.kernel != new.kernel or _threads(old) != _threads(new):
-        return None
-    # What a matrix unit does in one instruction took hundreds.
-    used = [value_of(launch, "tensor_utilization") for launch in (old, new)]
-    ratio = over(_instructions(new), _instructions(old))
-    if not ratio or any(share is None or share >= 1.0 for share in used):
-        return None
-    if max(ratio, 1 / ratio) < 1 / _VANISHED:
-        return None
-    idle = labels[1] if ratio < 1 else labels[0]
-    words = _(
-        "{idle} executes {min} of the other side's instructions in as many "
-        "threads: its loops may end early, or the compiler may have removed what "
-        "no result depends on"
-    ).format(idle=idle, min=quantity(100 * min(ratio, 1 / ratio), "%"))
-    return Doubt(kind="arithmetic", words=words)
 
 
 def _nothing_loaded(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:

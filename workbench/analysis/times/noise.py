@@ -39,11 +39,6 @@ from workbench.units import listed, quantity
 #: However close repeated captures lie, a change below this share of the default noise
 #: is not called one: captures of one session share their clocks and their addresses.
 _SHARE = 0.1
-#: Of fewer captures, ranges lie apart by chance too often.
-_FEW = 3
-#: A range so many times as wide as the noise is of other inputs.
-_WIDE = 10.0
-
 #: New over old of what was paired launch by launch, in sum, whichever pair is left out: from, to.
 Steady = tuple[float, float]
 
@@ -73,17 +68,13 @@ def left_noise(
 
     `spreads` are of repeated captures of either side, where there are any; `derived` as for
     `noise_of`. Launches with other inputs are far apart on either side, which is no noise: where
-    they are paired, `steady` tells whether they moved without any one of them; where they are not,
-    their ranges must be apart.
+    they are paired, `steady` tells whether they moved without any one of them.
     """
     noise, delta = noise_of(counter, old, new, derived), abs(new - old)
     before, after = spreads
     if before and after and min(before.n, after.n) >= 2:
         if _apart(before, after):
             return delta > _SHARE * noise
-        wide = max(before.high - before.low, after.high - after.low) > _WIDE * noise
-        if steady is None and wide and min(before.n, after.n) >= _FEW and before.low > 0:
-            steady = after.low / before.high, after.high / before.low
         low, high = steady or (1.0, 1.0)
         share = noise / (max(abs(old), abs(new)) or 1.0)
         return low > 1.0 + share or high < 1.0 - share
