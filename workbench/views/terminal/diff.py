@@ -189,7 +189,8 @@ def _provenance(comparison: Comparison) -> str:
 def _time(comparison: Comparison) -> RenderableType:
     speed, time = comparison.speed, comparison.time
     if speed is None:
-        return Text(_("No time: neither a timing nor a duration on both sides"), style=DIM)
+        no_time = _("No time: neither a timing nor a duration on both sides")
+        return Text(_("No time of the whole") if comparison.partial else no_time, style=DIM)
     speedup = speed.speedup
     label, style = _("as fast"), "bold"
     if speed.moved:
