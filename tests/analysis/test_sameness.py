@@ -333,25 +333,6 @@ def test_a_debug_build_by_its_notice() -> None:
     assert [doubt.kind for doubt in doubts(old, old)] == ["same-code"]
 
 
-def test_a_debug_build_by_its_local_memory() -> None:
-    def built(instructions: int, local: int) -> Profile:
-        counts = {
-            "smsp__inst_executed.sum": instructions,
-            "smsp__sass_inst_executed_op_local_ld.sum": local,
-            "smsp__sass_inst_executed_op_local_st.sum": local,
-        }
-        return side(make_launch(metrics=make_metrics(**counts)))
-
-    debug, plain = built(13_000, 1_500), built(1_000, 0)
-    (found,) = doubts(debug, plain, ("v1", "v2"))
-    assert found.words == (
-        "v1, it seems (-G): 13 times the instructions, 23% of them on local memory"
-    )
-    # Spills make a kernel slow, but not thirteen times as long.
-    spilled = built(2_000, 230)
-    assert "debug" not in [doubt.kind for doubt in doubts(spilled, plain)]
-
-
 @cache
 def ladder(study: str) -> list[tuple[str, Profile]]:
     """The versions of a ladder with their recorded profiles, by number."""

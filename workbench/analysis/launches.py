@@ -123,7 +123,7 @@ def _of_reports(old: Profile, new: Profile) -> SideBySide:
     """All launches; without those that have no counterpart where they are much of the work."""
     both, groups = _laid(old, new)
     apart = _strangers(both)
-    loads = [_weights(x.launches, relative=False) for x in (both.old, both.new)]
+    loads = [_loads(x.launches) for x in both.each]
     longer = int(sum(loads[1]) > sum(loads[0]))
     covered = 1 - sum(loads[longer][n] for n in apart[longer]) / (sum(loads[longer]) or 1.0)
     if covered >= _COVERED:
@@ -535,30 +535,26 @@ class KernelChange(Record, frozen=True):
 def kernel_changes(both: SideBySide) -> tuple[KernelChange, ...]:
     """Every kernel of two profiles, as its pairs match them, and those that stand alone."""
     rows: list[tuple[Launch | None, Launch | None, LaunchPair | None]] = []
-    whole: list[tuple[Launch | None, Launch | None]] = []
     steady: list[Mapping[str, Steady]] = []
     for n, pair in enumerate(both.pairs):
         a, b = pair.of(*both.each)
         if any(x is not None and x.profiled for x in (a, b)):
             rows.append((a, b, pair))
-            whole.append(pair.of(both.old, both.new))
             steady.append(both.steady[n] if both.steady else {})
-    for side, x in both.alone:
-        whole.append((None, x) if side else (x, None))
-        rows.append((*whole[-1], None))
-        steady.append({})
+    rows += [(None, x, None) if side else (x, None, None) for side, x in both.alone]
     names = iter(titles([x for a, b, __ in rows for x in (a, b) if x is not None]))
     called = [
         (next(names) if a is not None else "", next(names) if b is not None else "")
         for a, b, __ in rows
     ]
-    weights = _weights([a for a, __ in whole]), _weights([b for __, b in whole])
+    loads = _loads([row[0] for row in rows]), _loads([row[1] for row in rows])
+    whole = [sum(own) or 1.0 for own in loads]
     return tuple(
         _change(
             row,
             _sides_named(called[n], row[0], row[1]),
-            (weights[0][n] + weights[1][n]) / 2,
-            next((x for x in map(steady[n].get, catalog()["duration"].names) if x), None),
+            (loads[0][n] / whole[0] + loads[1][n] / whole[1]) / 2,
+            steady[n] if n < len(steady) else {},
         )
         for n, row in enumerate(rows)
     )
@@ -576,29 +572,29 @@ def _sides_named(names: tuple[str, str], a: Launch | None, b: Launch | None) -> 
     )
 
 
-def _weights(launches: Sequence[Launch | None], *, relative: bool = True) -> list[float]:
-    """How much each launch is; `relative`: as a part (0-1) of its side."""
+def _loads(launches: Sequence[Launch | None]) -> list[float]:
+    """How much each launch is, as often as it ran."""
     there = [launch for launch in launches if launch is not None and launch.profiled]
     known = iter(weights_of(there)[0])
-    found = [next(known) if x is not None and x.profiled else 0.0 for x in launches]
-    return [value / (sum(found) or 1.0) for value in found] if relative else found
+    return [next(known) * x.samples if x is not None and x.profiled else 0.0 for x in launches]
 
 
 def _change(
     row: tuple[Launch | None, Launch | None, LaunchPair | None],
     names: tuple[str, str],
     weight: float,
-    steady: Steady | None,
+    steady: Mapping[str, Steady],
 ) -> KernelChange:
     a, b, pair = row
     how: How = "added" if a is None else "removed"
     duration = catalog()["duration"]
     seconds = [seconds_of(x) if x is not None else None for x in (a, b)]
     before, after = (spread(x, duration) if x is not None else None for x in (a, b))
+    ratio = next((steady[name] for name in duration.names if name in steady), None)
     moved = (
         seconds[0] is not None
         and seconds[1] is not None
-        and left_noise(duration, seconds[0], seconds[1], (before, after), steady=steady)
+        and left_noise(duration, seconds[0], seconds[1], (before, after), steady=ratio)
     )
     return KernelChange(
         name_old=names[0],
@@ -643,13 +639,13 @@ def _values(a: Launch, b: Launch) -> tuple[KernelValue, ...]:
 def speaking(changes: Sequence[KernelChange]) -> KernelChange | None:
     """The pair of kernels whose registers and waves stand for the comparison.
 
-    The one whose duration changed most; where none left its noise (or has no duration), the
-    one that carries most of both sides. None where no kernel is on both sides.
+    The one whose duration changed most in all; where none left its noise (or has no duration),
+    the one that carries most of both sides. None where no kernel is on both sides.
     """
     matched = [change for change in changes if change.matched]
     moved = [change for change in matched if change.moved and change.change_s is not None]
     if moved:
-        return max(moved, key=lambda change: abs(change.change_s or 0.0))
+        return max(moved, key=lambda change: abs(change.change_s or 0.0) * min(change.samples))
     return max(matched, key=lambda change: change.weight, default=None)
 
 

@@ -24,11 +24,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Literal
 
-from workbench.analysis.aggregate import LADDER, Recent, main_launch, value_of
+from msgspec import structs
+
+from workbench.analysis.aggregate import LADDER, Recent, likeness, main_launch, value_of
 from workbench.analysis.launches import side_by_side
 from workbench.analysis.limits.roofline import (
     Amounts,
-    Measure,
     all_arithmetic,
     amounts_of,
     each_once,
@@ -39,7 +40,7 @@ from workbench.analysis.limits.roofline import (
     stored_bytes,
 )
 from workbench.analysis.naming import titles
-from workbench.analysis.optional import over, plus
+from workbench.analysis.optional import over
 from workbench.gpus import WARP_SIZE
 from workbench.language import N_, _
 from workbench.model import DEBUG_BUILD, Launch, Profile, Record
@@ -73,13 +74,8 @@ _SAME_INSTRUCTIONS = 0.1
 _AS_MUCH = 1.25
 #: Elements that a thread may load at once.
 _WIDEST = 16.0
-#: How launches are matched that look like nothing on the other side.
-_BY_PLACE = ("order", "added", "removed")
 #: Two factors that agree within this part are one; those of lanes and of memory, within this.
 _AGREE, _ALIKE = 0.05, 0.1
-#: Local accesses per instruction of a debug build, at least; of the other side, at most; and
-#: how many times the instructions of the other side it executes. Spills alone stay below.
-_DEBUG_LOCAL, _PLAIN_LOCAL, _BLOWN_UP = 0.1, 0.02, 4.0
 _WORD = 4
 #: A format of numbers is told where it is this part of a side's operations, and (but for products
 #: of matrices) of what its lanes execute; and gone where less than `_VANISHED` of it is left.
@@ -192,20 +188,6 @@ def _debug(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | N
             labels=labels[built.index(True)]
         )
         return Doubt(kind="debug", words=words)
-    if any(built):
-        return None
-    local = [_per_instruction(side) for side in sides]
-    counts = [_total(side, "instructions") for side in sides]
-    for debug, plain in ((0, 1), (1, 0)):
-        heavy, light, more = local[debug], local[plain], over(counts[debug], counts[plain])
-        if heavy is None or light is None or more is None:
-            continue
-        if heavy >= _DEBUG_LOCAL and light <= _PLAIN_LOCAL and more >= _BLOWN_UP:
-            words = _("{labels}, it seems (-G): {more:.0f} times the instructions, ").format(
-                labels=labels[debug], more=more
-            )
-            words += _("{heavy:.0f}% of them on local memory").format(heavy=100 * heavy)
-            return Doubt(kind="debug", words=words)
     return None
 
 
@@ -221,13 +203,6 @@ def _built_for_debugging(profile: Profile) -> bool:
     return bool(_DEBUG_FLAGS & set(flags)) or any(
         notice.code == DEBUG_BUILD for notice in profile.notices
     )
-
-
-def _per_instruction(profile: Profile) -> float | None:
-    """Local loads and stores per instruction."""
-    amounts = [_total(profile, name) for name in ("local_loads", "local_stores", "instructions")]
-    loads, stores, instructions = amounts
-    return over(plus(loads, stores), instructions)
 
 
 # --- problems ----------------------------------------------------------------------
@@ -358,10 +333,15 @@ def _by_amount(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt
     )
     if found is None and not (one[0] == one[1] and all(one[0])):
         data = _data(sides, stored)
-        if all(amounts.changed >= _AS_MUCH for amounts in data):
-            least = _OTHER_SIZE if data else _WIDEST
-            found = _other_size(sides, operations, stored) or _other_launch(sides, least, labels)
-        found = found or _other_kernel(sides) or _other_data(sides, operations)
+        same = any(amounts.changed < _AS_MUCH for amounts in data)
+        least = math.inf if same else _OTHER_SIZE if data else _WIDEST
+        found = (
+            (None if same else _other_size(sides, operations, stored))
+            or _other_launch(sides, least, labels)
+            # Counterparts of a program do one job.
+            or (None if labels[0].startswith("@") else _other_kernel(sides))
+            or _other_data(sides, operations)
+        )
     return found
 
 
@@ -421,22 +401,21 @@ def _other_launch(
 
 
 def _other_kernel(sides: tuple[Profile, Profile]) -> Doubt | None:
-    """Another kernel in the place of the one that takes most of the time, with other results."""
-    both = side_by_side(*sides)
-    old, new = (main_launch(side) for side in (both.old, both.new))
-    like = [pair.of(both.old, both.new) for pair in both.pairs if pair.how not in _BY_PLACE]
-    if old is None or new is None or any(old is a or new is b for a, b in like):
+    """One kernel in the place of another that reads and writes more or less: perhaps other work."""
+    launches = [measured(side) for side in sides]
+    named = [{launch.kernel for launch in side} for side in launches]
+    if list(map(len, named)) != [1, 1] or likeness(launches[0][0], launches[1][0]):
         return None
-    for measure in (stored_bytes, partial(value_of, counter="dram_write_bytes")):
-        wrote = _between(old, new, measure)
-        if wrote is not None and wrote.changed >= _OTHER_SIZE:
-            words = _("another kernel, {old} → {new}, with {wrote} written").format(
-                old=old.kernel, new=new.kernel, wrote=_moved(wrote, "byte")
-            )
-            return Doubt(kind="size", words=words, certain=False)
-        if wrote is not None and min(wrote.once) > 0:
-            return None
-    return None
+    read, wrote = (
+        amounts_of(sides, partial(value_of, counter=f"dram_{way}_bytes"))
+        for way in ("read", "write")
+    )
+    if read is None or wrote is None or min(read.changed, wrote.changed) < _OTHER_SIZE:
+        return None
+    words = _("another kernel, {old} → {new}, with {wrote} written").format(
+        old=launches[0][0].kernel, new=launches[1][0].kernel, wrote=_moved(wrote, "byte")
+    )
+    return Doubt(kind="size", words=words, certain=False)
 
 
 def _dotted(launch: Launch) -> str:
@@ -521,7 +500,11 @@ def _nothing_written(sides: tuple[Profile, Profile], labels: tuple[str, str]) ->
     for pair in both.pairs:
         old, new = pair.of(*both.each)
         if old is not None and new is not None and pair.how in ("signature", "name"):
-            found.append((new.kernel, _between(old, new, stored_bytes)))
+            own = [
+                structs.replace(x, launches=(y,))
+                for x, y in zip(both.each, (old, new), strict=True)
+            ]
+            found.append((new.kernel, amounts_of((own[0], own[1]), stored_bytes)))
     for kernel, stored in found:
         if stored is None or (stored.together[0] > 0) == (stored.together[1] > 0):
             continue
@@ -532,13 +515,6 @@ def _nothing_written(sides: tuple[Profile, Profile], labels: tuple[str, str]) ->
         )
         return Doubt(kind="output", words=words)
     return None
-
-
-def _between(old: Launch, new: Launch, measure: Measure) -> Amounts | None:
-    before, after = measure(old), measure(new)
-    if before is None or after is None:
-        return None
-    return Amounts((before, after), (before, after))
 
 
 def _vanished(
@@ -728,10 +704,6 @@ def _moved(amounts: Amounts, unit: str = "") -> str:
 
 def _close(a: float, b: float, part: float) -> bool:
     return abs(a - b) <= part * max(abs(a), abs(b))
-
-
-def _total(profile: Profile, counter: str) -> float | None:
-    return each_once(profile, lambda launch: value_of(launch, counter))
 
 
 def _threads(launch: Launch) -> float | None:
