@@ -219,6 +219,14 @@ def test_a_side_that_writes_nothing() -> None:
     assert "new writes nothing to global memory (old: 131 kB)" in headline(found)
 
 
+def test_one_kernel_of_several_that_no_longer_stores_its_result() -> None:
+    first = msgspec.structs.replace(product(64), kernel="first")
+    dead = msgspec.structs.replace(launch(LOAD, ("EXIT", THREADS)), kernel="first")
+    other = launch(LOAD, ("FMUL R5, R4, R4", THREADS), STORE)
+    found = doubts(side(first, other), side(dead, other), ("old", "new"))
+    assert "new first writes nothing to global memory (old first: 131 kB)" in headline(found)
+
+
 @pytest.mark.parametrize("writer", ["UTMASTG.2D [UR4], [UR8]", "RED.E.ADD.F32 [R8.64], R5"])
 def test_bulk_copies_and_atomics_may_have_written_what_no_store_did(writer: str) -> None:
     other = launch(LOAD, ("FFMA R5, R4, R6, R5", 64 * THREADS), (writer, 32))

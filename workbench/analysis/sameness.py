@@ -477,44 +477,41 @@ def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> D
 
 def _nothing_loaded(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
     """One side reads nothing from global memory, by its instructions and by what the L2 gave."""
-    loaded, read = (
-        amounts_of(sides, loaded_bytes),
-        amounts_of(sides, partial(value_of, counter="l2_read_sectors")),
-    )
-    if loaded is None or read is None or (loaded.together[0] > 0) == (loaded.together[1] > 0):
+    loaded = amounts_of(sides, loaded_bytes)
+    read = amounts_of(sides, partial(value_of, counter="l2_read_sectors"))
+    text = N_("{labels} reads nothing from global memory ({labels2}: {there})")
+    idle = None if read is None else int(read.once[1] < read.once[0])
+    if idle is None or read is None or read.once[idle] > _VANISHED * read.once[1 - idle]:
         return None
-    idle = 0 if not loaded.together[0] else 1
-    if read.once[idle] > _VANISHED * read.once[1 - idle]:
-        return None
-    there = quantity(loaded.once[1 - idle], "byte")
-    words = _("{labels} reads nothing from global memory ({labels2}: {there})").format(
-        labels=labels[idle], labels2=labels[1 - idle], there=there
-    )
-    return Doubt(kind="input", words=words)
+    return _nothing(loaded, labels, text, "input")
 
 
 def _nothing_written(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
     """A side that stores nothing, in all or in a kernel that does on the other side."""
     both = side_by_side(*sides)
-    found = [("", amounts_of(sides, stored_bytes))]
+    found = [_nothing(amounts_of(sides, stored_bytes), labels, _NO_STORE, "output")]
     for pair in both.pairs:
-        old, new = pair.of(*both.each)
-        if old is not None and new is not None and pair.how in ("signature", "name"):
-            own = [
-                structs.replace(x, launches=(y,))
-                for x, y in zip(both.each, (old, new), strict=True)
-            ]
-            found.append((new.kernel, amounts_of((own[0], own[1]), stored_bytes)))
-    for kernel, stored in found:
-        if stored is None or (stored.together[0] > 0) == (stored.together[1] > 0):
-            continue
-        idle = 0 if not stored.together[0] else 1
-        there = quantity(stored.once[1 - idle], "byte")
-        words = _("{labels} writes nothing to global memory ({labels2}: {there})").format(
-            labels=joined([labels[idle], kernel]), labels2=labels[1 - idle], there=there
-        )
-        return Doubt(kind="output", words=words)
-    return None
+        if pair.matched and pair.how in ("signature", "name"):
+            launches = zip(both.each, pair.of(*both.each), strict=True)
+            old, new = (structs.replace(x, launches=(y,)) for x, y in launches if y is not None)
+            names = joined([labels[0], pair.kernel]), joined([labels[1], pair.kernel])
+            stored = amounts_of((old, new), stored_bytes)
+            found.append(_nothing(stored, names, _NO_STORE, "output"))
+    return next(filter(None, found), None)
+
+
+_NO_STORE = N_("{labels} writes nothing to global memory ({labels2}: {there})")
+
+
+def _nothing(
+    amounts: Amounts | None, labels: tuple[str, str], text: str, kind: Kind
+) -> Doubt | None:
+    if amounts is None or (amounts.together[0] > 0) == (amounts.together[1] > 0):
+        return None
+    idle = 0 if not amounts.together[0] else 1
+    there = quantity(amounts.once[1 - idle], "byte")
+    words = _(text).format(labels=labels[idle], labels2=labels[1 - idle], there=there)
+    return Doubt(kind=kind, words=words)
 
 
 def _vanished(
