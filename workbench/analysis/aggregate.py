@@ -21,14 +21,14 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 from msgspec import structs
 
-from workbench.counters import Counter, Missing, Reading, catalog, read, read_all, spread
+from workbench.counters import MACHINE, Counter, Missing, Reading, catalog, read, read_all, spread
 from workbench.language import _, told
 from workbench.model import Dim3, Launch, Number, Profile, Record, Spread
 
 How = Literal["signature", "name", "renamed", "order", "added", "removed"]
 
-#: The emulator's metric of machine instructions.
-ESTIMATE = "ptx__machine_inst_estimate"
+#: The emulator's metric of a kernel's machine code: its SHA-256.
+COMPILED = "ptxas__code"
 #: In the name of every metric that is made of warp samples.
 _SAMPLED = "pcsamp"
 #: Kernels whose names and work are less alike than this (0-1) were not renamed.
@@ -77,6 +77,11 @@ class Combined(NamedTuple):
     spread: Spread | None = None
     derived: bool = False
 
+    @property
+    def estimated(self) -> bool:
+        """Whether the emulator estimated it."""
+        return self.ncu.startswith(MACHINE)
+
 
 def seconds_of(launch: Launch) -> float | None:
     """A launch's duration under the profiler, in seconds; None where it has none."""
@@ -98,12 +103,6 @@ def metric_sum(profile: Profile, name: str) -> float | None:
     found = [launch.metrics.get(name) for launch in profile.launches if launch.profiled]
     known = [float(each.value) for each in found if each and not isinstance(each.value, str)]
     return sum(known) if known and len(known) == len(found) else None
-
-
-def machine_instructions(old: Profile, new: Profile) -> tuple[float, float] | None:
-    """Machine instructions that the emulator estimated of both; None where one has no estimate."""
-    before, after = (metric_sum(profile, ESTIMATE) for profile in (old, new))
-    return None if before is None or after is None else (before, after)
 
 
 def value_of(launch: Launch, counter: str) -> Number | None:
@@ -235,7 +234,7 @@ def multiplied(launch: Launch, times: int) -> Launch:
     }
 
     def adds(name: str) -> bool:
-        counts = name in adding or name.endswith(".sum") or name == ESTIMATE
+        counts = name in adding or name.endswith(".sum")
         return counts and _SAMPLED not in name
 
     return structs.replace(

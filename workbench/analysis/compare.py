@@ -26,7 +26,6 @@ from workbench.analysis.aggregate import (
     Combined,
     LaunchPair,
     combine,
-    machine_instructions,
 )
 from workbench.analysis.launches import (
     KernelChange,
@@ -38,7 +37,7 @@ from workbench.analysis.launches import (
     speaking,
 )
 from workbench.analysis.misread import conflicts_told, misread_sides, misread_words
-from workbench.analysis.plausible import implausible, implausible_time, most_on
+from workbench.analysis.plausible import broken, implausible, implausible_time, most_on
 from workbench.analysis.sameness import both_for_debugging
 from workbench.analysis.times.noise import (
     Chance,
@@ -46,16 +45,23 @@ from workbench.analysis.times.noise import (
     CountedSide,
     Steady,
     left_noise,
-    machine_chances,
     noise_of,
     of_both,
 )
 from workbench.analysis.times.timing import Speed, TimeChange, time_change
-from workbench.counters import DERIVED, IMPLAUSIBLE, Counter, Missing, bound_broken, catalog
+from workbench.counters import (
+    DERIVED,
+    ESTIMATED,
+    IMPLAUSIBLE,
+    Counter,
+    Missing,
+    bound_broken,
+    catalog,
+)
 from workbench.errors import InconclusiveError
 from workbench.gpus import Chip, chip_for
 from workbench.language import N_, _, told
-from workbench.model import Number, Profile, Record, Timing
+from workbench.model import COMPILER, Number, Profile, Record, Timing
 from workbench.units import faster, points, quantity, relative, several, signed
 
 Movement = Literal["better", "worse", "changed", "same", "missing"]
@@ -157,10 +163,8 @@ class Comparison(Record, frozen=True):
     `launches` are positions in the profiles of `launches.side_by_side`; `kernels` say
     what became of each kernel, and `launch_words` how several launches were compared.
     `partial` says why there is no time of the whole, where much of either side has no counterpart.
-    `machine_instructions` are those of both sides, estimated where PTX was run, and
-    `machine_chances` what may be of them on a chip. `implausible` is what no run can have, of
-    either side's counters and times; it stands among the warnings as well, as does `provenance`:
-    what differs and changes no verdict.
+    `implausible` is what no run can have, of either side's counters and times; it stands among
+    the warnings as well, as does `provenance`: what differs and changes no verdict.
     """
 
     old: Side
@@ -173,8 +177,6 @@ class Comparison(Record, frozen=True):
     kernels: tuple[KernelChange, ...] = ()
     launch_words: tuple[str, ...] = ()
     partial: str = ""
-    machine_instructions: tuple[float, float] | None = None
-    machine_chances: Chances | None = None
     implausible: tuple[str, ...] = ()
     provenance: tuple[str, ...] = ()
 
@@ -300,7 +302,10 @@ def compare(
     if loose:
         deltas = tuple(replace(d, chances=loose.get(d.id)) for d in deltas)
     warnings = _warnings(both.old, both.new, before, after)
-    impossible = [*implausible(old), *implausible(new)]
+    for name, one, other in zip(names, (old, new), (new, old), strict=True):
+        notices = [x for x in one.notices if x.code == COMPILER and x not in other.notices]
+        warnings += [f"{name}: {told(notice.message)}" for notice in notices]
+    impossible = [x for x in (*implausible(old), *implausible(new)) if x not in reasons]
     impossible += [text for one in (old_time, new_time) if one for text in implausible_time(one)]
     warnings += impossible
     if time is None and old_time is not None and new_time is not None:
@@ -312,9 +317,6 @@ def compare(
             seen = float(duration.old) / float(duration.new)
             clocks = (clock.old, clock.new) if clock.moved else ()
             warnings += disagreement((time.low, time.speedup, time.high), seen, clocks)
-    machine = machine_instructions(old, new)
-    if machine is not None:
-        deltas = tuple(_beside_machine(delta, machine) for delta in deltas)
     return Comparison(
         old=_side(old, names[0]),
         new=_side(new, names[1]),
@@ -326,8 +328,6 @@ def compare(
         kernels=kernels,
         launch_words=launch_words(kernels, names),
         partial=partial,
-        machine_instructions=machine,
-        machine_chances=machine_chances(old, new),
         implausible=tuple(impossible),
         provenance=(
             *(said for said in warnings if said.startswith(_(_SEEDS))),
@@ -359,7 +359,7 @@ def incomparable(old: Profile, new: Profile, *, across: bool = False) -> list[st
 
     `across`: two devices were asked for.
     """
-    reasons = []
+    reasons = [*dict.fromkeys((*broken(old), *broken(new)))]
 
     def differ(what: str, a: str, b: str) -> None:
         if a and b and a != b:
@@ -459,10 +459,11 @@ def _delta(
     ncu = known.ncu if isinstance(known, Combined) else counter.origin
     rules = [s.rule for s in (old, new) if isinstance(s, Combined) and s.rule]
     derived = any(isinstance(s, Combined) and s.derived for s in (old, new))
+    estimated = any(isinstance(s, Combined) and s.value and s.estimated for s in (old, new))
     result = partial(
         Delta,
         id=counter.id,
-        title=counter.title + (_(DERIVED) if derived else ""),
+        title=counter.title + (_(DERIVED) if derived else _(ESTIMATED) if estimated else ""),
         derived=derived,
         group=counter.group,
         unit=counter.unit,
@@ -516,14 +517,6 @@ def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None], partia
         verdict="missing",
         reason="; ".join(filter(None, (delta.reason, *broken))),
     )
-
-
-def _beside_machine(delta: Delta, machine: tuple[float, float]) -> Delta:
-    """More PTX of which ptxas makes fewer instructions is not worse, nor the other way better."""
-    if delta.ncu != "ptx__inst_executed" or delta.delta is None:
-        return delta
-    agree = (machine[1] - machine[0]) * delta.delta > 0
-    return delta if agree or not delta.moved else replace(delta, verdict="changed")
 
 
 def movement(better: str, change: Number, moved: bool) -> Movement:

@@ -26,7 +26,14 @@ from typing import Literal
 
 from msgspec import structs
 
-from workbench.analysis.aggregate import LADDER, Recent, likeness, main_launch, value_of
+from workbench.analysis.aggregate import (
+    COMPILED,
+    LADDER,
+    Recent,
+    likeness,
+    main_launch,
+    value_of,
+)
 from workbench.analysis.launches import side_by_side
 from workbench.analysis.limits.roofline import (
     Amounts,
@@ -41,6 +48,7 @@ from workbench.analysis.limits.roofline import (
 )
 from workbench.analysis.naming import titles
 from workbench.analysis.optional import over
+from workbench.counters import PTX
 from workbench.gpus import WARP_SIZE
 from workbench.language import N_, _
 from workbench.model import DEBUG_BUILD, Launch, Profile, Record
@@ -109,6 +117,8 @@ _INPUTS = {
     "E5M2": "float8",
 }
 
+#: Metrics of what the compiler made of PTX that ran.
+_RESOURCES = ("launch__registers_per_thread", "launch__shared_mem_per_block_static")
 #: Addresses of device code have nine digits and more; constants of 32 bits have eight.
 _ADDRESS = re.compile(r"0x[0-9a-f]{9,}")
 
@@ -137,7 +147,7 @@ def doubts(
     labels = labels or (_("the old side"), _("the new side"))
     found: list[Doubt | None] = [_debug(sides, labels), _parameters(sides)]
     codes = _codes(old), _codes(new)
-    same = codes[0] is not None and codes[0] == codes[1]
+    same = codes[0] is not None and codes[0] == codes[1] and not _other_flags(sides)
     apart = _devices(sides, same)
     found.append(apart)
     if same:
@@ -233,8 +243,17 @@ def _devices(sides: tuple[Profile, Profile], same: bool) -> Doubt | None:
 
 def _codes(profile: Profile) -> set[tuple[str, ...]] | None:
     """The machine code of every kernel that was measured; None where one has no text."""
-    texts = {_code(launch) for launch in measured(profile)}
-    return texts if texts and all(any(text) for text in texts) else None
+    launches = measured(profile)
+    held = all(COMPILED in x.metrics or any(x.instructions.text) for x in launches)
+    return {_code(launch) for launch in launches} if launches and held else None
+
+
+def _other_flags(sides: tuple[Profile, Profile]) -> bool:
+    """Whether PTX became machine code that nobody holds, by other flags than definitions."""
+    if all(COMPILED in x.metrics or PTX not in x.metrics for x in measured(sides[0])):
+        return False
+    built = [[x for x in p.build.flags if x[:2] != "-D"] for p in sides if p.build is not None]
+    return len(built) == 2 and built[0] != built[1]
 
 
 def _other_launches(
@@ -260,14 +279,21 @@ def _other_launches(
 
 
 def _relative(launch: Launch) -> tuple[str, ...]:
-    """The machine code with jumps relative to one another: where it is loaded is chance."""
+    """The machine code with jumps relative to one another: where it is loaded is chance.
+
+    Where PTX was run: what ptxas made of it, or, where that is not known, PTX and its resources.
+    """
     base: list[int] = []
+    held = [launch.metrics[name] for name in (COMPILED, *_RESOURCES) if name in launch.metrics]
+    made = tuple(str(metric.value) for metric in held) if PTX in launch.metrics else ()
+    if COMPILED in launch.metrics:
+        return made
 
     def shorten(found: re.Match[str]) -> str:
         base.append(int(found[0], 16))
         return f"{base[-1] - base[0]:+#x}"
 
-    return tuple(_ADDRESS.sub(shorten, text) for text in launch.instructions.text)
+    return made + tuple(_ADDRESS.sub(shorten, text) for text in launch.instructions.text)
 
 
 _code = Recent(_relative, most=LADDER)
@@ -284,7 +310,8 @@ def _of_one_code(
     alike = len({frozenset((_code(x), x.config) for x in measured(side)) for side in sides}) == 1
     ran = amounts_of(sides, _instructions)
     if alike and not apart and ran is not None and _close(*ran.once, _SAME_INSTRUCTIONS):
-        what = "instructions" if sides[0].engine == "ncu" else "PTX"
+        known = all(COMPILED in x.metrics for x in measured(sides[0]))
+        what = "instructions" if known or sides[0].engine == "ncu" else "PTX"
         words = _("both sides have the same {what} and the same launch configuration")
         yield Doubt(kind="same-code", words=words.format(what=what))
     for measure, what, unit, least in (

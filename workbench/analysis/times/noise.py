@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from workbench.analysis.aggregate import ESTIMATE, Combined, combine, metric_sum
+from workbench.analysis.aggregate import Combined, combine
 from workbench.counters import DERIVED_NOISE, Counter, Missing, catalog
 from workbench.language import _
 from workbench.model import (
@@ -154,14 +154,6 @@ def of_both(old: CountedSide, new: CountedSide) -> dict[str, Chances]:
     }
 
 
-def machine_chances(old: Profile, new: Profile) -> Chances | None:
-    """Those of the estimated machine instructions; None where both sides are certain."""
-    before, after = (metric_chance(profile, ESTIMATE) for profile in (old, new))
-    if before is None and after is None:
-        return None
-    return Chances(old=before, new=after, together=_same_code(old, new))
-
-
 def chances(
     profile: Profile, values: Mapping[str, Combined | Missing], speaker: int | None = None
 ) -> dict[str, Chance]:
@@ -184,14 +176,6 @@ def chances(
             if found is not None:
                 out[counter.id] = found
     return out
-
-
-def metric_chance(profile: Profile, name: str) -> Chance | None:
-    """The range of a metric over all launches, added up; None where no timing is in it."""
-    value = metric_sum(profile, name)
-    if value is None or not _marked(profile):
-        return None
-    return _of_sum(profile, name, value, metric_sum(_without(profile), name))
 
 
 def _marked(profile: Profile) -> bool:
