@@ -110,11 +110,7 @@ def side_by_side(old: Profile, new: Profile) -> SideBySide:
     for a, b, answer in tuple(_beside):
         if a is old and b is new:
             return answer
-    if old.study and new.study:
-        pairs = pair_launches(old.launches, new.launches)
-        answer = SideBySide(old=old, new=new, pairs=pairs, each=(old, new))
-    else:
-        answer = _of_reports(old, new)
+    answer = _laid(old, new)[0] if old.study and new.study else _of_reports(old, new)
     _beside.append((old, new, answer))
     return answer
 
@@ -148,6 +144,8 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
     """Two profiles beside each other, and the positions of every launch's samples."""
     sides = old.launches, new.launches
     groups, twins = _samples(sides)
+    if (old.study and new.study) or sum(map(len, groups)) == sum(map(len, sides)):
+        return SideBySide(old=old, new=new, pairs=pair_launches(*sides), each=(old, new)), groups
     each = [
         [_mean([side[at] for at in group]) for group in own]
         for side, own in zip(sides, groups, strict=True)
@@ -167,35 +165,27 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
             if len(first) > 1 and [twins.get(at) for at in first] == second:
                 launches = [sides[0][at] for at in first], [sides[1][at] for at in second]
                 steady[n] = _steady(*launches)
-    known = [
-        n
-        for own, times in zip(each, often, strict=True)
-        for x, n in zip(own, times, strict=True)
-        if x.profiled
-    ]
-    unit = gcd(*known) or 1
+    rows = [list(zip(own, times, strict=True)) for own, times in zip(each, often, strict=True)]
+    unit = gcd(*(n for side in rows for x, n in side if x.profiled)) or 1
     counted = [
         [
             structs.replace(multiplied(x, n // unit), samples=x.samples) if n > unit else x
-            for x, n in zip(own, times, strict=True)
+            for x, n in side
         ]
-        for own, times in zip(each, often, strict=True)
+        for side in rows
+    ]
+    profiles = [
+        structs.replace(profile, launches=tuple(own))
+        for profile, own in zip((old, new, old, new), (*counted, *each), strict=True)
     ]
     answer = SideBySide(
-        old=_with(old, counted[0]),
-        new=_with(new, counted[1]),
+        old=profiles[0],
+        new=profiles[1],
         pairs=pairs,
-        each=(_with(old, each[0]), _with(new, each[1])),
+        each=(profiles[2], profiles[3]),
         steady=tuple(steady),
     )
     return answer, groups
-
-
-def _with(profile: Profile, launches: Sequence[Launch]) -> Profile:
-    same = len(launches) == len(profile.launches)
-    if same and all(a is b for a, b in zip(launches, profile.launches, strict=True)):
-        return profile
-    return structs.replace(profile, launches=tuple(launches))
 
 
 def _samples(sides: _Both) -> tuple[_Groups, Mapping[int, int]]:
