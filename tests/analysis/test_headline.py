@@ -112,6 +112,12 @@ def test_where_much_has_no_counterpart_no_factor_is_given(
     assert gate(before, after) == "inconclusive"
 
 
+def test_a_kernel_of_a_library_beside_ones_own_is_said() -> None:
+    old, new = report(*ran("gemm_v1 9 5")), report(*ran("gemm_v2 9 4, ampere_sgemm_128 4 0.5"))
+    assert "differs as well: ampere_sgemm_128 (500 µs) came." in told(old, new)
+    assert "as well" not in told(old, report(*ran("gemm_v2 9 4, clear 1 0.1")))
+
+
 launched = st.lists(
     st.tuples(st.sampled_from("abc"), st.sampled_from([8, 16]), st.floats(0.5, 50)),
     min_size=1,
@@ -207,5 +213,5 @@ def test_a_part_of_the_batch_is_another_size(part: int) -> None:
 @pytest.mark.parametrize("wrote", [0.1, 0.5, 2.0, 30.0])
 def test_another_kernel_with_other_results_is_said(wrote: float) -> None:
     old, new = report(("softmax", 64, 1.0)), report(("relu", 640, 1.0), bytes_moved=1e8 * wrote)
-    assert "another kernel, softmax → relu, with 50.0 MB →" in told(old, new)
+    assert "another kernel, softmax → relu, with 100 MB →" in told(old, new)
     assert "another" not in told(old, report(("relu", 640, 1.0)))

@@ -429,19 +429,16 @@ def _other_launch(
 
 
 def _other_kernel(sides: tuple[Profile, Profile]) -> Doubt | None:
-    """One kernel in the place of another that reads and writes more or less: perhaps other work."""
+    """One kernel in the place of another that moves more or fewer bytes: perhaps other work."""
     launches = [measured(side) for side in sides]
     named = [{launch.kernel for launch in side} for side in launches]
     if list(map(len, named)) != [1, 1] or likeness(launches[0][0], launches[1][0]):
         return None
-    read, wrote = (
-        amounts_of(sides, partial(value_of, counter=f"dram_{way}_bytes"))
-        for way in ("read", "write")
-    )
-    if read is None or wrote is None or min(read.changed, wrote.changed) < _OTHER_SIZE:
+    moved = amounts_of(sides, _dram_bytes)
+    if moved is None or moved.changed < _OTHER_SIZE:
         return None
-    words = _("another kernel, {old} → {new}, with {wrote} written").format(
-        old=launches[0][0].kernel, new=launches[1][0].kernel, wrote=_moved(wrote, "byte")
+    words = _("another kernel, {old} → {new}, with {moved} of device memory").format(
+        old=launches[0][0].kernel, new=launches[1][0].kernel, moved=_moved(moved, "byte")
     )
     return Doubt(kind="size", words=words, certain=False)
 
