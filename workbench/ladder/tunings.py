@@ -62,8 +62,12 @@ Reason = Literal["space", "converged", "budget", "interrupted", "failed"]
 
 FORMAT, SCHEMA = "workbench-tuning", 1
 _LOCK_S = 1.0
-#: Counts of a unit of the SMs -> the fact that says how long it takes for them at its peak (s).
-BUSY = {"shared_wavefronts": "shared_memory_s", "instructions": "issue_slots_s"}
+#: Counts of a unit -> the fact that says how long it takes for them at its peak (s).
+BUSY = {
+    "shared_wavefronts": "shared_memory_s",
+    "instructions": "issue_slots_s",
+    "atomics": "atomics_s",
+}
 #: What a choice is called behind its version's name, unless it is too long or odd for a file.
 _PLAIN = re.compile(r"[\w+-][\w.+-]{0,59}\Z", re.ASCII)
 

@@ -147,3 +147,25 @@ def test_a_search_goes_on_from_trials_that_were_counted_or_timed(
     search = tuner._search(space, False)
     assert isinstance(search, Sampled)
     assert search._best == ((told, {"A": 2}) if told else None)
+
+
+@pytest.mark.parametrize(
+    ("body", "turns"),
+    [
+        ("if (i < n) atomicAdd(y, x[i]);", 1000),
+        ("if (i < n) atomicAdd(&y[5], x[i]);", 1000),
+        ("if (i < n) atomicAdd((int*)y, n);", 32),
+        ("if (threadIdx.x == 0) atomicAdd(y, x[0]);", 4),
+        ("for (int k = 0; k < 2; ++k) if (i < n) atomicAdd(y, x[k]);", 2000),
+        ("if (i < n) atomicAdd(&y[i], x[i]);", 0),
+        ("if (i < n) atomicAdd(&y[blockIdx.x], x[i]);", 0),
+        ("if (i < n) atomicAdd(&y[(int)x[i] & 3], 1.0f);", 0),
+        ("for (int k = 0; k < n; k += 500) if (i < n) atomicAdd(&y[k], 1.0f);", 0),
+        ("__shared__ float s; atomicAdd(&s, 1.0f);", 0),
+    ],
+)
+def test_atomics_at_one_address_take_turns(project: Project, body: str, turns: int) -> None:
+    found = sifted(project, body, "h100-80gb-hbm3")
+    assert found.facts["atomics"] == turns and found.estimate
+    assert found.facts["atomics_s"] == pytest.approx(turns / 1.98e9)
+    assert found.bound_s is None or turns < 100 or found.bound_s < found.facts["atomics_s"]
