@@ -292,24 +292,14 @@ class TuningLog:
     def __init__(self, root: Path, name: str) -> None:
         self._root, self._name = root, name
 
-    def trial(self, trial: Trial) -> None:
-        """Keep a trial; it is on the disk when this returns.
+    def add(self, line: Trial | TuningEnded) -> None:
+        """Keep a trial, or how the run ended; it is on the disk when this returns.
 
         Raises:
             MissingError: no space, no permission. What was kept before is as it was.
         """
-        self._add(_TuningLine(trial=trial))
-
-    def ended(self, ended: TuningEnded) -> None:
-        """Keep how the run ended.
-
-        Raises:
-            MissingError: as `trial`.
-        """
-        self._add(_TuningLine(ended=ended))
-
-    def _add(self, line: _TuningLine) -> None:
-        append_file(self._root, self._name, _encoded(line))
+        made = _TuningLine(trial=line) if isinstance(line, Trial) else _TuningLine(ended=line)
+        append_file(self._root, self._name, _encoded(made))
 
 
 @contextlib.contextmanager

@@ -165,7 +165,7 @@ def test_only_what_a_tuning_changes_is_written_again_and_its_end_is_the_pages(
     assert build(root).pages.written == 3  # its own, the version's, the ladder's
     assert build(root).pages.written == 0
     with writing(root / "profiles", begun) as (log, _):
-        log.trial(replace(kept[0], median_s=0.5e-3, low_s=0.4e-3, high_s=0.6e-3))
+        log.add(replace(kept[0], median_s=0.5e-3, low_s=0.4e-3, high_s=0.6e-3))
     assert build(root).pages.written == 1
     path_of(root / "profiles", begun.gpu, "demo", "v2", "gpu").unlink()
     assert build(root).pages.removed == 1
