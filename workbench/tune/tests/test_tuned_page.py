@@ -128,19 +128,18 @@ def test_the_emulators_estimates_are_called_that(tmp_path: Path) -> None:
 # --- the page ------------------------------------------------------------------------------------
 
 
-def site(root: Path) -> Path:
+def site(root: Path) -> tuple[Path, TuningBegun, list[Trial]]:
+    """A project with a profile of v2, and a tuning on the same problem that is not yet kept."""
     study(root)
-    store = Store(root / "profiles")
     for version in ("v0", "v2"):
-        store.save(make_profile(version=version))
-    return root
+        Store(root / "profiles").save(profile := make_profile(version=version))
+    begun = replace(BEGUN, gpu=profile.device.slug, problems=(profile.problem,))
+    kept = [replace(each, problem=profile.problem) for each in trials() if each.problem == "n1024"]
+    return root, begun, kept
 
 
 def test_the_page_is_linked_from_its_version_and_the_ladder(tmp_path: Path) -> None:
-    root = site(tmp_path)
-    profile = next(iter(Store(root / "profiles").profiles(version="v2")))
-    begun = replace(BEGUN, gpu=profile.device.slug, problems=(profile.problem,))
-    kept = [replace(each, problem=profile.problem) for each in trials() if each.problem == "n1024"]
+    root, begun, kept = site(tmp_path)
     keep(root / "profiles", begun, kept)
     build(root)
     (path,) = (root / "reports").rglob("v2.tuned.html")
@@ -156,10 +155,7 @@ def test_the_page_is_linked_from_its_version_and_the_ladder(tmp_path: Path) -> N
 def test_only_what_a_tuning_changes_is_written_again_and_its_end_is_the_pages(
     tmp_path: Path,
 ) -> None:
-    root = site(tmp_path)
-    profile = next(iter(Store(root / "profiles").profiles(version="v2")))
-    begun = replace(BEGUN, gpu=profile.device.slug, problems=(profile.problem,))
-    kept = [replace(each, problem=profile.problem) for each in trials() if each.problem == "n1024"]
+    root, begun, kept = site(tmp_path)
     build(root)
     keep(root / "profiles", begun, kept)
     assert build(root).pages.written == 3  # its own, the version's, the ladder's
@@ -173,11 +169,9 @@ def test_only_what_a_tuning_changes_is_written_again_and_its_end_is_the_pages(
 
 
 def test_the_step_from_the_runner_up_is_told_where_both_were_profiled(tmp_path: Path) -> None:
-    root = site(tmp_path)
+    root, begun, kept = site(tmp_path)
     store = Store(root / "profiles")
     profile = next(iter(store.profiles(version="v2")))
-    begun = replace(BEGUN, gpu=profile.device.slug, problems=(profile.problem,))
-    kept = [replace(each, problem=profile.problem) for each in trials() if each.problem == "n1024"]
     keep(root / "profiles", begun, kept)
     build(root)
     (path,) = (root / "reports").rglob("v2.tuned.html")
@@ -195,9 +189,8 @@ def test_the_step_from_the_runner_up_is_told_where_both_were_profiled(tmp_path: 
 
 
 def test_a_damaged_tuning_is_told_on_the_ladders_page(tmp_path: Path) -> None:
-    root = site(tmp_path)
-    profile = next(iter(Store(root / "profiles").profiles(version="v2")))
-    path = path_of(root / "profiles", profile.device.slug, "demo", "v2", "gpu")
+    root, begun, _ = site(tmp_path)
+    path = path_of(root / "profiles", begun.gpu, "demo", "v2", "gpu")
     path.parent.mkdir(parents=True)
     path.write_text("{}\n{}\n")
     build(root)
