@@ -347,7 +347,7 @@ def _number(launch: Launch, name: str) -> float | None:
 
 
 def untold(error: WorkbenchError) -> bool:
-    """Whether an error says nothing of the kernel: the emulator is too slow, or lacks something."""
+    """Whether an error says nothing of a kernel: the emulator is too slow, or lacks something."""
     return isinstance(error, HangError | InconclusiveError | UsageError)
 
 

@@ -30,6 +30,7 @@ from workbench.engines.host.worker_pool import Ending
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import (
     DataError,
+    HangError,
     KernelError,
     MissingError,
     UsageError,
@@ -440,7 +441,7 @@ class Tuner:
                 check, error = None, KernelError(refused.message, refused.hint)
             if error is None:
                 right.add(each.name)
-            elif untold(error) and not self._timing:
+            elif untold(error) and not (self._timing and isinstance(error, HangError)):
                 doubts.append(f"not verified on {each.name}: {first_line(error)}")
             else:
                 fate, line = fate_of(error, check), first_line(error)

@@ -135,6 +135,7 @@ def site(root: Path) -> tuple[Path, TuningBegun, list[Trial]]:
         Store(root / "profiles").save(profile := make_profile(version=version))
     begun = replace(BEGUN, gpu=profile.device.slug, problems=(profile.problem,))
     kept = [replace(each, problem=profile.problem) for each in trials() if each.problem == "n1024"]
+    kept[3] = replace(kept[3], why="not verified on n1024: it took too long")
     return root, begun, kept
 
 
@@ -144,7 +145,8 @@ def test_the_page_is_linked_from_its_version_and_the_ladder(tmp_path: Path) -> N
     build(root)
     (path,) = (root / "reports").rglob("v2.tuned.html")
     page = Page(path)
-    for said in ("TILE=32 UNROLL=4", "registers → occupancy", "2.20×", "TILE × UNROLL"):
+    told = "not verified on n1024: it took too long"
+    for said in (told, "TILE=32 UNROLL=4", "registers → occupancy", "2.20×", "TILE × UNROLL"):
         assert said in page.text
     assert page.json["effects-data"]["data"][0]["y"][0] == "TILE"
     for other in ("v2.html", "index.html"):
