@@ -29,14 +29,11 @@ INTERNAL = 70
 
 #: Commands of the core: name -> (module in workbench.commands, one line for --help).
 _CORE: dict[str, tuple[str, str]] = {
-    "run": ("run", "Run a CUDA program without a GPU: its faults, and counters."),
     "list": ("list_", "Studies, versions, and what is recorded of them."),
     "show": ("show", "One version's (or report file's) counters, lines and rules."),
     "diff": ("diff", "What moved between two versions, and the code that moved it."),
     "report": ("report", "Write the HTML site to reports/."),
     "serve": ("serve", "Serve the HTML site on this machine, and keep it up to date."),
-    "capture": ("capture", "Capture any program: its kernels, and counters of the slowest."),
-    "lift": ("lift", "Keep one launch of a program's kernel, with its data, as a study."),
     "profile": ("profile", "Verify, time and profile a version under an engine."),
     "time": ("time_", "Time a version against the baseline, outside of any profiler."),
     "verify": ("verify", "Check a version against the float64 reference."),
@@ -46,12 +43,20 @@ _CORE: dict[str, tuple[str, str]] = {
     "new": ("new", "Start a new version (or study) from the one before it."),
     "init": ("init", "Make this folder a workbench project."),
 }
-#: Command name -> (module in workbench, one line for --help).
-COMMANDS: dict[str, tuple[str, str]] = {
+_EVERY = {
     name: (f"{folder}.{module}", text)
     for folder, commands in {"commands": _CORE, **{x.name: x.commands for x in FEATURES}}.items()
     for name, (module, text) in commands.items()
 }
+_AHEAD = {name: other for each in FEATURES for name, other in each.ahead.items()}
+_PLACE = {name: place for place, name in enumerate(_EVERY)}
+#: Command name -> (module in workbench, one line for --help), in the order of --help.
+COMMANDS: dict[str, tuple[str, str]] = dict(
+    sorted(
+        _EVERY.items(),
+        key=lambda each: (_PLACE[_AHEAD.get(each[0], each[0])], each[0] not in _AHEAD),
+    )
+)
 
 
 #: Other tools' names of commands, or obvious ones -> ours.

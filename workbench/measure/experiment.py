@@ -20,8 +20,9 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from workbench.compile.build import BuildResult
+from workbench.compile.build import BuildResult, remarks
 from workbench.engines import Engine, ProfileOptions, Say, Subject, Verdict
+from workbench.engines.emulated.record import check_launches
 from workbench.engines.host import presence
 from workbench.engines.host.client import describe
 from workbench.engines.host.failures import failure_error, hang
@@ -32,7 +33,7 @@ from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.measure import sanitizer
 from workbench.measure.plan import Combination, UnableError
 from workbench.measure.sanitizer import Finding, Tool
-from workbench.model import Notice, Problem, Profile, Timing
+from workbench.model import COMPILER, Notice, Problem, Profile, Timing
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.store import Store, device_slug
@@ -153,9 +154,12 @@ class Experiment:
 
         Raises:
             KernelError, MissingError: it does not compile, or there is no compiler.
-            UsageError: a launch that no chip can run.
+            UsageError: a launch that no chip, or not the one it is compiled for, can run.
         """
-        return Subject.of(self.study, version, problem, self._build)
+        subject = Subject.of(self.study, version, problem, self._build)
+        if subject.built is not None:
+            check_launches(version, subject.launches, subject.built.build)
+        return subject
 
     def subjects(
         self, pieces: Sequence[Combination], tell: Callable[[Combination, WorkbenchError], None]
@@ -223,6 +227,8 @@ class Experiment:
             if version != shown:
                 what = names[0] if len(names) == 1 else f"{len(names)} problems"
                 self.display.say(f"verify {version} on {what}")
+                for said in _remarks(subjects[place]):
+                    self.display.say(f"note: {version}: {said.message}")
                 shown = version
             name, total = subjects[place].problem.name, len(names)
             at = names.index(name) + 1
@@ -352,7 +358,8 @@ class Experiment:
                 earlier profile is as it was.
         """
         profile, raw = self.engine.profile(subject, options)
-        notices = (*notices, *profile.notices, *self._not_divisible(subject))
+        own = self._not_divisible(subject), _remarks(subject)
+        notices = (*notices, *profile.notices, *own[0], *own[1])
         profile = msgspec.structs.replace(profile, notices=notices)
         return profile, self.store.save(profile, raw)
 
@@ -385,6 +392,14 @@ class Experiment:
             f"[{names}] under [[launch]]."
         )
         return (Notice("not-divisible", message),)
+
+
+def _remarks(subject: Subject) -> list[Notice]:
+    """What the compiler did to a version's kernels, as notices of its profile."""
+    built, kernels = subject.built, [each.kernel for each in subject.launches]
+    return [
+        Notice(COMPILER, f"{said}.") for said in (remarks(built.build, kernels) if built else ())
+    ]
 
 
 class Failures:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from ptxemu import Counts
-from workbench.analysis.limits.occupancy import Resources, occupancy
+from workbench.analysis.limits.occupancy import of_block
 from workbench.counters import Reading, read
 from workbench.engines import RunOptions, Subject, Verdict
 from workbench.engines.emulated.chips import chip, chips, device_of
@@ -126,9 +126,7 @@ class Sieve:
             return gone("not run", refusal)
         except UsageError as refusal:
             return gone("does not fit", refusal)
-        trial, why = self._fits(trial, subject)
-        if why:
-            return Sifted(values, None, replace(trial, fate="does not fit", why=why))
+        trial = self._fits(trial, subject)
         if subject.built and subject.built.build.ptx and time.monotonic() < self._until:
             wrong = None if self._slow else self._verified(version)
             if wrong is not None:
@@ -136,8 +134,8 @@ class Sieve:
             trial = self._counted(trial, subject, version)
         return Sifted(values, subject, trial)
 
-    def _fits(self, trial: Trial, subject: Subject) -> tuple[Trial, str]:
-        """The trial with what its launches take of the chip, and why one of them does not fit."""
+    def _fits(self, trial: Trial, subject: Subject) -> Trial:
+        """The trial with what its launches take of the chip."""
         built = subject.built
         known = {each.name: each for each in built.build.resources} if built else {}
         registers, shared, least = 0, 0, None
@@ -150,21 +148,8 @@ class Sieve:
             threads = launch.block[0] * launch.block[1] * launch.block[2]
             taken = kernel.static_shared + launch.dynamic_shared
             registers, shared = max(registers, kernel.registers), max(shared, taken)
-            fits = occupancy(
-                self._chip,
-                Resources(block_size=threads, registers=kernel.registers, shared=taken),
-            )
+            fits = of_block(self._chip, kernel, threads, launch.dynamic_shared)
             least = min(fits.percent / 100, 1.0 if least is None else least)
-            if taken > self._chip.shared_per_block:
-                return trial, (
-                    f"{taken:,} bytes of shared memory a block; the chip has "
-                    f"{self._chip.shared_per_block:,}"
-                )
-            if not fits.blocks:
-                return trial, (
-                    f"{threads} threads of {kernel.registers} registers: not one block fits "
-                    "on an SM"
-                )
             if (work := threads * math.prod(launch.grid)) > most:
                 most = work
                 facts = {
@@ -177,9 +162,8 @@ class Sieve:
                 if sms := self._device.sms:
                     facts["waves"] = math.prod(launch.grid) / (fits.blocks * sms)
         if least is None:
-            return trial, ""
-        found = replace(trial, registers=registers, shared=shared, occupancy=least, facts=facts)
-        return found, ""
+            return trial
+        return replace(trial, registers=registers, shared=shared, occupancy=least, facts=facts)
 
     def _verified(self, version: Version) -> tuple[Fate, WorkbenchError] | None:
         """Verify on the smallest problem; None: right, or nothing can run it."""
